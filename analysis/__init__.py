@@ -1,0 +1,1 @@
+"""Facts about PrimFuncs: what they compute, which operator it is, with a certificate."""

@@ -1,0 +1,159 @@
+"""Traversals: rebuild a term through the smart constructors, free variables, sub-terms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from .scalar import call, reduce
+from .term import Const, Int, Load, Reduce, Term, Tensor, Var, as_int, integer, load, mul, raw_call
+
+
+def children(t: Term) -> tuple[Term, ...]:
+    if isinstance(t, Int):
+        return tuple(a for mono, _ in t.terms for a in mono)
+    if isinstance(t, Load):
+        return t.indices
+    if isinstance(t, Reduce):
+        return (t.body, t.init)
+    return getattr(t, "args", ())
+
+
+def rebuild(t: Term, go: Callable[[Term], Term]) -> Term:
+    """The same term over ``go`` of its children."""
+    if isinstance(t, Int):
+        out = integer(0)
+        for mono, coef in t.terms:
+            part = integer(coef)
+            for atom in mono:
+                part = mul(part, as_int(go(atom)))
+            out = out + part
+        return out
+    if isinstance(t, (Var, Const)):
+        return t
+    if isinstance(t, Load):
+        return load(t.tensor, tuple(as_int(go(i)) for i in t.indices))
+    if isinstance(t, Reduce):
+        return reduce(t.op, t.axes, go(t.body), go(t.init), t.dtype)
+    args = t.args  # type: ignore[attr-defined]
+    new = tuple(go(a) for a in args)
+    if all(a is b for a, b in zip(args, new, strict=True)):
+        return t
+    if t.op in ("floordiv_any", "floormod_any"):  # type: ignore[attr-defined]
+        from .integer import floordiv, floormod
+
+        divide = floordiv if t.op == "floordiv_any" else floormod  # type: ignore[attr-defined]
+        return divide(as_int(new[0]), as_int(new[1]))
+    return call(t.op, new, t.dtype)  # type: ignore[attr-defined]
+
+
+def free(t: Term) -> frozenset[Var]:
+    """Variables that occur and are not bound by a reduction inside."""
+    found = t.memo.get("free")
+    if found is None:
+        if isinstance(t, Var):
+            found = frozenset({t})
+        else:
+            found = frozenset[Var]().union(*(free(c) for c in children(t)))
+            if isinstance(t, Reduce):
+                found = (found - frozenset(t.axes)) | free(t.init)
+                found = found.union(*(free(a.extent) for a in t.axes if a.extent is not None))
+        t.memo["free"] = found
+    return found  # type: ignore[no-any-return]
+
+
+def substitute(t: Term, mapping: Mapping[Var, Term]) -> Term:
+    """Simultaneous substitution; bound variables must not occur in the values."""
+    if not mapping:
+        return t
+    memo: dict[Term, Term] = {}
+    keys = frozenset(mapping)
+
+    def go(s: Term) -> Term:
+        if isinstance(s, Var):
+            return mapping.get(s, s)
+        if keys.isdisjoint(free(s)):
+            return s
+        found = memo.get(s)
+        if found is None:
+            found = memo[s] = _bound(s, go, mapping) if isinstance(s, Reduce) else rebuild(s, go)
+        return found
+
+    return go(t)
+
+
+def _bound(s: Reduce, go: Callable[[Term], Term], mapping: Mapping[Var, Term]) -> Term:
+    """A reduction under substitution: extents that mention a replaced variable change too."""
+    axes, renamed = [], {}
+    for a in s.axes:
+        assert a.extent is not None
+        extent = as_int(go(a.extent))
+        if extent is a.extent:
+            axes.append(a)
+        else:
+            from .term import fresh
+
+            axes.append(fresh(extent, "r"))
+            renamed[a] = as_int(axes[-1])
+    body = go(s.body)
+    return reduce(s.op, tuple(axes), substitute(body, renamed), go(s.init), s.dtype)
+
+
+def ints(p: Term, mapping: Mapping[Var, Term]) -> Int:
+    """:func:`substitute` on an integer."""
+    return as_int(substitute(p, mapping))
+
+
+def subterms(t: Term) -> Iterator[Term]:
+    """Every distinct sub-term, the term itself first."""
+    seen = {t}
+    stack = [t]
+    while stack:
+        s = stack.pop()
+        yield s
+        for c in children(s):
+            if c not in seen:
+                seen.add(c)
+                stack.append(c)
+
+
+def tensors(t: Term) -> frozenset[Tensor]:
+    """Tensors that are read."""
+    found = t.memo.get("tensors")
+    if found is None:
+        found = frozenset[Tensor]().union(*(tensors(c) for c in children(t)))
+        if isinstance(t, Load):
+            found |= {t.tensor}
+        t.memo["tensors"] = found
+    return found  # type: ignore[no-any-return]
+
+
+def map_loads(t: Term, wanted: frozenset[Tensor], fn: Callable[[Tensor, tuple[Int, ...]], Term]) -> Term:
+    """Replace the loads of the wanted tensors, innermost first."""
+    memo: dict[Term, Term] = {}
+
+    def go(s: Term) -> Term:
+        if wanted.isdisjoint(tensors(s)):
+            return s
+        found = memo.get(s)
+        if found is None:
+            if isinstance(s, Load) and s.tensor in wanted:
+                found = fn(s.tensor, tuple(as_int(go(i)) for i in s.indices))
+            else:
+                found = rebuild(s, go)
+            memo[s] = found
+        return found
+
+    return go(t)
+
+
+__all__ = [
+    "children",
+    "free",
+    "ints",
+    "map_loads",
+    "raw_call",
+    "rebuild",
+    "substitute",
+    "subterms",
+    "tensors",
+]

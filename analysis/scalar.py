@@ -1,0 +1,240 @@
+"""Smart constructors for conditions, selections and scalar arithmetic.
+
+Conditions over integers have two forms, ``ge0(p)`` and ``eq0(p)``; connectives are n-ary, sorted,
+without duplicates. Floating-point operations keep their order of evaluation: only the operands of
+one ``add`` or ``mul`` are sorted, which does not change a result.
+"""
+
+from __future__ import annotations
+
+import math
+
+from .integer import bounds, floordiv, nonneg
+from .term import FALSE, TRUE, Call, Const, Int, Reduce, Term, Var, as_int, raw_call, raw_reduce
+
+COMMUTES = frozenset({"add", "mul", "eq", "ne"})
+
+
+def ge0(p: Int) -> Term:
+    """``p >= 0``."""
+    if nonneg(p):
+        return TRUE
+    if nonneg(-p - 1):
+        return FALSE
+    return raw_call("ge0", (_coarser(p),), "bool")
+
+
+def _coarser(p: Int) -> Int:
+    """``p >= 0`` iff ``p // g >= 0``: divide by what makes p simplest."""
+    for g in sorted({abs(c) for m, c in p.terms if m and abs(c) > 1}, reverse=True):
+        q = floordiv(p, as_int(_lit(g)))
+        if len(q.terms) < len(p.terms) or len(q.terms) == len(p.terms) and not _has_div(q):
+            return q
+    return p
+
+
+def _lit(value: int) -> Int:
+    from .term import integer
+
+    return integer(value)
+
+
+def _has_div(p: Int) -> bool:
+    return any(isinstance(a, Call) for m, _ in p.terms for a in m)
+
+
+def eq0(p: Int) -> Term:
+    """``p == 0``."""
+    if p.const is not None:
+        return TRUE if p.const == 0 else FALSE
+    lo, hi = bounds(p)
+    if lo is not None and nonneg(lo - 1) or hi is not None and nonneg(-hi - 1):
+        return FALSE
+    g = math.gcd(*(c for m, c in p.terms if m))
+    shift = next((c for m, c in p.terms if not m), 0)
+    if shift % g:
+        return FALSE
+    p = floordiv(p, _lit(g))
+    lead = max(p.terms, key=lambda t: (len(t[0]), *(a.uid for a in t[0])))
+    if lead[1] < 0:
+        p = -p
+    lo, hi = bounds(p)
+    if lo is not None and lo.const == 0 and _single(p):
+        return ge0(-p)
+    if hi is not None and hi.const == 0 and _single(p):
+        return ge0(p)
+    return raw_call("eq0", (p,), "bool")
+
+
+def _single(p: Int) -> bool:
+    return len(p.terms) == 1 or len(p.terms) == 2 and not p.terms[0][0]
+
+
+def conj(*conditions: Term) -> Term:
+    return _connective("and", TRUE, FALSE, conditions)
+
+
+def disj(*conditions: Term) -> Term:
+    return _connective("or", FALSE, TRUE, conditions)
+
+
+def _connective(op: str, unit: Term, absorbing: Term, conditions: tuple[Term, ...]) -> Term:
+    flat: dict[Term, None] = {}
+    for c in conditions:
+        for part in parts(c, op):
+            if part is absorbing:
+                return absorbing
+            if part is not unit:
+                flat[part] = None
+    if not flat:
+        return unit
+    if len(flat) == 1:
+        return next(iter(flat))
+    if any(negate(c) in flat for c in flat if isinstance(c, Call) and c.op in ("ge0", "not")):
+        return absorbing
+    return raw_call(op, tuple(sorted(flat, key=lambda t: t.uid)), "bool")
+
+
+def parts(condition: Term, op: str = "and") -> tuple[Term, ...]:
+    """The conjuncts (or disjuncts) of a condition."""
+    if isinstance(condition, Call) and condition.op == op:
+        return condition.args
+    return (condition,)
+
+
+def negate(c: Term) -> Term:
+    if c is TRUE or c is FALSE:
+        return FALSE if c is TRUE else TRUE
+    if isinstance(c, Call):
+        if c.op == "not":
+            return c.args[0]
+        if c.op == "ge0":
+            return ge0(-as_int(c.args[0]) - 1)
+        if c.op in ("and", "or"):
+            return (disj if c.op == "and" else conj)(*map(negate, c.args))
+    return raw_call("not", (c,), "bool")
+
+
+def ite(c: Term, a: Term, b: Term) -> Term:
+    """``a if c else b``."""
+    if c is TRUE or a is b:
+        return a
+    if c is FALSE:
+        return b
+    if a is TRUE and b is FALSE:
+        return c
+    if isinstance(a, Int) or isinstance(b, Int):
+        a, b = as_int(a), as_int(b)
+    inner = _atom(a)
+    if isinstance(inner, Call) and inner.op == "ite":
+        if _same(inner.args[2], b):
+            return ite(conj(c, inner.args[0]), inner.args[1], b)
+        if inner.args[0] is c:
+            return ite(c, inner.args[1], b)
+    other = _atom(b)
+    if isinstance(other, Call) and other.op == "ite":
+        if other.args[0] is c:
+            return ite(c, a, other.args[2])
+        if _same(other.args[1], a):
+            return ite(disj(c, other.args[0]), a, other.args[2])
+    if isinstance(c, Call) and c.op == "not":
+        c, a, b = c.args[0], b, a
+    out = raw_call("ite", (c, a, b), "int" if isinstance(a, Int) else a.dtype)
+    return as_int(out) if isinstance(a, Int) else out
+
+
+def _atom(t: Term) -> Term | None:
+    return t.atom if isinstance(t, Int) else t
+
+
+def _same(a: Term, b: Term) -> bool:
+    return a is b or isinstance(b, Int) and as_int(a) is b
+
+
+def extreme(op: str, a: Term, b: Term) -> Term:
+    """``min`` or ``max``; over integers n-ary, sorted, without operands that cannot win."""
+    if not (isinstance(a, Int) and isinstance(b, Int)):
+        return raw_call(op, (a, b), a.dtype)
+    flat: dict[Int, None] = {}
+    for t in (a, b):
+        atom = t.atom
+        nested = isinstance(atom, Call) and atom.op == op
+        flat.update(dict.fromkeys(map(as_int, atom.args) if nested else (t,)))  # type: ignore[union-attr]
+    keep = list(flat)
+    sign = 1 if op == "min" else -1
+    for t in list(keep):
+        if any(o is not t and nonneg((t - o) * sign) for o in keep):
+            keep.remove(t)
+    if len(keep) == 1:
+        return keep[0]
+    return as_int(raw_call(op, tuple(sorted(keep, key=lambda t: t.uid)), "int"))
+
+
+def call(op: str, args: tuple[Term, ...], dtype: str) -> Term:
+    """Any operation by its name; the ones with a normal form get it."""
+    if op == "ite":
+        return ite(*args)
+    if op in ("and", "or"):
+        return (conj if op == "and" else disj)(*args)
+    if op == "not":
+        return negate(args[0])
+    if op in ("min", "max"):
+        out = args[0]
+        for a in args[1:]:
+            out = extreme(op, out, a)
+        return out
+    if op == "ge0":
+        return ge0(as_int(args[0]))
+    if op == "eq0":
+        return eq0(as_int(args[0]))
+    if op == "floordiv":
+        return floordiv(as_int(args[0]), as_int(args[1]))
+    if op in COMMUTES:
+        args = tuple(sorted(args, key=lambda t: t.uid))
+    out = raw_call(op, args, dtype)
+    return as_int(out) if dtype in ("int", "int32", "int64") else out
+
+
+# ---------------------------------------------------------------------------- reductions
+
+
+def identity(op: str, dtype: str) -> Term | None:
+    """The identity element of a combiner, where it is a literal."""
+    from .term import ONE, ZERO, const
+
+    if op in ("add", "mul"):
+        if dtype in ("int", "int32", "int64"):
+            return ZERO if op == "add" else ONE
+        value: float | int = 0 if op == "add" else 1
+        return const(float(value) if "float" in dtype else value, dtype)
+    if op in ("and", "or"):
+        return TRUE if op == "and" else FALSE
+    return None
+
+
+def reduce(op: str, axes: tuple[Var, ...], body: Term, init: Term, dtype: str) -> Term:
+    """``init ⊕ ⊕_{axes} body``; a nested reduction of the same kind is one reduction."""
+    if isinstance(init, Int) or isinstance(body, Int):
+        body, init = as_int(body), as_int(init)
+    inner = _atom(body)
+    if isinstance(inner, Reduce) and inner.op == op and inner.init is identity(op, dtype):
+        axes, body = (*axes, *inner.axes), inner.body
+    elif not axes:
+        return call(op, (init, body), dtype) if init is not identity(op, dtype) else body
+    out = raw_reduce(op, axes, body, init, dtype)
+    return as_int(out) if dtype in ("int", "int32", "int64") else out
+
+
+def split_guard(body: Term, otherwise: Term) -> tuple[Term, Term]:
+    """``ite(g, f, otherwise)`` as ``(g, f)``; ``(TRUE, body)`` if it has no such guard."""
+    atom = _atom(body)
+    if isinstance(atom, Call) and atom.op == "ite" and _same(atom.args[2], otherwise):
+        return atom.args[0], atom.args[1]
+    return TRUE, body
+
+
+def is_const(t: Term, value: float) -> bool:
+    """Whether the term is this number, whatever its type."""
+    if isinstance(t, Int):
+        return t.const is not None and t.const == value
+    return isinstance(t, Const) and not isinstance(t.value, str) and t.value == value
