@@ -1,0 +1,48 @@
+# Two commands do everything on a machine that has only python3 >= 3.10:
+#   make demo    the operator table of a real ResNet-50
+#   make test    what CI runs, except the wheel test
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+JOBS ?= 2
+ONNX_LIGHT = $$($(BIN)/python -c "import pathlib, onnx; print(pathlib.Path(onnx.__file__).parent / 'backend/test/data/light')")
+
+.PHONY: demo test quick lint types pytest bench clean
+
+demo: $(VENV)/.demo
+	$(BIN)/opinfo inspect "$(ONNX_LIGHT)/light_resnet50.onnx"
+
+test: lint types pytest
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+pytest: $(VENV)/.dev
+	$(BIN)/python -m pytest -n $(JOBS) --cov --cov-report=term
+
+quick: $(VENV)/.dev
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.op_info
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "opinfo needs Python >= 3.10")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet -e '.[onnx]'
+	touch $@
+
+# The OCR wheel is wanted for the ONNX files in it, not for what it depends on.
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-deps rapidocr-onnxruntime==1.4.4
+	touch $@ $(VENV)/.demo
+
+clean:
+	rm -rf $(VENV) .venv-wheel dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis

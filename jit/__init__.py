@@ -1,0 +1,1 @@
+"""Kernels specialised for the shapes that really come in."""

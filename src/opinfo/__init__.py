@@ -1,0 +1,1 @@
+"""opinfo: given a TIR PrimFunc and nothing else, say which operator it computes, with proof."""

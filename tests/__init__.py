@@ -1,0 +1,1 @@
+"""Tests of opinfo; they mirror the source tree."""
