@@ -1,0 +1,224 @@
+"""Evaluate terms with numpy, over whole arrays of points at once.
+
+``evaluate(t, {v: values})`` is ``t`` at every point; all values broadcast against each other. The
+operations are a table (:data:`OPS`), so that a new one is one line. Index integers are computed in
+``int64``: :func:`.interval.magnitude` tells whether they fit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .term import Call, Const, Int, Load, Reduce, Tensor, Term, Var
+
+Array = npt.NDArray[Any]
+Read = Callable[[Tensor, tuple[Array, ...]], Array]
+
+
+class Unevaluable(Exception):
+    """The term has an operation without a numpy meaning, or an unbound variable."""
+
+
+def evaluate(t: Term, env: Mapping[Var, Any], read: Read | None = None) -> Array:
+    """The value of ``t`` at the points of ``env``.
+
+    ``read(tensor, indices)`` gives the elements of a tensor at arrays of indices. Raises
+    :class:`Unevaluable` for an unknown operation, an unbound variable or a load without ``read``.
+    """
+    with np.errstate(all="ignore"):
+        return _Evaluator({v: np.asarray(x) for v, x in env.items()}, read)(t)
+
+
+class _Evaluator:
+    def __init__(self, env: dict[Var, Array], read: Read | None) -> None:
+        self.env, self.read = env, read
+        self.memo: dict[Term, Array] = {}
+
+    def __call__(self, t: Term) -> Array:
+        found = self.memo.get(t)
+        if found is None:
+            found = self.memo[t] = _NODES[type(t)](self, t)
+        return found
+
+
+def _int(ev: _Evaluator, t: Int) -> Array:
+    out: Any = 0
+    for mono, coef in t.terms:
+        part: Any = coef
+        for atom in mono:
+            value = ev(atom)
+            part = part * (value.astype(np.int64) if value.dtype != np.int64 else value)
+        out = out + part
+    return np.asarray(out, dtype=np.int64)
+
+
+def _var(ev: _Evaluator, t: Var) -> Array:
+    if t not in ev.env:
+        raise Unevaluable(f"variable {t!r} has no value")
+    return ev.env[t]
+
+
+def _const(ev: _Evaluator, t: Const) -> Array:
+    return np.asarray(t.value, dtype=numpy_dtype(t.dtype))
+
+
+def _load(ev: _Evaluator, t: Load) -> Array:
+    if ev.read is None:
+        raise Unevaluable(f"load of {t.tensor.name}, and no tensors are given")
+    return ev.read(t.tensor, tuple(ev(i) for i in t.indices))
+
+
+def _call(ev: _Evaluator, t: Call) -> Array:
+    if t.op == "cast":
+        return ev(t.args[0]).astype(numpy_dtype(t.dtype))
+    fn = OPS.get(t.op)
+    if fn is None:
+        raise Unevaluable(f"operation {t.op} has no numpy meaning")
+    return np.asarray(fn(*(ev(a) for a in t.args)))
+
+
+def _reduce(ev: _Evaluator, t: Reduce) -> Array:
+    fn = REDUCERS.get(t.op)
+    if fn is None:
+        raise Unevaluable(f"reduction {t.op} has no numpy meaning")
+    depth, shape = len(t.axes), []
+    env = {v: x.reshape(*x.shape, *[1] * depth) for v, x in ev.env.items()}
+    for k, axis in enumerate(t.axes):
+        assert axis.extent is not None
+        extent = np.unique(ev(axis.extent))
+        if extent.size != 1:
+            raise Unevaluable(f"extent of {axis!r} is not the same at all points")
+        shape.append(int(extent[0]))
+        env[axis] = np.arange(shape[-1]).reshape(-1, *[1] * (depth - 1 - k))
+    body = _Evaluator(env, ev.read)(t.body)
+    outer = body.shape[: max(body.ndim - depth, 0)]
+    folded = fn.reduce(
+        np.broadcast_to(body, (*outer, *shape)), axis=tuple(range(-depth, 0)), dtype=body.dtype
+    )
+    return np.asarray(fn(ev(t.init), folded))
+
+
+_NODES: dict[type[Term], Callable[[_Evaluator, Any], Array]] = {
+    Int: _int,
+    Var: _var,
+    Const: _const,
+    Load: _load,
+    Call: _call,
+    Reduce: _reduce,
+}
+
+
+def numpy_dtype(dtype: str) -> np.dtype[Any]:
+    """The numpy type of a TVM type name."""
+    if dtype in ("int", "bool", "str"):
+        return np.dtype({"int": np.int64, "bool": np.bool_, "str": np.str_}[dtype])
+    if dtype.startswith(("bfloat", "float8", "float4")):
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, dtype))
+    return np.dtype(dtype)
+
+
+def _fold(fn: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def folded(*args: Any) -> Any:
+        out = args[0]
+        for a in args[1:]:
+            out = fn(out, a)
+        return out
+
+    return folded
+
+
+def _truncdiv(a: Array, b: Array) -> Array:
+    quotient = np.floor_divide(np.abs(a), np.abs(b))
+    return np.where((a < 0) != (b < 0), -quotient, quotient)
+
+
+def _sigmoid(x: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-x)), dtype=x.dtype)
+
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+OPS: dict[str, Callable[..., Any]] = {
+    "ge0": lambda p: p >= 0,
+    "eq0": lambda p: p == 0,
+    "and": _fold(np.logical_and),
+    "or": _fold(np.logical_or),
+    "not": np.logical_not,
+    "ite": np.where,
+    "floordiv": np.floor_divide,
+    "floordiv_any": np.floor_divide,
+    "floordiv_elem": np.floor_divide,
+    "floormod_any": np.mod,
+    "floormod_elem": np.mod,
+    "truncdiv": _truncdiv,
+    "truncmod": np.fmod,
+    "bitand": np.bitwise_and,
+    "bitor": np.bitwise_or,
+    "bitxor": np.bitwise_xor,
+    "bitnot": np.invert,
+    "shl": np.left_shift,
+    "shr": np.right_shift,
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "min": _fold(np.minimum),
+    "max": _fold(np.maximum),
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "abs": np.abs,
+    "neg": np.negative,
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: np.asarray(1 / np.sqrt(x), dtype=x.dtype),
+    "pow": np.power,
+    "fmod": np.fmod,
+    "tanh": np.tanh,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "atan2": np.arctan2,
+    "sigmoid": _sigmoid,
+    "erf": lambda x: _erf(x).astype(x.dtype),
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "round": np.round,
+    "nearbyint": np.rint,
+    "isnan": np.isnan,
+    "isinf": np.isinf,
+    "isfinite": np.isfinite,
+}
+
+REDUCERS: dict[str, np.ufunc] = {
+    "add": np.add,
+    "mul": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.logical_and,
+    "or": np.logical_or,
+}

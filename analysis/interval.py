@@ -1,0 +1,103 @@
+"""Literal intervals of integer terms, and how large any intermediate value may become.
+
+Unlike :func:`.integer.bounds` these are plain numbers: they say whether a computation fits a
+machine word, and which width a bit-vector needs.
+"""
+
+from __future__ import annotations
+
+from .term import Call, Int, Term, Var
+
+Interval = tuple[int, int]
+Sized = tuple[int, int, int]
+"""Least value, greatest value, largest magnitude of the value and of everything inside it."""
+
+
+def interval(t: Term) -> Interval | None:
+    """Inclusive bounds of an integer term; None where there are none."""
+    found = sized(t)
+    return None if found is None else found[:2]
+
+
+def magnitude(t: Term) -> int | None:
+    """The largest absolute value that occurs anywhere in computing ``t``; None if unbounded."""
+    found = sized(t)
+    return None if found is None else found[2]
+
+
+def sized(t: Term) -> Sized | None:
+    """Interval and magnitude; a boolean has the interval ``[0, 1]``."""
+    if "sized" not in t.memo:
+        t.memo["sized"] = _sized(t)
+    return t.memo["sized"]  # type: ignore[no-any-return]
+
+
+def _sized(t: Term) -> Sized | None:
+    if isinstance(t, Int):
+        return _polynomial(t)
+    if isinstance(t, Var):
+        extent = None if t.extent is None else t.extent.const
+        return None if extent is None else (0, max(extent - 1, 0), max(extent, 1))
+    if isinstance(t, Call):
+        args = [sized(a) for a in t.args]
+        if t.op in _RULES and all(a is not None for a in args):
+            known = [a for a in args if a is not None]
+            lo, hi = _RULES[t.op](known)
+            return lo, hi, max(abs(lo), abs(hi), *(a[2] for a in known))
+    return (0, 1, 1) if t.dtype == "bool" and not getattr(t, "args", ()) else None
+
+
+def _polynomial(p: Int) -> Sized | None:
+    lo = hi = worst = inside = 0
+    for mono, coef in p.terms:
+        a = b = 1
+        reach = 1
+        for atom in mono:
+            found = sized(atom)
+            if found is None:
+                return None
+            ends = [x * y for x in (a, b) for y in found[:2]]
+            a, b = min(ends), max(ends)
+            reach *= max(abs(found[0]), abs(found[1]), 1)
+            inside = max(inside, found[2])
+        ends = [a * coef, b * coef]
+        lo, hi = lo + min(ends), hi + max(ends)
+        worst += reach * abs(coef)
+    return lo, hi, max(worst, inside)
+
+
+def _div(args: list[Sized]) -> Interval:
+    (a, b, _), (c, d, _) = args
+    ends = [x // max(y, 1) for x in (a, b) for y in (c, d)]
+    return min(ends), max(ends)
+
+
+def _hull(args: list[Sized]) -> Interval:
+    return min(a[0] for a in args), max(a[1] for a in args)
+
+
+def _bits(args: list[Sized]) -> Interval:
+    top = max(max(a[1], -a[0]).bit_length() for a in args)
+    return (0 if all(a[0] >= 0 for a in args) else -(1 << top)), (1 << top) - 1
+
+
+def _boolean(args: list[Sized]) -> Interval:
+    return 0, 1
+
+
+_RULES = {
+    "floordiv": _div,
+    "min": _hull,
+    "max": _hull,
+    "ite": lambda args: _hull(args[1:]),
+    "bitand": _bits,
+    "bitor": _bits,
+    "bitxor": _bits,
+    **dict.fromkeys(("ge0", "eq0", "and", "or", "not"), _boolean),
+}
+
+
+def fits(t: Term, limit: int = 1 << 62) -> bool:
+    """Whether every intermediate value is known to stay below ``limit``."""
+    found = magnitude(t)
+    return found is not None and found < limit
