@@ -1,0 +1,49 @@
+"""One loader for every kind of model file: path in, Relax module out.
+
+>>> from opinfo import frontend
+>>> sorted(frontend.LOADERS)
+['.json', '.onnx', '.pt2', '.py']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import tvm
+
+from . import from_json, from_onnx, from_script, from_torch
+from .error import FrontendError
+from .shapes import Shapes, bind_shapes, parse_shape
+from .tidy import tidy
+
+__all__ = ["LOADERS", "FrontendError", "load", "parse_shape"]
+
+LOADERS: dict[str, Callable[[Path, Shapes], tvm.IRModule]] = {
+    ".onnx": from_onnx.load,
+    ".pt2": from_torch.load,
+    ".json": from_json.load,
+    ".py": from_script.load,
+}
+
+
+def load(path: str | Path, shapes: Mapping[str, Sequence[int | str]] | None = None) -> tvm.IRModule:
+    """Read a model file into a Relax module, operators not yet legalised.
+
+    The suffix of `path` decides: `.onnx`; `.pt2` written by `torch.export.save`; `.json` written by
+    `tvm.ir.save_json`; `.py` with TVMScript, of which only declarative text is evaluated.
+
+    `shapes` maps an input's name to its shape; a string is a symbolic dimension, equal strings are
+    the same dimension: `{"x": ("n", 3, 224, 224)}`. Inputs not named keep the shape of the file.
+
+    Raises `FrontendError`, one line, if the file cannot be read, its format's package is not
+    installed, an operator is not supported, or a shape does not fit.
+    """
+    path, wanted = Path(path), {k: tuple(v) for k, v in (shapes or {}).items()}
+    loader = LOADERS.get(path.suffix.lower())
+    if loader is None:
+        known = ", ".join(LOADERS)
+        raise FrontendError(f"{path}: suffix '{path.suffix}' is not one of {known}")
+    if not path.is_file():
+        raise FrontendError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}")
+    return bind_shapes(tidy(loader(path, wanted)), wanted)

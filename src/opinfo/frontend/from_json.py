@@ -1,0 +1,32 @@
+"""Relax modules (or single functions) saved by `tvm.ir.save_json`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import tvm
+from tvm import relax
+
+from .error import FrontendError, one_line
+from .shapes import Shapes
+
+
+def load(path: Path, shapes: Shapes) -> tvm.IRModule:
+    """Read `path`. Raises `FrontendError` if it is not JSON of an IRModule or a function."""
+    try:
+        found = tvm.ir.load_json(path.read_text(encoding="utf-8"))
+    except (ValueError, TypeError, AttributeError, KeyError, RuntimeError) as error:
+        raise FrontendError(
+            f"{path}: not a module of tvm.ir.save_json: {one_line(error)}"
+        ) from error
+    return as_module(found, path)
+
+
+def as_module(found: object, path: Path) -> tvm.IRModule:
+    """An IRModule as it is, a function as a module of one. Raises `FrontendError` for others."""
+    if isinstance(found, tvm.IRModule):
+        return found
+    if isinstance(found, relax.Function | tvm.tirx.PrimFunc):
+        symbol = (found.attrs or {}).get("global_symbol") or "main"
+        return tvm.IRModule({str(symbol): found})
+    raise FrontendError(f"{path}: holds a {type(found).__name__}, expected an IRModule or function")

@@ -1,0 +1,104 @@
+"""ONNX files. TVM imports them; onnxslim folds the shape arithmetic of dynamic ones."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import warnings
+from pathlib import Path
+from typing import Any
+
+import tvm
+
+from .error import FrontendError, one_line
+from .shapes import Shapes, check_shapes
+
+
+def load(path: Path, shapes: Shapes) -> tvm.IRModule:
+    """Read `path` with the wanted input shapes. Raises `FrontendError`.
+
+    Without `shapes` dynamic dimensions stay symbolic where TVM's importer can; where it cannot,
+    the error names the inputs to fix.
+    """
+    try:
+        import onnx
+    except ImportError as error:
+        raise FrontendError(
+            f"{path}: reading .onnx needs onnx: pip install 'opinfo[onnx]'"
+        ) from error
+    try:
+        model = onnx.load(path)
+    except Exception as error:  # protobuf and onnx raise unrelated types
+        raise FrontendError(f"{path}: not an ONNX model: {one_line(error)}") from error
+    if not model.graph.node:
+        raise FrontendError(f"{path}: not an ONNX model: its graph has no node")
+    return from_model(model, shapes, str(path))
+
+
+def from_model(model: Any, shapes: Shapes, where: str = "model") -> tvm.IRModule:
+    """Import an `onnx.ModelProto`. Raises `FrontendError` naming `where`."""
+    inputs = input_shapes(model)
+    check_shapes(shapes, dict(inputs))
+    try:
+        return _import(_static(model, shapes), shapes)
+    except Exception as error:  # the importer raises TypeError, InternalError, AssertionError ...
+        loose = _loose(inputs, shapes)
+        hint = f"; make dynamic inputs static, like --shape {loose}" if loose else ""
+        text = f"{where}: TVM's importer refused it: {one_line(error)}{hint}"
+        raise FrontendError(text) from error
+
+
+def input_shapes(model: Any) -> dict[str, tuple[int | str, ...] | None]:
+    """Name and shape of each input that is not a weight; an unknown dimension is "?"."""
+    weights = {tensor.name for tensor in model.graph.initializer}
+    found: dict[str, tuple[int | str, ...] | None] = {}
+    for value in model.graph.input:
+        if value.name in weights:
+            continue
+        tensor = value.type.tensor_type
+        dims = tuple(_dim(d) for d in tensor.shape.dim) if tensor.HasField("shape") else None
+        found[value.name] = dims
+    return found
+
+
+def _dim(dim: Any) -> int | str:
+    return int(dim.dim_value) if dim.dim_value > 0 else str(dim.dim_param or "?")
+
+
+def _loose(inputs: dict[str, tuple[int | str, ...] | None], shapes: Shapes) -> str:
+    """`x:?,3,?,?` for each input that is still dynamic."""
+    told = []
+    for name, dims in {**inputs, **shapes}.items():
+        if dims is None or any(isinstance(d, str) for d in dims):
+            told.append(
+                f"{name}:" + ",".join("?" if isinstance(d, str) else str(d) for d in dims or "?")
+            )
+    return " --shape ".join(told)
+
+
+def _static(model: Any, shapes: Shapes) -> Any:
+    """Fold a dynamic model's shape arithmetic, if all that is wanted are numbers."""
+    dynamic = bool(_loose(input_shapes(model), {}))
+    if not dynamic or not shapes or _loose({}, shapes):
+        return model
+    try:
+        import onnxslim
+    except ImportError:
+        return model
+    given = [f"{name}:" + ",".join(map(str, dims)) for name, dims in shapes.items()]
+    with contextlib.redirect_stdout(io.StringIO()):
+        return onnxslim.slim(model, input_shapes=given)
+
+
+def _import(model: Any, shapes: Shapes) -> tvm.IRModule:
+    from tvm.relax.frontend.onnx import from_onnx
+
+    symbols = {d for dims in shapes.values() for d in dims if isinstance(d, str)}
+    variables = {name: tvm.tirx.Var(name, "int64") for name in symbols}
+    given = {
+        name: [variables[d] if isinstance(d, str) else d for d in dims]
+        for name, dims in shapes.items()
+    }
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        return from_onnx(model, shape_dict=given or None, keep_params_in_input=False)

@@ -1,0 +1,93 @@
+"""Shapes that a caller asks for: parsing them and binding them to a module's inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import tvm
+from tvm import relax
+
+from .error import FrontendError
+
+Shapes: TypeAlias = dict[str, tuple[int | str, ...]]
+
+
+def parse_shape(text: str) -> tuple[str, tuple[int | str, ...]]:
+    """Read `name:1,3,n,n`. The name may contain colons. Raises `FrontendError`.
+
+    >>> parse_shape("x:1,3,n,224")
+    ('x', (1, 3, 'n', 224))
+    """
+    name, colon, dims = text.rpartition(":")
+    if not colon or not name:
+        raise FrontendError(f"shape '{text}' is not of the form NAME:1,3,224,224")
+    return name, tuple(_dim(part.strip(), text) for part in dims.split(",")) if dims else ()
+
+
+def _dim(part: str, text: str) -> int | str:
+    if part.isidentifier():
+        return part
+    if part.isdecimal() and int(part) > 0:
+        return int(part)
+    raise FrontendError(f"shape '{text}': '{part}' is neither a positive integer nor a name")
+
+
+def check_shapes(wanted: Shapes, inputs: dict[str, Sequence[object] | None]) -> None:
+    """Refuse names that are no input and ranks that differ. A rank of None is unknown."""
+    for name, shape in wanted.items():
+        if name not in inputs:
+            known = ", ".join(inputs) or "none"
+            raise FrontendError(f"no input is called '{name}'; the model's inputs are: {known}")
+        found = inputs[name]
+        if found is not None and len(found) != len(shape):
+            told = ",".join(map(str, found))
+            raise FrontendError(
+                f"input '{name}' has {len(found)} dimensions ({told}), {len(shape)} were given"
+            )
+
+
+def bind_shapes(mod: tvm.IRModule, wanted: Shapes) -> tvm.IRModule:
+    """Replace symbolic dimensions of `main`'s inputs by the wanted numbers.
+
+    A name asked for where the module has a symbolic dimension leaves that dimension symbolic.
+    Raises `FrontendError` where a fixed dimension differs from the wanted one.
+    """
+    main = mod.functions.get(mod.global_var_map_.get("main")) if wanted else None
+    if not isinstance(main, relax.Function):
+        return mod
+    count = int((main.attrs or {}).get("num_input", len(main.params)))
+    params = {p.name: p for p in main.params[:count]}
+    dims = {name: _dims_of(p) for name, p in params.items()}
+    names = {name: key for name in wanted for key in (name, _plain(name)) if key in params}
+    check_shapes({names.get(k, k): v for k, v in wanted.items()}, dims)
+    binding: dict[tvm.ir.Var, int] = {}
+    for name, shape in wanted.items():
+        for found, asked in zip(dims[names[name]] or (), shape, strict=True):
+            _bind_dim(name, found, asked, binding)
+    return relax.transform.BindSymbolicVars(binding)(mod) if binding else mod
+
+
+def _bind_dim(name: str, found: object, asked: int | str, binding: dict[tvm.ir.Var, int]) -> None:
+    if isinstance(found, tvm.tirx.IntImm):
+        if isinstance(asked, int) and asked != found.value:
+            raise FrontendError(
+                f"input '{name}' has a fixed dimension {found.value}, {asked} was asked for"
+            )
+        return
+    if isinstance(asked, str) or not isinstance(found, tvm.ir.Var):
+        return
+    if binding.setdefault(found, asked) != asked:
+        raise FrontendError(
+            f"input '{name}': dimension {found.name} is {binding[found]} elsewhere, {asked} here"
+        )
+
+
+def _dims_of(param: relax.Var) -> tuple[object, ...] | None:
+    shape = getattr(param.ty, "shape", None)
+    return tuple(shape.values) if isinstance(shape, relax.ShapeExpr) else None
+
+
+def _plain(name: str) -> str:
+    """The importer's spelling of an input name: only letters, digits and underscores."""
+    return "".join(c if c.isalnum() or c == "_" else "_" for c in name)
