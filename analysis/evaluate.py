@@ -120,7 +120,8 @@ def numpy_dtype(dtype: str) -> np.dtype[Any]:
     if dtype.startswith(("bfloat", "float8", "float4")):
         import ml_dtypes
 
-        return np.dtype(getattr(ml_dtypes, dtype))
+        found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, dtype))
+        return found
     return np.dtype(dtype)
 
 
@@ -159,9 +160,9 @@ OPS: dict[str, Callable[..., Any]] = {
     "floormod_elem": np.mod,
     "truncdiv": _truncdiv,
     "truncmod": np.fmod,
-    "bitand": np.bitwise_and,
-    "bitor": np.bitwise_or,
-    "bitxor": np.bitwise_xor,
+    "bitand": _fold(np.bitwise_and),
+    "bitor": _fold(np.bitwise_or),
+    "bitxor": _fold(np.bitwise_xor),
     "bitnot": np.invert,
     "shl": np.left_shift,
     "shr": np.right_shift,

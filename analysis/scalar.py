@@ -189,6 +189,10 @@ def call(op: str, args: tuple[Term, ...], dtype: str) -> Term:
         return eq0(as_int(args[0]))
     if op == "floordiv":
         return floordiv(as_int(args[0]), as_int(args[1]))
+    if op == "bitxor" and all(isinstance(a, Int) for a in args):
+        from .bits import xor
+
+        return xor(*map(as_int, args))
     if op in COMMUTES:
         args = tuple(sorted(args, key=lambda t: t.uid))
     out = raw_call(op, args, dtype)

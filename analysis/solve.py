@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from .integer import bounds, floordiv, nonneg
+from .bits import xor
+from .congruence import congruences, eliminate
+from .integer import _divide, _divides, bounds, floordiv, is_div, nonneg, positive
 from .rewrite import free, rebuild
-from .term import ONE, ZERO, Int, Mono, Term, Var, as_int, polynomial
-from .integer import _divide, _divides  # noqa: PLC2701
+from .term import ONE, ZERO, Call, Int, Mono, Term, Var, as_int, polynomial
+
+MAX_ROUNDS = 12
 
 
 def solve(unknowns: Sequence[Var], equations: Sequence[tuple[Int, Int]]) -> dict[Var, Int]:
     """Values of the unknowns, over everything else in the equations; unsolved ones are absent."""
     state = _State(frozenset(unknowns), [a - b for a, b in equations])
-    while state.pending and state.step():
+    while (state.pending and state.step()) or state.jointly():
         pass
     return {v: k for v, k in state.known.items() if isinstance(v, Var)}
 
@@ -27,6 +30,8 @@ class _State:
         self.unknowns = unknowns
         self.pending = equations
         self.known: dict[Term, Int] = {}
+        self.tried: set[Int] = set()
+        self.rounds = 0
 
     def step(self) -> bool:
         """One round over the pending equations; False when nothing was learnt."""
@@ -43,6 +48,36 @@ class _State:
                 progress |= p is not equation
         return progress
 
+    def jointly(self) -> bool:
+        """Consequences of several equations, when no single one says more."""
+        self.rounds += 1
+        if self.rounds > MAX_ROUNDS:
+            return False
+        self.pending = [self.substitute(p) for p in self.pending]
+        found = self.unfolded()
+        if not found:
+            found = self.new(eliminate(self.pending, self.is_unknown))
+        if not found:
+            found = congruences(self.pending, self.is_unknown, {*self.tried, *self.pending})
+        self.tried.update(found)
+        self.pending += found
+        return bool(found)
+
+    def new(self, equations: Sequence[Int]) -> list[Int]:
+        return [p for p in equations if p not in self.tried and p not in self.pending]
+
+    def unfolded(self) -> list[Int]:
+        """``a ^ b = y`` gives ``a = y ^ b`` once b is known."""
+        found = []
+        for t, value in self.known.items():
+            if not (isinstance(t, Call) and t.op == "bitxor"):
+                continue
+            args = [self.substitute(as_int(a)) for a in t.args]
+            unknown = [a for a in args if any(self.is_unknown(m) for m, _ in a.terms)]
+            if len(unknown) == 1:
+                found.append(unknown[0] - xor(value, *(a for a in args if a is not unknown[0])))
+        return self.new(found)
+
     def is_unknown(self, mono: Mono) -> bool:
         return any(not self.unknowns.isdisjoint(free(a)) for a in mono)
 
@@ -54,6 +89,8 @@ class _State:
         def go(t: Term) -> Term:
             if t in self.known:
                 return self.known[t]
+            if (coarser := self.coarser(t)) is not None:
+                return coarser
             if self.unknowns.isdisjoint(free(t)) or isinstance(t, Var):
                 return t
             found = memo.get(t)
@@ -62,6 +99,18 @@ class _State:
             return found
 
         return as_int(go(p))
+
+    def coarser(self, t: Term) -> Int | None:
+        """``x // (c*e) = k // e`` where ``x // c = k`` is known."""
+        if not is_div(t):
+            return None
+        num, den = t.args  # type: ignore[attr-defined]
+        for other, value in self.known.items():
+            if is_div(other) and other.args[0] is num:  # type: ignore[attr-defined]
+                factor, rest = _divide(den, as_int(other.args[1]))  # type: ignore[attr-defined]
+                if rest is ZERO and positive(factor):
+                    return floordiv(value, factor)
+        return None
 
     def single(self, unknown: Int, value: Int) -> bool:
         """``c * atom = value``."""

@@ -1,0 +1,27 @@
+"""Exclusive or as an operation with a normal form: n-ary, sorted, without pairs that cancel."""
+
+from __future__ import annotations
+
+from .term import Call, Int, as_int, integer, raw_call
+
+
+def xor(*args: Int) -> Int:
+    """``a ^ b ^ ...`` on integers in two's complement; ``x ^ x`` is 0 and literals are folded."""
+    literal = 0
+    odd: dict[Int, None] = {}
+    stack = list(args)
+    while stack:
+        t = stack.pop()
+        atom = t.atom
+        if t.const is not None:
+            literal ^= t.const
+        elif isinstance(atom, Call) and atom.op == "bitxor":
+            stack.extend(as_int(a) for a in atom.args)
+        elif t in odd:
+            del odd[t]
+        else:
+            odd[t] = None
+    parts = sorted(odd, key=lambda t: t.uid)
+    if literal or not parts:
+        parts.append(integer(literal))
+    return parts[0] if len(parts) == 1 else as_int(raw_call("bitxor", tuple(parts), "int"))

@@ -1,0 +1,174 @@
+"""What linear equations say together: elimination over the rationals and modulo their coefficients.
+
+An equation ``5*a + 3*b = y`` says ``2*a = y`` modulo 3. Congruences are eliminated modulo one
+number, then joined over several (Chinese remainder), coefficient by coefficient; one whose left side
+stays inside a window of the modulus is an equation again:
+``a = y0 (mod 3)``, ``a = y1 (mod 5)``, ``0 <= a < 15`` gives ``a = (10*y0 + 6*y1) % 15``.
+
+Unknowns are monomials; every result is a necessary consequence of the equations.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Container, Iterator, Sequence
+from typing import NamedTuple
+
+from .integer import floordiv, floormod
+from .interval import interval
+from .term import Int, Mono, integer, polynomial
+
+IsUnknown = Callable[[Mono], bool]
+MAX_ROWS = 12
+
+
+class Congruence(NamedTuple):
+    """``left = value (mod modulus)``; the coefficients of ``left`` are reduced."""
+
+    left: Int
+    value: Int
+    modulus: int
+
+
+def eliminate(equations: Sequence[Int], unknown: IsUnknown) -> list[Int]:
+    """Combinations of ``p = 0`` with fewer unknowns, by Gaussian elimination."""
+    rows = list(equations[:MAX_ROWS])
+    done: list[Int] = []
+    for _ in range(len(rows)):
+        pivot = _pivot(rows, unknown)
+        if pivot is None:
+            break
+        row, mono, coef = pivot
+        rows.remove(row)
+        rows = [_cancel(r, row, mono, coef) for r in rows]
+        done = [_cancel(r, row, mono, coef) for r in done] + [row]
+    before = set(equations)
+    return [r for r in done + rows if r not in before and any(unknown(m) for m, _ in r.terms)]
+
+
+def _pivot(rows: Sequence[Int], unknown: IsUnknown) -> tuple[Int, Mono, int] | None:
+    """The unknown that occurs in most rows."""
+    count: dict[Mono, int] = {}
+    for r in rows:
+        for m, _ in r.terms:
+            if unknown(m):
+                count[m] = count.get(m, 0) + 1
+    if not count:
+        return None
+    mono = max(count, key=lambda m: count[m])
+    row, coef = min(
+        ((r, c) for r in rows for m, c in r.terms if m == mono), key=lambda rc: abs(rc[1])
+    )
+    return row, mono, coef
+
+
+def _cancel(r: Int, row: Int, mono: Mono, coef: int) -> Int:
+    k = dict(r.terms).get(mono, 0)
+    if not k:
+        return r
+    g = math.gcd(k, coef)
+    return r * (coef // g) - row * (k // g)
+
+
+def congruences(
+    equations: Sequence[Int], unknown: IsUnknown, skip: Container[Int] = ()
+) -> list[Int]:
+    """An equation ``p = 0``, not in ``skip``, that follows modulo the coefficients of the given."""
+    rows = [_split(p, unknown) for p in equations[:MAX_ROWS]]
+    moduli = {abs(c) for left, _ in rows for m, c in left.terms if abs(c) > 1}
+    by_modulus: dict[int, list[Congruence]] = {}
+    for k in sorted(moduli):
+        reduced = [c for left, value in rows if (c := _reduced(left, value, k)).left.terms]
+        if reduced:
+            by_modulus[k] = _distinct([*reduced, *_eliminated(reduced)])
+    seen: set[tuple[Int, int]] = set()
+    for c in _joined(by_modulus):
+        if (c.left, c.modulus) not in seen:
+            seen.add((c.left, c.modulus))
+            found = _exact(c)
+            if found is not None and found not in skip:
+                return [found]
+    return []
+
+
+def _distinct(rows: list[Congruence]) -> list[Congruence]:
+    return list({c.left: c for c in reversed(rows)}.values())[::-1]
+
+
+def _split(p: Int, unknown: IsUnknown) -> tuple[Int, Int]:
+    left = polynomial({m: c for m, c in p.terms if unknown(m)})
+    return left, left - p
+
+
+def _reduced(left: Int, value: Int, k: int) -> Congruence:
+    return Congruence(polynomial({m: c % k for m, c in left.terms}), value, k)
+
+
+def _eliminated(rows: list[Congruence]) -> list[Congruence]:
+    """Gauss-Jordan modulo one number, with invertible pivots."""
+    k = rows[0].modulus
+    work, done = list(rows), []
+    while work:
+        row = work.pop(0)
+        pivot = next(((m, c) for m, c in row.left.terms if math.gcd(c, k) == 1), None)
+        if pivot is None:
+            continue
+        mono, coef = pivot
+        inverse = pow(coef, -1, k)
+        row = _reduced(row.left * inverse, row.value * inverse, k)
+        work = [_subtract(r, row, mono) for r in work]
+        done = [_subtract(r, row, mono) for r in done] + [row]
+    return [r for r in done if r.left.terms]
+
+
+def _subtract(r: Congruence, row: Congruence, mono: Mono) -> Congruence:
+    c = dict(r.left.terms).get(mono, 0)
+    if not c:
+        return r
+    return _reduced(r.left - row.left * c, r.value - row.value * c, r.modulus)
+
+
+def _joined(by_modulus: dict[int, list[Congruence]]) -> Iterator[Congruence]:
+    """Every congruence, and every join of one per modulus (bounded)."""
+    for rows in by_modulus.values():
+        yield from rows
+    if len(by_modulus) > 1:
+        for choice in itertools.islice(itertools.product(*by_modulus.values()), 64):
+            joined: Congruence | None = choice[0]
+            for c in choice[1:]:
+                joined = joined and _join(joined, c)
+            if joined is not None:
+                yield joined
+    for one, two in itertools.islice(itertools.combinations(by_modulus.values(), 2), 32):
+        for a, b in itertools.islice(itertools.product(one, two), 16):
+            pair = _join(a, b)
+            if pair is not None:
+                yield pair
+
+
+def _join(a: Congruence, b: Congruence) -> Congruence | None:
+    """Both at once, modulo the least common multiple; None where coefficients disagree."""
+    g = math.gcd(a.modulus, b.modulus)
+    k = a.modulus // g * b.modulus
+    step = pow(a.modulus // g, -1, b.modulus // g) if b.modulus // g > 1 else 0
+    ca, cb = dict(a.left.terms), dict(b.left.terms)
+    terms: dict[Mono, int] = {}
+    for m in {**ca, **cb}:
+        x, y = ca.get(m, 0), cb.get(m, 0)
+        if (y - x) % g:
+            return None
+        terms[m] = (x + a.modulus * ((y - x) // g * step)) % k
+    gap = floordiv(b.value - a.value, integer(g))
+    return Congruence(polynomial(terms), a.value + gap * (a.modulus * step), k)
+
+
+def _exact(c: Congruence) -> Int | None:
+    """``left - lo = (value - lo) % modulus`` where the left side spans less than the modulus."""
+    half = c.modulus // 2
+    signed = polynomial({m: k - c.modulus if k > half else k for m, k in c.left.terms})
+    for left in (c.left, signed):
+        ends = interval(left)
+        if ends is not None and ends[1] - ends[0] < c.modulus:
+            return left - ends[0] - floormod(c.value - ends[0], integer(c.modulus))
+    return None
