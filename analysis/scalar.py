@@ -9,8 +9,24 @@ from __future__ import annotations
 
 import math
 
-from .integer import bounds, floordiv, nonneg
-from .term import FALSE, TRUE, Call, Const, Int, Reduce, Term, Var, as_int, raw_call, raw_reduce
+from .integer import bounds, floordiv, is_div, nonneg
+from .term import (
+    FALSE,
+    ONE,
+    TRUE,
+    ZERO,
+    Call,
+    Const,
+    Int,
+    Reduce,
+    Term,
+    Var,
+    as_int,
+    const,
+    integer,
+    raw_call,
+    raw_reduce,
+)
 
 COMMUTES = frozenset({"add", "mul", "eq", "ne"})
 
@@ -21,26 +37,36 @@ def ge0(p: Int) -> Term:
         return TRUE
     if nonneg(-p - 1):
         return FALSE
+    floored = _unfloor(p)
+    if floored is not None:
+        return ge0(floored)
     return raw_call("ge0", (_coarser(p),), "bool")
 
 
+def _unfloor(p: Int) -> Int | None:
+    """``c * (x // d) + k >= 0`` iff ``x - d * ceil(-k / c) >= 0``, and the same for ``c < 0``."""
+    linear = [(m, c) for m, c in p.terms if m]
+    if len(linear) != 1 or len(linear[0][0]) != 1 or not is_div(linear[0][0][0]):
+        return None
+    num, den = linear[0][0][0].args  # type: ignore[attr-defined]
+    c, k = linear[0][1], next((c for m, c in p.terms if not m), 0)
+    if c > 0:
+        return as_int(num) - as_int(den) * -(k // c)
+    return as_int(den) * (k // -c + 1) - 1 - as_int(num)
+
+
 def _coarser(p: Int) -> Int:
-    """``p >= 0`` iff ``p // g >= 0``: divide by what makes p simplest."""
+    """``p >= 0`` iff ``p // g >= 0``: divide where that leaves fewer terms, no new division."""
     for g in sorted({abs(c) for m, c in p.terms if m and abs(c) > 1}, reverse=True):
-        q = floordiv(p, as_int(_lit(g)))
-        if len(q.terms) < len(p.terms) or len(q.terms) == len(p.terms) and not _has_div(q):
+        q = floordiv(p, integer(g))
+        exact = all(c % g == 0 for m, c in p.terms if m)
+        if _divisions(q) <= _divisions(p) and (exact or len(q.terms) < len(p.terms)):
             return q
     return p
 
 
-def _lit(value: int) -> Int:
-    from .term import integer
-
-    return integer(value)
-
-
-def _has_div(p: Int) -> bool:
-    return any(isinstance(a, Call) for m, _ in p.terms for a in m)
+def _divisions(p: Int) -> int:
+    return sum(1 for m, _ in p.terms for a in m if is_div(a))
 
 
 def eq0(p: Int) -> Term:
@@ -54,7 +80,7 @@ def eq0(p: Int) -> Term:
     shift = next((c for m, c in p.terms if not m), 0)
     if shift % g:
         return FALSE
-    p = floordiv(p, _lit(g))
+    p = floordiv(p, integer(g))
     lead = max(p.terms, key=lambda t: (len(t[0]), *(a.uid for a in t[0])))
     if lead[1] < 0:
         p = -p
@@ -204,8 +230,6 @@ def call(op: str, args: tuple[Term, ...], dtype: str) -> Term:
 
 def identity(op: str, dtype: str) -> Term | None:
     """The identity element of a combiner, where it is a literal."""
-    from .term import ONE, ZERO, const
-
     if op in ("add", "mul"):
         if dtype in ("int", "int32", "int64"):
             return ZERO if op == "add" else ONE
@@ -213,6 +237,11 @@ def identity(op: str, dtype: str) -> Term | None:
         return const(float(value) if "float" in dtype else value, dtype)
     if op in ("and", "or"):
         return TRUE if op == "and" else FALSE
+    if op in ("max", "min"):
+        if dtype in ("int", "int32", "int64"):
+            return as_int(raw_call("lowest" if op == "max" else "highest", (), "int"))
+        if "float" in dtype:
+            return const(-math.inf if op == "max" else math.inf, dtype)
     return None
 
 
@@ -220,13 +249,31 @@ def reduce(op: str, axes: tuple[Var, ...], body: Term, init: Term, dtype: str) -
     """``init ⊕ ⊕_{axes} body``; a nested reduction of the same kind is one reduction."""
     if isinstance(init, Int) or isinstance(body, Int):
         body, init = as_int(body), as_int(init)
+    unit = identity(op, dtype)
     inner = _atom(body)
-    if isinstance(inner, Reduce) and inner.op == op and inner.init is identity(op, dtype):
+    if unit is not None and isinstance(inner, Call) and inner.op == "ite":
+        hoisted = _hoist_guard(op, axes, inner, init, unit)
+        if hoisted is not None:
+            return hoisted
+    if isinstance(inner, Reduce) and inner.op == op and inner.init is unit:
         axes, body = (*axes, *inner.axes), inner.body
     elif not axes:
-        return call(op, (init, body), dtype) if init is not identity(op, dtype) else body
+        return call(op, (init, body), dtype) if init is not unit else body
     out = raw_reduce(op, axes, body, init, dtype)
     return as_int(out) if dtype in ("int", "int32", "int64") else out
+
+
+def _hoist_guard(
+    op: str, axes: tuple[Var, ...], body: Call, init: Term, unit: Term
+) -> Term | None:
+    """``⊕_a (⊕_b f if g else unit) = ⊕_{a,b} (f if g else unit)``."""
+    inner = _atom(body.args[1])
+    if not (_same(body.args[2], unit) and isinstance(inner, Reduce)):
+        return None
+    if inner.op != op or inner.init is not unit:
+        return None
+    merged = ite(body.args[0], inner.body, unit)
+    return reduce(op, (*axes, *inner.axes), merged, init, inner.dtype)
 
 
 def split_guard(body: Term, otherwise: Term) -> tuple[Term, Term]:

@@ -49,12 +49,15 @@ def _interned(cls: type[Term], key: tuple[Any, ...], dtype: str, **fields: Any) 
 
 
 class Tensor:
-    """A buffer as a value: identity is the object, not the name."""
+    """A buffer as a value: identity is the object, not the name. ``position`` is its place among
+    the parameters, -1 for a buffer inside."""
 
-    __slots__ = ("dtype", "name", "shape")
+    __slots__ = ("dtype", "name", "position", "shape")
 
-    def __init__(self, name: str, shape: tuple[Int, ...], dtype: str) -> None:
-        self.name, self.shape, self.dtype = name, shape, dtype
+    def __init__(
+        self, name: str, shape: tuple[Int, ...], dtype: str, position: int = -1
+    ) -> None:
+        self.name, self.shape, self.dtype, self.position = name, shape, dtype, position
 
     def __repr__(self) -> str:
         return f"{self.name}: {self.dtype}[{', '.join(map(repr, self.shape))}]"

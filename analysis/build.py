@@ -1,0 +1,204 @@
+"""From a proposal back to TIR: build the Relax op and let TVM legalise it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import tvm
+from tvm import relax, tirx
+
+from .lift import Lifted
+from .op_info import Constant, Proposal
+from .rewrite import free
+from .term import Int, Tensor, Var
+
+
+class NotBuilt(Exception):
+    """The proposal is not a valid call of the op, or does not lower to one PrimFunc."""
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """A legalised op; ``params`` are the lifted function's tensors and sizes in its own order."""
+
+    func: Any
+    params: tuple[Tensor | Var, ...]
+
+
+@cache
+def constructor(name: str) -> Any:
+    """The public constructor of ``relax.nn.conv2d`` is ``tvm.relax.op.nn.conv2d``."""
+    found: Any = relax.op
+    for part in name.removeprefix("relax.").split("."):
+        found = getattr(found, part, None)
+    if found is None:
+        raise NotBuilt(f"tvm.relax.op has no constructor for {name}")
+    return found
+
+
+@cache
+def operand_names(name: str) -> tuple[str, ...]:
+    """Parameters of the constructor that are tensors; given as Python scalars they are literals."""
+    found = inspect.signature(constructor(name)).parameters.values()
+    return tuple(p.name for p in found if "Expr" in str(p.annotation).replace("PrimExpr", ""))
+
+
+def call_op(name: str, operands: Sequence[Any], attrs: Mapping[str, Any], dtype: str) -> Any:
+    """The Relax call; literal scalars among the attributes become constants of ``dtype``."""
+    named = dict(attrs)
+    for key in operand_names(name):
+        if isinstance(named.get(key), (int, float, bool)):
+            named[key] = relax.const(named[key], dtype)
+    if name in TUPLED:
+        return constructor(name)(list(operands), **named)
+    rest = iter(operands)
+    for key in inspect.signature(constructor(name)).parameters:
+        if key in named:
+            continue
+        value = next(rest, None)
+        if value is None:
+            break
+        named[key] = value
+    return constructor(name)(**named)
+
+
+#: Ops whose operands are one tuple.
+TUPLED = frozenset({"relax.concat", "relax.stack", "relax.einsum"})
+
+
+def to_prim(value: Any, sizes: Mapping[Var, Any]) -> Any:
+    """Attribute values as TVM wants them: polynomials over sizes become PrimExprs."""
+    if isinstance(value, Int):
+        if value.const is not None:
+            return value.const
+        out: Any = None
+        for mono, coef in value.terms:
+            part: Any = None
+            for atom in mono:
+                factor = _atom(atom, sizes)
+                part = factor if part is None else part * factor
+            constant = tirx.IntImm("int64", coef)
+            part = constant if part is None else part if coef == 1 else part * constant
+            out = part if out is None else out + part
+        return out
+    if isinstance(value, (tuple, list)):
+        return type(value)(to_prim(v, sizes) for v in value)
+    return value
+
+
+def _atom(atom: Any, sizes: Mapping[Var, Any]) -> Any:
+    if isinstance(atom, Var) and atom in sizes:
+        return sizes[atom]
+    if getattr(atom, "op", None) == "floordiv":
+        return tirx.floordiv(to_prim(atom.args[0], sizes), _imm(to_prim(atom.args[1], sizes)))
+    if getattr(atom, "op", None) in ("min", "max"):
+        pick = tirx.min if atom.op == "min" else tirx.max
+        args = [_imm(to_prim(a if isinstance(a, Int) else a, sizes)) for a in atom.args]
+        out = args[0]
+        for a in args[1:]:
+            out = pick(out, a)
+        return out
+    raise NotBuilt(f"a symbolic dimension {atom!r} has no expression over the sizes")
+
+
+def _imm(value: Any) -> Any:
+    return tirx.IntImm("int64", value) if isinstance(value, int) else value
+
+
+def rebuild(p: Proposal, lifted: Lifted) -> Rebuilt:
+    """Legalise the proposed op on operands of the PrimFunc's shapes.
+
+    Raises :class:`NotBuilt` where the op rejects the attributes or is not one PrimFunc.
+    """
+    sizes = _sizes(lifted)
+    tensors: dict[int, Any] = {}
+    args: list[Any] = []
+    for o in p.operands:
+        if isinstance(o, Constant):
+            args.append(relax.const(o.value, o.dtype))
+            continue
+        t = lifted.params[o]
+        if not isinstance(t, Tensor):
+            raise NotBuilt(f"operand {o} is not a tensor")
+        if o not in tensors:
+            shape = [to_prim(e, sizes) for e in t.shape]
+            tensors[o] = relax.Var(f"p{o}", relax.TensorType(shape, t.dtype))
+        args.append(tensors[o])
+    extra = relax.Var("sizes", relax.ShapeType(list(sizes.values())))
+    params = [*tensors.values(), *([extra] if sizes else [])]
+    attrs = {k: to_prim(v, sizes) for k, v in p.attrs.items()}
+    mod = _legalised(p, lifted, params, args, attrs)
+    return _single_call(mod, lifted, {id(v): o for o, v in tensors.items()}, tensors, sizes)
+
+
+def _sizes(lifted: Lifted) -> dict[Var, Any]:
+    found: dict[Var, Any] = {}
+    for p in lifted.params:
+        variables = [p] if isinstance(p, Var) else [v for e in p.shape for v in free(e)]
+        for v in variables:
+            if v not in found:
+                found[v] = tirx.Var(v.name, "int64")
+    return found
+
+
+def _legalised(
+    p: Proposal, lifted: Lifted, params: list[Any], args: list[Any], attrs: Mapping[str, Any]
+) -> Any:
+    dtype = next((t.dtype for t in lifted.params if isinstance(t, Tensor)), "float32")
+    if p.operands and isinstance(p.operands[0], int):
+        first = lifted.params[p.operands[0]]
+        dtype = first.dtype if isinstance(first, Tensor) else dtype
+    try:
+        builder = relax.BlockBuilder()
+        with builder.function("main", params):
+            with builder.dataflow():
+                out = builder.emit_output(call_op(p.name, args, attrs, dtype))
+            builder.emit_func_output(out)
+        return relax.transform.LegalizeOps()(builder.get())
+    except NotBuilt:
+        raise
+    except Exception as e:
+        lines = [s for s in str(e).strip().splitlines() if s.strip()]
+        raise NotBuilt(f"{p.name} rejects it: {lines[-1][:160] if lines else e!r}") from None
+
+
+def _single_call(
+    mod: Any, lifted: Lifted, _ids: object, tensors: Mapping[int, Any], sizes: Mapping[Var, Any]
+) -> Rebuilt:
+    """The only call_tir of the legalised module, with its arguments mapped back."""
+    calls = [b.value for block in mod["main"].body.blocks for b in block.bindings]
+    calls = [c for c in calls if isinstance(c, tvm.ir.Call)]
+    if len(calls) != 1 or str(getattr(calls[0].op, "name", "")) != "relax.call_tir":
+        raise NotBuilt("the op does not lower to one PrimFunc")
+    call = calls[0]
+    by_name = {f"p{o}": lifted.params[o] for o in tensors}
+    by_size = {str(x.name): v for v, x in sizes.items()}
+    inputs: list[Tensor | Var] = []
+    for a in call.args[1].fields:
+        if not isinstance(a, tvm.ir.Var) or a.name not in by_name:
+            raise NotBuilt("the op's lowering takes another argument than its operands")
+        inputs.append(by_name[a.name])
+    for a in call.args[2].values if len(call.args) > 2 else ():
+        name = getattr(a, "name", "")
+        if name not in by_size:
+            raise NotBuilt("the op's lowering takes a computed size")
+        inputs.append(by_size[name])
+    func = mod[call.args[0]]
+    outputs = [c.out for c in lifted.outputs]
+    ordered = _in_order(func, inputs, outputs)
+    return Rebuilt(func, ordered)
+
+
+def _in_order(func: Any, inputs: list[Tensor | Var], outputs: list[Tensor]) -> tuple[Any, ...]:
+    from tvm.tirx.buffer import is_buffer_var
+
+    tensors = iter([*(i for i in inputs if isinstance(i, Tensor)), *outputs])
+    scalars = iter([i for i in inputs if isinstance(i, Var)])
+    try:
+        return tuple(next(tensors if is_buffer_var(p) else scalars) for p in func.params)
+    except StopIteration:
+        raise NotBuilt("the op's lowering has another number of parameters") from None

@@ -1,0 +1,159 @@
+"""What a statement does to buffers: a list of quantified writes for each.
+
+``Write((i, j), guard, index, value)`` means: for all ``i, j`` in their domains where ``guard``
+holds, ``buffer[index] = value``. Loads inside are of the state *before* the statement.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from .from_tir import Unliftable
+from .integer import bounds, nonneg
+from .rewrite import free, ints, map_loads, substitute
+from .scalar import conj, eq0, ge0, ite, parts
+from .solve import solve
+from .term import FALSE, TRUE, ZERO, Call, Int, Tensor, Term, Var, as_int, load, variable
+
+
+@dataclass(frozen=True, eq=False)
+class Write:
+    """A family of stores into one buffer."""
+
+    vars: tuple[Var, ...]
+    guard: Term
+    index: tuple[Int, ...]
+    value: Term
+
+    @cached_property
+    def inverse(self) -> dict[Var, Int]:
+        """Each variable that the index determines, over the coordinates ``Y0, Y1, …``.
+
+        Kept only if ``inverse(index(vars)) = vars`` holds in normal form: then an element is
+        written by at most one assignment of these variables.
+        """
+        ys = coordinates(len(self.index))
+        found = solve(self.vars, list(zip(self.index, map(as_int, ys), strict=True)))
+        forward = dict(zip(ys, self.index, strict=True))
+        return {v: p for v, p in found.items() if ints(p, forward) is as_int(v)}
+
+    def at(self, index: tuple[Int, ...], where: str) -> tuple[Term, Term]:
+        """``(condition, value)`` of this write at an element."""
+        if index == self.index and not self.vars:
+            return self.guard, self.value
+        here = dict(zip(coordinates(len(index)), index, strict=True))
+        chosen = {v: ints(p, here) for v, p in self.inverse.items()}
+        hits = [eq0(ints(e, chosen) - i) for e, i in zip(self.index, index, strict=True)]
+        inside = [
+            c
+            for v, p in chosen.items()
+            if v.extent is not None
+            for c in (ge0(p), ge0(v.extent - 1 - p))
+        ]
+        condition = conj(*hits, *inside, substitute(self.guard, chosen))
+        if condition is FALSE:
+            return FALSE, self.value
+        value = substitute(self.value, chosen)
+        loose = frozenset(self.vars) - chosen.keys()
+        if loose & (free(condition) | free(value)):
+            raise Unliftable("cannot tell which iteration writes an element", where)
+        return condition, value
+
+
+def coordinates(rank: int) -> tuple[Var, ...]:
+    return tuple(variable("free", f"Y{d}") for d in range(rank))
+
+
+class Effects:
+    """Writes in program order, by buffer; ``names`` is for messages."""
+
+    def __init__(self) -> None:
+        self.writes: dict[Tensor, list[Write]] = {}
+
+    def read(self, tensor: Tensor, index: tuple[Int, ...]) -> Term:
+        """The element after these effects."""
+        pending: list[tuple[Term, Term]] = []
+        value: Term | None = None
+        for w in reversed(self.writes.get(tensor, ())):
+            condition, here = w.at(index, tensor.name)
+            if condition is TRUE:
+                value = here
+                break
+            if condition is not FALSE:
+                pending.append((condition, here))
+        if value is None:
+            value = load(tensor, index)
+        for condition, here in reversed(pending):
+            value = ite(condition, here, value)
+        return value
+
+    def store(self, tensor: Tensor, w: Write) -> None:
+        """Append a write whose loads are of the state before these effects."""
+        before = self.writes.setdefault(tensor, [])
+        if before and w.guard is TRUE:
+            before[:] = [b for b in before if not self._covers(w, b, tensor)]
+        before.append(w)
+
+    @staticmethod
+    def _covers(w: Write, b: Write, tensor: Tensor) -> bool:
+        try:
+            return Write(w.vars, w.guard, w.index, TRUE).at(b.index, tensor.name)[0] is TRUE
+        except Unliftable:
+            return False
+
+    def then(self, later: Effects, guard: Term = TRUE) -> None:
+        """Append effects whose loads are of the state after these ones."""
+        mine = frozenset(self.writes)
+        snapshot = Effects()
+        snapshot.writes = {t: list(ws) for t, ws in self.writes.items()}
+
+        def now(t: Term) -> Term:
+            return map_loads(t, mine, snapshot.read) if mine else t
+
+        guard = now(guard)
+        for tensor, writes in later.writes.items():
+            for w in writes:
+                index = tuple(as_int(now(i)) for i in w.index)
+                full = conj(guard, now(w.guard))
+                if full is not FALSE:
+                    self.store(tensor, Write(w.vars, full, index, now(w.value)))
+
+
+def pinned(guard: Term, i: Var) -> Int | None:
+    """The one value of ``i`` that the guard leaves, if it leaves one."""
+    assert i.extent is not None
+    lo, hi = ZERO, i.extent - 1
+    for c in parts(guard):
+        if not (isinstance(c, Call) and c.op in ("ge0", "eq0") and i in free(c)):
+            continue
+        p = as_int(c.args[0])
+        coef = dict(p.terms).get((i,))
+        rest = p - as_int(i) * (coef or 0)
+        if coef not in (1, -1) or i in free(rest):
+            continue
+        if c.op == "eq0":
+            return rest * -coef
+        if coef == 1 and nonneg(-rest - lo):
+            lo = -rest
+        if coef == -1 and nonneg(hi - rest):
+            hi = rest
+    return lo if lo is hi else None
+
+
+def same_or_later(w: Write, i: Var, index: tuple[Int, ...], where: str) -> bool:
+    """Whether ``w``, repeated over the loop ``i``, writes ``index`` in no iteration before i.
+
+    ``index`` may mention i; it is the element that iteration i looks at.
+    """
+    every = Write((*w.vars, i), TRUE, w.index, TRUE)
+    here = dict(zip(coordinates(len(index)), index, strict=True))
+    found = every.inverse.get(i)
+    if found is not None:
+        lo, _ = bounds(ints(found, here) - as_int(i))
+        if lo is not None and nonneg(lo):
+            return True
+    try:
+        return every.at(index, where)[0] is FALSE
+    except Unliftable:
+        return False

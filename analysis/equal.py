@@ -1,0 +1,358 @@
+"""Prove that two terms are equal wherever some facts hold.
+
+Terms are compared top down. Integers and conditions go to the provers; selections are split into
+cases; reductions are equal if a bijection between their axes, found by solving the equations
+between the accesses of the two bodies, maps one guarded domain onto the other and the bodies onto
+each other. What was needed beyond bit-equality is recorded:
+
+- ``reassociated``: a floating-point sum or product was regrouped or permuted;
+- ``finite``: ``0 * x = 0`` was used, which holds for finite x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import permutations
+
+from .context import simplify, thorough
+from .prove import prove
+from .rewrite import ints, substitute, subterms
+from .scalar import conj, eq0, ge0, identity, is_const, negate, parts, split_guard
+from .solve import solve
+from .term import (
+    FALSE,
+    TRUE,
+    Call,
+    Const,
+    Int,
+    Load,
+    Reduce,
+    Term,
+    Var,
+    as_int,
+    fresh,
+    raw_call,
+)
+
+Facts = tuple[Term, ...]
+ASSOCIATIVE = frozenset({"add", "mul", "min", "max"})
+PERMUTATIONS = 24
+
+
+class Different(Exception):
+    """Not proved equal; ``args[0]`` says where."""
+
+
+@dataclass(frozen=True)
+class Obligation:
+    """One fact that a proof rests on."""
+
+    goal: str
+    engine: str
+    ms: float
+
+
+@dataclass
+class Proof:
+    """What an equality rests on."""
+
+    obligations: list[Obligation] = field(default_factory=list)
+    reassociated: bool = False
+    finite: bool = False
+
+
+def prove_equal(a: Term, b: Term, facts: Facts = ()) -> Proof:
+    """Raises :class:`Different` with the place where the proof fails."""
+    proof = Proof()
+    _Prover(proof).equal(a, b, facts)
+    return proof
+
+
+class _Prover:
+    def __init__(self, proof: Proof) -> None:
+        self.proof = proof
+
+    def equal(self, a: Term, b: Term, facts: Facts) -> None:
+        if a is b:
+            return
+        if isinstance(a, Int) or isinstance(b, Int):
+            self.integers(as_int(a), as_int(b), facts)
+        elif a.dtype != b.dtype:
+            raise Different(f"types {a.dtype} and {b.dtype}")
+        elif a.dtype == "bool":
+            self.conditions(a, b, facts)
+        elif _is_ite(a) or _is_ite(b):
+            self.cases(a, b, facts)
+        elif isinstance(a, Load) and isinstance(b, Load):
+            self.loads(a, b, facts)
+        elif isinstance(a, Reduce) and isinstance(b, Reduce):
+            self.reductions(a, b, facts)
+        elif isinstance(a, Call) and isinstance(b, Call) and a.op == b.op:
+            self.calls(a, b, facts)
+        else:
+            raise Different(f"{_head(a)} and {_head(b)}")
+
+    def holds(self, goal: Term, facts: Facts) -> bool:
+        if goal is TRUE:
+            return True
+        if goal is FALSE and not facts:
+            return False
+        verdict = prove(goal, facts)
+        if verdict.proved:
+            self.proof.obligations.append(Obligation(repr(goal), verdict.engine, verdict.ms))
+        return verdict.proved
+
+    def integers(self, a: Int, b: Int, facts: Facts) -> None:
+        x, y = a.atom, b.atom
+        if x is not None and y is not None and not isinstance(x, Var) and not isinstance(y, Var):
+            if isinstance(x, (Reduce, Load)) and type(x) is type(y):
+                return self.equal(x, y, facts)
+            if _is_ite(x) or _is_ite(y):
+                return self.cases(x, y, facts)
+        if self.holds(eq0(a - b), facts):
+            return None
+        left = [(m, c) for m, c in (a - b).terms if c > 0]
+        right = [(m, -c) for m, c in (a - b).terms if c < 0]
+        if len(left) == len(right) == 1 and left[0][1] == right[0][1]:
+            m, n = left[0][0], right[0][0]
+            if len(m) == len(n) == 1 and not isinstance(m[0], Var) and not isinstance(n[0], Var):
+                return self.equal(m[0], n[0], facts)
+        raise Different(f"integers {a} and {b}")
+
+    def conditions(self, a: Term, b: Term, facts: Facts) -> None:
+        both = conj(_implies(a, b), _implies(b, a))
+        if self.holds(both, facts):
+            return
+        if isinstance(a, Call) and isinstance(b, Call) and a.op == b.op:
+            if a.op not in ("ge0", "eq0"):
+                return self.calls(a, b, facts)
+        if isinstance(a, Load) and isinstance(b, Load):
+            return self.loads(a, b, facts)
+        raise Different(f"conditions {a} and {b}")
+
+    def cases(self, a: Term, b: Term, facts: Facts) -> None:
+        first = a if _is_ite(a) else b
+        assert isinstance(first, Call)
+        condition = first.args[0]
+        for c in (condition, negate(condition)):
+            given = (*facts, *parts(c))
+            if c is FALSE or prove(FALSE, given).proved:
+                continue
+            self.equal(simplify(a, given, thorough), simplify(b, given, thorough), given)
+
+    def loads(self, a: Load, b: Load, facts: Facts) -> None:
+        if a.tensor is not b.tensor:
+            raise Different(f"{a.tensor.name} and {b.tensor.name}")
+        goal = conj(*(eq0(i - j) for i, j in zip(a.indices, b.indices, strict=True)))
+        if not self.holds(goal, facts):
+            for i, j in zip(a.indices, b.indices, strict=True):
+                self.integers(i, j, facts)
+
+    def calls(self, a: Call, b: Call, facts: Facts) -> None:
+        if a.op in ASSOCIATIVE:
+            return self.regrouped(a, b, facts)
+        if len(a.args) != len(b.args):
+            raise Different(f"{a.op} of {len(a.args)} and of {len(b.args)}")
+        for x, y in zip(a.args, b.args, strict=True):
+            self.equal(x, y, facts)
+        return None
+
+    def regrouped(self, a: Call, b: Call, facts: Facts) -> None:
+        xs, ys = flatten(a.op, a), flatten(b.op, b)
+        common = [x for x in xs if x in ys]
+        for c in common:
+            xs.remove(c)
+            ys.remove(c)
+        self.some_pairing(xs, ys, lambda x, y: self.equal(x, y, facts))
+        if len(common) + len(xs) > 2 and a.op in ("add", "mul"):
+            self.proof.reassociated = True
+
+    def some_pairing(self, xs: list[Term], ys: list[Term], check: object) -> None:
+        error = Different("operands differ")
+        for pairs in pairings(xs, ys):
+            try:
+                for x, y in pairs:
+                    check(x, y)  # type: ignore[operator]
+                return
+            except Different as e:
+                error = e
+        raise error
+
+    # ------------------------------------------------------------------ reductions
+
+    def reductions(self, a: Reduce, b: Reduce, facts: Facts) -> None:
+        if a.op != b.op:
+            raise Different(f"reductions {a.op} and {b.op}")
+        self.equal(a.init, b.init, facts)
+        one, two = self.opened(a), self.opened(b)
+        if a.op in ("add", "mul") and a.dtype != "int":
+            self.proof.reassociated = True
+        error = Different("reductions differ")
+        for pairs in pairings(one.factors, two.factors):
+            try:
+                return self.matched(one, two, pairs, facts)
+            except Different as e:
+                error = e
+        raise error
+
+    def opened(self, r: Reduce) -> _Open:
+        """The reduction with axes of its own, its guard and its factors."""
+        names = {v: fresh(v.extent, "q") for v in r.axes if v.extent is not None}
+        body = substitute(r.body, {v: as_int(n) for v, n in names.items()})
+        unit = identity(r.op, r.dtype)
+        guard, body = (TRUE, body) if unit is None else split_guard(body, unit)
+        factors = [body]
+        if r.op == "add" and "float" in r.dtype:
+            extra, factors = self.hoisted(body)
+            guard = conj(guard, *extra)
+        return _Open(tuple(names.values()), guard, factors)
+
+    def hoisted(self, t: Term) -> tuple[list[Term], list[Term]]:
+        """Guards and factors of a product: ``(x if c else 0) * y = x * y if c else 0``."""
+        if _is_ite(t) and isinstance(t, Call) and is_const(t.args[2], 0.0):
+            guards, factors = self.hoisted(t.args[1])
+            return [*parts(t.args[0]), *guards], factors
+        if isinstance(t, Call) and t.op == "mul":
+            out: tuple[list[Term], list[Term]] = ([], [])
+            for x in t.args:
+                guards, factors = self.hoisted(x)
+                self.proof.finite |= bool(guards)
+                out[0].extend(guards)
+                out[1].extend(factors)
+            return out
+        if isinstance(t, Call) and t.op == "cast" and "float" in t.args[0].dtype:
+            guards, factors = self.hoisted(t.args[0])
+            if len(factors) == 1:
+                return guards, [raw_call("cast", (factors[0],), t.dtype)]
+        return [], [t]
+
+    def matched(
+        self, one: _Open, two: _Open, pairs: list[tuple[Term, Term]], facts: Facts
+    ) -> None:
+        equations = [e for x, y in pairs for e in accesses(x, y)]
+        forth = bijection(two.axes, [(j, i) for i, j in equations], one.axes)
+        back = bijection(one.axes, equations, two.axes)
+        if forth is None or back is None:
+            raise Different("no bijection between the axes of two reductions")
+        self.onto(one, two, forth, back, facts)
+        self.onto(two, one, back, forth, facts)
+        given = (*facts, *parts(one.guard))
+        for x, y in pairs:
+            self.equal(x, simplify(substitute(y, forth), given, thorough), given)
+
+    def onto(
+        self, one: _Open, two: _Open, forth: dict[Var, Int], back: dict[Var, Int], facts: Facts
+    ) -> None:
+        """``forth`` takes the guarded domain of one into that of two, and ``back`` undoes it."""
+        goals = [substitute(two.guard, forth)]
+        for v in two.axes:
+            assert v.extent is not None
+            goals += [ge0(forth[v]), ge0(v.extent - 1 - forth[v])]
+        goals += [eq0(ints(back[v], forth) - as_int(v)) for v in one.axes]
+        given = (*facts, *parts(one.guard))
+        for goal in goals:
+            if not self.holds(goal, given):
+                raise Different(f"domains of two reductions: {goal!r} is not certain")
+
+
+@dataclass(frozen=True)
+class _Open:
+    axes: tuple[Var, ...]
+    guard: Term
+    factors: list[Term]
+
+
+def bijection(
+    unknown: tuple[Var, ...], equations: list[tuple[Int, Int]], other: tuple[Var, ...]
+) -> dict[Var, Int] | None:
+    """Values of the unknown axes; axes that no access determines are paired by extent."""
+    found = solve(unknown, equations)
+    missing = [v for v in unknown if v not in found]
+    if not missing:
+        return found
+    used = frozenset().union(*(frozenset(subterms(p)) for p in found.values())) if found else ()
+    spare = [v for v in other if v not in used]
+    for v in missing:
+        same = next((w for w in spare if w.extent is v.extent), None)
+        if same is None:
+            return None
+        spare.remove(same)
+        found[v] = as_int(same)
+    return found
+
+
+def accesses(a: Term, b: Term) -> list[tuple[Int, Int]]:
+    """Pairs of indices of corresponding loads of two terms of one shape."""
+    xs = _loads(a)
+    ys = _loads(b)
+    if [x.tensor for x in xs] != [y.tensor for y in ys]:
+        raise Different("reductions read different tensors")
+    return [p for x, y in zip(xs, ys, strict=True) for p in zip(x.indices, y.indices, strict=True)]
+
+
+def _loads(t: Term) -> list[Load]:
+    """Loads in order of a traversal, not those under a reduction of their own."""
+    out: list[Load] = []
+
+    def go(s: Term) -> None:
+        if isinstance(s, Load):
+            out.append(s)
+        elif isinstance(s, Call):
+            for x in s.args[1:] if s.op == "ite" else s.args:
+                go(x)
+        elif isinstance(s, Int):
+            for m, _ in s.terms:
+                for x in m:
+                    go(x)
+
+    go(t)
+    return sorted(out, key=lambda s: s.tensor.position)
+
+
+def flatten(op: str, t: Term) -> list[Term]:
+    if isinstance(t, Call) and t.op == op:
+        return [x for a in t.args for x in flatten(op, a)]
+    return [t]
+
+
+def pairings(xs: list[Term], ys: list[Term]) -> Iterator[list[tuple[Term, Term]]]:
+    """Ways to pair operands of the same shape, at most a handful."""
+    if len(xs) != len(ys):
+        raise Different(f"{len(xs)} operands and {len(ys)}")
+    if sorted(map(_head, xs)) != sorted(map(_head, ys)):
+        loose = any(_is_ite(t) for t in (*xs, *ys))
+        if not loose:
+            raise Different(f"operands {sorted(map(_head, xs))} and {sorted(map(_head, ys))}")
+    tried = 0
+    for order in permutations(ys):
+        if all(_head(x) == _head(y) or _is_ite(x) or _is_ite(y) for x, y in zip(xs, order)):
+            yield list(zip(xs, order, strict=True))
+            tried += 1
+            if tried >= PERMUTATIONS:
+                return
+
+
+def _head(t: Term) -> str:
+    if isinstance(t, Load):
+        return f"load of {t.tensor.name}#{t.tensor.position}"
+    if isinstance(t, Call):
+        return t.op
+    if isinstance(t, Const):
+        return repr(t)
+    return type(t).__name__.lower()
+
+
+def _implies(a: Term, b: Term) -> Term:
+    from .scalar import disj
+
+    return disj(negate(a), b)
+
+
+def _is_ite(t: Term) -> bool:
+    return isinstance(t, Call) and t.op == "ite"
+
+
+
+
+__all__ = ["Different", "Obligation", "Proof", "prove_equal"]

@@ -1,0 +1,57 @@
+"""The pattern kind of a comprehension, as operator fusion understands it.
+
+- ``kElemWise``: every load is at the output's own coordinates;
+- ``kBroadcast``: at some of them, in order, of operands that are smaller;
+- ``kInjective``: at any coordinates;
+- ``kCommReduce``: one commutative reduction of what is injective, or of one operand only;
+- ``kOutEWiseFusable``: a reduction that combines two operands (convolution, matmul);
+- ``kOpaque``: several reductions that depend on each other.
+"""
+
+from __future__ import annotations
+
+from .lift import Comprehension, Lifted
+from .op_info import PatternKind
+from .rewrite import subterms
+from .term import Int, Load, Reduce, Term
+
+_ORDER: tuple[PatternKind, ...] = (
+    "kElemWise",
+    "kBroadcast",
+    "kInjective",
+    "kCommReduce",
+    "kOutEWiseFusable",
+    "kOpaque",
+)
+
+
+def pattern_kind(lifted: Lifted) -> PatternKind:
+    """The kind of the whole PrimFunc: the least fusable of its outputs'."""
+    return max((_kind(c) for c in lifted.outputs), key=_ORDER.index, default="kOpaque")
+
+
+def _kind(c: Comprehension) -> PatternKind:
+    reductions = [s for s in subterms(c.body) if isinstance(s, Reduce)]
+    if reductions:
+        return _reduction(c, reductions)
+    loads = [s for s in subterms(c.body) if isinstance(s, Load)]
+    if all(s.indices == c.axes and s.tensor.shape == c.out.shape for s in loads):
+        return "kElemWise" if loads else "kInjective"
+    return "kBroadcast" if all(_broadcast(s, c.axes) for s in loads) else "kInjective"
+
+
+def _broadcast(s: Load, axes: tuple[Int, ...]) -> bool:
+    """Whether the indices are a subsequence of the axes, apart from literal zeros."""
+    rest = iter(axes)
+    return all(i.const == 0 or any(i is a for a in rest) for i in s.indices)
+
+
+def _reduction(c: Comprehension, reductions: list[Reduce]) -> PatternKind:
+    if len(reductions) > 1:
+        return "kOpaque"
+    operands = {s.tensor for s in _reads(reductions[0].body)}
+    return "kOutEWiseFusable" if len(operands) > 1 else "kCommReduce"
+
+
+def _reads(t: Term) -> list[Load]:
+    return [s for s in subterms(t) if isinstance(s, Load)]

@@ -1,0 +1,275 @@
+"""PrimFunc → tensor comprehensions.
+
+The body is executed symbolically, statement by statement, with its imperative meaning: an ``SBlock``
+is a binding of iterators to values, its ``init`` is a store guarded by "first iteration". Block
+bindings, iterator kinds, read and write regions, annotations and names are not consulted, so none of
+them can mislead. What is left is, per output, one closed term over the parameters:
+
+    out[y0, y1, …] = term(y0, y1, …)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm.tirx.buffer import is_buffer_var
+
+from .effects import Effects, Write
+from .from_tir import Reader, Unliftable, dtype_of
+from .loops import close
+from .reduction import canonical
+from .rewrite import free, subterms
+from .scalar import conj, eq0, negate
+from .term import (
+    INT_DTYPES,
+    ONE,
+    TRUE,
+    ZERO,
+    Int,
+    Load,
+    Tensor,
+    Term,
+    Var,
+    as_int,
+    axis,
+    fresh,
+    integer,
+    load,
+    variable,
+)
+
+
+@dataclass(frozen=True)
+class Comprehension:
+    """``out[axes] = body``; an axis of extent 1 is the literal 0."""
+
+    out: Tensor
+    axes: tuple[Int, ...]
+    body: Term
+
+    def __repr__(self) -> str:
+        return f"{self.out.name}[{', '.join(map(repr, self.axes))}] = {self.body!r}"
+
+
+@dataclass(frozen=True)
+class Lifted:
+    """What a PrimFunc computes. ``params`` are in its own order, outputs among them."""
+
+    params: tuple[Tensor | Var, ...]
+    outputs: tuple[Comprehension, ...]
+
+    @property
+    def inputs(self) -> tuple[Tensor | Var, ...]:
+        """The parameters that are not written."""
+        written = {id(c.out) for c in self.outputs}
+        return tuple(p for p in self.params if id(p) not in written)
+
+    def __repr__(self) -> str:
+        return "\n".join(map(repr, self.outputs))
+
+
+def lift(func: Any, params: Sequence[Tensor | Var] | None = None) -> Lifted:
+    """Lift a PrimFunc; ``params`` are the tensors to express it over, by default new ones.
+
+    Raises :class:`.from_tir.Unliftable` with the reason where the PrimFunc is not understood.
+    """
+    executor = Executor()
+    order = sorted(range(len(func.params)), key=lambda k: is_buffer_var(func.params[k]))
+    for position in order:  # scalars first: shapes mention them
+        p = func.params[position]
+        executor.bind_param(p, position, None if params is None else params[position])
+    tensors = tuple(executor.values[p] for p in func.params)
+    executor.run(func.body)
+    return Lifted(tensors, tuple(executor.output(t) for t in tensors if isinstance(t, Tensor)
+                                 and t in executor.effects.writes))
+
+
+class Executor:
+    """The state of the symbolic execution of one PrimFunc."""
+
+    def __init__(self) -> None:
+        self.env: dict[Any, Term] = {}
+        self.values: dict[Any, Tensor | Var] = {}
+        self.effects = Effects()
+        self.inputs: set[Tensor] = set()
+        self.reader = Reader(self.env, self.read)
+
+    # ------------------------------------------------------------------ parameters and buffers
+
+    def bind_param(self, p: Any, position: int, given: Tensor | Var | None) -> None:
+        if not is_buffer_var(p):
+            known = self.env.get(p)
+            if isinstance(given, Var):
+                if known is not None and known is not as_int(given):
+                    raise Unliftable("a scalar parameter has another value than expected", p.name)
+                self.env[p], self.values[p] = as_int(given), given
+            elif known is not None and (atom := as_int(known).atom) is not None:
+                assert isinstance(atom, Var)
+                self.values[p] = atom
+            elif str(p.ty.dtype) in INT_DTYPES:
+                v = variable("size", p.name)
+                self.env[p], self.values[p] = as_int(v), v
+            else:
+                raise Unliftable("scalar parameters that are not integers are not understood", p.name)
+            return
+        if given is not None and not isinstance(given, Tensor):
+            raise Unliftable("expected a scalar, found a buffer", p.name)
+        tensor = self.bind_buffer(p, given, position)
+        self.inputs.add(tensor)
+
+    def bind_buffer(self, b: Any, given: Tensor | None = None, position: int = -1) -> Tensor:
+        """Make the tensor of a buffer, or bind its symbolic shape to the given tensor's."""
+        ty = b.ty
+        if len(ty.strides) or as_int(self.reader(ty.elem_offset)) is not ZERO:
+            raise Unliftable("a buffer with strides or an offset is not understood", b.name)
+        dtype = str(ty.dtype)
+        shape = []
+        for d, e in enumerate(ty.shape):
+            if type(e).__name__ == "Var" and e not in self.env:
+                known = given.shape[d] if given is not None and d < len(given.shape) else None
+                self.env[e] = as_int(variable("size", e.name)) if known is None else known
+            shape.append(self.reader.index(e))
+        if given is not None and (tuple(shape) != given.shape or dtype != given.dtype):
+            raise Unliftable("a parameter has another shape or dtype than expected", b.name)
+        tensor = given or Tensor(b.name, tuple(shape), dtype, position)
+        self.values[b] = tensor
+        return tensor
+
+    def tensor(self, b: Any) -> Tensor:
+        found = self.values.get(b)
+        if not isinstance(found, Tensor):
+            raise Unliftable("a buffer is not allocated in the function", b.name)
+        return found
+
+    def read(self, b: Any, index: tuple[Int, ...]) -> Term:
+        tensor = self.tensor(b)
+        if len(index) != len(tensor.shape):
+            raise Unliftable("an access has another rank than its buffer", tensor.name)
+        index = tuple(ZERO if e is ONE else i for i, e in zip(index, tensor.shape, strict=True))
+        return self.effects.read(tensor, index)
+
+    # ------------------------------------------------------------------ statements
+
+    def run(self, s: Any) -> None:
+        rule = getattr(self, f"run_{type(s).__name__}", None)
+        if rule is None:
+            raise Unliftable(f"statement {type(s).__name__} is not understood", str(s)[:80])
+        rule(s)
+
+    def run_SeqStmt(self, s: Any) -> None:
+        for part in s.seq:
+            self.run(part)
+
+    def run_BufferStore(self, s: Any) -> None:
+        tensor = self.tensor(s.buffer)
+        index = tuple(
+            ZERO if e is ONE else self.reader.index(i)
+            for i, e in zip(s.indices, tensor.shape, strict=True)
+        )
+        self.effects.store(tensor, Write((), TRUE, index, self.reader(s.value)))
+
+    def nested(self, s: Any) -> Effects:
+        """The effects of a statement on the state before it, which is left as it is."""
+        outer, self.effects = self.effects, Effects()
+        try:
+            self.run(s)
+            return self.effects
+        finally:
+            self.effects = outer
+
+    def run_For(self, s: Any) -> None:
+        if s.step is not None and self.reader.index(s.step) is not ONE:
+            raise Unliftable("a loop with a step is not understood", str(s.loop_var))
+        extent, start = self.reader.index(s.extent), self.reader.index(s.min)
+        if any(v.kind != "size" for v in free(extent)):
+            raise Unliftable("a loop's extent depends on another loop", str(s.loop_var))
+        if extent.const is not None and extent.const < 1:
+            return
+        i = fresh(extent)
+        self.env[s.loop_var] = start + (ZERO if extent is ONE else as_int(i))
+        body = self.nested(s.body)
+        self.effects.then(body if extent is ONE else close(i, body))
+
+    def run_SBlockRealize(self, s: Any) -> None:
+        block = s.block
+        first = []
+        for iv, value in zip(block.iter_vars, s.iter_values, strict=True):
+            bound = self.reader.index(value)
+            self.env[iv.var] = bound
+            if int(iv.iter_type) == 2:
+                first.append(eq0(bound - self.reader.index(iv.dom.min)))
+        predicate = self.reader(s.predicate)
+        for b in block.alloc_buffers:
+            self.bind_buffer(b)
+        if len(block.match_buffers):
+            raise Unliftable("match_buffer is not understood", block.name_hint)
+        if predicate is TRUE and block.init is None:
+            self.run(block.body)
+            return
+        outer, self.effects = self.effects, Effects()
+        try:
+            if block.init is not None:
+                self.effects.then(self.nested(block.init), conj(*first))
+            self.run(block.body)
+            inner = self.effects
+        finally:
+            self.effects = outer
+        self.effects.then(inner, predicate)
+
+    def run_IfThenElse(self, s: Any) -> None:
+        condition = self.reader(s.condition)
+        yes = self.nested(s.then_case)
+        no = self.nested(s.else_case) if s.else_case is not None else None
+        if no is not None:
+            self._both(condition, yes, no)
+        else:
+            self.effects.then(yes, condition)
+
+    def _both(self, condition: Term, yes: Effects, no: Effects) -> None:
+        """Two branches see the same state: neither may read what the other wrote."""
+        joined = Effects()
+        for branch, guard in ((yes, condition), (no, negate(condition))):
+            for tensor, writes in branch.writes.items():
+                for w in writes:
+                    joined.store(tensor, Write(w.vars, conj(guard, w.guard), w.index, w.value))
+        self.effects.then(joined)
+
+    def run_Bind(self, s: Any) -> None:
+        self.env[s.var] = self.reader(s.value)
+
+    def run_AllocBuffer(self, s: Any) -> None:
+        self.bind_buffer(s.buffer)
+
+    def run_AttrStmt(self, s: Any) -> None:
+        if s.attr_key in ("thread_extent", "virtual_thread"):
+            extent = self.reader.index(s.value)
+            i = fresh(extent)
+            self.env[s.node.var] = ZERO if extent is ONE else as_int(i)
+            body = self.nested(s.body)
+            self.effects.then(body if extent is ONE else close(i, body))
+            return
+        self.run(s.body)
+
+    def run_Evaluate(self, s: Any) -> None:
+        if type(s.value).__name__ not in ("IntImm",):
+            raise Unliftable("a call with effects is opaque", str(s.value)[:80])
+
+    # ------------------------------------------------------------------ result
+
+    def output(self, tensor: Tensor) -> Comprehension:
+        axes = tuple(axis(d, e) for d, e in enumerate(tensor.shape))
+        body = self.effects.read(tensor, axes)
+        body = canonical(body)
+        for t in subterms(body):
+            if not isinstance(t, Load):
+                continue
+            if t.tensor is tensor:
+                raise Unliftable("an output is read or not written everywhere", tensor.name)
+            if t.tensor not in self.inputs:
+                raise Unliftable("an element is read before it is written", t.tensor.name)
+        return Comprehension(tensor, axes, body)
+
+
+__all__ = ["Comprehension", "Lifted", "Unliftable", "dtype_of", "integer", "lift", "load"]

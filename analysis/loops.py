@@ -1,0 +1,216 @@
+"""From the effects of one iteration to the effects of the loop.
+
+Either iterations do not see each other's writes, and the loop variable becomes one more variable
+of each write; or each iteration combines into the same element, and the loop is a reduction.
+Anything else is refused.
+"""
+
+from __future__ import annotations
+
+from .effects import Effects, Write, coordinates, pinned, same_or_later
+from .from_tir import Unliftable
+from .integer import bounds, nonneg
+from .prove import prove
+from .rewrite import free, ints, substitute, subterms, tensors
+from .scalar import conj, extreme, identity, ite, negate, parts, reduce, split_guard
+from .scalar import call as scalar_call
+from .term import (
+    FALSE,
+    TRUE,
+    ZERO,
+    Call,
+    Int,
+    Load,
+    Reduce,
+    Tensor,
+    Term,
+    Var,
+    as_int,
+    fresh,
+    load,
+)
+
+
+def close(i: Var, body: Effects) -> Effects:
+    """The effects of ``for i in range(extent): body``."""
+    out = Effects()
+    for tensor, writes in body.writes.items():
+        for position, w in enumerate(writes):
+            value = pinned(w.guard, i)
+            if value is not None:
+                w = _fix(w, i, value)
+            for later in writes[position + 1 :]:
+                _check_order(w, later, i, tensor)
+            out.writes.setdefault(tensor, []).append(_close(i, tensor, w, body))
+    return out
+
+
+def _fix(w: Write, i: Var, value: Int) -> Write:
+    at = {i: value}
+    return Write(
+        w.vars,
+        substitute(w.guard, at),
+        tuple(as_int(substitute(e, at)) for e in w.index),
+        substitute(w.value, at),
+    )
+
+
+def _check_order(w: Write, later: Write, i: Var, tensor: Tensor) -> None:
+    """``w`` of a later iteration must not overwrite what ``later`` wrote in an earlier one."""
+    flipped = Write((*w.vars, i), TRUE, w.index, TRUE)
+    probe = flipped.inverse.get(i)
+    if probe is not None:
+        here = dict(zip(coordinates(len(later.index)), later.index, strict=True))
+        _, hi = bounds(ints(probe, here) - as_int(i))
+        if hi is not None and nonneg(-hi):
+            return
+    try:
+        if flipped.at(later.index, tensor.name)[0] is FALSE:
+            return
+    except Unliftable:
+        pass
+    raise Unliftable("two stores of a loop may overwrite each other across iterations", tensor.name)
+
+
+def _close(i: Var, tensor: Tensor, w: Write, body: Effects) -> Write:
+    carried = _carried(i, w, body)
+    if not carried:
+        return _quantify(i, w)
+    own = load(tensor, w.index)
+    state = own.atom if isinstance(own, Int) else own
+    if carried == {state} and i not in free(own):
+        return _fold(i, tensor, w, state)
+    raise Unliftable("an iteration reads what another one wrote, and it is no reduction", tensor.name)
+
+
+def _carried(i: Var, w: Write, body: Effects) -> set[Term]:
+    """Loads in w that may see a write of an earlier iteration."""
+    written = frozenset(body.writes)
+    found: set[Term] = set()
+    for part in (w.value, w.guard, *w.index):
+        if written.isdisjoint(tensors(part)):
+            continue
+        for t in subterms(part):
+            if isinstance(t, Load) and t.tensor in written:
+                others = body.writes[t.tensor]
+                if not all(same_or_later(o, i, t.indices, t.tensor.name) for o in others):
+                    found.add(t)
+    return found
+
+
+def _quantify(i: Var, w: Write) -> Write:
+    """Independent iterations. Where the element does not depend on i, the last one stays."""
+    if not any(i in free(e) for e in w.index) and i not in free(w.guard):
+        assert i.extent is not None
+        return _fix(w, i, i.extent - 1)
+    return Write((*w.vars, i), w.guard, w.index, w.value)
+
+
+def _fold(i: Var, tensor: Tensor, w: Write, state: Term) -> Write:
+    """``state = op(state, f(i))`` over i, with an optional reset in the first iteration."""
+    inside = conj(*(c for c in parts(w.guard) if i in free(c)))
+    outside = conj(*(c for c in parts(w.guard) if i not in free(c)))
+    same = as_int(state) if isinstance(w.value, Int) else state
+    value = ite(inside, w.value, same)
+    op = combiner(value, state)
+    if op is None:
+        raise Unliftable("an update of an element is no known reduction", tensor.name)
+    seed, terms = _peel(value, op, state, i)
+    if seed is None or any(state in _subset(t) for t in terms):
+        raise Unliftable("an update of an element is no known reduction", tensor.name)
+    body = terms[0]
+    for t in terms[1:]:
+        body = _combine(op, body, t)
+    return Write(w.vars, outside, w.index, reduce(op, (i,), body, seed, tensor.dtype))
+
+
+def _subset(t: Term) -> set[Term]:
+    return set(subterms(t))
+
+
+def combiner(value: Term, state: Term) -> str | None:
+    """The operation that combines into ``state``."""
+    for t in (value.atom,) if isinstance(value, Int) and value.atom else (value,):
+        if isinstance(t, Reduce) and state in _subset(t.init):
+            return t.op
+        if isinstance(t, Call):
+            if t.op in ("add", "mul", "max", "min", "and", "or"):
+                return t.op
+            if t.op == "ite":
+                return combiner(t.args[1], state) or combiner(t.args[2], state)
+    return "add" if isinstance(value, Int) and len(value.terms) > 1 else None
+
+
+def _combine(op: str, a: Term, b: Term) -> Term:
+    if isinstance(a, Int) and isinstance(b, Int):
+        return a + b if op == "add" else a * b if op == "mul" else extreme(op, a, b)
+    return scalar_call(op, (a, b), a.dtype)
+
+
+def _peel(v: Term, op: str, state: Term, i: Var) -> tuple[Term | None, list[Term]]:
+    """``v = seed ⊕ terms[0] ⊕ …`` where the seed is the state before the loop, or its reset."""
+    t = v.atom if isinstance(v, Int) else v
+    if t is state:
+        return v, []
+    if isinstance(v, Int) and t is None:
+        return _peel_sum(v, op, state, i)
+    if isinstance(t, Reduce) and t.op == op:
+        seed, terms = _peel(t.init, op, state, i)
+        unit = identity(op, t.dtype)
+        if unit is None:
+            return None, []
+        return seed, [*terms, reduce(op, t.axes, t.body, unit, t.dtype)]
+    if not isinstance(t, Call):
+        return None, []
+    if t.op == "ite":
+        return _peel_ite(t, op, state, i)
+    if t.op == op:
+        holds = [a for a in t.args if state in _subset(a)]
+        rest = [a for a in t.args if state not in _subset(a)]
+        if len(holds) == 1 and rest:
+            seed, terms = _peel(holds[0], op, state, i)
+            return seed, [*terms, *rest]
+    return None, []
+
+
+def _peel_sum(v: Int, op: str, state: Term, i: Var) -> tuple[Term | None, list[Term]]:
+    holds = [(m, c) for m, c in v.terms if any(state in _subset(a) for a in m)]
+    if op != "add" or len(holds) != 1 or holds[0][1] != 1 or len(holds[0][0]) != 1:
+        return None, []
+    part = as_int(holds[0][0][0])
+    seed, terms = _peel(part, op, state, i)
+    return seed, [*terms, v - part]
+
+
+def _peel_ite(t: Call, op: str, state: Term, i: Var) -> tuple[Term | None, list[Term]]:
+    condition, yes, no = t.args
+    if state in _subset(condition):
+        return None, []
+    if state not in _subset(yes):  # a reset: only the first iteration may take it
+        seed, terms = _peel(no, op, state, i)
+        if seed is None or not _only_first(condition, i):
+            return None, []
+        start = substitute(condition, {i: ZERO})
+        first = substitute(yes, {i: ZERO})
+        if not terms:
+            return ite(start, first, seed), []
+        return None, []
+    guard, inner = split_guard(t, no)
+    seed, terms = _peel(inner, op, state, i)
+    plain, none = _peel(no, op, state, i)
+    unit = identity(op, t.dtype)
+    if seed is None or plain is None or none or unit is None:
+        return None, []
+    start = substitute(guard, {i: ZERO})
+    seed = seed if seed is plain else ite(start, seed, plain)
+    return seed, [ite(guard, f, unit) for f in terms]
+
+
+def _only_first(condition: Term, i: Var) -> bool:
+    """Whether the condition is false in every iteration but the first."""
+    assert i.extent is not None
+    later = fresh(i.extent - 1) if i.extent.const != 1 else None
+    if later is None:
+        return True
+    return prove(negate(substitute(condition, {i: as_int(later) + 1}))).proved
+

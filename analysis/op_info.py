@@ -1,0 +1,143 @@
+"""The results of the analysis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+from .equal import Obligation
+from .term import Int
+
+CertificateKind = Literal["rebuilt", "proved", "tested"]
+PatternKind = Literal[
+    "kElemWise", "kBroadcast", "kInjective", "kCommReduce", "kOutEWiseFusable", "kOpaque"
+]
+
+#: What every certificate assumes beside what it lists itself.
+ASSUMED = (
+    "index arithmetic does not overflow",
+    "accesses that are executed stay inside their buffers",
+    "parameters do not alias",
+)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """An operand that is a literal scalar in the PrimFunc, not a parameter."""
+
+    value: Any
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Why the answer is right.
+
+    ``rebuilt``: the op built from name and attributes legalises to the same PrimFunc. ``proved``: it
+    legalises to a PrimFunc whose comprehension is proved equal. ``tested``: equal on random inputs.
+    ``exact`` means bit-equal; otherwise equal up to what ``assumptions`` lists.
+    """
+
+    kind: CertificateKind
+    exact: bool
+    assumptions: tuple[str, ...] = ()
+    obligations: tuple[Obligation, ...] = ()
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What a recogniser believes: nothing is handed out before it is certified.
+
+    ``operands`` are, in the order of the op's arguments, indices of the PrimFunc's parameters;
+    scalars that are literals in the compute stand in ``attrs`` under their operand's name.
+    ``layouts`` maps parameter indices to layout strings.
+    """
+
+    name: str
+    operands: tuple[int | Constant, ...]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    layouts: Mapping[int, str] = field(default_factory=dict)
+    undetermined: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class OpInfo:
+    """The operator that a PrimFunc computes.
+
+    ``op(*operands, **attrs)`` with the public constructor that ``name`` names rebuilds it; symbolic
+    dimensions in attributes are polynomials over the PrimFunc's sizes. ``layouts`` has one string a
+    parameter (empty where the op has no notion of layout).
+    """
+
+    name: str
+    attrs: Mapping[str, Any]
+    operands: tuple[int | Constant, ...]
+    kind: PatternKind
+    layouts: tuple[str, ...]
+    certificate: Certificate
+    undetermined: tuple[str, ...] = ()
+    alternatives: tuple[OpInfo, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attrs", MappingProxyType(dict(self.attrs)))
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        inside = [f"%{o}" if isinstance(o, int) else f"{o.value}" for o in self.operands]
+        inside += [f"{k}={_plain(v)}" for k, v in self.attrs.items()]
+        return f"{self.name}({', '.join(inside)}) : {self.kind}, {self.certificate.kind}"
+
+    def to_json(self) -> dict[str, Any]:
+        """A value that ``json.dumps`` takes."""
+        return {
+            "name": self.name,
+            "attrs": {k: to_plain(v) for k, v in self.attrs.items()},
+            "operands": [o if isinstance(o, int) else to_plain(o.value) for o in self.operands],
+            "kind": self.kind,
+            "layouts": list(self.layouts),
+            "undetermined": list(self.undetermined),
+            "alternatives": [a.to_json() for a in self.alternatives],
+            "certificate": {
+                "kind": self.certificate.kind,
+                "exact": self.certificate.exact,
+                "assumptions": list(self.certificate.assumptions),
+                "obligations": [
+                    {"goal": o.goal, "engine": o.engine, "ms": o.ms}
+                    for o in self.certificate.obligations
+                ],
+            },
+        }
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Not recognised: why, and at which place of the PrimFunc or which recogniser."""
+
+    reason: str
+    where: str = ""
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return f"not recognised: {self.reason}" + (f" ({self.where})" if self.where else "")
+
+    def to_json(self) -> dict[str, Any]:
+        return {"reason": self.reason, "where": self.where}
+
+
+def to_plain(value: Any) -> Any:
+    """Attribute values as JSON: symbolic dimensions become their text."""
+    if isinstance(value, Int):
+        return value.const if value.const is not None else repr(value)
+    if isinstance(value, (tuple, list)):
+        return [to_plain(v) for v in value]
+    return value
+
+
+def _plain(value: Any) -> str:
+    return repr(to_plain(value)) if not isinstance(value, str) else f'"{value}"'

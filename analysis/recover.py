@@ -1,0 +1,84 @@
+"""``op_info``: lift, recognise, certify."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import tirx
+
+from .certify import certify
+from .from_tir import Unliftable
+from .kind import pattern_kind
+from .lift import Lifted, lift
+from .op_info import Certificate, OpInfo, Proposal, Refusal
+from .recognise import recognisers
+from .term import Tensor
+
+
+def op_info(func: Any, *, alternatives: bool = False) -> OpInfo | Refusal:
+    """The operator that a PrimFunc computes, with its certificate, or why it is not known.
+
+    Reads the body of ``func`` and nothing else: no name, attribute or annotation. With
+    ``alternatives`` the other ops that compute the same are certified too.
+    Raises ``TypeError`` if ``func`` is not a PrimFunc.
+    """
+    if not isinstance(func, tirx.PrimFunc):
+        raise TypeError(f"op_info: expected a tvm.tirx.PrimFunc, got {type(func).__name__}")
+    try:
+        lifted = lift(func)
+    except Unliftable as e:
+        return Refusal(e.reason, e.where)
+    if not lifted.outputs:
+        return Refusal("the function writes no parameter")
+    return recover(lifted, func, alternatives)
+
+
+def recover(lifted: Lifted, func: Any, alternatives: bool = False) -> OpInfo | Refusal:
+    """:func:`op_info` of what was lifted already."""
+    found: list[OpInfo] = []
+    refusals: list[Refusal] = []
+    for r in recognisers():
+        proposals = r.run(lifted)
+        if isinstance(proposals, Refusal):
+            continue
+        for p in proposals:
+            if any(p.name == f.name for f in found):
+                continue
+            certificate = certify(p, lifted, func)
+            if isinstance(certificate, Refusal):
+                refusals.append(certificate)
+                continue
+            found.append(_info(p, lifted, certificate))
+            if not alternatives:
+                return found[0]
+    if found:
+        return _with(found[0], tuple(found[1:]))
+    if refusals:
+        return refusals[0]
+    return Refusal("no recogniser knows this compute", _summary(lifted))
+
+
+def _summary(lifted: Lifted) -> str:
+    text = repr(lifted)
+    return text if len(text) <= 400 else text[:397] + "..."
+
+
+def _info(p: Proposal, lifted: Lifted, certificate: Certificate) -> OpInfo:
+    layouts = tuple(
+        p.layouts.get(i, "") if isinstance(t, Tensor) else "" for i, t in enumerate(lifted.params)
+    )
+    return OpInfo(
+        name=p.name,
+        attrs=p.attrs,
+        operands=p.operands,
+        kind=pattern_kind(lifted),
+        layouts=layouts,
+        certificate=certificate,
+        undetermined=p.undetermined,
+    )
+
+
+def _with(info: OpInfo, alternatives: tuple[OpInfo, ...]) -> OpInfo:
+    from dataclasses import replace
+
+    return replace(info, alternatives=alternatives)
