@@ -1,0 +1,235 @@
+"""Convolutions of one, two and three spatial dimensions.
+
+    out[n, o, y] = Σ_{c, k} x[n, g(o)*C + c, s*y + d*k - p] * w[o, c, k]
+
+with ``g(o) = o // (O / groups)``, in any order of the dimensions of data, kernel and output; reads
+outside of x are 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+
+from ..lift import Lifted
+from ..op_info import Proposal, Refusal
+from ..term import Int, Load, Var, as_int
+from . import Matches, Refuses, recogniser
+from ._access import Product, only, product
+from ._window import Window, after, window
+
+SPATIAL = {3: "W", 4: "HW", 5: "DHW"}
+DATA = {3: ("NCW", "NWC"), 4: ("NCHW", "NHWC"), 5: ("NCDHW", "NDHWC")}
+KERNEL = {
+    3: ("OIW", "WIO", "OWI"),
+    4: ("OIHW", "HWIO", "OHWI"),
+    5: ("OIDHW", "DHWIO", "ODHWI"),
+}
+
+MATCHES = [
+    Matches(
+        "relax.nn.conv2d",
+        ("float32[1, 3, 16, 16]", "float32[8, 3, 3, 3]"),
+        {"strides": (2, 2), "padding": (1, 1, 1, 1)},
+    ),
+    Matches(
+        "relax.nn.conv2d",
+        ("float32[2, 8, 9, 10]", "float32[12, 4, 3, 2]"),
+        {"strides": (1, 2), "padding": (0, 1, 2, 0), "dilation": (2, 1), "groups": 2},
+    ),
+    Matches(
+        "relax.nn.conv2d",
+        ("float32[n, 9, 10, 8]", "float32[3, 3, 1, 8]"),
+        {"padding": (1, 1, 1, 1), "groups": 8, "data_layout": "NHWC", "kernel_layout": "HWIO"},
+    ),
+    Matches(
+        "relax.nn.conv1d", ("float16[2, 4, 12]", "float16[6, 4, 3]"), {"padding": (1, 1)}
+    ),
+    Matches(
+        "relax.nn.conv3d",
+        ("float32[1, 4, 6, 7, 8]", "float32[5, 4, 3, 2, 2]"),
+        {"strides": (2, 1, 1), "padding": (1, 1, 0, 0, 1, 1)},
+    ),
+    Matches(
+        "relax.nn.conv2d",
+        ("int8[1, 8, 6, 6]", "int8[4, 8, 1, 1]"),
+        {"out_dtype": "int32"},
+    ),
+]
+
+REFUSES = [
+    Refuses(
+        "the kernel is flipped",
+        """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((1, 4, 8, 8), "float32"), w: T.Buffer((4, 4, 3, 3), "float32"),
+         out: T.Buffer((1, 4, 6, 6), "float32")):
+    for n, o, i, j, c, a, b in T.grid(1, 4, 6, 6, 4, 3, 3):
+        with T.sblock("c"):
+            vn, vo, vi, vj, vc, va, vb = T.axis.remap("SSSSRRR", [n, o, i, j, c, a, b])
+            with T.init():
+                out[vn, vo, vi, vj] = T.float32(0)
+            out[vn, vo, vi, vj] += x[vn, vc, vi + va, vj + vb] * w[vo, vc, 2 - va, 2 - vb]
+""",
+    ),
+]
+
+
+@recogniser(
+    "conv", precedence=600, ops=("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
+)
+def conv(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """Match the sum of products, try which load is the data, enumerate consistent layouts."""
+    if len(f.outputs) != 1:
+        return Refusal("a convolution has one output")
+    found = product(f.outputs[0].body)
+    if found is None or len(found.loads) != 2:
+        return Refusal("the compute is not a sum of products of two operands")
+    rank = len(f.outputs[0].axes)
+    if rank not in SPATIAL or any(len(x.indices) != rank for x in found.loads):
+        return Refusal("a convolution's operands and output have one rank, from 3 to 5")
+    out: list[Proposal] = []
+    for x, w in (found.loads, found.loads[::-1]):
+        out.extend(_Conv(f, found, x, w).proposals())
+    if not out:
+        return Refusal("the accesses are not those of a convolution", repr(found.loads))
+    return out[:4]
+
+
+@dataclass(frozen=True)
+class _Conv:
+    f: Lifted
+    found: Product
+    x: Load
+    w: Load
+
+    def proposals(self) -> Iterator[Proposal]:
+        """One for each consistent assignment of layouts, the usual ones first."""
+        for kernel in _orders(KERNEL[self.rank]):
+            taps = self.kernel(kernel)
+            if taps is None:
+                continue
+            for data in _orders(DATA[self.rank]):
+                windows = self.data(data, taps)
+                if windows is None:
+                    continue
+                p = self.proposal(data, kernel, windows)
+                if p is not None:
+                    yield p
+                    return
+
+    @property
+    def rank(self) -> int:
+        return len(self.x.indices)
+
+    @property
+    def outs(self) -> frozenset[Var]:
+        return frozenset(v for a in self.f.outputs[0].axes if (v := only(a)) is not None)
+
+    def kernel(self, layout: str) -> dict[str, Var | None] | None:
+        """The reduction axis (None for extent 1) of I and each tap, if the layout fits."""
+        found: dict[str, Var | None] = {}
+        for letter, index in zip(layout, self.w.indices, strict=True):
+            v = only(index)
+            if v is None and index.const != 0:
+                return None
+            if letter == "O":
+                if v is not None and v not in self.outs:
+                    return None
+            elif v is not None and v not in self.found.reduce.axes:
+                return None
+            found[letter] = v
+        used = {v for v in found.values() if v is not None}
+        return found if used >= set(self.found.reduce.axes) else None
+
+    def data(self, layout: str, kernel: dict[str, Var | None]) -> dict[str, Window] | None:
+        """The window of each spatial dimension, if data and output fit the layout."""
+        axes = self.f.outputs[0].axes
+        windows: dict[str, Window] = {}
+        for position, letter in enumerate(layout):
+            index, out = self.x.indices[position], axes[position]
+            if letter == "N":
+                fits = index is out
+            elif letter == "C":
+                fits = out is _int(kernel["O"]) and self.channel(index, kernel)
+            else:
+                w = window(index, self.outs, frozenset(self.found.reduce.axes))
+                fits = w is not None and w.tap is kernel[letter] and _int(w.axis) is out
+                if w is not None:
+                    windows[letter] = w
+            if not fits:
+                return None
+        return windows
+
+    def channel(self, index: Int, kernel: dict[str, Var | None]) -> bool:
+        """``c``, or ``group * C + c``: the rest depends on the output channel only."""
+        from ..rewrite import free
+
+        rest = index - _int(kernel["I"])
+        allowed = {kernel["O"]} if kernel["O"] is not None else set()
+        return free(rest) <= allowed
+
+    def proposal(self, data: str, kernel: str, windows: dict[str, Window]) -> Proposal | None:
+        x, w, out = self.x.tensor, self.w.tensor, self.f.outputs[0].out
+        ci, co = x.shape[data.index("C")].const, w.shape[kernel.index("I")].const
+        if ci is None or not co or ci % co:
+            return None
+        strides, dilation, before, behind, notes = [], [], [], [], []
+        for letter in SPATIAL[self.rank]:
+            win = windows[letter]
+            taps = w.shape[kernel.index(letter)].const
+            place = data.index(letter)
+            if taps is None or win.before < 0:
+                return None
+            end = after(win, x.shape[place], out.shape[place], taps)
+            if end is None:
+                return None
+            strides.append(win.stride or 1)
+            dilation.append(win.dilation or 1)
+            before.append(win.before)
+            behind.append(end[0])
+            notes += _notes(letter, win, end[1])
+        attrs = {
+            "strides": tuple(strides),
+            "padding": (*before, *behind),
+            "dilation": tuple(dilation),
+            "groups": ci // co,
+            "data_layout": data,
+            "kernel_layout": kernel,
+            "out_layout": data,
+        }
+        if out.dtype != x.dtype:
+            attrs["out_dtype"] = out.dtype
+        return Proposal(
+            f"relax.nn.conv{self.rank - 2}d",
+            (x.position, w.position),
+            attrs,
+            layouts={x.position: data, w.position: kernel, out.position: data},
+            undetermined=tuple(notes),
+        )
+
+
+def _notes(letter: str, w: Window, trailing: str) -> list[str]:
+    out = []
+    if w.stride is None:
+        out.append(f"strides[{letter}]: the output extent is 1")
+    if w.dilation is None:
+        out.append(f"dilation[{letter}]: the kernel extent is 1")
+    if trailing:
+        out.append(f"padding[{letter}]: {trailing}")
+    return out
+
+
+def _int(v: Var | None) -> Int:
+    from ..term import ZERO
+
+    return ZERO if v is None else as_int(v)
+
+
+def _orders(usual: tuple[str, ...]) -> Iterator[str]:
+    """The usual layouts, then every other order of the same dimensions."""
+    yield from usual
+    for p in permutations(usual[0]):
+        if "".join(p) not in usual:
+            yield "".join(p)

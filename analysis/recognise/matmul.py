@@ -1,0 +1,121 @@
+"""Matrix products, batched and broadcast, and every other contraction of two operands as einsum.
+
+    out[b, i, j] = Σ_k x1[b, i, k] * x2[b, k, j]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..lift import Lifted
+from ..op_info import Proposal, Refusal
+from ..term import Int, Load, Tensor, Var
+from . import Matches, Refuses, recogniser
+from ._access import Product, only, product
+
+MATCHES = [
+    Matches("relax.matmul", ("float32[4, 5]", "float32[5, 6]")),
+    Matches("relax.matmul", ("float32[n, 4, 5]", "float32[5, 6]")),
+    Matches("relax.matmul", ("float16[2, 3, n, m]", "float16[2, 3, m, n]")),
+    Matches("relax.matmul", ("float32[3, 1, 4, 5]", "float32[2, 5, 6]")),
+    Matches("relax.matmul", ("float32[5]", "float32[5, 6]")),
+    Matches("relax.matmul", ("float32[4, 5]", "float32[5]")),
+    Matches("relax.matmul", ("int8[4, 5]", "int8[5, 6]"), {"out_dtype": "int32"}),
+]
+
+REFUSES = [
+    Refuses(
+        "one k is missing",
+        """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((4, 8), "float32"), w: T.Buffer((8, 6), "float32"),
+         out: T.Buffer((4, 6), "float32")):
+    for i, j, k in T.grid(4, 6, 7):
+        with T.sblock("c"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                out[vi, vj] = T.float32(0)
+            out[vi, vj] += x[vi, vk] * w[vk, vj]
+""",
+    ),
+]
+
+
+@recogniser("matmul", precedence=620, ops=("relax.matmul", "relax.einsum"))
+def matmul(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """A sum of products whose indices are variables: matmul if the roles fit, else einsum."""
+    if len(f.outputs) != 1:
+        return Refusal("a matrix product has one output")
+    found = product(f.outputs[0].body)
+    if found is None or len(found.loads) != 2 or found.guards:
+        return Refusal("the compute is not a sum of products of two operands")
+    if any(only(i) is None and i.const != 0 for x in found.loads for i in x.indices):
+        return Refusal("an operand is not read at plain coordinates", repr(found.loads))
+    out = []
+    for a, b in (found.loads, found.loads[::-1]):
+        if _is_matmul(f, found, a, b):
+            out.append(_proposal(f, a.tensor, b.tensor))
+    return [*out, *_einsum(f, found)]
+
+
+def _is_matmul(f: Lifted, found: Product, a: Load, b: Load) -> bool:
+    """Whether the last of a and the last but one of b are contracted, the rest in order."""
+    axes = f.outputs[0].axes
+    k = a.indices[-1]
+    if only(k) is not None and only(k) not in found.reduce.axes:
+        return False
+    if b.indices[-2 if len(b.indices) > 1 else -1] is not k:
+        return False
+    if a.tensor.shape[-1] is not b.tensor.shape[-2 if len(b.indices) > 1 else -1]:
+        return False
+    rest = list(axes)
+    if len(b.indices) > 1 and (not rest or not _reads(b, -1, rest.pop())):
+        return False
+    if len(a.indices) > 1 and (not rest or not _reads(a, -2, rest.pop())):
+        return False
+    return all(
+        _batch(x.indices[:-2], x.tensor.shape[:-2], tuple(rest), f.outputs[0].out.shape)
+        for x in (a, b)
+    )
+
+
+def _reads(x: Load, position: int, axis: Int) -> bool:
+    return x.indices[position] is axis
+
+
+def _batch(
+    indices: tuple[Int, ...], shape: tuple[Int, ...], axes: tuple[Int, ...], _out: tuple[Int, ...]
+) -> bool:
+    """Batch dimensions align at the end; one of extent 1 is broadcast."""
+    if len(indices) > len(axes):
+        return False
+    aligned = axes[len(axes) - len(indices) :]
+    return all(
+        i is a or e.const == 1 for i, e, a in zip(indices, shape, aligned, strict=True)
+    )
+
+
+def _proposal(f: Lifted, a: Tensor, b: Tensor) -> Proposal:
+    out = f.outputs[0].out
+    attrs = {"out_dtype": out.dtype} if out.dtype != a.dtype else {}
+    return Proposal("relax.matmul", (a.position, b.position), attrs)
+
+
+def _einsum(f: Lifted, found: Product) -> list[Proposal]:
+    """``ik,jk->ij``: one letter a variable; operands in the order of the parameters."""
+    loads = sorted(found.loads, key=lambda x: x.tensor.position)
+    names: dict[Var, str] = {}
+    texts = []
+    for indices in (*(x.indices for x in loads), f.outputs[0].axes):
+        text = ""
+        for i in indices:
+            v = only(i)
+            if v is None:
+                return []
+            text += names.setdefault(v, chr(ord("a") + len(names)))
+        texts.append(text)
+    if any(x.tensor.dtype != f.outputs[0].out.dtype for x in loads):
+        return []
+    subscripts = f"{','.join(texts[:-1])}->{texts[-1]}"
+    operands = tuple(x.tensor.position for x in loads)
+    return [Proposal("relax.einsum", operands, {"subscripts": subscripts})]
