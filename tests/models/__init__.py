@@ -64,10 +64,11 @@ def inputs(name: str, batch: int = 2, seed: int = 0) -> list[Array]:
     values = []
     for param in main.params[: int(main.attrs["num_input"])]:
         shape = [getattr(dim, "value", batch) for dim in param.ty.shape.values]
-        if param.ty.dtype.startswith("int"):
-            values.append(rng.integers(0, transformer.VOCABULARY, shape).astype(param.ty.dtype))
+        dtype = str(param.ty.dtype)
+        if dtype.startswith("int"):
+            values.append(rng.integers(0, transformer.VOCABULARY, shape).astype(dtype))
         else:
-            values.append(rng.standard_normal(shape).astype(param.ty.dtype))
+            values.append(rng.standard_normal(shape).astype(dtype))
     return values
 
 

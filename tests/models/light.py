@@ -17,14 +17,14 @@ from .weights import Spec, fan_in, normal, positive
 
 # The gain of each layer: He's where nothing normalises, less where residuals add up.
 FILES = {
-    "bvlc_alexnet": 1.4,
+    "bvlc_alexnet": 1.1,
     "densenet121": 1.4,
-    "inception_v1": 1.4,
-    "inception_v2": 1.4,
-    "resnet50": 1.0,
-    "shufflenet": 1.0,
+    "inception_v1": 1.1,
+    "inception_v2": 1.2,
+    "resnet50": 0.8,
+    "shufflenet": 0.8,
     "squeezenet": 1.4,
-    "vgg19": 1.4,
+    "vgg19": 1.3,
     "zfnet512": 1.4,
 }
 
