@@ -19,10 +19,10 @@ from .weights import Spec, fan_in, normal, positive
 FILES = {
     "bvlc_alexnet": 1.1,
     "densenet121": 1.4,
-    "inception_v1": 1.1,
+    "inception_v1": 0.9,
     "inception_v2": 1.2,
     "resnet50": 0.8,
-    "shufflenet": 0.8,
+    "shufflenet": 0.7,
     "squeezenet": 1.4,
     "vgg19": 1.3,
     "zfnet512": 1.4,
