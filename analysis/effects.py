@@ -34,6 +34,9 @@ class Write:
         written by at most one assignment of these variables.
         """
         ys = coordinates(len(self.index))
+        direct = {e.atom: as_int(y) for e, y in zip(self.index, ys, strict=True)}
+        if direct.keys() >= frozenset(self.vars):
+            return {v: direct[v] for v in self.vars}
         found = solve(self.vars, list(zip(self.index, map(as_int, ys), strict=True)))
         forward = dict(zip(ys, self.index, strict=True))
         return {v: p for v, p in found.items() if ints(p, forward) is as_int(v)}
@@ -44,7 +47,11 @@ class Write:
             return self.guard, self.value
         here = dict(zip(coordinates(len(index)), index, strict=True))
         chosen = {v: ints(p, here) for v, p in self.inverse.items()}
-        hits = [eq0(ints(e, chosen) - i) for e, i in zip(self.index, index, strict=True)]
+        hits = [
+            eq0(ints(e, chosen) - i)
+            for e, i in zip(self.index, index, strict=True)
+            if e.atom not in chosen or chosen[e.atom] is not i  # type: ignore[index]
+        ]
         inside = [
             c
             for v, p in chosen.items()
@@ -146,6 +153,11 @@ def same_or_later(w: Write, i: Var, index: tuple[Int, ...], where: str) -> bool:
 
     ``index`` may mention i; it is the element that iteration i looks at.
     """
+    if index == w.index:
+        if not any(i in free(e) for e in index):
+            return False
+        if any(e.atom is i for e in index):
+            return True
     every = Write((*w.vars, i), TRUE, w.index, TRUE)
     here = dict(zip(coordinates(len(index)), index, strict=True))
     found = every.inverse.get(i)

@@ -192,13 +192,25 @@ def _bounds(p: Int) -> Bounds:
         return p, p
     lo: Int | None = ZERO
     hi: Int | None = ZERO
+    low = high = 0  # the literal part is summed apart: it is most of the work
     for mono, coef in p.terms:
-        a, b = _mono_bounds(mono)
+        a, b = _mono_bounds(mono) if mono else (ONE, ONE)
         if coef < 0:
             a, b = b, a
-        lo = None if lo is None or a is None else lo + a * coef
-        hi = None if hi is None or b is None else hi + b * coef
-    return _tighter((lo, hi), _digit_bounds(p))
+        if a is None:
+            lo = None
+        elif (k := a.const) is not None:
+            low += k * coef
+        elif lo is not None:
+            lo = lo + a * coef
+        if b is None:
+            hi = None
+        elif (k := b.const) is not None:
+            high += k * coef
+        elif hi is not None:
+            hi = hi + b * coef
+    plain = (None if lo is None else lo + low, None if hi is None else hi + high)
+    return _tighter(plain, _digit_bounds(p))
 
 
 def _tighter(one: Bounds, two: Bounds) -> Bounds:
@@ -360,10 +372,10 @@ def positive(p: Int) -> bool:
 
 
 def _nonneg(p: Int) -> bool:
-    if _shifted_nonneg(p):
-        return True
     lo, _ = bounds(p)
-    return lo is not None and lo is not p and nonneg(lo)
+    if lo is not None and lo is not p and nonneg(lo):
+        return True
+    return (lo is None or lo.const is None) and _shifted_nonneg(p)
 
 
 def _shifted_nonneg(p: Int) -> bool:

@@ -18,10 +18,11 @@ from tvm.tirx.buffer import is_buffer_var
 
 from .effects import Effects, Write
 from .from_tir import Reader, Unliftable, dtype_of
+from .integer import bounds
 from .loops import close
 from .reduction import canonical
 from .rewrite import free, subterms
-from .scalar import conj, eq0, negate
+from .scalar import conj, eq0, ge0, negate
 from .term import (
     INT_DTYPES,
     ONE,
@@ -183,14 +184,31 @@ class Executor:
         if s.step is not None and self.reader.index(s.step) is not ONE:
             raise Unliftable("a loop with a step is not understood", str(s.loop_var))
         extent, start = self.reader.index(s.extent), self.reader.index(s.min)
-        if any(v.kind != "size" for v in free(extent)):
-            raise Unliftable("a loop's extent depends on another loop", str(s.loop_var))
         if extent.const is not None and extent.const < 1:
             return
-        i = fresh(extent)
-        self.env[s.loop_var] = start + (ZERO if extent is ONE else as_int(i))
-        body = self.nested(s.body)
-        self.effects.then(body if extent is ONE else close(i, body))
+        bound = extent
+        if any(v.kind != "size" for v in free(extent)):
+            bound = self.largest(extent, str(s.loop_var))
+        self.loop(s.loop_var, start, extent, bound, s.body)
+
+    def largest(self, extent: Int, where: str) -> Int:
+        """An upper bound over sizes of an extent that depends on other loops."""
+        _, high = bounds(extent)
+        if high is None or any(v.kind != "size" for v in free(high)):
+            raise Unliftable("a loop's extent has no bound over the sizes", where)
+        return high
+
+    def loop(self, v: Any, start: Int, extent: Int, bound: Int, body: Any) -> None:
+        """``for v in range(bound): if v < extent: body``."""
+        i = fresh(bound)
+        value = ZERO if bound is ONE else as_int(i)
+        self.env[v] = start + value
+        effects = self.nested(body)
+        if extent is not bound:
+            guarded = Effects()
+            guarded.then(effects, ge0(extent - 1 - value))
+            effects = guarded
+        self.effects.then(effects if bound is ONE else close(i, effects))
 
     def run_SBlockRealize(self, s: Any) -> None:
         block = s.block
@@ -245,10 +263,7 @@ class Executor:
     def run_AttrStmt(self, s: Any) -> None:
         if s.attr_key in ("thread_extent", "virtual_thread"):
             extent = self.reader.index(s.value)
-            i = fresh(extent)
-            self.env[s.node.var] = ZERO if extent is ONE else as_int(i)
-            body = self.nested(s.body)
-            self.effects.then(body if extent is ONE else close(i, body))
+            self.loop(s.node.var, ZERO, extent, extent, s.body)
             return
         self.run(s.body)
 

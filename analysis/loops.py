@@ -201,8 +201,9 @@ def _peel_ite(t: Call, op: str, state: Term, i: Var) -> tuple[Term | None, list[
     unit = identity(op, t.dtype)
     if seed is None or plain is None or none or unit is None:
         return None, []
-    start = substitute(guard, {i: ZERO})
-    seed = seed if seed is plain else ite(start, seed, plain)
+    if seed is not plain:
+        start = substitute(guard, {i: ZERO})
+        seed = seed if prove(start).proved else ite(start, seed, plain)
     return seed, [ite(guard, f, unit) for f in terms]
 
 

@@ -5,7 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from .scalar import call, reduce
-from .term import Const, Int, Load, Reduce, Term, Tensor, Var, as_int, integer, load, mul, raw_call
+from .term import (
+    Const,
+    Int,
+    Load,
+    Mono,
+    Reduce,
+    Tensor,
+    Term,
+    Var,
+    as_int,
+    integer,
+    load,
+    mul,
+    polynomial,
+    raw_call,
+)
 
 
 def children(t: Term) -> tuple[Term, ...]:
@@ -21,13 +36,18 @@ def children(t: Term) -> tuple[Term, ...]:
 def rebuild(t: Term, go: Callable[[Term], Term]) -> Term:
     """The same term over ``go`` of its children."""
     if isinstance(t, Int):
-        out = integer(0)
+        same: dict[Mono, int] = {}
+        changed = integer(0)
         for mono, coef in t.terms:
+            atoms = [go(a) for a in mono]
+            if all(a is b for a, b in zip(mono, atoms, strict=True)):
+                same[mono] = coef
+                continue
             part = integer(coef)
-            for atom in mono:
-                part = mul(part, as_int(go(atom)))
-            out = out + part
-        return out
+            for atom in atoms:
+                part = mul(part, as_int(atom))
+            changed = changed + part
+        return t if len(same) == len(t.terms) else polynomial(same) + changed
     if isinstance(t, (Var, Const)):
         return t
     if isinstance(t, Load):

@@ -33,6 +33,13 @@ COMMUTES = frozenset({"add", "mul", "eq", "ne"})
 
 def ge0(p: Int) -> Term:
     """``p >= 0``."""
+    found: Term | None = p.memo.get("ge0")
+    if found is None:
+        found = p.memo["ge0"] = _ge0(p)
+    return found
+
+
+def _ge0(p: Int) -> Term:
     if nonneg(p):
         return TRUE
     if nonneg(-p - 1):

@@ -1,0 +1,203 @@
+"""Pools of one, two and three spatial dimensions.
+
+    max:  out[n, c, y] = max_k x[n, c, s*y + d*k - p]
+    avg:  out[n, c, y] = Σ_k x[n, c, s*y + d*k - p] / count
+
+``count`` is the size of the window, or of its part inside x (``count_include_pad=False``). Adaptive
+pools have a window for each output, ``[y*I // O, ceil((y+1)*I / O))``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ..lift import Lifted
+from ..op_info import Proposal, Refusal
+from ..term import Call, Int, Load, Reduce, Term, Var, as_int
+from . import Matches, Refuses, recogniser
+from ._access import bare, uncast
+from ._window import Window, after, window
+from .conv import DATA, SPATIAL
+
+_AVG = {"strides": (2, 2), "pool_size": (3, 3), "padding": (1, 1, 1, 1)}
+MATCHES = [
+    Matches("relax.nn.max_pool2d", ("float32[1, 3, 16, 16]",), _AVG),
+    Matches(
+        "relax.nn.max_pool2d",
+        ("float32[n, 9, 10, 3]",),
+        {"pool_size": (2, 3), "strides": (2, 1), "dilation": (2, 1), "layout": "NHWC"},
+    ),
+    Matches("relax.nn.max_pool1d", ("int8[2, 3, 16]",), {"pool_size": (3,), "strides": (3,)}),
+    Matches("relax.nn.avg_pool2d", ("float32[2, 3, 9, 9]",), _AVG),
+    Matches("relax.nn.avg_pool2d", ("float32[2, 3, 9, 9]",), {**_AVG, "count_include_pad": True}),
+    Matches(
+        "relax.nn.avg_pool3d",
+        ("float32[1, 2, 4, 5, 6]",),
+        {"pool_size": (2, 2, 3), "strides": (1, 2, 3)},
+    ),
+    Matches("relax.nn.adaptive_avg_pool2d", ("float32[1, 3, 9, 10]",), {"output_size": (2, 4)}),
+    Matches("relax.nn.adaptive_avg_pool2d", ("float32[n, 3, 9, 10]",), {"output_size": (1, 1)}),
+]
+
+REFUSES = [
+    Refuses(
+        "reads outside count as 0 in a max",
+        """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((1, 2, 8, 8), "float32"), out: T.Buffer((1, 2, 8, 8), "float32")):
+    for n, c, i, j, a, b in T.grid(1, 2, 8, 8, 3, 3):
+        with T.sblock("c"):
+            vn, vc, vi, vj, va, vb = T.axis.remap("SSSSRR", [n, c, i, j, a, b])
+            with T.init():
+                out[vn, vc, vi, vj] = T.float32(-3.4028234663852886e+38)
+            out[vn, vc, vi, vj] = T.max(out[vn, vc, vi, vj], T.if_then_else(
+                1 <= vi + va and vi + va < 9 and 1 <= vj + vb and vj + vb < 9,
+                x[vn, vc, vi + va - 1, vj + vb - 1], T.float32(0)))
+""",
+    ),
+]
+
+
+@recogniser(
+    "pool",
+    precedence=640,
+    ops=tuple(f"relax.nn.{a}{o}_pool{d}d" for a in ("", "adaptive_") for o in ("max", "avg")
+              for d in (1, 2, 3)),
+)
+def pool(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """Match one reduction over a window of one load, divided for an average."""
+    if len(f.outputs) != 1 or len(f.outputs[0].axes) not in SPATIAL:
+        return Refusal("a pool has one output of rank 3 to 5")
+    found = _reduction(f.outputs[0].body)
+    if found is None:
+        return Refusal("the compute is no maximum or average over a window")
+    r, x, divisor = found
+    if len(x.indices) != len(f.outputs[0].axes):
+        return Refusal("input and output of a pool have one rank")
+    kind = "max" if r.op == "max" else "avg"
+    out = [*_windows(f, r, x, kind, divisor), *_adaptive(f, x, kind)]
+    return out or Refusal("the accesses are not those of a pool", repr(x))
+
+
+def _reduction(body: Term) -> tuple[Reduce, Load, Term | None] | None:
+    """The reduction, what it reads, and the divisor of an average."""
+    t, divisor = uncast(body), None
+    if isinstance(t, Call) and t.op in ("div", "floordiv_elem"):
+        t, divisor = uncast(t.args[0]), t.args[1]
+    if not isinstance(t, Reduce) or t.op != ("max" if divisor is None else "add"):
+        return None
+    inner = uncast(t.body)
+    if isinstance(inner, Call) and inner.op == "ite":
+        inner = uncast(inner.args[1])
+    return (t, inner, divisor) if isinstance(inner, Load) else None
+
+
+def _windows(
+    f: Lifted, r: Reduce, x: Load, kind: str, divisor: Term | None
+) -> Iterator[Proposal]:
+    axes = f.outputs[0].axes
+    outs = frozenset(a.atom for a in axes if a.atom is not None)
+    for layout in DATA[len(axes)]:
+        windows = []
+        for letter, index, axis in zip(layout, x.indices, axes, strict=True):
+            if letter in "NC":
+                if index is not axis:
+                    break
+                continue
+            w = window(index, outs, frozenset(r.axes))
+            if w is None or _as_axis(w.axis) is not axis or w.before < 0:
+                break
+            windows.append((w, layout.index(letter)))
+        else:
+            if {w.tap for w, _ in windows} >= set(r.axes):
+                yield from _proposals(f, x, kind, divisor, layout, windows)
+                return
+
+
+def _as_axis(v: Var | None) -> Int:
+    from ..term import ZERO
+
+    return ZERO if v is None else as_int(v)
+
+
+def _proposals(
+    f: Lifted,
+    x: Load,
+    kind: str,
+    divisor: Term | None,
+    layout: str,
+    windows: list[tuple[Window, int]],
+) -> Iterator[Proposal]:
+    out = f.outputs[0].out
+    size, before, behind, notes = [], [], [], []
+    for w, place in windows:
+        taps = 1 if w.tap is None or w.tap.extent is None else w.tap.extent.const
+        end = None if taps is None else after(w, x.tensor.shape[place], out.shape[place], taps)
+        if taps is None or end is None:
+            return
+        size.append(taps)
+        before.append(w.before)
+        behind.append(end[0])
+        if end[1]:
+            notes.append(f"padding[{layout[place]}]: {end[1]}")
+    attrs: dict[str, Any] = {
+        "pool_size": tuple(size),
+        "strides": tuple(w.stride or 1 for w, _ in windows),
+        "padding": (*before, *behind),
+        "dilation": tuple(w.dilation or 1 for w, _ in windows),
+        "ceil_mode": False,
+        "count_include_pad": False,
+        "layout": layout,
+        "out_layout": layout,
+    }
+    name = f"relax.nn.{kind}_pool{len(windows)}d"
+    notes.append("ceil_mode")
+    counted = kind == "avg" and _constant(divisor)
+    for include in (True, False) if counted and any((*before, *behind)) else (False,):
+        for p in _ceil_variants(before, behind):
+            yield Proposal(
+                name,
+                (x.tensor.position,),
+                {**attrs, **p, "count_include_pad": include},
+                layouts={x.tensor.position: layout, out.position: layout},
+                undetermined=tuple(notes if any((*before, *behind)) or kind == "max" else
+                                   (*notes, "count_include_pad")),
+            )
+
+
+def _ceil_variants(before: list[int], behind: list[int]) -> list[dict[str, Any]]:
+    """As it stands; and where the end is padded more than the start, rounding up instead."""
+    plain: list[dict[str, Any]] = [{}]
+    if any(b > a for a, b in zip(before, behind, strict=True)):
+        plain.append({"ceil_mode": True, "padding": (*before, *before)})
+    return plain
+
+
+def _constant(divisor: Term | None) -> bool:
+    t = bare(divisor) if divisor is not None else None
+    while isinstance(t, Call) and t.op == "cast":
+        t = bare(t.args[0])
+    return not isinstance(t, Call) and (not isinstance(t, Int) or t.const is not None)
+
+
+def _adaptive(f: Lifted, x: Load, kind: str) -> Iterator[Proposal]:
+    out = f.outputs[0].out
+    for layout in DATA[len(out.shape)]:
+        places = [layout.index(s) for s in SPATIAL[len(out.shape)]]
+        kept = [d for d in range(len(out.shape)) if d not in places]
+        if any(x.indices[d] is not f.outputs[0].axes[d] for d in kept):
+            continue
+        if any(out.shape[d].const is None for d in places):
+            continue
+        yield Proposal(
+            f"relax.nn.adaptive_{kind}_pool{len(places)}d",
+            (x.tensor.position,),
+            {
+                "output_size": tuple(out.shape[d].const for d in places),
+                "layout": layout,
+                "out_layout": layout,
+            },
+            layouts={x.tensor.position: layout, out.position: layout},
+        )
+        return
