@@ -179,9 +179,10 @@ def _single_call(
     by_size = {str(x.name): v for v, x in sizes.items()}
     inputs: list[Tensor | Var] = []
     for a in call.args[1].fields:
-        if not isinstance(a, tvm.ir.Var) or a.name not in by_name:
+        name = getattr(a, "name", "")
+        if name not in by_name and name not in by_size:
             raise NotBuilt("the op's lowering takes another argument than its operands")
-        inputs.append(by_name[a.name])
+        inputs.append(by_name[name] if name in by_name else by_size[name])
     for a in call.args[2].values if len(call.args) > 2 else ():
         name = getattr(a, "name", "")
         if name not in by_size:

@@ -77,14 +77,22 @@ def lift(func: Any, params: Sequence[Tensor | Var] | None = None) -> Lifted:
     Raises :class:`.from_tir.Unliftable` with the reason where the PrimFunc is not understood.
     """
     executor = Executor()
-    order = sorted(range(len(func.params)), key=lambda k: is_buffer_var(func.params[k]))
-    for position in order:  # scalars first: shapes mention them
-        p = func.params[position]
-        executor.bind_param(p, position, None if params is None else params[position])
+    given = [None] * len(func.params) if params is None else list(params)
+    executor.bind_sizes(func.params, given)
+    for position, (p, known) in enumerate(zip(func.params, given, strict=True)):
+        executor.bind_param(p, position, known)
     tensors = tuple(executor.values[p] for p in func.params)
     executor.run(func.body)
     return Lifted(tensors, tuple(executor.output(t) for t in tensors if isinstance(t, Tensor)
                                  and t in executor.effects.writes))
+
+
+def _mentions(e: Any, v: Any) -> bool:
+    """Whether a shape expression mentions a variable."""
+    if type(e).__name__ == "Var":
+        return bool(e.same_as(v))
+    operands = [*getattr(e, "args", ()), *(getattr(e, k, None) for k in ("a", "b", "value"))]
+    return any(_mentions(o, v) for o in operands if hasattr(o, "ty"))
 
 
 class Executor:
@@ -99,26 +107,38 @@ class Executor:
 
     # ------------------------------------------------------------------ parameters and buffers
 
-    def bind_param(self, p: Any, position: int, given: Tensor | Var | None) -> None:
-        if not is_buffer_var(p):
-            known = self.env.get(p)
-            if isinstance(given, Var):
-                if known is not None and known is not as_int(given):
-                    raise Unliftable("a scalar parameter has another value than expected", p.name)
-                self.env[p], self.values[p] = as_int(given), given
-            elif known is not None and (atom := as_int(known).atom) is not None:
-                assert isinstance(atom, Var)
-                self.values[p] = atom
+    def bind_sizes(self, params: Sequence[Any], given: Sequence[Tensor | Var | None]) -> None:
+        """Bind the variables that are a whole extent or a scalar parameter."""
+        for p, known in zip(params, given, strict=True):
+            if is_buffer_var(p):
+                for d, e in enumerate(p.ty.shape):
+                    if type(e).__name__ == "Var":
+                        same = isinstance(known, Tensor) and d < len(known.shape)
+                        self.bind_size(e, known.shape[d] if same else None)  # type: ignore[union-attr]
+            elif isinstance(known, Var):
+                self.bind_size(p, as_int(known))
             elif str(p.ty.dtype) in INT_DTYPES:
-                v = variable("size", p.name)
-                self.env[p], self.values[p] = as_int(v), v
-            else:
-                raise Unliftable("scalar parameters that are not integers are not understood", p.name)
+                shapes = [e for b in params if is_buffer_var(b) for e in b.ty.shape]
+                kind = "size" if any(_mentions(e, p) for e in shapes) else "free"
+                self.bind_size(p, as_int(variable(kind, p.name)))
+
+    def bind_size(self, v: Any, known: Int | None) -> None:
+        if v not in self.env:
+            self.env[v] = as_int(variable("size", v.name)) if known is None else known
+
+    def bind_param(self, p: Any, position: int, given: Tensor | Var | None) -> None:
+        if is_buffer_var(p):
+            if isinstance(given, Var):
+                raise Unliftable("expected a scalar, found a buffer", p.name)
+            self.inputs.add(self.bind_buffer(p, given, position))
             return
-        if given is not None and not isinstance(given, Tensor):
-            raise Unliftable("expected a scalar, found a buffer", p.name)
-        tensor = self.bind_buffer(p, given, position)
-        self.inputs.add(tensor)
+        value = self.env.get(p)
+        atom = value.atom if isinstance(value, Int) else None
+        if not isinstance(atom, Var):
+            raise Unliftable("a scalar parameter that is not a size is not understood", p.name)
+        if isinstance(given, Var) and given is not atom:
+            raise Unliftable("a scalar parameter has another value than expected", p.name)
+        self.values[p] = atom
 
     def bind_buffer(self, b: Any, given: Tensor | None = None, position: int = -1) -> Tensor:
         """Make the tensor of a buffer, or bind its symbolic shape to the given tensor's."""
@@ -126,12 +146,7 @@ class Executor:
         if len(ty.strides) or as_int(self.reader(ty.elem_offset)) is not ZERO:
             raise Unliftable("a buffer with strides or an offset is not understood", b.name)
         dtype = str(ty.dtype)
-        shape = []
-        for d, e in enumerate(ty.shape):
-            if type(e).__name__ == "Var" and e not in self.env:
-                known = given.shape[d] if given is not None and d < len(given.shape) else None
-                self.env[e] = as_int(variable("size", e.name)) if known is None else known
-            shape.append(self.reader.index(e))
+        shape = [self.reader.index(e) for e in ty.shape]
         if given is not None and (tuple(shape) != given.shape or dtype != given.dtype):
             raise Unliftable("a parameter has another shape or dtype than expected", b.name)
         tensor = given or Tensor(b.name, tuple(shape), dtype, position)
