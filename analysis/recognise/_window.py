@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..integer import floordiv
 from ..term import Int, Term, Var, integer
-from ._access import affine
+from ._contraction import affine
 
 
 @dataclass(frozen=True)

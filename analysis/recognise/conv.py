@@ -16,7 +16,7 @@ from ..lift import Lifted
 from ..op_info import Proposal, Refusal
 from ..term import Int, Load, Var, as_int
 from . import Matches, Refuses, recogniser
-from ._access import Product, only, product
+from ._contraction import Product, only, product
 from ._window import Window, after, window
 
 SPATIAL = {3: "W", 4: "HW", 5: "DHW"}

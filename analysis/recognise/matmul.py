@@ -11,7 +11,7 @@ from ..lift import Lifted
 from ..op_info import Proposal, Refusal
 from ..term import Int, Load, Tensor, Var
 from . import Matches, Refuses, recogniser
-from ._access import Product, only, product
+from ._contraction import Product, only, product
 
 MATCHES = [
     Matches("relax.matmul", ("float32[4, 5]", "float32[5, 6]")),

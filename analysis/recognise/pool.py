@@ -16,7 +16,7 @@ from ..lift import Lifted
 from ..op_info import Proposal, Refusal
 from ..term import Call, Int, Load, Reduce, Term, Var, as_int
 from . import Matches, Refuses, recogniser
-from ._access import bare, uncast
+from ._contraction import bare, uncast
 from ._window import Window, after, window
 from .conv import DATA, SPATIAL
 
