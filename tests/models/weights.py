@@ -46,7 +46,7 @@ def draw(index: int, spec: Spec) -> Array:
 
 
 @relax.expr_functor.mutator
-class _Lift(relax.PyExprMutator):  # type: ignore[misc]
+class _Lift(relax.PyExprMutator):
     def __init__(self, mod: tvm.IRModule) -> None:
         super().__init__(mod)
         self.lifted: list[tuple[relax.Var, Array]] = []

@@ -38,7 +38,7 @@ def load(path: Path, shapes: Shapes) -> tvm.IRModule:
 def from_model(model: Any, shapes: Shapes, where: str = "model") -> tvm.IRModule:
     """Import an `onnx.ModelProto`. Raises `FrontendError` naming `where`."""
     inputs = input_shapes(model)
-    check_shapes(shapes, dict(inputs))
+    check_shapes(shapes, inputs)
     try:
         return _import(_static(model, shapes), shapes)
     except Exception as error:  # the importer raises TypeError, InternalError, AssertionError ...

@@ -70,15 +70,13 @@ def _alias(node: ast.Import | ast.ImportFrom, scope: dict[str, Any]) -> None:
 
 
 def _value(value: ast.expr, node: ast.stmt, where: str) -> Any:
-    match value:
-        case ast.Call(func=func, args=[ast.Constant(value=str(text))], keywords=[]) if (
-            ast.unparse(func) == "tvm.ir.load_json"
-        ):
-            load_json = tvm.ir.load_json
-        case _:
-            text, load_json = value, ast.literal_eval
     try:
-        return load_json(text)
+        match value:
+            case ast.Call(func=func, args=[ast.Constant(value=str(text))], keywords=[]) if (
+                ast.unparse(func) == "tvm.ir.load_json"
+            ):
+                return tvm.ir.load_json(text)
+        return ast.literal_eval(value)
     except Exception as error:  # whatever json and TVM's reader raise
         told = one_line(error)
         raise FrontendError(

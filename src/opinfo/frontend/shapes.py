@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import tvm
@@ -33,7 +33,7 @@ def _dim(part: str, text: str) -> int | str:
     raise FrontendError(f"shape '{text}': '{part}' is neither a positive integer nor a name")
 
 
-def check_shapes(wanted: Shapes, inputs: dict[str, Sequence[object] | None]) -> None:
+def check_shapes(wanted: Shapes, inputs: Mapping[str, Sequence[object] | None]) -> None:
     """Refuse names that are no input and ranks that differ. A rank of None is unknown."""
     for name, shape in wanted.items():
         if name not in inputs:

@@ -1,0 +1,150 @@
+"""`opinfo.inspect`: analyse a PrimFunc or every PrimFunc of a module."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import tvm
+import tvm_ffi
+from tvm import relax, tirx
+
+from .analysis import OpInfo, Refusal, op_info
+from .report import Report, Row
+
+Progress = Callable[[int, int, str], None]
+
+
+def inspect(
+    subject: tirx.PrimFunc | tvm.IRModule,
+    progress: Progress | None = None,
+    *,
+    func: str | None = None,
+    alternatives: bool = False,
+) -> Report:
+    """Say for each PrimFunc which operator it computes, or why that is not known.
+
+    A module's Relax operators are legalised first, on a copy. PrimFuncs that are structurally equal
+    are analysed once. `progress(done, total, name)` is called before each analysis and at the end;
+    `func` restricts the report to one PrimFunc; `alternatives` certifies the other operators that
+    compute the same too.
+
+    Raises `TypeError` for anything but a PrimFunc or an IRModule, `KeyError` naming the nearest
+    PrimFuncs if there is none called `func`.
+    """
+    if isinstance(subject, tirx.PrimFunc):
+        symbol = str((subject.attrs or {}).get("global_symbol") or "PrimFunc")
+        return _report({symbol: subject}, Counter({symbol: 1}), {}, progress, alternatives)
+    if not isinstance(subject, tvm.IRModule):
+        told = type(subject).__name__
+        raise TypeError(f"inspect: expected a tvm.tirx.PrimFunc or tvm.IRModule, got {told}")
+    mod = legalize(subject)
+    sites, others = call_sites(mod)
+    prims = {gvar.name_hint: f for gvar, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}
+    order = {name: place for place, name in enumerate(sites)}
+    names = sorted(prims, key=lambda name: (order.get(name, len(order)), name))
+    if func is not None:
+        names, others = [_pick(func, names)], {}
+    return _report({n: prims[n] for n in names}, sites, others, progress, alternatives)
+
+
+def legalize(mod: tvm.IRModule) -> tvm.IRModule:
+    """The module with its Relax operators lowered to PrimFuncs; `mod` is not changed."""
+    if not any(isinstance(f, relax.Function) for _, f in mod.functions_items()):
+        return mod
+    return relax.transform.LegalizeOps()(mod)
+
+
+def call_sites(mod: tvm.IRModule) -> tuple[Counter[str], dict[str, int]]:
+    """Calls of each PrimFunc, and calls of operators that are still no PrimFunc, in order."""
+    sites: Counter[str] = Counter()
+    others: Counter[str] = Counter()
+
+    def visit(node: object) -> None:
+        if not isinstance(node, tvm.ir.Call) or not isinstance(node.op, tvm.ir.Op):
+            return
+        if not node.op.name.startswith("relax."):  # arithmetic on symbolic dimensions
+            return
+        callee = node.args[0] if node.args else None
+        if isinstance(callee, tvm.ir.GlobalVar):
+            sites[callee.name_hint] += 1
+        else:
+            others[_callee(node)] += 1
+
+    for _, func in mod.functions_items():
+        if isinstance(func, relax.Function):
+            relax.analysis.post_order_visit(func, visit)
+    return sites, dict(others)
+
+
+def buffers(func: tirx.PrimFunc) -> tuple[str, ...]:
+    """The parameters as text: `float32[1, 3, n, n]`, a scalar as its dtype."""
+    return tuple(_type(param.ty) for param in func.params)
+
+
+def _type(ty: tvm.ir.Type) -> str:
+    shape = getattr(ty, "shape", None)
+    dims = "" if shape is None else f"[{', '.join(map(_dim, shape))}]"
+    return f"{ty.dtype}{dims}"
+
+
+def _dim(dim: object) -> str:
+    return str(dim.value) if isinstance(dim, tirx.IntImm) else str(dim).replace("T.int64", "")
+
+
+def _callee(call: tvm.ir.Call) -> str:
+    first = call.args[0] if call.args else None
+    symbol = getattr(first, "global_symbol", None)
+    return f"{call.op.name}({symbol})" if symbol else str(call.op.name)
+
+
+def _pick(name: str, names: list[str]) -> str:
+    if name in names:
+        return name
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.3) or names[:3]
+    raise KeyError(f"no PrimFunc is called '{name}'; there are {len(names)}, like {near}")
+
+
+def _report(
+    prims: dict[str, tirx.PrimFunc],
+    sites: Counter[str],
+    others: dict[str, int],
+    progress: Progress | None,
+    alternatives: bool,
+) -> Report:
+    rows = []
+    results = _analyse(prims, alternatives)
+    for done, name in enumerate(prims):
+        if progress is not None:
+            progress(done, len(prims), name)
+        rows.append(Row(name, sites[name], next(results), buffers(prims[name])))
+    if progress is not None:
+        progress(len(prims), len(prims), "")
+    return Report(tuple(rows), tuple(others.items()))
+
+
+def _analyse(prims: dict[str, tirx.PrimFunc], alternatives: bool) -> Iterator[OpInfo | Refusal]:
+    """One result a PrimFunc; structurally equal ones share it."""
+    known: dict[int, list[tuple[tirx.PrimFunc, OpInfo | Refusal]]] = {}
+    for func in prims.values():
+        bare = _bare(func)
+        same = known.setdefault(tvm_ffi.structural_hash(bare), [])
+        result = next((r for other, r in same if tvm_ffi.structural_equal(other, bare)), None)
+        if result is None:
+            result = _op_info(func, alternatives)
+            same.append((bare, result))
+        yield result
+
+
+def _bare(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Without the attributes, which say nothing about the compute but differ."""
+    return tirx.PrimFunc(func.params, func.body, func.ret_type)
+
+
+def _op_info(func: tirx.PrimFunc, alternatives: bool) -> OpInfo | Refusal:
+    """`op_info`; an error of ours on one PrimFunc must not hide what is known of the others."""
+    try:
+        return op_info(func, alternatives=alternatives)
+    except Exception as error:
+        return Refusal(f"internal error, please report it: {type(error).__name__}: {error}")

@@ -1,0 +1,32 @@
+"""Keep what C++ libraries print away from the terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import TextIO
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[TextIO]:
+    """Send this process's standard error to nowhere; yields a stream to the real one.
+
+    TVM's importers and legalisation print warnings and source dumps from C++, past `sys.stderr`.
+    Only for the command line: the redirection is of the whole process.
+    """
+    sys.stderr.flush()
+    real = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    with os.fdopen(real, "w", closefd=False) as stream, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        os.dup2(nowhere, 2)
+        try:
+            yield stream
+        finally:
+            stream.flush()
+            os.dup2(real, 2)
+            os.close(nowhere)
+    os.close(real)

@@ -1,0 +1,98 @@
+"""How one result is written: as a call, as an explanation, as HTML."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from tvm import relax
+
+from .analysis import Constant, OpInfo, Refusal
+
+_MISSING = object()
+
+
+def call(info: OpInfo) -> str:
+    """`relax.nn.conv2d(%0, %1, strides=[2, 2])`; attributes at their default are left out."""
+    usual = _defaults(info.name)
+    told = info.to_json()["attrs"]
+    usual["out_layout"] = told.get("data_layout", told.get("layout"))
+    parts = [_operand(operand) for operand in info.operands]
+    parts += [f"{k}={v!r}" for k, v in told.items() if not _same(v, usual.get(k, _MISSING))]
+    return f"{info.name}({', '.join(parts)})"
+
+
+def explain(func: str, sites: int, buffers: tuple[str, ...], result: OpInfo | Refusal) -> str:
+    """Everything known of one PrimFunc, a fact a line."""
+    told = "".join(f"\n  %{i}: {text}" for i, text in enumerate(buffers))
+    head = f"{func} ({sites} call site{'' if sites == 1 else 's'}){told}"
+    if isinstance(result, Refusal):
+        where = f"\n  where: {result.where}" if result.where else ""
+        return f"{head}\n  not recognised: {result.reason}{where}"
+    return "\n".join([head, *(f"  {key}: {value}" for key, value in _facts(result))])
+
+
+def _facts(info: OpInfo) -> list[tuple[str, str]]:
+    told = info.to_json()
+    certificate = info.certificate
+    exact = "bit-equal" if certificate.exact else "equal up to the assumptions"
+    facts = [
+        ("operator", info.name),
+        ("operands", ", ".join(_operand(o) for o in info.operands) or "none"),
+        ("attributes", ", ".join(f"{k}={v!r}" for k, v in told["attrs"].items()) or "none"),
+        ("kind", info.kind),
+        ("layouts", ", ".join(f"%{i}: {text}" for i, text in enumerate(info.layouts) if text)),
+        ("not determined by the compute", ", ".join(info.undetermined)),
+        ("also", "; ".join(call(other) for other in info.alternatives)),
+        ("certificate", f"{certificate.kind}, {exact}"),
+        ("assumes", "; ".join(certificate.assumptions)),
+    ]
+    facts += [("discharged", f"{o.goal} [{o.engine}, {o.ms:.1f} ms]")
+              for o in certificate.obligations]  # fmt: skip
+    return [(key, value) for key, value in facts if value]
+
+
+def html(rows: Sequence[tuple[str, int, tuple[str, ...], OpInfo | Refusal]], summary: str) -> str:
+    """A table for notebooks; each operator unfolds to its explanation."""
+    body = "".join(_html_row(*row) for row in rows)
+    heads = "".join(
+        f"<th style='text-align:left'>{h}</th>"
+        for h in ("PrimFunc", "sites", "operator", "kind", "certificate")
+    )
+    return f"<table><tr>{heads}</tr>{body}</table><p>{escape(summary)}</p>"
+
+
+def _html_row(func: str, sites: int, buffers: tuple[str, ...], result: OpInfo | Refusal) -> str:
+    if isinstance(result, OpInfo):
+        short, kind, certificate = call(result), str(result.kind), str(result.certificate.kind)
+    else:
+        short, kind, certificate = f"? {result.reason}", "", ""
+    more = f"<pre>{escape(explain(func, sites, buffers, result))}</pre>"
+    operator = f"<details><summary><code>{escape(short)}</code></summary>{more}</details>"
+    cells = (f"<code>{escape(func)}</code>", str(sites), operator, escape(kind), certificate)
+    return "<tr>" + "".join(f"<td style='text-align:left'>{c}</td>" for c in cells) + "</tr>"
+
+
+def _operand(operand: int | Constant) -> str:
+    return str(operand.value) if isinstance(operand, Constant) else f"%{operand}"
+
+
+def _same(value: Any, usual: Any) -> bool:
+    """Whether an attribute is the default; one number stands for all entries of a list."""
+    if isinstance(value, list) and isinstance(usual, int | tuple):
+        wide = (usual,) if isinstance(usual, int) else usual
+        return value in (list(wide), [wide[0]] * len(value))
+    return bool(value == usual)
+
+
+def _defaults(name: str) -> dict[str, Any]:
+    """The default arguments of an operator's public constructor."""
+    found: Any = relax.op
+    for part in name.removeprefix("relax.").split("."):
+        found = getattr(found, part, None)
+    if not callable(found):
+        return {}
+    return {p.name: p.default for p in inspect.signature(found).parameters.values()
+            if p.default is not p.empty}  # fmt: skip

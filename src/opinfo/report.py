@@ -1,0 +1,119 @@
+"""What `opinfo.inspect` answers: rows, and their rendering for people and programs."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from .analysis import OpInfo, Refusal
+from .render import call, explain, html
+
+WIDTH = 120
+
+
+@dataclass(frozen=True)
+class Row:
+    """One PrimFunc: its name in the module, its number of calls, what it computes, its buffers."""
+
+    func: str
+    sites: int
+    result: OpInfo | Refusal
+    buffers: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """A value that `json.dumps` takes; exactly one of `op` and `refusal` is not None."""
+        known = isinstance(self.result, OpInfo)
+        told = self.result.to_json()
+        return {
+            "func": self.func,
+            "sites": self.sites,
+            "buffers": list(self.buffers),
+            "op": told if known else None,
+            "refusal": None if known else told,
+        }
+
+
+@dataclass(frozen=True)
+class Report:
+    """The operators of a module. `others` are calls that are no PrimFunc, with their number."""
+
+    rows: tuple[Row, ...]
+    others: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def known(self) -> tuple[Row, ...]:
+        """The rows with an `OpInfo`."""
+        return tuple(row for row in self.rows if isinstance(row.result, OpInfo))
+
+    @property
+    def refused(self) -> tuple[Row, ...]:
+        """The rows with a `Refusal`."""
+        return tuple(row for row in self.rows if isinstance(row.result, Refusal))
+
+    def sites(self) -> tuple[int, int]:
+        """Call sites recovered, and all call sites."""
+        return sum(row.sites for row in self.known), sum(row.sites for row in self.rows)
+
+    def summary(self) -> str:
+        """One line: how much is recovered, how it is certified, what is no PrimFunc."""
+        got, total = self.sites()
+        results = (row.result for row in self.rows)
+        kinds = Counter(r.certificate.kind for r in results if isinstance(r, OpInfo))
+        told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "none"
+        text = f"{len(self.known)} of {len(self.rows)} PrimFuncs recovered ({told})"
+        if total:
+            text += f"; {got} of {total} call sites ({got / total:.1%})"
+        if self.others:
+            text += "; no PrimFunc: " + ", ".join(f"{name} x{n}" for name, n in self.others)
+        return text
+
+    def table(self) -> Table:
+        """A rich table, a row for each PrimFunc, refused ones last."""
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        table.add_column("PrimFunc", no_wrap=True)
+        table.add_column("sites", justify="right")
+        table.add_column("output", overflow="fold")
+        table.add_column("operator", ratio=1, overflow="fold")
+        table.add_column("kind", no_wrap=True)
+        table.add_column("certificate", no_wrap=True)
+        for row in (*self.known, *self.refused):
+            if isinstance(row.result, OpInfo):
+                info = row.result
+                cells = [Text(call(info)), Text(info.kind), Text(_certificate(info))]
+            else:
+                cells = [Text(f"? {row.result.reason}", style="red"), Text(""), Text("")]
+            output = row.buffers[-1] if row.buffers else ""
+            table.add_row(Text(row.func), str(row.sites), Text(output), *cells)
+        return table
+
+    def explain(self) -> str:
+        """Everything known of each row, as text: attributes, layouts, certificate, reasons."""
+        return "\n\n".join(explain(r.func, r.sites, r.buffers, r.result) for r in self.rows)
+
+    def __repr__(self) -> str:
+        out = io.StringIO()
+        console = Console(file=out, width=WIDTH, color_system=None)
+        console.print(self.table())
+        return f"{out.getvalue()}\n{self.summary()}"
+
+    def _repr_html_(self) -> str:
+        return html([(r.func, r.sites, r.buffers, r.result) for r in self.rows], self.summary())
+
+    def to_json(self) -> dict[str, Any]:
+        """A value that `json.dumps` takes."""
+        got, total = self.sites()
+        return {
+            "sites": {"recovered": got, "total": total},
+            "rows": [row.to_json() for row in self.rows],
+            "others": dict(self.others),
+        }
+
+
+def _certificate(info: OpInfo) -> str:
+    return info.certificate.kind + ("" if info.certificate.exact else " ~")
