@@ -1,0 +1,136 @@
+"""What a data-movement compute reads: the access function from output to input coordinates.
+
+A body without arithmetic is a selection of loads, ``out[y] = x[g(y)]`` or
+``a[g(y)] if c(y) else …``. Recognisers of data movement compare ``g`` with what their op means; this
+file gives them ``g`` in the forms they need: as one load, as pieces with the interval of an axis
+that each covers, as an affine function of one axis, as an offset into the flattened tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ..integer import nonneg
+from ..lift import Comprehension, Lifted
+from ..op_info import Refusal
+from ..rewrite import free
+from ..scalar import negate, parts
+from ..term import ONE, ZERO, Call, Const, Int, Load, Tensor, Term, as_int, mul, polynomial
+
+
+def atom(t: Term) -> Term:
+    """The one atom of an integer, anything else itself."""
+    return (t.atom or t) if isinstance(t, Int) else t
+
+
+@dataclass(frozen=True)
+class Read:
+    """``out[axes] = tensor[index]``."""
+
+    out: Tensor
+    axes: tuple[Int, ...]
+    tensor: Tensor
+    index: tuple[Int, ...]
+
+
+def read_of(c: Comprehension) -> Read | Refusal:
+    """The output as one load and nothing else."""
+    x = atom(c.body)
+    if not isinstance(x, Load):
+        return Refusal("the compute is not one load")
+    return Read(c.out, c.axes, x.tensor, x.indices)
+
+
+def single_read(f: Lifted) -> Read | Refusal:
+    """:func:`read_of` the only output."""
+    if len(f.outputs) != 1:
+        return Refusal("the function has several outputs")
+    return read_of(f.outputs[0])
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A leaf of a selection and the conditions on the way to it."""
+
+    conditions: tuple[Term, ...]
+    value: Term
+
+
+def pieces(body: Term, given: tuple[Term, ...] = ()) -> Iterator[Piece]:
+    """The leaves of nested selections, in the order in which they are tried."""
+    t = atom(body)
+    if not (isinstance(t, Call) and t.op == "ite"):
+        yield Piece(given, t)
+        return
+    condition, yes, no = t.args
+    yield from pieces(yes, (*given, *parts(condition)))
+    yield from pieces(no, (*given, *parts(negate(condition))))
+
+
+def begin(conditions: Sequence[Term], y: Int) -> Int:
+    """The largest lower bound that the conditions put on the axis ``y`` on its own."""
+    lo = ZERO
+    for c in conditions:
+        if not (isinstance(c, Call) and c.op in ("ge0", "eq0")):
+            continue
+        p = as_int(c.args[0])
+        bound = y - p if free(p - y).isdisjoint(free(y)) else y + p
+        if (c.op == "eq0" or bound is y - p) and free(bound).isdisjoint(free(y)):
+            lo = bound if nonneg(bound - lo) else lo
+    return lo
+
+
+def affine(p: Int, y: Int) -> tuple[Int, Int] | None:
+    """``p = offset + stride * y`` as ``(offset, stride)``; y of extent 1 is the literal 0."""
+    if y is ZERO:
+        return p, ONE
+    (variable,) = free(y)
+    stride = polynomial(
+        {tuple(a for a in m if a is not variable): c for m, c in p.terms if variable in m}
+    )
+    offset = p - mul(stride, y)
+    if variable in free(offset) or variable in free(stride):
+        return None
+    return offset, stride
+
+
+def flat(index: Sequence[Int], shape: Sequence[Int]) -> Int:
+    """The row-major offset of an element."""
+    out = ZERO
+    for i, e in zip(index, shape, strict=True):
+        out = mul(out, e) + i
+    return out
+
+
+def volume(shape: Sequence[Int]) -> Int:
+    out = ONE
+    for e in shape:
+        out = mul(out, e)
+    return out
+
+
+def ratio(a: Int, b: Int) -> int | None:
+    """``k`` with ``a = k * b`` for a literal k."""
+    lead = b.terms[0] if b.terms else None
+    coef = dict(a.terms).get(lead[0]) if lead else None
+    if lead is None or coef is None or coef % lead[1]:
+        return None
+    k = coef // lead[1]
+    return k if b * k is a else None
+
+
+def literal(t: Term) -> float | int | bool | None:
+    """The value of a literal."""
+    if isinstance(t, Int):
+        return t.const
+    return t.value if isinstance(t, Const) and not isinstance(t.value, str) else None
+
+
+def plain(p: Int) -> int | Int:
+    """A dimension as an attribute: a Python integer if it is one."""
+    return p if p.const is None else p.const
+
+
+def dims(shape: Sequence[Int]) -> tuple[int | Int, ...]:
+    return tuple(map(plain, shape))

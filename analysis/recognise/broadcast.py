@@ -1,0 +1,115 @@
+"""broadcast_to, tile and repeat: one element is read at several places.
+
+- broadcast_to: ``g_k(y) = y_k``, or 0 where the input has extent 1, aligned at the last axis;
+- tile: ``g_k(y) = y_k mod n_k``;
+- repeat: ``g_k(y) = y_k // r`` on one axis, or on the flattened input.
+
+Along an axis of extent 1 the three are the same: broadcast_to is canonical, then tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..integer import floordiv, floormod
+from ..lift import Lifted
+from ..op_info import Proposal, Refusal
+from ..term import ONE, Int, integer
+from . import Matches, Refuses, recogniser
+from ._moves import Read, dims, flat, ratio, single_read, volume
+
+MATCHES = [
+    Matches("relax.broadcast_to", ("float32[3, 1]",), {"shape": (2, 3, 5)}),
+    Matches("relax.broadcast_to", ("int64[1, 1]",), {"shape": (4, 5)}),
+    Matches("relax.broadcast_to", ("bool[]",), {"shape": (4,)}),
+    Matches("relax.tile", ("float32[3, n]",), {"repeats": [2, 3]}),
+    Matches("relax.tile", ("int32[3, n]",), {"repeats": [2, 1, 3]}),
+    Matches("relax.tile", ("float16[4]",), {"repeats": [3]}),
+    Matches("relax.repeat", ("float32[3, n]",), {"repeats": 3, "axis": 1}),
+    Matches("relax.repeat", ("int8[3, 4]",), {"repeats": 3}, expect={"repeats": 3, "axis": None}),
+]
+
+REFUSES = [
+    Refuses(
+        "aligned at the first axis",
+        """
+@T.prim_func(s_tir=True)
+def f(a: T.Buffer((3,), "float32"), out: T.Buffer((3, 3), "float32")):
+    for i, j in T.grid(3, 3):
+        out[i, j] = a[i]
+""",
+    ),
+    Refuses(
+        "a rotated tile",
+        """
+@T.prim_func(s_tir=True)
+def f(a: T.Buffer((3,), "float32"), out: T.Buffer((6,), "float32")):
+    for i in range(6):
+        out[i] = a[(i + 1) % 3]
+""",
+    ),
+]
+
+
+@recogniser("broadcast_to", precedence=220, ops=("relax.broadcast_to",))
+def broadcast_to(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """``out[…, y_k, …] = x[y_k or 0]``."""
+    r = single_read(f)
+    if isinstance(r, Refusal):
+        return r
+    shape, lead = r.tensor.shape, len(r.axes) - len(r.index)
+    if lead < 0:
+        return Refusal("the input has more axes than the output")
+    ends = zip(r.index, shape, r.axes[lead:], r.out.shape[lead:], strict=True)
+    if not all(e is ONE or (i is y and e is o) for i, e, y, o in ends):
+        return Refusal("an axis that is not of extent 1 is not read at its own coordinate")
+    return [Proposal("relax.broadcast_to", (r.tensor.position,), {"shape": dims(r.out.shape)})]
+
+
+@recogniser("tile", precedence=222, ops=("relax.tile",))
+def tile(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """``out[y] = x[y mod n]``."""
+    r = single_read(f)
+    if isinstance(r, Refusal):
+        return r
+    lead = len(r.axes) - len(r.index)
+    if lead < 0:
+        return Refusal("the input has more axes than the output")
+    shape = (*(ONE,) * lead, *r.tensor.shape)
+    counts = _counts(r, shape)
+    if counts is None:
+        return Refusal("an output extent is no literal multiple of the input's")
+    ends = zip(r.index, r.axes[lead:], r.tensor.shape, strict=True)
+    if not all(i is floormod(y, e) for i, y, e in ends):
+        return Refusal("an axis is not read modulo its extent")
+    return [Proposal("relax.tile", (r.tensor.position,), {"repeats": counts})]
+
+
+@recogniser("repeat", precedence=224, ops=("relax.repeat",))
+def repeat(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """``out[y] = x[y // r]`` along one axis or of the flattened input."""
+    r = single_read(f)
+    if isinstance(r, Refusal):
+        return r
+    x = (r.tensor.position,)
+    if len(r.axes) == 1:
+        k = ratio(r.out.shape[0], volume(r.tensor.shape))
+        at = flat(r.index, r.tensor.shape)
+        if k is not None and len(r.index) != 1 and at is floordiv(r.axes[0], integer(k)):
+            return [Proposal("relax.repeat", x, {"repeats": k, "axis": None})]
+    if len(r.axes) != len(r.index):
+        return Refusal("input and output have different ranks")
+    counts = _counts(r, r.tensor.shape)
+    if counts is None:
+        return Refusal("an output extent is no literal multiple of the input's")
+    several = [k for k, n in enumerate(counts) if n > 1]
+    ends = zip(r.index, r.axes, counts, strict=True)
+    if len(several) != 1 or not all(i is floordiv(y, integer(n)) for i, y, n in ends):
+        return Refusal("not one axis is read at its coordinate divided by a literal")
+    return [Proposal("relax.repeat", x, {"repeats": counts[several[0]], "axis": several[0]})]
+
+
+def _counts(r: Read, shape: Sequence[Int]) -> list[int] | None:
+    """How often each input extent fits into the output's."""
+    counts = [ratio(o, e) for o, e in zip(r.out.shape, shape, strict=True)]
+    return None if any(k is None or k < 1 for k in counts) else [k for k in counts if k]

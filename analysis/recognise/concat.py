@@ -1,0 +1,120 @@
+"""concat and stack: each input covers an interval of one axis, in order.
+
+- concat: ``out[y] = x_j[y - b_j on the axis]  if b_j <= y_axis < b_{j+1}``;
+- stack: ``out[y] = x_j[y without the axis]  if y_axis = j``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..integer import nonneg
+from ..lift import Comprehension, Lifted
+from ..op_info import Proposal, Refusal
+from ..term import ONE, ZERO, Int, Load, Tensor, Term
+from . import Matches, Refuses, recogniser
+from ._moves import begin, pieces
+
+MATCHES = [
+    Matches("relax.concat", ("float32[3, n]", "float32[2, n]", "float32[4, n]"), {"axis": 0}),
+    Matches("relax.concat", ("float16[3, n]", "float16[3, m]"), {"axis": 1}),
+    Matches("relax.concat", ("int64[1]", "int64[1]", "int64[1]"), {"axis": 0}),
+    Matches("relax.concat", ("bool[2, 1, 4]", "bool[2, 3, 4]"), {"axis": 1}),
+    Matches("relax.concat", ("int32[2, 3]", "int32[2, 1]"), {"axis": -1}, expect={"axis": 1}),
+    Matches("relax.stack", ("float32[3, n]", "float32[3, n]"), {"axis": 1}),
+    Matches("relax.stack", ("int8[3]", "int8[3]", "int8[3]"), {"axis": 0}),
+    Matches("relax.stack", ("int64[2, 2]", "int64[2, 2]"), {"axis": -1}, expect={"axis": 2}),
+]
+
+REFUSES = [
+    Refuses(
+        "the second input is rotated by one",
+        """
+@T.prim_func(s_tir=True)
+def f(
+    a: T.Buffer((4,), "float32"), b: T.Buffer((4,), "float32"), out: T.Buffer((8,), "float32")
+):
+    for i in range(8):
+        out[i] = T.if_then_else(i < 4, a[i % 4], b[(i + 1) % 4])
+""",
+    ),
+    Refuses(
+        "the border is off by one",
+        """
+@T.prim_func(s_tir=True)
+def f(
+    a: T.Buffer((4,), "float32"), b: T.Buffer((5,), "float32"), out: T.Buffer((8,), "float32")
+):
+    for i in range(8):
+        out[i] = T.if_then_else(i < 3, a[i], b[i - 3])
+""",
+    ),
+]
+
+Entry = tuple[Int, Tensor]
+
+
+@recogniser("concat", precedence=270, ops=("relax.concat",))
+def concat(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """Loads that are shifted along one axis and end where the next begins."""
+    loads = _loads(f, 0)
+    if isinstance(loads, Refusal):
+        return loads
+    c = f.outputs[0]
+    for axis, y in enumerate(c.axes):
+        found: list[Entry] = []
+        for given, x in loads:
+            start = y - x.indices[axis] if x.tensor.shape[axis] is not ONE else begin(given, y)
+            if all(i is c.axes[k] for k, i in enumerate(x.indices) if k != axis):
+                found.append((start, x.tensor))
+        found = _sorted(found)
+        total = ZERO
+        for start, tensor in found:
+            if start is not total:
+                break
+            total = total + tensor.shape[axis]
+        else:
+            if len(found) == len(loads) and total is c.out.shape[axis]:
+                inputs = tuple(t.position for _, t in found)
+                return [Proposal("relax.concat", inputs, {"axis": axis})]
+    return Refusal("the inputs do not cover the output one after the other along an axis")
+
+
+@recogniser("stack", precedence=280, ops=("relax.stack",))
+def stack(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """Loads that leave out one axis, whose value selects the input."""
+    loads = _loads(f, 1)
+    if isinstance(loads, Refusal):
+        return loads
+    c = f.outputs[0]
+    for axis, y in enumerate(c.axes):
+        if c.out.shape[axis].const != len(loads):
+            continue
+        rest = tuple(i for k, i in enumerate(c.axes) if k != axis)
+        if all(x.indices == rest for _, x in loads):
+            found = _sorted([(begin(given, y), x.tensor) for given, x in loads])
+            if [b.const for b, _ in found] == list(range(len(loads))):
+                inputs = tuple(t.position for _, t in found)
+                return [Proposal("relax.stack", inputs, {"axis": axis})]
+    return Refusal("no axis selects the input")
+
+
+def _loads(f: Lifted, fewer: int) -> list[tuple[tuple[Term, ...], Load]] | Refusal:
+    """The pieces of the only output; loads of tensors with so many axes fewer."""
+    c = f.outputs[0]
+    found = list(pieces(c.body))
+    if len(f.outputs) != 1 or len(found) < 2:
+        return Refusal("the compute does not select between inputs")
+    loads = [(p.conditions, p.value) for p in found if isinstance(p.value, Load)]
+    if len(loads) < len(found) or any(_rank(x, c) != -fewer for _, x in loads):
+        return Refusal("the inputs are not loads of a fitting rank")
+    return loads
+
+
+def _rank(x: Load, c: Comprehension) -> int:
+    return len(x.indices) - len(c.axes)
+
+
+def _sorted(entries: list[Entry]) -> list[Entry]:
+    """By where they begin; the number of entries that surely begin before one is its place."""
+    return sorted(entries, key=lambda e: sum(nonneg(e[0] - b - 1) for b, _ in entries))

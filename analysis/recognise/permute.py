@@ -1,0 +1,71 @@
+"""permute_dims: every axis is read once, ``out[y] = x[y[p⁻¹]]``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..lift import Lifted
+from ..op_info import Proposal, Refusal
+from ..term import ONE
+from . import Matches, Refuses, recogniser
+from ._moves import Read, single_read
+
+OP = "relax.permute_dims"
+MATCHES = [
+    Matches(OP, ("float32[2, 3, n]",), {"axes": [2, 0, 1]}),
+    Matches(OP, ("int64[2, n, 3, 5]",), {"axes": [0, 2, 1, 3]}),
+    Matches(OP, ("bool[4, 4]",), {"axes": [1, 0]}),
+    Matches(OP, ("float16[1, 3, n]",), {"axes": [2, 0, 1]}),
+    Matches(OP, ("int8[n, m]",), {}, expect={"axes": [1, 0]}),
+]
+
+REFUSES = [
+    Refuses(
+        "an axis is read in reverse",
+        """
+@T.prim_func(s_tir=True)
+def f(a: T.Buffer((4, 4), "float32"), out: T.Buffer((4, 4), "float32")):
+    for i, j in T.grid(4, 4):
+        out[i, j] = a[j, 3 - i]
+""",
+    ),
+    Refuses(
+        "a diagonal, not a transpose",
+        """
+@T.prim_func(s_tir=True)
+def f(a: T.Buffer((4, 4), "float32"), out: T.Buffer((4, 4), "float32")):
+    for i, j in T.grid(4, 4):
+        out[i, j] = a[j, j]
+""",
+    ),
+]
+
+
+@recogniser("permute_dims", precedence=210, ops=(OP,))
+def permute_dims(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """Axes of extent 1 leave no trace: they keep their order, the others are determined."""
+    r = single_read(f)
+    if isinstance(r, Refusal):
+        return r
+    axes = permutation(r)
+    if isinstance(axes, Refusal):
+        return axes
+    units = sum(e is ONE for e in r.out.shape)
+    undetermined = ("axes: the order of dimensions of extent 1",) if units > 1 else ()
+    return [Proposal(OP, (r.tensor.position,), {"axes": axes}, undetermined=undetermined)]
+
+
+def permutation(r: Read) -> list[int] | Refusal:
+    """For each output axis the input axis that it is."""
+    shape = r.tensor.shape
+    if len(shape) != len(r.axes):
+        return Refusal("input and output have different ranks")
+    units = iter([k for k, e in enumerate(shape) if e is ONE])
+    axes = []
+    for y, e in zip(r.axes, r.out.shape, strict=True):
+        found = [k for k, i in enumerate(r.index) if i is y and shape[k] is e]
+        k = next(units, None) if e is ONE else found[0] if len(found) == 1 else None
+        if k is None:
+            return Refusal("the input is not read at a permutation of the output's coordinates")
+        axes.append(k)
+    return axes if sorted(axes) == list(range(len(axes))) else Refusal("an axis is read twice")

@@ -1,0 +1,91 @@
+"""reshape: the row-major offset is kept, ``flat(g(y), in_shape) = flat(y, out_shape)``.
+
+``relax.reshape`` is the canonical op of every such compute, the identity included; flatten, squeeze
+and expand_dims are reshapes and come as alternatives where they say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..lift import Lifted
+from ..op_info import Proposal, Refusal
+from ..term import ONE, Int
+from . import Matches, Refuses, recogniser
+from ._moves import dims, flat, single_read, volume
+
+R = "relax.reshape"
+MATCHES = [
+    Matches(R, ("float32[2, 3, 4]",), {"shape": (6, 4)}),
+    Matches(R, ("float16[2, 12]",), {"shape": (2, 3, 4)}),
+    Matches(R, ("int64[6, 4]",), {"shape": (8, 3)}),
+    Matches(R, ("bool[6, 4]",), {"shape": (1, 24, 1)}),
+    Matches(R, ("int8[1, 1]",), {"shape": (1,)}),
+    Matches(R, ("int32[7]",), {"shape": (7,)}),
+    Matches("relax.flatten", ("float32[2, n, 4]",), name=R, expect={}),
+    Matches("relax.squeeze", ("float32[n, 1, 4]",), {"axis": [1]}, name=R, expect={}),
+    Matches("relax.expand_dims", ("int32[n, 4]",), {"axis": [0, 2]}, name=R, expect={}),
+]
+
+REFUSES = [
+    Refuses(
+        "the digits of the offset are swapped",
+        """
+@T.prim_func(s_tir=True)
+def f(a: T.Buffer((6, 4), "float32"), out: T.Buffer((2, 3, 4), "float32")):
+    for i, j, k in T.grid(2, 3, 4):
+        out[i, j, k] = a[j * 2 + i, k]
+""",
+    ),
+    Refuses(
+        "only the first half of the elements is read",
+        """
+@T.prim_func(s_tir=True)
+def f(a: T.Buffer((4, 6), "float32"), out: T.Buffer((12,), "float32")):
+    for i in range(12):
+        out[i] = a[i // 6 + 1, i % 6]
+""",
+    ),
+]
+
+
+@recogniser(
+    "reshape",
+    precedence=200,
+    ops=(R, "relax.flatten", "relax.squeeze", "relax.expand_dims"),
+)
+def reshape(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """``flat(g(y)) = flat(y)`` over as many elements."""
+    r = single_read(f)
+    if isinstance(r, Refusal):
+        return r
+    source, target = r.tensor.shape, r.out.shape
+    if volume(source) is not volume(target):
+        return Refusal("input and output differ in their number of elements")
+    if flat(r.index, source) is not flat(r.axes, target):
+        return Refusal("the elements are not in row-major order")
+    x = (r.tensor.position,)
+    found = [Proposal(R, x, {"shape": dims(target)})]
+    if len(target) == 1 and source != target:
+        found.append(Proposal("relax.flatten", x))
+    if (dropped := unit_axes(source, target)) is not None:
+        found.append(Proposal("relax.squeeze", x, {"axis": dropped}))
+    if (added := unit_axes(target, source)) is not None:
+        found.append(Proposal("relax.expand_dims", x, {"axis": added}))
+    return found
+
+
+def unit_axes(longer: Sequence[Int], shorter: Sequence[Int]) -> list[int] | None:
+    """Axes of extent 1 whose removal makes the longer shape the shorter one."""
+    if len(longer) <= len(shorter):
+        return None
+    rest = list(shorter)
+    removed = []
+    for k, e in enumerate(longer):
+        if rest and rest[0] is e:
+            rest.pop(0)
+        elif e is ONE:
+            removed.append(k)
+        else:
+            return None
+    return None if rest else removed

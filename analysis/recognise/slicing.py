@@ -1,0 +1,123 @@
+"""strided_slice and flip: every axis is read at ``begin + stride * y``.
+
+The compute does not determine where a slice ends: any ``end`` with the same number of steps is the
+same. Canonical is ``begin + stride * extent``, but at most the input's extent (for a negative
+stride, what reaches element 0); the stride of an axis with one step is 1. ``flip`` is canonical
+where one axis is reversed as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..integer import nonneg
+from ..lift import Lifted
+from ..op_info import Proposal, Refusal
+from ..term import ONE, Int
+from . import Matches, Refuses, recogniser
+from ._moves import Read, affine, plain, single_read
+
+OP = "relax.strided_slice"
+
+
+def _match(shape: str, axes: list[int], *ranges: list[int]) -> Matches:
+    begin, end, strides = ranges
+    attrs = {"axes": axes, "begin": begin, "end": end, "strides": strides}
+    return Matches(OP, (shape,), attrs)
+
+
+MATCHES = [
+    _match("float32[10, n]", [0], [1], [10], [3]),
+    _match("int64[10, 20]", [0, 1], [1, 0], [7, 19], [2, 1]),
+    _match("bool[10]", [0], [2], [9], [1]),
+    _match("float16[10, n]", [0], [8], [0], [-2]),
+    _match("int32[1, 512]", [1], [0], [16], [1]),
+    _match("int8[9, n]", [0], [3], [4], [1]),
+    Matches("relax.flip", ("float32[3, n]",), {"axis": 1}),
+    Matches("relax.flip", ("int64[5]",), {"axis": 0}),
+]
+
+REFUSES = [
+    Refuses(
+        "the slice wraps around",
+        """
+@T.prim_func(s_tir=True)
+def f(a: T.Buffer((10,), "float32"), out: T.Buffer((8,), "float32")):
+    for i in range(8):
+        out[i] = a[(i + 5) % 10]
+""",
+    ),
+    Refuses(
+        "a slice along a diagonal",
+        """
+@T.prim_func(s_tir=True)
+def f(a: T.Buffer((10, 10), "float32"), out: T.Buffer((4, 5), "float32")):
+    for i, j in T.grid(4, 5):
+        out[i, j] = a[i + j, j]
+""",
+    ),
+]
+
+
+def ranges(r: Read) -> list[tuple[Int, int]] | Refusal:
+    """``(begin, stride)`` of every axis."""
+    if len(r.axes) != len(r.index):
+        return Refusal("input and output have different ranks")
+    found = []
+    for i, y in zip(r.index, r.axes, strict=True):
+        at = affine(i, y)
+        if at is None or at[1].const is None or at[1].const == 0:
+            return Refusal("an axis is not read at begin + stride * y")
+        found.append((at[0], at[1].const))
+    return found
+
+
+@recogniser("flip", precedence=240, ops=("relax.flip",))
+def flip(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """``out[y] = x[n - 1 - y]`` on one axis."""
+    r = single_read(f)
+    at = r if isinstance(r, Refusal) else ranges(r)
+    if isinstance(r, Refusal) or isinstance(at, Refusal):
+        return at  # type: ignore[return-value]
+    if r.out.shape != r.tensor.shape:
+        return Refusal("input and output have different shapes")
+    turned = [k for k, (_, stride) in enumerate(at) if stride == -1]
+    kept = all(r.index[k] is r.axes[k] for k in range(len(at)) if k not in turned)
+    if len(turned) != 1 or not kept or at[turned[0]][0] is not r.out.shape[turned[0]] - 1:
+        return Refusal("not one axis is reversed")
+    return [Proposal("relax.flip", (r.tensor.position,), {"axis": turned[0]})]
+
+
+@recogniser("strided_slice", precedence=250, ops=(OP,))
+def strided_slice(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """``out[y] = x[begin + stride * y]``."""
+    r = single_read(f)
+    at = r if isinstance(r, Refusal) else ranges(r)
+    if isinstance(r, Refusal) or isinstance(at, Refusal):
+        return at  # type: ignore[return-value]
+    axes = [k for k in range(len(at)) if r.tensor.shape[k] is not r.out.shape[k]]
+    axes = sorted({*axes, *(k for k, (_, stride) in enumerate(at) if stride != 1)})
+    if not axes:
+        return Refusal("no axis is sliced")
+    ends = [_end(*at[k], r.out.shape[k], r.tensor.shape[k]) for k in axes]
+    attrs = {
+        "axes": axes,
+        "begin": [plain(at[k][0]) for k in axes],
+        "end": [plain(e) for e, _ in ends],
+        "strides": [at[k][1] for k in axes],
+    }
+    loose = [f"end of axis {k}" for k, (_, free) in zip(axes, ends, strict=True) if free]
+    loose += [f"stride of axis {k}" for k in axes if r.out.shape[k] is ONE]
+    x = (r.tensor.position,)
+    found = [Proposal(OP, x, attrs, undetermined=tuple(loose))]
+    if any(p.const is None for p in (*r.tensor.shape, *r.out.shape)):
+        found.append(Proposal(OP, x, {**attrs, "assume_inbound": True}, undetermined=tuple(loose)))
+    return found
+
+
+def _end(begin: Int, stride: int, steps: Int, extent: Int) -> tuple[Int, bool]:
+    """The canonical end, and whether other ends give the same slice."""
+    end = begin + steps * stride
+    if stride < 0:
+        return (end, stride < -1) if nonneg(end) else (-extent - 1, True)
+    return (extent, True) if nonneg(end - extent) else (end, stride > 1)

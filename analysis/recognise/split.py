@@ -1,0 +1,81 @@
+"""split: the outputs are consecutive slices, ``out_j[y] = x[y + b_j on one axis]``.
+
+Pieces of equal extents are canonically a number of sections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..lift import Lifted
+from ..op_info import Proposal, Refusal
+from ..term import ZERO
+from . import Matches, Refuses, recogniser
+from ._moves import Read, affine, plain, read_of
+
+OP = "relax.split"
+MATCHES = [
+    Matches(OP, ("float32[3, 12]",), {"indices_or_sections": [3, 5], "axis": 1}),
+    Matches(OP, ("int64[n, 12, 2]",), {"indices_or_sections": 3, "axis": 1}),
+    Matches(OP, ("bool[4]",), {"indices_or_sections": 4, "axis": 0}),
+    Matches(
+        OP,
+        ("float16[6, n]",),
+        {"indices_or_sections": [2, 4], "axis": 0},
+        expect={"indices_or_sections": 3, "axis": 0},
+    ),
+]
+
+REFUSES = [
+    Refuses(
+        "the second piece starts one element late",
+        """
+@T.prim_func(s_tir=True)
+def f(a: T.Buffer((9,), "float32"), p: T.Buffer((4,), "float32"), q: T.Buffer((4,), "float32")):
+    for i in range(4):
+        p[i] = a[i]
+    for i in range(4):
+        q[i] = a[i + 5]
+""",
+    ),
+    Refuses(
+        "the pieces are exchanged",
+        """
+@T.prim_func(s_tir=True)
+def f(a: T.Buffer((8,), "float32"), p: T.Buffer((4,), "float32"), q: T.Buffer((4,), "float32")):
+    for i in range(4):
+        p[i] = a[i + 4]
+    for i in range(4):
+        q[i] = a[i]
+""",
+    ),
+]
+
+
+@recogniser("split", precedence=260, ops=(OP,))
+def split(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """``out_j[y] = x[y + b_j]`` with ``b_{j+1} = b_j + extent_j``."""
+    if len(f.outputs) < 2:
+        return Refusal("the function has one output")
+    reads = [r for r in map(read_of, f.outputs) if isinstance(r, Read)]
+    if len(reads) != len(f.outputs) or len({r.tensor for r in reads}) != 1:
+        return Refusal("the outputs are not loads of one tensor")
+    x = reads[0].tensor
+    if any(len(r.axes) != len(x.shape) for r in reads):
+        return Refusal("input and output have different ranks")
+    axes = [k for k in range(len(x.shape)) if any(r.index[k] is not r.axes[k] for r in reads)]
+    if len(axes) != 1:
+        return Refusal("not one axis is split")
+    (axis,) = axes
+    begins, position = [], ZERO
+    for r in reads:
+        at = affine(r.index[axis], r.axes[axis])
+        if at is None or at[0] is not position or at[1].const != 1:
+            return Refusal("the pieces are not consecutive")
+        begins.append(plain(position))
+        position = position + r.out.shape[axis]
+    if position is not x.shape[axis]:
+        return Refusal("the pieces do not cover the input")
+    equal = len({r.out.shape[axis] for r in reads}) == 1
+    sections = len(reads) if equal else begins[1:]
+    return [Proposal(OP, (x.position,), {"indices_or_sections": sections, "axis": axis})]
