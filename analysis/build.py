@@ -42,9 +42,12 @@ def constructor(name: str) -> Any:
 
 @cache
 def operand_names(name: str) -> tuple[str, ...]:
-    """Parameters of the constructor that are tensors; given as Python scalars they are literals."""
+    """Parameters of the constructor that are tensors; given as Python scalars they are literals.
+
+    ``int | Expr`` is a size or a scalar that the constructor converts by itself.
+    """
     found = inspect.signature(constructor(name)).parameters.values()
-    return tuple(p.name for p in found if "Expr" in str(p.annotation).replace("PrimExpr", ""))
+    return tuple(p.name for p in found if p.annotation is tvm.ir.Expr)
 
 
 def call_op(name: str, operands: Sequence[Any], attrs: Mapping[str, Any], dtype: str) -> Any:
