@@ -1,8 +1,8 @@
 """What linear equations say together: elimination over the rationals and modulo their coefficients.
 
 An equation ``5*a + 3*b = y`` says ``2*a = y`` modulo 3. Congruences are eliminated modulo one
-number, then joined over several (Chinese remainder), coefficient by coefficient; one whose left side
-stays inside a window of the modulus is an equation again:
+number, then joined over several (Chinese remainder), coefficient by coefficient; one whose left
+side stays inside a window of the modulus is an equation again:
 ``a = y0 (mod 3)``, ``a = y1 (mod 5)``, ``0 <= a < 15`` gives ``a = (10*y0 + 6*y1) % 15``.
 
 Unknowns are monomials; every result is a necessary consequence of the equations.
@@ -108,7 +108,7 @@ def _reduced(left: Int, value: Int, k: int) -> Congruence:
 def _eliminated(rows: list[Congruence]) -> list[Congruence]:
     """Gauss-Jordan modulo one number, with invertible pivots."""
     k = rows[0].modulus
-    work, done = list(rows), []
+    work, done = list(rows), list[Congruence]()
     while work:
         row = work.pop(0)
         pivot = next(((m, c) for m, c in row.left.terms if math.gcd(c, k) == 1), None)

@@ -214,10 +214,11 @@ def _bounds(p: Int) -> Bounds:
 
 
 def _tighter(one: Bounds, two: Bounds) -> Bounds:
+    """The second bound unless the first is known to be as good."""
     lo, hi = one
-    if two[0] is not None and (lo is None or nonneg(two[0] - lo)):
+    if two[0] is not None and (lo is None or not nonneg(lo - two[0])):
         lo = two[0]
-    if two[1] is not None and (hi is None or nonneg(hi - two[1])):
+    if two[1] is not None and (hi is None or not nonneg(two[1] - hi)):
         hi = two[1]
     return lo, hi
 
@@ -252,7 +253,7 @@ def _mono_bounds(mono: Mono) -> Bounds:
     lo: Int | None = ONE
     hi: Int | None = ONE
     for atom in mono:
-        if isinstance(atom, Var) and atom.kind == "size":
+        if closed(atom):
             a = b = as_int(atom)
         else:
             a, b = atom_bounds(atom)  # type: ignore[assignment]
@@ -263,6 +264,15 @@ def _mono_bounds(mono: Mono) -> Bounds:
         lo = None if lo is None else mul(lo, a)
         hi = None if hi is None or b is None else mul(hi, b)
     return lo, hi
+
+
+def closed(t: Term) -> bool:
+    """Whether a term is over sizes only: then it is its own bound."""
+    if isinstance(t, Var):
+        return t.kind == "size"
+    if isinstance(t, Int):
+        return all(closed(a) for mono, _ in t.terms for a in mono)
+    return isinstance(t, Call) and all(closed(a) for a in t.args)
 
 
 def atom_bounds(atom: Term) -> Bounds:
@@ -375,7 +385,15 @@ def _nonneg(p: Int) -> bool:
     lo, _ = bounds(p)
     if lo is not None and lo is not p and nonneg(lo):
         return True
-    return (lo is None or lo.const is None) and _shifted_nonneg(p)
+    if lo is not None and lo.const is not None:
+        return False
+    return _shifted_nonneg(p) or _digit_nonneg(p)
+
+
+def _digit_nonneg(p: Int) -> bool:
+    """A remainder by a symbolic divisor, whose plain lower bound says nothing."""
+    lo, _ = _digit_bounds(p)
+    return lo is not None and lo is not p and nonneg(lo)
 
 
 def _shifted_nonneg(p: Int) -> bool:

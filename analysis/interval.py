@@ -6,6 +6,8 @@ machine word, and which width a bit-vector needs.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from .term import Call, Int, Term, Var
 
 Interval = tuple[int, int]
@@ -25,21 +27,33 @@ def magnitude(t: Term) -> int | None:
     return None if found is None else found[2]
 
 
-def sized(t: Term) -> Sized | None:
-    """Interval and magnitude; a boolean has the interval ``[0, 1]``."""
+def sized(t: Term, given: Mapping[Var, Sized] | None = None) -> Sized | None:
+    """Interval and magnitude; a boolean has the interval ``[0, 1]``.
+
+    ``given`` are the intervals of variables that have no literal domain.
+    """
+    if given:
+        memo: dict[Term, Sized | None] = {**given}
+
+        def inside(s: Term) -> Sized | None:
+            if s not in memo:
+                memo[s] = _sized(s, inside)
+            return memo[s]
+
+        return inside(t)
     if "sized" not in t.memo:
-        t.memo["sized"] = _sized(t)
+        t.memo["sized"] = _sized(t, sized)
     return t.memo["sized"]  # type: ignore[no-any-return]
 
 
-def _sized(t: Term) -> Sized | None:
+def _sized(t: Term, go: Callable[[Term], Sized | None]) -> Sized | None:
     if isinstance(t, Int):
-        return _polynomial(t)
+        return _polynomial(t, go)
     if isinstance(t, Var):
         extent = None if t.extent is None else t.extent.const
         return None if extent is None else (0, max(extent - 1, 0), max(extent, 1))
     if isinstance(t, Call):
-        args = [sized(a) for a in t.args]
+        args = [go(a) for a in t.args]
         if t.op in _RULES and all(a is not None for a in args):
             known = [a for a in args if a is not None]
             lo, hi = _RULES[t.op](known)
@@ -47,13 +61,13 @@ def _sized(t: Term) -> Sized | None:
     return (0, 1, 1) if t.dtype == "bool" and not getattr(t, "args", ()) else None
 
 
-def _polynomial(p: Int) -> Sized | None:
+def _polynomial(p: Int, go: Callable[[Term], Sized | None]) -> Sized | None:
     lo = hi = worst = inside = 0
     for mono, coef in p.terms:
         a = b = 1
         reach = 1
         for atom in mono:
-            found = sized(atom)
+            found = go(atom)
             if found is None:
                 return None
             ends = [x * y for x in (a, b) for y in found[:2]]

@@ -16,9 +16,10 @@ from typing import Any
 
 from tvm.tirx.buffer import is_buffer_var
 
+from .context import simplify, thorough
 from .effects import Effects, Write
 from .from_tir import Reader, Unliftable, dtype_of
-from .integer import bounds
+from .integer import bounds, is_div
 from .loops import close
 from .reduction import canonical
 from .rewrite import free, subterms
@@ -28,6 +29,7 @@ from .term import (
     ONE,
     TRUE,
     ZERO,
+    Call,
     Int,
     Load,
     Tensor,
@@ -291,15 +293,29 @@ class Executor:
     def output(self, tensor: Tensor) -> Comprehension:
         axes = tuple(axis(d, e) for d, e in enumerate(tensor.shape))
         body = self.effects.read(tensor, axes)
-        body = canonical(body)
-        for t in subterms(body):
-            if not isinstance(t, Load):
-                continue
-            if t.tensor is tensor:
-                raise Unliftable("an output is read or not written everywhere", tensor.name)
-            if t.tensor not in self.inputs:
-                raise Unliftable("an element is read before it is written", t.tensor.name)
-        return Comprehension(tensor, axes, body)
+        if self.unwritten(body, tensor) or _hard_choices(body):
+            body = simplify(body, ask=thorough)
+        left = self.unwritten(body, tensor)
+        if left is tensor:
+            raise Unliftable("an output is read or not written everywhere", tensor.name)
+        if left is not None:
+            raise Unliftable("an element is read before it is written", left.name)
+        return Comprehension(tensor, axes, canonical(body))
+
+    def unwritten(self, body: Term, out: Tensor) -> Tensor | None:
+        """A tensor whose state before the function the body reads, and must not."""
+        read = {t.tensor for t in subterms(body) if isinstance(t, Load)}
+        return next((t for t in read if t is out or t not in self.inputs), None)
+
+
+def _hard_choices(body: Term) -> bool:
+    """Whether a selection depends on a division together with something else."""
+    return any(
+        isinstance(c, Call) and c.op == "and" and any(is_div(s) for s in subterms(c))
+        for t in subterms(body)
+        if isinstance(t, Call) and t.op == "ite"
+        for c in t.args[:1]
+    )
 
 
 __all__ = ["Comprehension", "Lifted", "Unliftable", "dtype_of", "integer", "lift", "load"]

@@ -47,7 +47,8 @@ def _ge0(p: Int) -> Term:
     floored = _unfloor(p)
     if floored is not None:
         return ge0(floored)
-    return raw_call("ge0", (_coarser(p),), "bool")
+    coarser = _coarser(p)
+    return raw_call("ge0", (p,), "bool") if coarser is p else ge0(coarser)
 
 
 def _unfloor(p: Int) -> Int | None:
