@@ -1,7 +1,19 @@
 """Facts about PrimFuncs: what they compute, which operator it is, with a certificate."""
 
+from .index_map import compose, invert, prove_equal, prove_identity
 from .lift import lift
 from .op_info import Certificate, Constant, OpInfo, Refusal
 from .recover import op_info
 
-__all__ = ["Certificate", "Constant", "OpInfo", "Refusal", "lift", "op_info"]
+__all__ = [
+    "Certificate",
+    "Constant",
+    "OpInfo",
+    "Refusal",
+    "compose",
+    "invert",
+    "lift",
+    "op_info",
+    "prove_equal",
+    "prove_identity",
+]

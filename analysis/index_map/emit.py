@@ -1,0 +1,169 @@
+"""Terms as TVM expressions, with ``x % d`` written where the polynomial has ``x - d * (x // d)``.
+
+Before: ``y0 + 4*y1 - 12*((y0 + 4*y1) // 12)``. After: ``(y0 + y1 * 4) % 12``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import tvm
+from tvm import tirx
+
+from ..integer import _divide, floordiv, is_div, nonneg
+from ..term import ONE, TRUE, ZERO, Call, Const, Int, Term, Var, as_int, mul, polynomial
+from .convert import Unsupported
+
+Piece = tuple[Int, Any]
+"""A coefficient (literal or over sizes) and what it multiplies, as a TVM expression or None."""
+
+
+def to_tvm(t: Term, leaves: Mapping[Var, Any], dtype: str = "int64") -> Any:
+    """The expression of a term; ``leaves`` gives the expression of each variable.
+
+    Raises :class:`.convert.Unsupported` for a variable without an expression or an operation that
+    has none.
+    """
+    return _Emitter(leaves, dtype)(t)
+
+
+class _Emitter:
+    def __init__(self, leaves: Mapping[Var, Any], dtype: str) -> None:
+        self.leaves, self.dtype = leaves, dtype
+        self.memo: dict[Term, Any] = {}
+
+    def __call__(self, t: Term) -> Any:
+        if t not in self.memo:
+            self.memo[t] = self.emit(t)
+        return self.memo[t]
+
+    def emit(self, t: Term) -> Any:
+        if isinstance(t, Int):
+            return self.total(self.pieces(t))
+        if isinstance(t, Var):
+            if t not in self.leaves:
+                raise Unsupported(f"variable {t!r} has no expression")
+            return self.leaves[t]
+        if isinstance(t, Const) and t.dtype == "bool":
+            return tirx.IntImm("bool", int(t is TRUE))
+        rule = _CALLS.get(t.op) if isinstance(t, Call) else None
+        if rule is None:
+            raise Unsupported(f"{t!r} has no index expression")
+        return rule(self, *t.args)  # type: ignore[attr-defined]
+
+    def pieces(self, p: Int) -> list[tuple[int, Any]]:
+        """Signed summands, digits first recognised as remainders."""
+        out: list[tuple[int, Any]] = []
+        while (found := remainder(p)) is not None:
+            k, num, den, p = found
+            digit = tvm.tirx.floormod(self(num), self(den))
+            sign = -1 if nonneg(-k) else 1
+            out.append(self.scaled(k * sign, digit, sign))
+        for mono, coef in p.terms:
+            factors = [self(a) for a in mono]
+            part = functools.reduce(lambda a, b: a * b, factors) if factors else None
+            out.append((coef, part))
+        return out
+
+    def scaled(self, k: Int, e: Any, sign: int) -> tuple[int, Any]:
+        return (k.const * sign, e) if k.const is not None else (sign, e * self(k))
+
+    def literal(self, value: int) -> Any:
+        return tirx.IntImm(self.dtype, value)
+
+    def total(self, pieces: list[tuple[int, Any]]) -> Any:
+        """The sum, positive parts first and the literal last among them."""
+        out = None
+        for coef, e in sorted(pieces, key=lambda c: (c[0] < 0, c[1] is None)):
+            size = self.literal(abs(coef)) if e is None else e if abs(coef) == 1 else e * abs(coef)
+            if out is None:
+                out = size if coef > 0 else self.literal(coef) if e is None else e * coef
+            else:
+                out = out + size if coef > 0 else out - size
+        return self.literal(0) if out is None else out
+
+    def compare(self, p: Int, op: Any) -> Any:
+        """``p op 0`` with the negative parts moved to the right."""
+        pieces = self.pieces(p)
+        left = [c for c in pieces if c[0] > 0]
+        right = [(-c, e) for c, e in pieces if c < 0]
+        return op(self.total(left), self.total(right))
+
+    def ge0(self, p: Term) -> Any:
+        p = as_int(p)
+        shift = next((c for m, c in p.terms if not m), 0)
+        if shift == -1:
+            return self.compare(p + 1, tirx.GT)
+        if shift > 0 and all(c < 0 for m, c in p.terms if m):
+            return self.compare(p + 1, tirx.GT)
+        return self.compare(p, tirx.GE)
+
+    def fold(self, op: Any, *args: Term) -> Any:
+        return functools.reduce(op, (self(a) for a in args))
+
+    def negation(self, t: Term) -> Any:
+        if isinstance(t, Call) and t.op == "eq0":
+            return self.compare(as_int(t.args[0]), tirx.NE)
+        return tirx.Not(self(t))
+
+
+def remainder(p: Int) -> tuple[Int, Int, Int, Int] | None:
+    """``p = k * (num % den) + rest`` with the shortest rest, as ``(k, num, den, rest)``."""
+    best: tuple[Int, Int, Int, Int] | None = None
+    for mono, coef in p.terms:
+        for atom in mono:
+            if not is_div(atom):
+                continue
+            left = list(mono)
+            left.remove(atom)
+            outer = polynomial({tuple(left): coef})
+            for k, num, den in _digits(p, atom, outer):
+                rest = p - mul(outer, as_int(atom)) - mul(k, num)
+                if len(rest.terms) < len(p.terms) and (
+                    best is None or len(rest.terms) < len(best[3].terms)
+                ):
+                    best = (k, num, den, rest)
+    return best
+
+
+def _digits(p: Int, atom: Term, outer: Int) -> list[tuple[Int, Int, Int]]:
+    """Ways to see ``outer * atom`` as the subtracted part of a remainder."""
+    num, den = map(as_int, atom.args)  # type: ignore[attr-defined]
+    found = []
+    k, left = _divide(-outer, den)
+    if left is ZERO:
+        found.append((k, num, den))
+    for mono, coef in p.terms:
+        inner = mono[0] if len(mono) == 1 else None
+        if inner is None or inner is atom or not is_div(inner) or outer.const is None:
+            continue
+        if outer.const % coef == 0 and (e := -outer.const // coef) > 1:
+            finer, base = as_int(inner), inner.args  # type: ignore[attr-defined]
+            shift = _divide(num - as_int(base[0]), as_int(base[1]))
+            whole = finer + shift[0] if shift[1] is ZERO else finer
+            if floordiv(whole, ONE * e) is as_int(atom):
+                found.append((ONE * coef, whole, ONE * e))
+    return found
+
+
+_CALLS: dict[str, Any] = {
+    "floordiv": lambda emit, a, b: tirx.floordiv(emit(a), emit(b)),
+    "floordiv_any": lambda emit, a, b: tirx.floordiv(emit(a), emit(b)),
+    "floormod_any": lambda emit, a, b: tirx.floormod(emit(a), emit(b)),
+    "truncdiv": lambda emit, a, b: tirx.truncdiv(emit(a), emit(b)),
+    "min": lambda emit, *args: emit.fold(tirx.Min, *args),
+    "max": lambda emit, *args: emit.fold(tirx.Max, *args),
+    "ite": lambda emit, c, a, b: tirx.Select(emit(c), emit(a), emit(b)),
+    "bitxor": lambda emit, *args: emit.fold(lambda a, b: a ^ b, *args),
+    "bitand": lambda emit, *args: emit.fold(lambda a, b: a & b, *args),
+    "bitor": lambda emit, *args: emit.fold(lambda a, b: a | b, *args),
+    "shl": lambda emit, a, b: emit(a) << emit(b),
+    "shr": lambda emit, a, b: emit(a) >> emit(b),
+    "and": lambda emit, *args: emit.fold(tirx.And, *args),
+    "or": lambda emit, *args: emit.fold(tirx.Or, *args),
+    "not": lambda emit, a: emit.negation(a),
+    "ge0": lambda emit, p: emit.ge0(p),
+    "eq0": lambda emit, p: emit.compare(as_int(p), tirx.EQ),
+}

@@ -1,0 +1,220 @@
+"""Proof engines with one interface: a goal and a time limit in, a verdict out.
+
+``normal-form`` simplifies, ``numpy`` enumerates, ``z3-bv`` takes literal domains of any size,
+``z3-int`` and ``tvm`` symbolic ones. An engine that does not apply answers ``unknown``.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from ..evaluate import Unevaluable, evaluate
+from ..interval import Sized, sized
+from ..prove import Verdict, domain, grid, implied, is_counterexample
+from ..rewrite import substitute
+from ..scalar import disj, negate, parts
+from ..smt import Formulas, context
+from ..term import Term, Var
+from .bitvector import Bits
+from .convert import Unsupported
+from .emit import to_tvm
+from .goal import Goal
+
+POINTS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Obligation:
+    """What was to be proved, the answer, who gave it and in how many milliseconds."""
+
+    name: str
+    statement: str
+    verdict: str
+    engine: str
+    ms: float
+    reason: str = ""
+
+    def __repr__(self) -> str:
+        why = f" ({self.reason})" if self.reason else ""
+        return (
+            f"{self.name}: {self.statement} {self.verdict} by {self.engine}, {self.ms:.2f} ms{why}"
+        )
+
+
+def discharge(goal: Goal, engines: Iterable[str], timeout_ms: int) -> tuple[Obligation, Verdict]:
+    """The first answer that is not ``unknown``, else the last ``unknown``."""
+    start = time.perf_counter()
+    verdict = Verdict("unknown", "none", reason="no engine applies")
+    for name in engines:
+        verdict = ENGINES[name](goal, timeout_ms)
+        if verdict.status != "unknown":
+            break
+    ms = (time.perf_counter() - start) * 1e3
+    done = Obligation(goal.name, goal.statement, verdict.status, verdict.engine, ms, verdict.reason)
+    return done, replace(verdict, ms=ms)
+
+
+def closed(goal: Goal) -> tuple[Term, Term]:
+    """Claim and premise with the ``let`` variables replaced by their values."""
+    values = dict(goal.lets)
+    return substitute(goal.claim, values), substitute(goal.given, values)
+
+
+def normal_form(goal: Goal, timeout_ms: int) -> Verdict:
+    claim, given = closed(goal)
+    if implied(claim, parts(given)):
+        return Verdict("proved", "normal-form")
+    return Verdict("unknown", "normal-form", reason="does not simplify to true")
+
+
+def numpy(goal: Goal, timeout_ms: int) -> Verdict:
+    """Every point of a literal domain of at most 2^20 points."""
+    extents = domain(goal.variables)
+    if extents is None or math.prod(extents.values()) > POINTS:
+        return Verdict("unknown", "numpy", reason=f"not a literal domain of <= {POINTS} points")
+    reach = _reach(goal)
+    if reach is None or reach >= 1 << 62:
+        return Verdict("unknown", "numpy", reason="values may exceed 64 bits")
+    env: dict[Var, Any] = dict(grid(extents))
+    try:
+        for v, t in goal.lets:
+            env[v] = evaluate(t, env)
+        holds = evaluate(disj(negate(goal.given), goal.claim), env)
+    except Unevaluable as error:
+        return Verdict("unknown", "numpy", reason=str(error))
+    holds = np.broadcast_to(holds, tuple(extents.values()))
+    if holds.all():
+        return Verdict("proved", "numpy")
+    point = np.unravel_index(int(np.argmin(holds)), holds.shape)
+    found = {v: int(x) for v, x in zip(extents, point, strict=True)}
+    return Verdict("refuted", "numpy", counterexample=MappingProxyType(found))
+
+
+def _reach(goal: Goal) -> int | None:
+    """The largest magnitude of any intermediate value, or None where it is not known."""
+    bound: dict[Var, Sized] = {}
+    top = 1
+    for v, t in goal.lets:
+        found = sized(t)
+        if found is None:
+            return None
+        bound[v] = found
+        top = max(top, found[2])
+    for condition in (goal.claim, goal.given):
+        found = sized(condition, bound)
+        if found is None:
+            return None
+        top = max(top, found[2])
+    return top
+
+
+def z3_bv(goal: Goal, timeout_ms: int) -> Verdict:
+    """Bit-vectors of the least sufficient width, for literal domains."""
+    import z3
+
+    extents = domain(goal.variables)
+    reach = None if extents is None else _reach(goal)
+    if extents is None or reach is None:
+        return Verdict("unknown", "z3-bv", reason="not a literal domain")
+    bits = Bits(reach.bit_length() + 2)
+    solver = z3.SolverFor("QF_BV", ctx=context())
+    solver.set("timeout", timeout_ms)
+    try:
+        for v, k in extents.items():
+            solver.add(bits(v) >= bits.literal(0), bits(v) < bits.literal(k))
+        for v, t in goal.lets:
+            solver.add(bits(v) == bits(t))
+        solver.add(bits(goal.given), z3.Not(bits(goal.claim)))
+    except Unsupported as error:
+        return Verdict("unknown", "z3-bv", reason=str(error))
+    return _answer(goal, solver, extents, bits.variables, "z3-bv")
+
+
+def z3_int(goal: Goal, timeout_ms: int) -> Verdict:
+    """Mathematical integers with explicit quotients and remainders."""
+    import z3
+
+    model = Formulas()
+    solver = z3.Solver(ctx=context())
+    solver.set("timeout", timeout_ms)
+    for v in goal.variables:
+        model.domain(v)
+    lets = [model(v) == model(t) for v, t in goal.lets]
+    given, claim = model(goal.given), model(goal.claim)
+    solver.add(*model.side, *lets, given, z3.Not(claim))
+    if model.opaque and solver.check() != z3.unsat:
+        return Verdict("unknown", "z3-int", reason="has operations that are not arithmetic")
+    return _answer(goal, solver, goal.variables, model.variables, "z3-int")
+
+
+def _answer(
+    goal: Goal, solver: Any, wanted: Iterable[Var], known: Mapping[Var, Any], engine: str
+) -> Verdict:
+    """Z3's answer; a model counts only if it evaluates to a counterexample."""
+    import z3
+
+    answer = solver.check()
+    if answer == z3.unsat:
+        return Verdict("proved", engine)
+    if answer != z3.sat:
+        return Verdict("unknown", engine, reason=solver.reason_unknown())
+    model = solver.model()
+    point = {v: _signed(model.eval(known[v], model_completion=True)) for v in wanted if v in known}
+    if is_counterexample(*closed(goal), point):
+        return Verdict("refuted", engine, counterexample=MappingProxyType(point))
+    return Verdict("unknown", engine, reason="counterexample does not evaluate")
+
+
+def _signed(z: Any) -> int:
+    return int(z.as_signed_long() if hasattr(z, "as_signed_long") else z.as_long())
+
+
+def tvm_analyzer(goal: Goal, timeout_ms: int) -> Verdict:
+    """TVM's analyzer on goals without casts, which it treats as the identity."""
+    import tvm
+
+    leaves = {v: tvm.tirx.Var(f"{v.name}_{k}", "int64") for k, v in enumerate(goal.variables)}
+    try:
+        inner: dict[Var, Any] = dict(leaves)
+        for v, t in goal.lets:
+            inner[v] = to_tvm(t, leaves)
+        claims = [to_tvm(c, inner) for c in parts(goal.claim)]
+        given = to_tvm(goal.given, inner)
+        analyzer = tvm.sym.Analyzer()
+        for v in reversed(goal.variables):
+            _bind(analyzer, v, leaves)
+    except Unsupported as error:
+        return Verdict("unknown", "tvm", reason=str(error))
+    with analyzer.constraint_scope(given):
+        if all(analyzer.can_prove(c) for c in claims):
+            return Verdict("proved", "tvm")
+    return Verdict("unknown", "tvm", reason="not proved")
+
+
+def _bind(analyzer: Any, v: Var, leaves: Mapping[Var, Any]) -> None:
+    import tvm
+
+    if v.kind == "size":
+        top = tvm.sym.max_value("int64")
+        analyzer.bind(leaves[v], tvm.ir.Range(1, top))
+    elif v.extent is not None:
+        analyzer.bind(leaves[v], tvm.ir.Range(0, to_tvm(v.extent, leaves)))
+
+
+ENGINES: dict[str, Callable[[Goal, int], Verdict]] = {
+    "normal-form": normal_form,
+    "numpy": numpy,
+    "z3-bv": z3_bv,
+    "z3-int": z3_int,
+    "tvm": tvm_analyzer,
+}
+"""All engines by name."""
+LITERAL = ("normal-form", "numpy", "z3-bv")
+SYMBOLIC = ("normal-form", "z3-int", "tvm")

@@ -1,0 +1,224 @@
+"""TVM index expressions evaluated with numpy, and the image of a map by enumeration.
+
+Nothing here goes through terms: what enumeration proves, it proves about the expressions that were
+given and the inverse that is handed out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .convert import Map, Unsupported
+
+Array = npt.NDArray[Any]
+LIMIT = 1 << 62
+
+
+def evaluate(e: Any, env: Mapping[Any, Array]) -> Array:
+    """The value of a TVM expression at arrays of points.
+
+    Raises :class:`.convert.Unsupported` for operations without a meaning here, a division by zero
+    and values that may not fit 64 bits.
+    """
+    return _Evaluator(env)(e)
+
+
+class _Evaluator:
+    def __init__(self, env: Mapping[Any, Array]) -> None:
+        self.env = env
+
+    def __call__(self, e: Any) -> Array:
+        kind = type(e).__name__
+        if kind == "IntImm":
+            return np.asarray(int(e.value), dtype=bool if str(e.ty.dtype) == "bool" else np.int64)
+        if kind == "Var":
+            if e not in self.env:
+                raise Unsupported(f"variable {e} has no value")
+            return self.env[e]
+        if kind == "Call":
+            return self.call(e)
+        if kind == "Select":
+            return np.where(self(e.condition), self(e.true_value), self(e.false_value))
+        if kind == "Not":
+            return np.logical_not(self(e.a))
+        if kind == "Cast":
+            return self.cast(e)
+        fn = _BINARY.get(kind)
+        if fn is None:
+            raise Unsupported(f"expression {kind} has no numpy meaning")
+        return fn(self(e.a), self(e.b))
+
+    def call(self, e: Any) -> Array:
+        name = str(getattr(e.op, "name", "")).split(".")[-1]
+        if name == "if_then_else":
+            return np.where(self(e.args[0]), self(e.args[1]), self(e.args[2]))
+        if name == "likely":
+            return self(e.args[0])
+        fn = _CALLS.get(name)
+        if fn is None:
+            raise Unsupported(f"call of {name} has no numpy meaning")
+        return fn(self(e.args[0]), self(e.args[1]))
+
+    def cast(self, e: Any) -> Array:
+        dtype = str(e.ty.dtype)
+        value = self(e.value)
+        if dtype == "int64" or (dtype == "int32" and _reach(value) < 1 << 31):
+            return value.astype(np.int64)
+        if dtype in ("bool", "int8", "uint8", "int16", "uint16"):
+            return value.astype(dtype)
+        raise Unsupported(f"cast to {dtype} has no numpy meaning")
+
+
+def _reach(a: Array) -> int:
+    return max(int(a.max()), -int(a.min())) if a.size else 0
+
+
+def _checked(fn: Callable[[Array, Array], Array], reach: Callable[[int, int], int]) -> Any:
+    def checked(a: Array, b: Array) -> Array:
+        a, b = a.astype(np.int64, copy=False), b.astype(np.int64, copy=False)
+        if reach(_reach(a), _reach(b)) >= LIMIT:
+            raise Unsupported("values may exceed 64 bits")
+        return fn(a, b)
+
+    return checked
+
+
+def _dividing(fn: Callable[[Array, Array], Array]) -> Any:
+    def checked(a: Array, b: Array) -> Array:
+        if not b.all():
+            raise Unsupported("division by zero")
+        return fn(a, b)
+
+    return checked
+
+
+def _shift_left(a: Array, b: Array) -> Array:
+    if b.size and (int(b.min()) < 0 or int(b.max()) > 61):
+        raise Unsupported("shift by a negative or too large amount")
+    product: Array = _BINARY["Mul"](a, np.left_shift(np.int64(1), b))
+    return product
+
+
+def _shift_right(a: Array, b: Array) -> Array:
+    if b.size and (int(b.min()) < 0 or int(b.max()) > 63):
+        raise Unsupported("shift by a negative or too large amount")
+    return np.right_shift(a, b)
+
+
+def _truncdiv(a: Array, b: Array) -> Array:
+    quotient = np.abs(a) // np.abs(b)
+    return np.where((a < 0) != (b < 0), -quotient, quotient)
+
+
+_BINARY: dict[str, Callable[[Array, Array], Array]] = {
+    "Add": _checked(np.add, lambda a, b: a + b),
+    "Sub": _checked(np.subtract, lambda a, b: a + b),
+    "Mul": _checked(np.multiply, lambda a, b: a * b),
+    "FloorDiv": _dividing(np.floor_divide),
+    "FloorMod": _dividing(np.mod),
+    "Div": _dividing(_truncdiv),
+    "Mod": _dividing(np.fmod),
+    "Min": np.minimum,
+    "Max": np.maximum,
+    "LT": np.less,
+    "LE": np.less_equal,
+    "GT": np.greater,
+    "GE": np.greater_equal,
+    "EQ": np.equal,
+    "NE": np.not_equal,
+    "And": np.logical_and,
+    "Or": np.logical_or,
+    "BitwiseAnd": np.bitwise_and,
+    "BitwiseOr": np.bitwise_or,
+    "BitwiseXor": np.bitwise_xor,
+    "LShift": _shift_left,
+    "RShift": _shift_right,
+}
+_CALLS: dict[str, Callable[[Array, Array], Array]] = {
+    "bitwise_and": np.bitwise_and,
+    "bitwise_or": np.bitwise_or,
+    "bitwise_xor": np.bitwise_xor,
+    "shift_left": _shift_left,
+    "shift_right": _shift_right,
+}
+
+
+# ---------------------------------------------------------------------------- images
+
+
+@dataclass(frozen=True, eq=False)
+class Image:
+    """Points of a domain (one array per axis, all of one length) and their images."""
+
+    points: tuple[Array, ...]
+    values: tuple[Array, ...]
+    count: int
+
+
+def image(m: Map, shape: tuple[int, ...], sizes: Mapping[Any, int] | None = None) -> Image:
+    """Every point of the box at which the predicate holds, with its image."""
+    given = {v: np.asarray(k, dtype=np.int64) for v, k in (sizes or {}).items()}
+    n = math.prod(shape)
+    grids = [
+        np.arange(e, dtype=np.int64).reshape(-1, *[1] * (len(shape) - 1 - k))
+        for k, e in enumerate(shape)
+    ]
+    env = {**given, **dict(zip(m.source.initial_indices, grids, strict=True))}
+    values = [_flat(evaluate(e, env), shape) for e in m.source.final_indices]
+    points = [_flat(g, shape) for g in grids]
+    if m.source_predicate is not None:
+        keep = _flat(evaluate(m.source_predicate, env), shape)
+        values = [v[keep] for v in values]
+        points = [p[keep] for p in points]
+        n = int(keep.sum())
+    return Image(tuple(points), tuple(values), n)
+
+
+def _flat(a: Array, shape: tuple[int, ...]) -> Array:
+    return np.ascontiguousarray(np.broadcast_to(a, shape)).reshape(-1)
+
+
+def linear(values: tuple[Array, ...], lower: tuple[int, ...], box: tuple[int, ...]) -> Array:
+    """Row-major positions in the box that starts at ``lower``."""
+    if math.prod(box) >= LIMIT:
+        raise Unsupported("the output box has more than 2^62 points")
+    out: Any = np.zeros(values[0].shape if values else (1,), dtype=np.int64)
+    for v, lo, e in zip(values, lower, box, strict=True):
+        out = out * e + (v - lo)
+    return np.asarray(out)
+
+
+def collision(image: Image) -> tuple[int, int] | None:
+    """Positions of two points with one image, or None."""
+    if image.count < 2:
+        return None
+    keys, volume = np.zeros(image.count, dtype=np.int64), 1
+    for v in image.values:
+        low = int(v.min())
+        extent = int(v.max()) - low + 1
+        if volume * extent >= LIMIT:
+            v, low = np.unique(v, return_inverse=True)[1].reshape(-1), 0
+            keys = np.unique(keys, return_inverse=True)[1].reshape(-1)
+            extent, volume = image.count, image.count
+        keys, volume = keys * extent + (v - low), volume * extent
+    return _repeated(keys, volume)
+
+
+def _repeated(keys: Array, volume: int) -> tuple[int, int] | None:
+    """Positions of two equal keys in ``[0, volume)``, or None."""
+    n = keys.size
+    if volume <= 8 * n + (1 << 12):
+        last = np.empty(volume, dtype=np.int64)
+        last[keys] = np.arange(n)
+        other = last[keys]
+        wrong = np.flatnonzero(other != np.arange(n))
+        return None if not wrong.size else (int(wrong[0]), int(other[wrong[0]]))
+    order = np.argsort(keys, kind="stable")
+    same = np.flatnonzero(keys[order][1:] == keys[order][:-1])
+    return None if not same.size else (int(order[same[0]]), int(order[same[0] + 1]))

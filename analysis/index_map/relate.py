@@ -1,0 +1,207 @@
+"""Compose maps, and prove what two of them are to each other."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+from tvm.tirx import IndexMap
+
+from ..prove import Verdict
+from ..rewrite import free
+from ..scalar import conj, eq0
+from ..term import Int, Var, as_int, variable
+from .certificate import Counterexample
+from .convert import Map, MapLike, Scope, Unsupported, convert, index_map
+from .emit import to_tvm
+from .engines import LITERAL, POINTS, SYMBOLIC, Obligation, discharge
+from .goal import Goal
+from .instances import instances, points_at
+from .numeric import Array, Image, evaluate, image
+
+Sides = Callable[[Image, dict[Any, Array]], tuple[Sequence[Array], Sequence[Array]]]
+"""The values of both sides at the points of an image, sizes given."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """``proved``, ``refuted`` with a point at which the two sides differ, or ``unknown``."""
+
+    verdict: Literal["proved", "refuted", "unknown"]
+    statement: str
+    counterexample: Counterexample | None = None
+    obligations: tuple[Obligation, ...] = ()
+    reason: str = ""
+    goal: Goal | None = field(default=None, repr=False)
+
+    def check(self, *, timeout_ms: int = 5000) -> tuple[Obligation, ...]:
+        """What was proved, once more by another engine."""
+        if self.goal is None or self.verdict != "proved":
+            return ()
+        engines = ("numpy", "z3-bv", "z3-int", "tvm", "normal-form")
+        return tuple(
+            discharge(self.goal, [e for e in engines if e != done.engine], timeout_ms)[0]
+            for done in self.obligations
+        )
+
+
+def compose(outer: MapLike, inner: MapLike, shape: Sequence[Any]) -> IndexMap:
+    """``x -> outer(inner(x))`` over the box ``shape``, simplified with its extents.
+
+    Raises ``ValueError`` if ``outer`` does not take as many axes as ``inner`` gives, and
+    :class:`.convert.Unsupported` for expressions that are not understood.
+    """
+    scope = Scope()
+    m = convert(inner, shape, scope=scope, what="inner")
+    then = index_map(outer, len(m.results), "outer")
+    env = dict(zip(then.initial_indices, m.results, strict=True))
+    results = [as_int(scope.read(e, env)) for e in then.final_indices]
+    leaves = dict(zip(m.axes, m.source.initial_indices, strict=True))
+    leaves.update({s: v for v, s in scope.sizes.items()})
+    final = [to_tvm(r, leaves, m.dtype) for r in results]
+    return IndexMap(m.source.initial_indices, final, None)
+
+
+def prove_equal(
+    f: MapLike,
+    g: MapLike,
+    shape: Sequence[Any],
+    *,
+    predicate: Any = None,
+    timeout_ms: int = 2000,
+) -> Comparison:
+    """Whether ``f(x) = g(x)`` for every x in the box ``shape`` at which ``predicate`` holds.
+
+    Raises ``TypeError`` / ``ValueError`` for arguments that do not fit together, such as maps that
+    do not give as many results.
+    """
+    scope = Scope()
+    try:
+        first = convert(f, shape, predicate, scope, "f")
+        second = convert(g, shape, None, scope, "g")
+    except Unsupported as error:
+        return Comparison("unknown", "f(x) = g(x)", reason=str(error))
+    if len(first.results) != len(second.results):
+        raise ValueError(
+            f"prove_equal: expected maps with as many results, got {len(first.results)} "
+            f"and {len(second.results)}"
+        )
+    lets = _lets(first)
+    claim = conj(*(eq0(as_int(v) - r) for (v, _), r in zip(lets, second.results, strict=True)))
+    goal = Goal("equal", "f(x) = g(x)", claim, first.predicate, lets)
+
+    def sides(points: Image, sizes: dict[Any, Array]) -> tuple[Sequence[Array], Sequence[Array]]:
+        axes = dict(zip(second.source.initial_indices, points.points, strict=True))
+        return points.values, _values(second.source, {**axes, **sizes})
+
+    return _compare(_with_sizes(first, scope, goal), goal, sides, timeout_ms)
+
+
+def prove_identity(
+    f: MapLike,
+    g: MapLike,
+    shape: Sequence[Any],
+    *,
+    predicate: Any = None,
+    timeout_ms: int = 2000,
+) -> Comparison:
+    """Whether ``g(f(x)) = x`` for every x in the box ``shape`` at which ``predicate`` holds.
+
+    Raises ``TypeError`` / ``ValueError`` for arguments that do not fit together, such as a g that
+    does not take as many axes as f gives.
+    """
+    scope = Scope()
+    try:
+        first = convert(f, shape, predicate, scope, "f")
+        outer = index_map(g, len(first.results), "g")
+        lets = _lets(first)
+        env = {v: as_int(t) for v, (t, _) in zip(outer.initial_indices, lets, strict=True)}
+        results = [as_int(scope.read(e, env)) for e in outer.final_indices]
+    except Unsupported as error:
+        return Comparison("unknown", "g(f(x)) = x", reason=str(error))
+    if len(results) != len(first.axes):
+        raise ValueError(
+            f"prove_identity: expected g to give {len(first.axes)} results as the shape has, "
+            f"got {len(results)}"
+        )
+    claim = conj(*(eq0(r - first.coordinate(k)) for k, r in enumerate(results)))
+    goal = Goal("identity", "g(f(x)) = x", claim, first.predicate, lets)
+
+    def sides(points: Image, sizes: dict[Any, Array]) -> tuple[Sequence[Array], Sequence[Array]]:
+        axes = dict(zip(outer.initial_indices, points.values, strict=True))
+        return _values(outer, {**axes, **sizes}), points.points
+
+    return _compare(_with_sizes(first, scope, goal), goal, sides, timeout_ms)
+
+
+def _lets(m: Map) -> tuple[tuple[Var, Int], ...]:
+    return tuple((variable("free", f"f{k}"), r) for k, r in enumerate(m.results))
+
+
+def _values(m: IndexMap, env: Mapping[Any, Array]) -> tuple[Array, ...]:
+    return tuple(evaluate(e, env) for e in m.final_indices)
+
+
+def _with_sizes(m: Map, scope: Scope, goal: Goal) -> Map:
+    """The first map with the sizes of both sides."""
+    used = frozenset[Var]().union(*(free(e) for e in m.extents), goal.variables)
+    return replace(m, sizes=tuple((s, v) for v, s in scope.sizes.items() if s in used))
+
+
+def _compare(m: Map, goal: Goal, sides: Sides, timeout_ms: int) -> Comparison:
+    start = time.perf_counter()
+    shape = m.literal_shape
+    if shape is not None and math.prod(shape) <= POINTS:
+        try:
+            return _enumerate(image(m, shape), goal, sides, start)
+        except Unsupported as error:
+            return Comparison("unknown", goal.statement, reason=str(error))
+    done, verdict = discharge(goal, ("normal-form",), timeout_ms)
+    if not verdict.proved:
+        for given, points in instances(m) if shape is None else ():
+            example = _difference(points, sides, given)
+            if example is not None:
+                ms = (time.perf_counter() - start) * 1e3
+                refuted = Obligation(goal.name, goal.statement, "refuted", "numpy", ms)
+                return Comparison("refuted", goal.statement, example, (refuted,), goal=goal)
+        rest = (SYMBOLIC if shape is None else LITERAL)[1:]
+        done, verdict = discharge(goal, rest, timeout_ms)
+    example = _point(m, sides, verdict) if verdict.refuted else None
+    return Comparison(verdict.status, goal.statement, example, (done,), verdict.reason, goal)
+
+
+def _enumerate(points: Image, goal: Goal, sides: Sides, start: float) -> Comparison:
+    example = _difference(points, sides, {})
+    status: Literal["proved", "refuted"] = "proved" if example is None else "refuted"
+    ms = (time.perf_counter() - start) * 1e3
+    done = Obligation(goal.name, goal.statement, status, "numpy", ms)
+    return Comparison(status, goal.statement, example, (done,), goal=goal)
+
+
+def _difference(points: Image, sides: Sides, given: dict[Any, int]) -> Counterexample | None:
+    left, right = sides(points, {v: np.asarray(k) for v, k in given.items()})
+    n = (points.count,)
+    columns = [
+        (np.broadcast_to(a, n), np.broadcast_to(b, n)) for a, b in zip(left, right, strict=True)
+    ]
+    for a, b in columns:
+        bad = np.flatnonzero(a != b)
+        if bad.size:
+            k = int(bad[0])
+            point = tuple(int(p[k]) for p in points.points)
+            images = tuple(tuple(int(c[side][k]) for c in columns) for side in (0, 1))
+            sizes = tuple((v.name, s) for v, s in given.items())
+            return Counterexample("different", (point,), images, sizes)
+    return None
+
+
+def _point(m: Map, sides: Sides, verdict: Verdict) -> Counterexample | None:
+    """The point of a refutation, with the images that the given expressions have there."""
+    found = dict(verdict.counterexample or {})
+    at = np.array([[found.get(a, 0)] for a in m.axes], dtype=np.int64)
+    given = {v: found.get(s, 1) for s, v in m.sizes}
+    return _difference(points_at(m, at, given), sides, given)
