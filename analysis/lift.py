@@ -122,11 +122,18 @@ class Executor:
             elif str(p.ty.dtype) in INT_DTYPES:
                 shapes = [e for b in params if is_buffer_var(b) for e in b.ty.shape]
                 kind = "size" if any(_mentions(e, p) for e in shapes) else "free"
-                self.bind_size(p, as_int(variable(kind, p.name)))
+                self.bind_size(p, as_int(self.unique(kind, p.name)))
 
     def bind_size(self, v: Any, known: Int | None) -> None:
         if v not in self.env:
-            self.env[v] = as_int(variable("size", v.name)) if known is None else known
+            self.env[v] = as_int(self.unique("size", v.name)) if known is None else known
+
+    def unique(self, kind: str, name: str) -> Var:
+        """A variable of its own for each TIR variable, also where two have one name."""
+        taken = {t.name for p in self.env.values() for t in free(p)}
+        while name in taken:
+            name += "_"
+        return variable(kind, name)
 
     def bind_param(self, p: Any, position: int, given: Tensor | Var | None) -> None:
         if is_buffer_var(p):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
+import tvm_ffi
 from tvm import tirx
 
 from .certify import certify
@@ -12,7 +14,7 @@ from .kind import pattern_kind
 from .lift import Lifted, lift
 from .op_info import Certificate, OpInfo, Proposal, Refusal
 from .recognise import recognisers
-from .term import Tensor
+from .term import Tensor, Var
 
 
 def op_info(func: Any, *, alternatives: bool = False) -> OpInfo | Refusal:
@@ -22,15 +24,46 @@ def op_info(func: Any, *, alternatives: bool = False) -> OpInfo | Refusal:
     ``alternatives`` the other ops that compute the same are certified too.
     Raises ``TypeError`` if ``func`` is not a PrimFunc.
     """
+    return analyse(func, alternatives=alternatives).info
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """An answer and the parameters that its symbolic attributes are over."""
+
+    info: OpInfo | Refusal
+    params: tuple[Tensor | Var, ...] = ()
+
+
+def analyse(func: Any, *, alternatives: bool = False) -> Recovered:
+    """:func:`op_info` together with the lifted parameters."""
     if not isinstance(func, tirx.PrimFunc):
         raise TypeError(f"op_info: expected a tvm.tirx.PrimFunc, got {type(func).__name__}")
     try:
         lifted = lift(func)
     except Unliftable as e:
-        return Refusal(e.reason, e.where)
+        return Recovered(Refusal(e.reason, e.where))
     if not lifted.outputs:
-        return Refusal("the function writes no parameter")
-    return recover(lifted, func, alternatives)
+        return Recovered(Refusal("the function writes no parameter"))
+    return Recovered(recover(lifted, func, alternatives), lifted.params)
+
+
+class Analyser:
+    """:func:`analyse`, once for PrimFuncs that are structurally equal."""
+
+    def __init__(self, *, alternatives: bool = False) -> None:
+        self._alternatives = alternatives
+        self._known: dict[int, list[tuple[Any, Recovered]]] = {}
+
+    def __call__(self, func: Any) -> Recovered:
+        bare = tirx.PrimFunc(func.params, func.body)
+        same = self._known.setdefault(tvm_ffi.structural_hash(bare, map_free_vars=True), [])
+        for other, result in same:
+            if tvm_ffi.structural_equal(other, bare, map_free_vars=True):
+                return result
+        result = analyse(func, alternatives=self._alternatives)
+        same.append((bare, result))
+        return result
 
 
 def recover(lifted: Lifted, func: Any, alternatives: bool = False) -> OpInfo | Refusal:

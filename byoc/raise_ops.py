@@ -1,0 +1,201 @@
+"""Raise ``call_tir`` on recognised PrimFuncs back to Relax operators.
+
+    Before: gv = R.call_tir(cls.f, (x, w), out_ty=R.Tensor((1, 8, 16, 16), "float32"))
+    After:  gv = R.nn.conv2d(x, w, strides=[1, 1], padding=[1, 1, 1, 1], …)
+
+A call stays as it is, with the reason in the report, where the PrimFunc is not recognised, the
+certificate is weaker than asked for, or the operator's inferred type is not the call's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import relax, tirx
+
+from ..analysis import Constant, OpInfo
+from ..analysis.build import NotBuilt, call_op, to_prim
+from ..analysis.recover import Analyser, Recovered
+from ..analysis.term import Int, Tensor, Var
+
+STRENGTH = {"tested": 0, "proved": 1, "rebuilt": 2}
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A call_tir that stayed: which PrimFunc, in which function, and why."""
+
+    prim_func: str
+    function: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Raised:
+    """A raised module and what happened at each call."""
+
+    module: Any
+    raised: tuple[str, ...]
+    kept: tuple[Kept, ...]
+
+
+def raise_ops(
+    mod: Any,
+    *,
+    certificate: str = "proved",
+    exact: bool = False,
+    ops: Collection[str] | None = None,
+) -> Raised:
+    """Raise every ``call_tir`` that can be; the input module is not changed.
+
+    ``certificate`` is the least kind (``tested`` < ``proved`` < ``rebuilt``), ``exact`` asks for
+    bit-equality, ``ops`` restricts what is raised (``{"relax.nn.conv2d"}``).
+    Raises ``ValueError`` for an unknown kind, ``TypeError`` if ``mod`` is no IRModule.
+    """
+    if certificate not in STRENGTH:
+        raise ValueError(f"RaiseOps: certificate must be one of {list(STRENGTH)}, got {certificate!r}")
+    if not isinstance(mod, tvm.IRModule):
+        raise TypeError(f"RaiseOps: expected a tvm.IRModule, got {type(mod).__name__}")
+    wanted = _Wanted(STRENGTH[certificate], exact, None if ops is None else frozenset(ops))
+    raiser = _Raiser(mod, wanted)
+    functions = [(g, f) for g, f in mod.functions_items() if isinstance(f, relax.Function)]
+    for gvar, func in functions:
+        raiser.name = gvar.name_hint
+        raiser.builder_.update_func(gvar, raiser.visit_expr(func))
+    out = _without_unused(raiser.builder_.get(), mod)
+    return Raised(out, tuple(raiser.raised), tuple(raiser.kept))
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    strength: int
+    exact: bool
+    ops: frozenset[str] | None
+
+    def missing(self, info: OpInfo) -> str | None:
+        """Why an answer is not enough, or None."""
+        if self.ops is not None and info.name not in self.ops:
+            return f"{info.name} is not among the ops to raise"
+        if STRENGTH[info.certificate.kind] < self.strength:
+            return f"the certificate is only {info.certificate.kind}"
+        if self.exact and not info.certificate.exact:
+            return "equality is not bit for bit: " + "; ".join(info.certificate.assumptions)
+        return None
+
+
+@relax.expr_functor.mutator  # type: ignore[untyped-decorator]
+class _Raiser(relax.PyExprMutator):  # type: ignore[misc,name-defined]
+    def __init__(self, mod: Any, wanted: _Wanted) -> None:
+        super().__init__(mod)
+        self.mod = mod
+        self.wanted = wanted
+        self.analyse = Analyser()
+        self.name = ""
+        self.raised: list[str] = []
+        self.kept: list[Kept] = []
+
+    def visit_call_(self, call: Any) -> Any:
+        call = super().visit_call_(call)
+        if str(getattr(call.op, "name", "")) != "relax.call_tir":
+            return call
+        gvar = call.args[0]
+        func = self.mod[gvar]
+        found = self.analyse(func)
+        reason = self.why_not(found)
+        if reason is None:
+            try:
+                new = self.builder_.normalize(_call(found, call))
+                if same_type(new.ty, call.ty):
+                    assert isinstance(found.info, OpInfo)
+                    self.raised.append(found.info.name)
+                    return new
+                reason = f"the operator's type {new.ty} is not the call's {call.ty}"
+            except NotBuilt as e:
+                reason = str(e)
+        self.kept.append(Kept(gvar.name_hint, self.name, reason))
+        return call
+
+    def why_not(self, found: Recovered) -> str | None:
+        if not isinstance(found.info, OpInfo):
+            return repr(found.info)
+        return self.wanted.missing(found.info)
+
+
+def same_type(a: Any, b: Any) -> bool:
+    """Whether two Relax types are the same, symbolic dimensions up to arithmetic."""
+    if tvm_ffi.structural_equal(a, b):
+        return True
+    fields = getattr(a, "fields", None), getattr(b, "fields", None)
+    if fields[0] is not None and fields[1] is not None:
+        return len(fields[0]) == len(fields[1]) and all(map(same_type, *fields))
+    shapes = getattr(a, "shape", None), getattr(b, "shape", None)
+    if shapes[0] is None or shapes[1] is None or a.dtype != b.dtype:
+        return False
+    dims = [getattr(s, "values", s) for s in shapes]
+    prove = tvm.sym.Analyzer().can_prove_equal
+    return len(dims[0]) == len(dims[1]) and all(map(prove, *dims))
+
+
+def _call(found: Recovered, call: Any) -> Any:
+    """The operator call on the arguments of a call_tir."""
+    info, arguments = found.info, list(call.args[1].fields)
+    assert isinstance(info, OpInfo)
+    operands = []
+    for o in info.operands:
+        if isinstance(o, Constant):
+            operands.append(relax.const(o.value, o.dtype))
+        elif o < len(arguments):
+            operands.append(arguments[o])
+        else:
+            raise NotBuilt("an operand of the operator is an output of the PrimFunc")
+    sizes = call_sizes(found.params, arguments, call)
+    attrs = {k: to_prim(v, sizes) for k, v in info.attrs.items()}
+    first = next((a for a in operands if hasattr(a.ty, "dtype")), None)
+    dtype = str(first.ty.dtype) if first is not None else "float32"
+    return call_op(info.name, operands, attrs, dtype)
+
+
+def call_sizes(
+    params: tuple[Tensor | Var, ...], arguments: list[Any], call: Any
+) -> Mapping[Var, Any]:
+    """The value of each size of the PrimFunc at a call, from the arguments' and results' shapes."""
+    values: dict[Var, Any] = {}
+    results = call.ty.fields if hasattr(call.ty, "fields") else [call.ty]
+    for p, a in zip(params, [*arguments, *(None for _ in results)], strict=False):
+        if isinstance(p, Var) and a is not None:
+            values[p] = getattr(a, "value", a)
+    shapes = [a.ty for a in arguments if hasattr(a.ty, "shape")] + list(results)
+    tensors = [p for p in params if isinstance(p, Tensor)]
+    for p, ty in zip(tensors, shapes, strict=False):
+        for e, dim in zip(p.shape, getattr(ty.shape, "values", ty.shape), strict=False):
+            if isinstance(e, Int) and isinstance(e.atom, Var):
+                values.setdefault(e.atom, dim)
+    return values
+
+
+def _without_unused(new: Any, old: Any) -> Any:
+    """Drop the private PrimFuncs that nothing calls any more and that something called before."""
+    before, after = _called(old), _called(new)
+    keep = {}
+    for gvar, func in new.functions_items():
+        gone = isinstance(func, tirx.PrimFunc) and gvar.name_hint in before - after
+        if not gone or (func.attrs or {}).get("global_symbol"):
+            keep[gvar] = func
+    return tvm.IRModule(keep, attrs=new.attrs, global_infos=new.global_infos)
+
+
+def _called(mod: Any) -> set[str]:
+    names: set[str] = set()
+
+    def visit(e: Any) -> None:
+        if isinstance(e, tvm.ir.GlobalVar):
+            names.add(e.name_hint)
+
+    for _, f in mod.functions_items():
+        if isinstance(f, relax.Function):
+            relax.analysis.post_order_visit(f, visit)
+    return names

@@ -1,0 +1,29 @@
+"""The passes, for a `tvm.transform.Sequential`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import tvm
+
+from .byoc.raise_ops import raise_ops
+
+__all__ = ["RaiseOps"]
+
+
+def RaiseOps(
+    certificate: str = "proved", *, exact: bool = False, ops: Collection[str] | None = None
+) -> Any:
+    """`call_tir` on recognised PrimFuncs becomes the Relax operator again.
+
+    `certificate` is the least kind to accept (`tested` < `proved` < `rebuilt`), `exact` asks for
+    bit-equal results, `ops` restricts what is raised. Calls that are not raised stay as they are;
+    `opinfo.byoc.raise_ops.raise_ops` says why. The input module is not changed.
+    """
+
+    @tvm.transform.module_pass(opt_level=0, name="opinfo.RaiseOps")  # type: ignore[untyped-decorator]
+    def run(mod: Any, _: Any) -> Any:
+        return raise_ops(mod, certificate=certificate, exact=exact, ops=ops).module
+
+    return run
