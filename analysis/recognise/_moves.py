@@ -1,9 +1,9 @@
 """What a data-movement compute reads: the access function from output to input coordinates.
 
 A body without arithmetic is a selection of loads, ``out[y] = x[g(y)]`` or
-``a[g(y)] if c(y) else …``. Recognisers of data movement compare ``g`` with what their op means; this
-file gives them ``g`` in the forms they need: as one load, as pieces with the interval of an axis
-that each covers, as an affine function of one axis, as an offset into the flattened tensor.
+``a[g(y)] if c(y) else …``. Recognisers of data movement compare ``g`` with what their op means;
+this file gives them ``g`` in the forms they need: as one load, as pieces with the interval of an
+axis that each covers, as an affine function of one axis, as an offset into the flattened tensor.
 """
 
 from __future__ import annotations

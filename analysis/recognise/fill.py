@@ -1,0 +1,167 @@
+"""Tensors that are computed from their coordinates: full, arange, eye, one_hot; tril and triu.
+
+- full: ``out[y] = value``; arange: ``out[y] = start + step * y``;
+- eye: ``out[i, j] = 1 if j - i = k else 0``;
+- one_hot: ``out[a, d, b] = on if t[a, b] = d else off``;
+- tril, triu: ``out[…, i, j] = x[…, i, j] if j - i <= k (>= k) else 0``.
+
+zeros, ones and the ``*_like`` ops are full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..lift import Lifted
+from ..op_info import Proposal, Refusal
+from ..rewrite import free
+from ..scalar import is_const
+from ..term import Call, Int, Load, Term, as_int
+from . import Matches, Refuses, recogniser
+from ._moves import affine, atom, dims, literal, plain
+
+MATCHES = [
+    Matches("relax.full", (), {"shape": (3, 4), "fill_value": 2.5, "dtype": "float32"}),
+    Matches("relax.full", (), {"shape": (1,), "fill_value": True, "dtype": "bool"}),
+    Matches("relax.zeros", (), {"shape": (2,), "dtype": "int64"}, {"fill_value": 0}, "relax.full"),
+    Matches("relax.eye", (), {"n": 3, "m": 4, "k": -1, "dtype": "float32"}),
+    Matches("relax.eye", (), {"n": 3, "m": 3, "k": 0, "dtype": "int32"}),
+    Matches("relax.tril", ("float32[3, 4]",), {"k": 1}),
+    Matches("relax.tril", ("int64[2, n, 4]",), {"k": 0}),
+    Matches("relax.triu", ("float16[2, 4, n]",), {"k": -1}),
+    Matches("relax.triu", ("float32[5, 5]",), {"k": 2}),
+    Matches("relax.one_hot", ("int64[3, 4]",), {"on_value": 1.0, "off_value": 0.0, "depth": 5}),
+    Matches("relax.one_hot", ("int32[n]",), {"on_value": 2, "off_value": 3, "depth": 5, "axis": 0}),
+]
+
+REFUSES = [
+    Refuses(
+        "the other triangle is one, not zero",
+        """
+@T.prim_func(s_tir=True)
+def f(x: T.Buffer((4, 4), "float32"), out: T.Buffer((4, 4), "float32")):
+    for i, j in T.grid(4, 4):
+        out[i, j] = T.if_then_else(j <= i, x[i, j], T.float32(1))
+""",
+    ),
+    Refuses(
+        "the other triangle is transposed",
+        """
+@T.prim_func(s_tir=True)
+def f(x: T.Buffer((4, 4), "float32"), out: T.Buffer((4, 4), "float32")):
+    for i, j in T.grid(4, 4):
+        out[i, j] = T.if_then_else(j <= i, x[j, i], T.float32(0))
+""",
+    ),
+]
+
+Found = Sequence[Proposal] | Refusal
+
+
+@recogniser("full", precedence=350, ops=("relax.full",))
+def full(f: Lifted) -> Found:
+    """``out[y] = value``."""
+    (c,) = f.outputs[:1]
+    value = literal(c.body)
+    if len(f.outputs) != 1 or value is None:
+        return Refusal("the compute is not a literal")
+    attrs = {"shape": dims(c.out.shape), "fill_value": value, "dtype": c.out.dtype}
+    return [Proposal("relax.full", (), attrs)]
+
+
+@recogniser("arange", precedence=352, ops=("relax.arange",))
+def arange(f: Lifted) -> Found:
+    """``out[y] = start + step * y``, where it is not a constant of the module."""
+    (c,) = f.outputs[:1]
+    body = c.body
+    if isinstance(body, Call) and body.op == "cast":
+        body = body.args[0]
+    if len(f.outputs) != 1 or len(c.axes) != 1 or not isinstance(body, Int):
+        return Refusal("the compute is not an integer along one axis")
+    at = affine(body, c.axes[0]) if free(c.axes[0]) else None
+    if at is None or any(v.kind != "size" for p in at for v in free(p)):
+        return Refusal("the compute is not start + step * y")
+    start, step = at
+    attrs = {"start": plain(start), "step": plain(step), "dtype": c.out.dtype}
+    return [
+        Proposal(
+            "relax.arange",
+            (),
+            {**attrs, "end": plain(start + step * c.out.shape[0])},
+            undetermined=() if step.const in (1, -1) else ("end",),
+        )
+    ]
+
+
+@recogniser("eye", precedence=354, ops=("relax.eye",))
+def eye(f: Lifted) -> Found:
+    """``out[i, j] = 1 if j - i = k else 0``."""
+    (c,) = f.outputs[:1]
+    body = atom(c.body)
+    if len(f.outputs) != 1 or len(c.axes) != 2 or not isinstance(body, Call) or body.op != "ite":
+        return Refusal("the compute is not a selection over a matrix")
+    on = body.args[0]
+    k = _diagonal(on, c.axes) if isinstance(on, Call) and on.op == "eq0" else None
+    if k is None or not (is_const(body.args[1], 1) and is_const(body.args[2], 0)):
+        return Refusal("not 1 on a diagonal and 0 elsewhere")
+    n, m = dims(c.out.shape)
+    return [Proposal("relax.eye", (), {"n": n, "m": m, "k": k[0], "dtype": c.out.dtype})]
+
+
+@recogniser("one_hot", precedence=356, ops=("relax.one_hot",))
+def one_hot(f: Lifted) -> Found:
+    """``out[y] = on if t[y without d] = d else off``."""
+    (c,) = f.outputs[:1]
+    body = atom(c.body)
+    if len(f.outputs) != 1 or not isinstance(body, Call) or body.op != "ite":
+        return Refusal("the compute is not a selection")
+    condition, on, off = body.args
+    values = literal(on), literal(off)
+    if None in values or not (isinstance(condition, Call) and condition.op == "eq0"):
+        return Refusal("not an equality that selects between two literals")
+    p = as_int(condition.args[0])
+    loads = [a for m, _ in p.terms for a in m if isinstance(a, Load)]
+    for axis, y in enumerate(c.axes):
+        rest = tuple(a for k, a in enumerate(c.axes) if k != axis)
+        if len(loads) == 1 and loads[0].indices == rest and p in _both(as_int(loads[0]) - y):
+            attrs = {
+                "on_value": values[0],
+                "off_value": values[1],
+                "depth": plain(c.out.shape[axis]),
+                "axis": axis,
+            }
+            return [Proposal("relax.one_hot", (loads[0].tensor.position,), attrs)]
+    return Refusal("an index is not compared with the coordinate of an axis")
+
+
+@recogniser("trilu", precedence=358, ops=("relax.tril", "relax.triu"))
+def trilu(f: Lifted) -> Found:
+    """``out[…, i, j] = x[…, i, j] if j - i <= k else 0``."""
+    (c,) = f.outputs[:1]
+    body = atom(c.body)
+    if len(f.outputs) != 1 or len(c.axes) < 2 or not isinstance(body, Call) or body.op != "ite":
+        return Refusal("the compute is not a selection over matrices")
+    condition, x, other = body.args[0], atom(body.args[1]), body.args[2]
+    if not isinstance(x, Load) or x.indices != c.axes or not is_const(other, 0):
+        return Refusal("not the input at its own coordinates or 0")
+    k = _diagonal(condition, c.axes) if isinstance(condition, Call) else None
+    if k is None or not isinstance(condition, Call) or condition.op != "ge0":
+        return Refusal("not a triangle of the last two axes")
+    name, k0 = ("relax.triu", -k[1]) if k[2] > 0 else ("relax.tril", k[1])
+    return [Proposal(name, (x.tensor.position,), {"k": k0})]
+
+
+def _both(p: Int) -> tuple[Int, Int]:
+    return p, -p
+
+
+def _diagonal(condition: Call, axes: Sequence[Int]) -> tuple[int, int, int] | None:
+    """A condition on ``±(j - i) + offset`` as ``(the diagonal where it is 0, offset, ±1)``."""
+    if condition.op not in ("ge0", "eq0"):
+        return None
+    p: Term = condition.args[0]
+    for sign in (1, -1):
+        offset = (as_int(p) - (axes[-1] - axes[-2]) * sign).const
+        if offset is not None:
+            return -offset * sign, offset, sign
+    return None

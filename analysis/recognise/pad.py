@@ -1,0 +1,157 @@
+"""nn.pad: the input shifted by ``b`` inside a larger output.
+
+- constant: ``out[y] = x[y - b] if 0 <= y - b < n else value``;
+- replicate, reflect, circular: ``out[y] = x[m(y - b)]`` where m clamps, mirrors or wraps.
+
+The shift on an axis of extent 1 shows only in the conditions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..lift import Comprehension, Lifted
+from ..op_info import Proposal, Refusal
+from ..rewrite import subterms
+from ..term import ONE, Call, Int, Load
+from . import Matches, Refuses, recogniser
+from ._moves import Piece, affine, begin, literal, pieces, single_read
+
+OP = "relax.nn.pad"
+MATCHES = [
+    Matches(OP, (shape,), {"pad_width": widths, "pad_mode": mode, "pad_value": value})
+    for shape, widths, mode, value in (
+        ("float32[10, n]", [1, 2, 0, 3], "constant", 0.0),
+        ("float32[2, 3, 5]", [0, 0, 0, 1, 2, 0], "constant", -1.5),
+        ("float16[1, 4]", [1, 1, 0, 2], "constant", 1.0),
+        ("int32[4, 4]", [1, 1, 0, 2], "constant", 3),
+        ("float32[10, n]", [0, 0, 2, 3], "reflect", 0.0),
+        ("float32[1, 3, 8, 8]", [0, 0, 0, 0, 1, 2, 2, 1], "reflect", 0.0),
+        ("float32[10, n]", [1, 2, 2, 3], "replicate", 0.0),
+        ("float32[10, n]", [1, 2, 2, 3], "circular", 0.0),
+        ("float32[1, 3, 8, 8]", [0, 0, 0, 0, 1, 2, 2, 1], "circular", 0.0),
+    )
+]
+
+REFUSES = [
+    Refuses(
+        "the last element is cut off",
+        """
+@T.prim_func(s_tir=True)
+def f(x: T.Buffer((8,), "float32"), out: T.Buffer((10,), "float32")):
+    for i in range(10):
+        out[i] = T.if_then_else(1 <= i and i < 8, x[i - 1], T.float32(0))
+""",
+    ),
+    Refuses(
+        "two sides have different values",
+        """
+@T.prim_func(s_tir=True)
+def f(x: T.Buffer((8,), "float32"), out: T.Buffer((10,), "float32")):
+    for i in range(10):
+        out[i] = T.if_then_else(
+            i < 1, T.float32(0), T.if_then_else(i < 9, x[i - 1], T.float32(1))
+        )
+""",
+    ),
+    Refuses(
+        "the border is mirrored with itself",
+        """
+@T.prim_func(s_tir=True)
+def f(x: T.Buffer((8,), "float32"), out: T.Buffer((10,), "float32")):
+    for i in range(10):
+        out[i] = T.if_then_else(i < 2, x[1 - i], x[i - 2])
+""",
+    ),
+]
+
+
+@recogniser("pad", precedence=340, ops=(OP,))
+def pad(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """``x[y - b]`` inside its bounds and one literal outside."""
+    (c,) = f.outputs[:1]
+    leaves = list(pieces(c.body))
+    inside = [p for p in leaves if isinstance(p.value, Load)]
+    values = {p.value for p in leaves if not isinstance(p.value, Load)}
+    if len(f.outputs) != 1 or len(inside) != 1 or len(values) != 1:
+        return Refusal("the compute is not one load and one value around it")
+    value = literal(values.pop())
+    if value is None:
+        return Refusal("the value around the input is no literal")
+    widths = _constant_widths(c, inside[0])
+    if isinstance(widths, Refusal):
+        return widths
+    x = inside[0].value
+    assert isinstance(x, Load)
+    attrs = {"pad_width": widths, "pad_mode": "constant", "pad_value": value}
+    return [Proposal(OP, (x.tensor.position,), attrs)]
+
+
+def _constant_widths(c: Comprehension, p: Piece) -> list[int] | Refusal:
+    x = p.value
+    assert isinstance(x, Load)
+    if len(x.indices) != len(c.axes):
+        return Refusal("input and output have different ranks")
+    widths: list[int] = []
+    for i, e, y, o in zip(x.indices, x.tensor.shape, c.axes, c.out.shape, strict=True):
+        before = (y - i if e is not ONE else begin(p.conditions, y)).const
+        extra = (o - e).const
+        if before is None or extra is None or not 0 <= before <= extra:
+            return Refusal("the input is not shifted by a literal within the output")
+        widths += [before, extra - before]
+    return widths
+
+
+@recogniser("pad_mode", precedence=342, ops=(OP,))
+def pad_mode(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """``x[m(y - b)]``; the operations in the index tell the mode."""
+    r = single_read(f)
+    if isinstance(r, Refusal):
+        return r
+    if len(r.index) != len(r.axes):
+        return Refusal("input and output have different ranks")
+    modes, widths = set(), []
+    for k, (i, y) in enumerate(zip(r.index, r.axes, strict=True)):
+        extra = (r.out.shape[k] - r.tensor.shape[k]).const
+        if extra is None or extra < 0:
+            return Refusal("the output is not larger by a literal")
+        before = 0
+        if extra:
+            mode, shift = _mode(i, r.tensor.shape[k]), _shift(i, y, r.tensor.shape[k], extra)
+            if mode is None or shift is None:
+                return Refusal("no padding mode reads like this")
+            modes.add(mode)
+            before = shift
+        widths += [before, extra - before]
+    if len(modes) != 1:
+        return Refusal("the axes are not padded in one mode")
+    attrs = {"pad_width": widths, "pad_mode": modes.pop(), "pad_value": 0.0}
+    return [Proposal(OP, (r.tensor.position,), attrs, undetermined=("pad_value",))]
+
+
+def _mode(i: Int, extent: Int) -> str | None:
+    calls = [s for s in subterms(i) if isinstance(s, Call)]
+    ops = {s.op for s in calls}
+    if "ite" in ops:
+        return "reflect"
+    if any(s.op == "floordiv" and s.args[1] is extent for s in calls):
+        return "circular"
+    return "replicate" if ops & {"min", "max"} else None
+
+
+def _shift(i: Int, y: Int, extent: Int, extra: int) -> int | None:
+    """``b`` from a term ``y - b`` in the index, for a rotation modulo the extent."""
+    found: list[int] = []
+    for s in subterms(i):
+        at = affine(s, y) if isinstance(s, Int) else None
+        if at is None or at[1].const not in (1, -1):
+            continue
+        offset = at[0].const
+        if offset is None:
+            continue
+        b = -offset * (at[1].const or 0)
+        if b < 0 and extent.const:
+            b %= extent.const
+        if 0 <= b <= extra:
+            found.append(b)
+    return max(found, default=None)

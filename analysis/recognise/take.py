@@ -1,0 +1,189 @@
+"""take, gather_elements, gather_nd, index_tensor: coordinates of the input come out of a tensor.
+
+- take: ``out[a, i, b] = x[a, t[i], b]`` for groups of axes a, i, b; the mode is what is done to
+  ``t[i]``;
+- gather_elements: ``out[y] = x[…, t[y], …]``;
+- index_tensor: ``out[i, b] = x[s[i], t[i], …, b]``, the index tensors broadcast against each other;
+- gather_nd: ``out[a, i, b] = x[a, t[a, i, 0], t[a, i, 1], …, b]``.
+
+One index tensor for the first axis is a take (canonical). Out of bounds, ``fast`` is undefined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..lift import Lifted
+from ..op_info import Proposal, Refusal
+from ..rewrite import subterms
+from ..term import ONE, ZERO, Call, Int, Load, Term
+from . import Matches, Refuses, recogniser
+from ._moves import Read, atom, single_read
+
+MATCHES = [
+    Matches("relax.take", ("float32[10, n]", "int64[3]"), {"axis": 0, "mode": "fast"}),
+    Matches("relax.take", ("float16[2, 10, n]", "int32[3, 4]"), {"axis": 1, "mode": "fast"}),
+    Matches("relax.take", ("int64[5, 7]", "int64[]"), {"axis": 1, "mode": "fast"}),
+    Matches("relax.take", ("float32[10, 4]", "int64[1]"), {"axis": 0, "mode": "fast"}),
+    Matches("relax.take", ("float32[10, n]", "int64[3, 2]"), {"axis": 0, "mode": "clip"}),
+    Matches("relax.take", ("bool[10, n]", "int32[3]"), {"axis": 1, "mode": "wrap"}),
+    Matches("relax.take", ("float32[10, n]", "int32[3]"), {"axis": 1, "mode": "nan"}),
+    Matches("relax.take", ("float32[10]", "int32[3]"), {"axis": None, "mode": "fast"}),
+    Matches("relax.gather_elements", ("float32[10, n]", "int64[10, 3]"), {"axis": 1}),
+    Matches("relax.gather_elements", ("int64[1, 8]", "int64[1, 3]"), {"axis": 1}),
+    Matches("relax.gather_nd", ("float32[10, n]", "int64[7, 2]"), {"batch_dims": 0}),
+    Matches("relax.gather_nd", ("float32[4, 9, n]", "int64[4, 7, 1]"), {"batch_dims": 1}),
+    Matches("relax.index_tensor", ("float32[10, 9, n]", "int64[2, 1]", "int64[1, 3]")),
+    Matches("relax.index_tensor", ("bool[8, 8]", "int64[4, 1, 1, 1]", "int64[1, 1, 1, m]")),
+]
+
+REFUSES = [
+    Refuses(
+        "each index is one too large",
+        """
+@T.prim_func(s_tir=True)
+def f(
+    x: T.Buffer((9, 4), "float32"), t: T.Buffer((3,), "int64"), out: T.Buffer((3, 4), "float32")
+):
+    for i, j in T.grid(3, 4):
+        out[i, j] = x[t[i] + T.int64(1), j]
+""",
+    ),
+    Refuses(
+        "the indices are read in reverse",
+        """
+@T.prim_func(s_tir=True)
+def f(
+    x: T.Buffer((9, 4), "float32"), t: T.Buffer((3,), "int64"), out: T.Buffer((3, 4), "float32")
+):
+    for i, j in T.grid(3, 4):
+        out[i, j] = x[t[2 - i], j]
+""",
+    ),
+]
+
+Found = Sequence[Proposal] | Refusal
+NO_LOAD = Refusal("no coordinate is read from a tensor")
+
+
+def indexed(r: Read) -> dict[int, list[Load]]:
+    """For each axis of the input whose coordinate is read, the loads in it."""
+    found = {}
+    for k, i in enumerate(r.index):
+        if loads := [s for s in subterms(i) if isinstance(s, Load)]:
+            found[k] = loads
+    return found
+
+
+@recogniser("take", precedence=300, ops=("relax.take",))
+def take(f: Lifted) -> Found:
+    """``out[a, i, b] = x[a, mode(t[i]), b]``."""
+    r = _outer(f)
+    if isinstance(r, Refusal):
+        return r
+    by_axis = indexed(r)
+    if len(by_axis) != 1:
+        return NO_LOAD
+    ((axis, loads),) = by_axis.items()
+    t = loads[0]
+    last = axis + len(t.indices)
+    if t.indices != r.axes[axis:last] or r.index[:axis] != r.axes[:axis]:
+        return Refusal("the index tensor is not read at coordinates in their order")
+    if r.index[axis + 1 :] != r.axes[last:]:
+        return Refusal("the other axes are not read at their own coordinates")
+    mode = _mode(f, r.index[axis], t)
+    if isinstance(mode, Refusal):
+        return mode
+    attrs = {"axis": None if mode == "flat" else axis, "mode": "fast" if mode == "flat" else mode}
+    return [Proposal("relax.take", (r.tensor.position, t.tensor.position), attrs)]
+
+
+def _outer(f: Lifted) -> Read | Refusal:
+    """The load, for mode ``nan`` inside its bounds check."""
+    (c,) = f.outputs[:1]
+    body = atom(c.body)
+    if len(f.outputs) == 1 and isinstance(body, Call) and body.op == "ite":
+        x = atom(body.args[1])
+        if isinstance(x, Load):
+            return Read(c.out, c.axes, x.tensor, x.indices)
+    return single_read(f)
+
+
+def _mode(f: Lifted, i: Int, t: Load) -> str | Refusal:
+    """What is done to the index, by the operations in it; the certificate knows for sure."""
+    if i.atom is t:
+        return "fast" if isinstance(atom(f.outputs[0].body), Load) else "nan"
+    ops = {s.op for s in subterms(i) if isinstance(s, Call)}
+    if "truncdiv" in ops:
+        return "wrap"
+    if ops & {"min", "max"}:
+        return "clip"
+    return "flat" if "floordiv" in ops else Refusal("no mode of take does this to an index")
+
+
+@recogniser("gather_elements", precedence=310, ops=("relax.gather_elements",))
+def gather_elements(f: Lifted) -> Found:
+    """``out[y] = x[y with t[y] on one axis]``."""
+    r = single_read(f)
+    if isinstance(r, Refusal):
+        return r
+    by_axis = indexed(r)
+    if len(by_axis) != 1 or len(r.index) != len(r.axes):
+        return NO_LOAD
+    ((axis, loads),) = by_axis.items()
+    t = loads[0]
+    others = all(i is y for k, (i, y) in enumerate(zip(r.index, r.axes, strict=True)) if k != axis)
+    if r.index[axis].atom is not t or t.indices != r.axes or not others:
+        return Refusal("the index is not read at the output's coordinates")
+    x = (r.tensor.position, t.tensor.position)
+    return [Proposal("relax.gather_elements", x, {"axis": axis})]
+
+
+@recogniser("index_tensor", precedence=320, ops=("relax.index_tensor",))
+def index_tensor(f: Lifted) -> Found:
+    """``out[i, b] = x[s[i], t[i], …, b]``."""
+    r = single_read(f)
+    if isinstance(r, Refusal):
+        return r
+    tensors = [i.atom for i in r.index if isinstance(i.atom, Load)]
+    tensors = [t for t in tensors if isinstance(t, Load)]
+    rank = len(r.axes) - (len(r.index) - len(tensors))
+    if not tensors or r.index[len(tensors) :] != r.axes[rank:]:
+        return NO_LOAD
+    if not all(_broadcasts(t, r.axes[:rank]) for t in tensors):
+        return Refusal("an index tensor is not read at broadcast coordinates")
+    operands = (r.tensor.position, *(t.tensor.position for t in tensors))
+    return [Proposal("relax.index_tensor", operands)]
+
+
+def _broadcasts(t: Load, axes: Sequence[Int]) -> bool:
+    lead = len(axes) - len(t.indices)
+    if lead < 0:
+        return False
+    ends = zip(t.indices, axes[lead:], t.tensor.shape, strict=True)
+    return all(i is y or (i is ZERO and e is ONE) for i, y, e in ends)
+
+
+@recogniser("gather_nd", precedence=330, ops=("relax.gather_nd",))
+def gather_nd(f: Lifted) -> Found:
+    """``out[a, i, b] = x[a, t[a, i, 0], t[a, i, 1], …, b]``."""
+    r = single_read(f)
+    if isinstance(r, Refusal):
+        return r
+    at: list[Term | None] = [i.atom for i in r.index]
+    loads = {k: t for k, t in enumerate(at) if isinstance(t, Load)}
+    if not loads:
+        return NO_LOAD
+    batch, count = min(loads), len(loads)
+    t = loads[batch]
+    rank = len(t.indices) - 1
+    for k, s in enumerate(loads.values()):
+        if s.tensor is not t.tensor or s.indices[:rank] != r.axes[:rank]:
+            return Refusal("the indices are not read at the output's first coordinates")
+        if s.indices[rank].const != k:
+            return Refusal("the components of an index are not in order")
+    rest = r.index[:batch] == r.axes[:batch] and r.index[batch + count :] == r.axes[rank:]
+    if not rest or t.tensor.shape[rank].const != count:
+        return Refusal("the other axes are not read at their own coordinates")
+    x = (r.tensor.position, t.tensor.position)
+    return [Proposal("relax.gather_nd", x, {"batch_dims": batch})]
