@@ -46,6 +46,8 @@ def operand_names(name: str) -> tuple[str, ...]:
 
     ``int | Expr`` is a size or a scalar that the constructor converts by itself.
     """
+    if name in NUMBERED:
+        return ()
     found = inspect.signature(constructor(name)).parameters.values()
     return tuple(p.name for p in found if p.annotation is tvm.ir.Expr)
 
@@ -58,6 +60,8 @@ def call_op(name: str, operands: Sequence[Any], attrs: Mapping[str, Any], dtype:
             named[key] = relax.const(named[key], dtype)
     if name in TUPLED:
         return constructor(name)(list(operands), **named)
+    if name in TUPLED_REST:
+        return constructor(name)(operands[0], list(operands[1:]), **named)
     rest = iter(operands)
     for key in inspect.signature(constructor(name)).parameters:
         if key in named:
@@ -69,8 +73,11 @@ def call_op(name: str, operands: Sequence[Any], attrs: Mapping[str, Any], dtype:
     return constructor(name)(**named)
 
 
-#: Ops whose operands are one tuple.
-TUPLED = frozenset({"relax.concat", "relax.stack", "relax.einsum"})
+#: Ops whose scalars are numbers, though they are declared as Expr.
+NUMBERED = frozenset({"relax.clip"})
+#: Ops whose operands are one tuple; ops with a tuple of all operands but the first.
+TUPLED = frozenset({"relax.concat", "relax.stack", "relax.einsum", "relax.meshgrid"})
+TUPLED_REST = frozenset({"relax.index_tensor"})
 
 
 def to_prim(value: Any, sizes: Mapping[Var, Any]) -> Any:
@@ -173,8 +180,8 @@ def _single_call(
     mod: Any, lifted: Lifted, _ids: object, tensors: Mapping[int, Any], sizes: Mapping[Var, Any]
 ) -> Rebuilt:
     """The only call_tir of the legalised module, with its arguments mapped back."""
-    calls = [b.value for block in mod["main"].body.blocks for b in block.bindings]
-    calls = [c for c in calls if isinstance(c, tvm.ir.Call)]
+    values = {b.var: b.value for block in mod["main"].body.blocks for b in block.bindings}
+    calls = [c for c in values.values() if isinstance(c, tvm.ir.Call)]
     if len(calls) != 1 or str(getattr(calls[0].op, "name", "")) != "relax.call_tir":
         raise NotBuilt("the op does not lower to one PrimFunc")
     call = calls[0]
@@ -182,7 +189,7 @@ def _single_call(
     by_size = {str(x.name): v for v, x in sizes.items()}
     inputs: list[Tensor | Var] = []
     for a in call.args[1].fields:
-        name = getattr(a, "name", "")
+        name = getattr(_element(values.get(a, a)), "name", "")
         if name not in by_name and name not in by_size:
             raise NotBuilt("the op's lowering takes another argument than its operands")
         inputs.append(by_name[name] if name in by_name else by_size[name])
@@ -195,6 +202,12 @@ def _single_call(
     outputs = [c.out for c in lifted.outputs]
     ordered = _in_order(func, inputs, outputs)
     return Rebuilt(func, ordered)
+
+
+def _element(value: Any) -> Any:
+    """``(a, b)[1]`` is ``b``."""
+    item = isinstance(value, tvm.ir.TupleGetItem)
+    return value.tuple_value.fields[value.index] if item else value
 
 
 def _in_order(func: Any, inputs: list[Tensor | Var], outputs: list[Tensor]) -> tuple[Any, ...]:
