@@ -8,6 +8,7 @@ one ``add`` or ``mul`` are sorted, which does not change a result.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from .integer import bounds, floordiv, is_div, nonneg
 from .term import (
@@ -28,7 +29,7 @@ from .term import (
     raw_reduce,
 )
 
-COMMUTES = frozenset({"add", "mul", "eq", "ne"})
+COMMUTES = frozenset({"add", "mul", "eq", "ne", "bitand", "bitor", "bitxor"})
 
 
 def ge0(p: Int) -> Term:
@@ -44,11 +45,30 @@ def _ge0(p: Int) -> Term:
         return TRUE
     if nonneg(-p - 1):
         return FALSE
+    chosen = _over_choice(p, ge0)
+    if chosen is not None:
+        return chosen
     floored = _unfloor(p)
     if floored is not None:
         return ge0(floored)
     coarser = _coarser(p)
     return raw_call("ge0", (p,), "bool") if coarser is p else ge0(coarser)
+
+
+def _over_choice(p: Int, test: Callable[[Int], Term]) -> Term | None:
+    """``test(k * (a if c else b) + d)`` with literals is ``test(k*a + d) if c else test(k*b + d)``."""
+    linear = [(m, c) for m, c in p.terms if m]
+    if len(linear) != 1 or len(linear[0][0]) != 1:
+        return None
+    atom = linear[0][0][0]
+    if not (isinstance(atom, Call) and atom.op == "ite"):
+        return None
+    condition, a, b = atom.args
+    if as_int(a).const is None or as_int(b).const is None:
+        return None
+    rest = p - as_int(atom) * linear[0][1]
+    yes, no = (test(as_int(v) * linear[0][1] + rest) for v in (a, b))
+    return ite(condition, yes, no)
 
 
 def _unfloor(p: Int) -> Int | None:
@@ -81,6 +101,9 @@ def eq0(p: Int) -> Term:
     """``p == 0``."""
     if p.const is not None:
         return TRUE if p.const == 0 else FALSE
+    chosen = _over_choice(p, eq0)
+    if chosen is not None:
+        return chosen
     lo, hi = bounds(p)
     if lo is not None and nonneg(lo - 1) or hi is not None and nonneg(-hi - 1):
         return FALSE
@@ -157,6 +180,8 @@ def ite(c: Term, a: Term, b: Term) -> Term:
         return b
     if a is TRUE and b is FALSE:
         return c
+    if a is FALSE and b is TRUE:
+        return negate(c)
     if isinstance(a, Int) or isinstance(b, Int):
         a, b = as_int(a), as_int(b)
     inner = _atom(a)

@@ -1,0 +1,177 @@
+"""Transposed convolutions of one and two spatial dimensions.
+
+    out[n, o, y] = Σ_{c, k} x[n, c, (y + p - d*k) / s] * w[c, o, k]
+
+where the division is exact and the read inside x, else the term is 0; in groups, o and c belong to
+the same one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..integer import is_div
+from ..lift import Lifted
+from ..op_info import Proposal, Refusal
+from ..term import Call, Int, Load, Var, as_int
+from . import Matches, Refuses, recogniser
+from ._contraction import Product, affine, product
+
+MATCHES = [
+    Matches(
+        "relax.nn.conv2d_transpose",
+        ("float32[1, 4, 9, 9]", "float32[4, 5, 3, 3]"),
+        {"strides": (2, 2), "padding": (1, 1, 1, 1), "output_padding": (1, 1)},
+    ),
+    Matches(
+        "relax.nn.conv2d_transpose",
+        ("float32[n, 4, 7, 9]", "float32[4, 5, 3, 2]"),
+        {"strides": (3, 2), "groups": 2},
+    ),
+    Matches("relax.nn.conv2d_transpose", ("float32[1, 4, 9, 9]", "float32[4, 5, 3, 3]")),
+    Matches(
+        "relax.nn.conv1d_transpose",
+        ("float32[1, 4, 9]", "float32[4, 5, 3]"),
+        {"strides": (2,), "padding": (1, 0)},
+    ),
+]
+
+REFUSES = [
+    Refuses(
+        "the kernel is not flipped",
+        """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((1, 4, 6, 6), "float32"), w: T.Buffer((4, 4, 3, 3), "float32"),
+         out: T.Buffer((1, 4, 8, 8), "float32")):
+    for n, o, i, j, c, a, b in T.grid(1, 4, 8, 8, 4, 3, 3):
+        with T.sblock("c"):
+            vn, vo, vi, vj, vc, va, vb = T.axis.remap("SSSSRRR", [n, o, i, j, c, a, b])
+            with T.init():
+                out[vn, vo, vi, vj] = T.float32(0)
+            out[vn, vo, vi, vj] += T.if_then_else(
+                2 <= vi + va and vi + va < 8 and 2 <= vj + vb and vj + vb < 8,
+                x[vn, vc, vi + va - 2, vj + vb - 2], T.float32(0)) * w[vc, vo, va, vb]
+""",
+    ),
+]
+
+
+@recogniser(
+    "conv_transpose",
+    precedence=610,
+    ops=("relax.nn.conv1d_transpose", "relax.nn.conv2d_transpose"),
+)
+def conv_transpose(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """Match the sum of products; stride, padding and flip come from the accesses."""
+    found = product(f.outputs[0].body) if len(f.outputs) == 1 else None
+    if found is None or len(found.loads) != 2:
+        return Refusal("the compute is not a sum of products of two operands")
+    rank = len(f.outputs[0].axes)
+    if rank not in (3, 4) or any(len(x.indices) != rank for x in found.loads):
+        return Refusal("a transposed convolution's operands and output have one rank, 3 or 4")
+    out = [p for x, w in (found.loads, found.loads[::-1]) for p in _proposals(f, found, x, w)]
+    return out or Refusal("the accesses are not those of a transposed convolution")
+
+
+def _proposals(f: Lifted, found: Product, x: Load, w: Load) -> Iterator[Proposal]:
+    out = f.outputs[0].out
+    spatial = [
+        _dimension(x, w, d, f.outputs[0].axes[d], found.reduce.axes) for d in range(2, len(out.shape))
+    ]
+    groups = _groups(x, w, out.shape[1].const)
+    if groups is None or any(s is None for s in spatial):
+        return
+    strides, before, dilation = zip(*(s for s in spatial if s is not None), strict=True)
+    behind, extra = [], []
+    for d, (s, b, k) in enumerate(zip(strides, before, dilation, strict=True), start=2):
+        taps = w.tensor.shape[d].const
+        grown = _grown(x.tensor.shape[d], out.shape[d], s, b, k, taps)
+        if grown is None:
+            return
+        behind.append(grown[0])
+        extra.append(grown[1])
+    layout = "NCHW" if len(out.shape) == 4 else "NCW"
+    kernel = "IOHW" if len(out.shape) == 4 else "IOW"
+    attrs = {
+        "strides": strides,
+        "padding": (*before, *behind),
+        "output_padding": tuple(extra),
+        "dilation": dilation,
+        "groups": groups,
+        "data_layout": layout,
+        "kernel_layout": kernel,
+        "out_layout": layout,
+    }
+    if out.dtype != x.tensor.dtype:
+        attrs["out_dtype"] = out.dtype
+    yield Proposal(
+        f"relax.nn.conv{len(out.shape) - 2}d_transpose",
+        (x.tensor.position, w.tensor.position),
+        attrs,
+        layouts={x.tensor.position: layout, w.tensor.position: kernel, out.position: layout},
+    )
+
+
+def _dimension(
+    x: Load, w: Load, d: int, y: Int, axes: tuple[Var, ...]
+) -> tuple[int, int, int] | None:
+    """``(stride, leading padding, dilation)`` of one dimension.
+
+    With the kernel read at ``K - 1 - r`` the data is read at ``(y + d*r - (d*(K-1) - p)) / s``.
+    """
+    taps = w.tensor.shape[d].const
+    if taps is None:
+        return None
+    inner, stride, shift = _quotient(x.indices[d])
+    form = affine(inner)
+    if form is None or (y.const is None and form[0].get(y.atom) != 1):  # type: ignore[arg-type]
+        return None
+    coefs = {v: c for v, c in form[0].items() if as_int(v) is not y}
+    if len(coefs) > 1:
+        return None
+    dilation, tap = 1, None
+    if coefs:
+        ((tap, dilation),) = coefs.items()
+        if tap not in axes or w.indices[d] is not -as_int(tap) + (taps - 1):
+            return None
+    elif w.indices[d].const is None:
+        return None
+    return stride, form[1] + stride * shift + dilation * (taps - 1), dilation
+
+
+def _quotient(index: Int) -> tuple[Int, int, int]:
+    """``index = inner // stride + shift``."""
+    divisions = [m[0] for m, c in index.terms if len(m) == 1 and c == 1 and is_div(m[0])]
+    if len(divisions) != 1 or not isinstance(divisions[0], Call):
+        return index, 1, 0
+    rest = index - as_int(divisions[0])
+    num, den = divisions[0].args
+    if rest.const is None or not isinstance(den, Int) or den.const is None:
+        return index, 1, 0
+    return as_int(num), den.const, rest.const
+
+
+def _groups(x: Load, w: Load, channels: int | None) -> int | None:
+    """The output channels over those of one group."""
+    each = w.tensor.shape[1].const
+    if channels is None or not each or channels % each:
+        return None
+    return channels // each
+
+
+def _grown(
+    size: Int, out: Int, stride: int, before: int, dilation: int, taps: int | None
+) -> tuple[int, int] | None:
+    """``(trailing padding, output padding)`` with ``out = (size-1)*s + d*(K-1) + 1 - p + extra``."""
+    if taps is None:
+        return None
+    difference = out - ((size - 1) * stride + (dilation * (taps - 1) + 1))
+    k = difference.const
+    if k is None or before < 0:
+        return None
+    behind = -k - before
+    if behind >= before and behind >= 0:
+        return behind, 0
+    if behind >= 0 and before - behind < stride:
+        return before, before - behind
+    return (behind, 0) if behind >= 0 else (0, -behind)
