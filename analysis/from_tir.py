@@ -133,8 +133,7 @@ def bitwise(op: str, a: Term, b: Term, dtype: str) -> Term:
 
 def truncdiv(a: Int, b: Int) -> Int:
     """C division; where both sides are not negative it is floor division."""
-    lo, _ = bounds(a)
-    if lo is not None and nonneg(lo):
+    if all(lo is not None and nonneg(lo) for lo, _ in (bounds(a), bounds(b))):
         return floordiv(a, b)
     return as_int(raw_call("truncdiv", (a, b), "int"))
 
