@@ -1,4 +1,4 @@
-"""Unary elementwise operators that are one intrinsic: ``out[y] = f(x[y])``."""
+"""Unary elementwise operators: ``out[y] = f(x[y])`` with ``f`` the formula of one op."""
 
 from __future__ import annotations
 
@@ -6,34 +6,97 @@ from collections.abc import Sequence
 
 from ..lift import Lifted
 from ..op_info import Proposal, Refusal
-from ..term import Call, Int, Load
-from . import Matches, recogniser
+from . import Matches, Refuses, recogniser
+from ._elementwise import proposals
+from ._template import ANY, BOOL, FLOATS, INTS, NUMBERS, Op
 
-#: Canonical operation → Relax op.
-NAMES = {
-    "exp": "relax.exp",
-    "tanh": "relax.tanh",
-    "sigmoid": "relax.sigmoid",
-    "sqrt": "relax.sqrt",
-    "rsqrt": "relax.rsqrt",
-    "erf": "relax.erf",
-}
+SAME_NAME = (
+    *("acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "exp", "floor"),
+    *("log", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh", "trunc"),
+)
+
+OPS = (
+    *(Op(f"relax.{name}", name) for name in SAME_NAME),
+    Op("relax.erf", "erf cast", uses="erf"),
+    Op("relax.round", "nearbyint"),
+    Op("relax.isnan", "isnan"),
+    Op("relax.isinf", "and", uses="isnan"),
+    Op("relax.isfinite", "and", uses="isnan"),
+    Op("relax.abs", "abs ite", NUMBERS),
+    Op("relax.sign", "ite", NUMBERS),
+    Op("relax.negative", "mul poly", NUMBERS),
+    Op("relax.square", "mul poly", ANY),
+    Op("relax.bitwise_not", "bitnot", INTS | BOOL),
+    Op("relax.logical_not", "not", BOOL),
+)
 
 MATCHES = [
-    Matches(op, (f"{dtype}[2, 3, n]",))
-    for op in NAMES.values()
-    for dtype in ("float32", "float16")
+    *(Matches(op.name, ("float32[2, 3, n]",)) for op in OPS if op.types >= FLOATS),
+    *(Matches(op.name, ("float16[n]",)) for op in OPS if op.types >= FLOATS),
+    Matches("relax.exp", ("bfloat16[4]",)),
+    Matches("relax.tanh", ("float64[4]",)),
+    *(
+        Matches(f"relax.{name}", (f"{dtype}[n, 3]",))
+        for name in ("abs", "sign", "negative", "square", "bitwise_not")
+        for dtype in ("int8", "int32", "int64")
+    ),
+    Matches("relax.square", ("uint8[1, 3]",)),
+    Matches("relax.square", ("bool[3]",)),
+    Matches("relax.bitwise_not", ("bool[3]",)),
+    Matches("relax.logical_not", ("bool[1, n, 1, 3]",)),
+    Matches("relax.sqrt", ("float32[]",)),
+]
+
+REFUSES = [
+    Refuses(
+        "the coordinates are swapped",
+        """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((4, 4), "float32"), out: T.Buffer((4, 4), "float32")):
+    for i, j in T.grid(4, 4):
+        with T.sblock("c"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            out[vi, vj] = T.exp(x[vj, vi])
+""",
+    ),
+    Refuses(
+        "the square of one coordinate times another is no square",
+        """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((4,), "float32"), out: T.Buffer((4,), "float32")):
+    for i in range(4):
+        with T.sblock("c"):
+            vi = T.axis.spatial(4, i)
+            out[vi] = x[vi] * x[3 - vi]
+""",
+    ),
+    Refuses(
+        "the sign of zero is one",
+        """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((4,), "float32"), out: T.Buffer((4,), "float32")):
+    for i in range(4):
+        with T.sblock("c"):
+            vi = T.axis.spatial(4, i)
+            out[vi] = T.Select(x[vi] >= T.float32(0), T.float32(1),
+                               T.Select(x[vi] < T.float32(0), T.float32(-1), T.float32(0)))
+""",
+    ),
+    Refuses(
+        "the first element is left out",
+        """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((4,), "float32"), out: T.Buffer((4,), "float32")):
+    for i in range(4):
+        with T.sblock("c"):
+            vi = T.axis.spatial(4, i)
+            out[vi] = T.if_then_else(vi >= 1, T.exp(x[vi]), x[vi])
+""",
+    ),
 ]
 
 
-@recogniser("unary", precedence=100, ops=tuple(NAMES.values()))
+@recogniser("unary", precedence=110, ops=[op.name for op in OPS])
 def unary(f: Lifted) -> Sequence[Proposal] | Refusal:
-    """``out[y] = f(x[y])`` with ``f`` one of :data:`NAMES`."""
-    (c,) = f.outputs[:1]
-    body = c.body.atom if isinstance(c.body, Int) else c.body
-    if len(f.outputs) != 1 or not isinstance(body, Call) or body.op not in NAMES:
-        return Refusal("the compute is not one intrinsic")
-    x = body.args[0]
-    if not isinstance(x, Load) or x.indices != c.axes:
-        return Refusal("the operand is not read at the output's own coordinates")
-    return [Proposal(NAMES[body.op], (x.tensor.position,))]
+    """``out[y] = f(x[y])`` with ``f`` the formula of one of :data:`OPS`."""
+    return proposals(f, OPS)

@@ -1,0 +1,129 @@
+"""Filling the holes of templates: is a compute one of these elementwise ops?
+
+It is if filling a template's holes with the compute's own loads and literals gives the compute
+itself; terms are interned and normal, so "itself" is ``is``. Integers, whose constants melt into
+polynomials, need no rules of their own: the literals that may have been there are tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import product
+from typing import Any
+
+from ..from_tir import bitwise, truncdiv
+from ..lift import Comprehension, Lifted
+from ..op_info import Proposal, Refusal
+from ..rewrite import rebuild
+from ..term import INT_DTYPES, Call, Load, Term, as_int, integer
+from ._scalar import Scalar, axis_of, broadcasts, covers, scalar
+from ._template import Op, Template, learn, value_of
+
+
+def proposals(f: Lifted, ops: Sequence[Op]) -> list[Proposal] | Refusal:
+    """What the compute can be among these ops, the most natural reading first."""
+    if len(f.outputs) != 1:
+        return Refusal("an elementwise op has one output")
+    (c,) = f.outputs
+    s = scalar(c.body)
+    if s.reason or not s.loads:
+        return Refusal(s.reason or "the compute reads nothing")
+    found: list[tuple[tuple[int, ...], Proposal]] = []
+    for rank, op in enumerate(ops):
+        if s.root not in op.roots.split() or (op.uses and op.uses not in s.ops):
+            continue
+        if len(s.loads) > len(op.operands) or not _read_alike(op, c, s):
+            continue
+        for dtype in {x.tensor.dtype for x in s.loads} & op.types:
+            template = learn(op, dtype)
+            if isinstance(template, Template) and template.dtype == c.out.dtype:
+                found += [((*_unnatural(p), rank), p) for p in _fillings(op, template, c, s)]
+    if not found:
+        return Refusal("no formula of these ops gives the compute", s.root)
+    return [p for _, p in sorted(found, key=lambda item: item[0])]
+
+
+def _unnatural(p: Proposal) -> tuple[int, ...]:
+    """``x - 2`` before ``x + -2``, ``x < 2`` before ``2 > x``, operands in parameter order."""
+    negative = any(isinstance(v, (int, float)) and v < 0 for v in p.attrs.values())
+    swapped = list(p.operands) != sorted(p.operands, key=lambda o: (not isinstance(o, int), o))
+    return int(negative), int("x1" in p.attrs), int(swapped)
+
+
+def _read_alike(op: Op, c: Comprehension, s: Scalar) -> bool:
+    if op.axis is not None:
+        return True
+    return all(broadcasts(x, c) for x in s.loads) and covers(s.loads, c)
+
+
+def _fillings(op: Op, t: Template, c: Comprehension, s: Scalar) -> Iterator[Proposal]:
+    choices: list[Sequence[Term]] = []
+    for k, hole in enumerate(t.operands):
+        dtype = hole.tensor.dtype
+        here: list[Term] = [x for x in s.loads if x.tensor.dtype == dtype]
+        choices.append([*here, *(_candidates(s, dtype) if k in op.scalars else ())])
+    marks = [*t.attrs.values(), *t.derived]
+    choices += [_candidates(s, m.dtype) for m in marks]
+    every = frozenset(s.loads)
+    n = len(t.operands)
+    for chosen in product(*choices):
+        read = [x for x in chosen[:n] if isinstance(x, Load)]
+        if frozenset(read) != every:
+            continue
+        holes = {h: x for h, x in zip([*t.operands, *marks], chosen, strict=True)}
+        if instantiate(t.body, holes) is c.body:
+            p = _proposal(op, c, t, chosen[:n], chosen[n:])
+            if p is not None:
+                yield p
+
+
+def _candidates(s: Scalar, dtype: str) -> Sequence[Term]:
+    if dtype == "int" or dtype in INT_DTYPES:
+        return [integer(k) for k in s.near]
+    return [x for x in s.consts if x.dtype == dtype]
+
+
+def _proposal(
+    op: Op, c: Comprehension, t: Template, operands: Sequence[Term], marks: Sequence[Term]
+) -> Proposal | None:
+    attrs: dict[str, Any] = {}
+    for k, x in enumerate(operands):
+        if not isinstance(x, Load):
+            attrs[f"x{k + 1}"] = value_of(x)
+    attrs.update({name: value_of(m) for name, m in zip(t.attrs, marks, strict=False)})
+    if op.axis is not None:
+        vector = operands[op.axis]
+        axis = axis_of(vector, c) if isinstance(vector, Load) else None
+        if axis is None:
+            return None
+        attrs["axis"] = axis
+    positions = tuple(x.tensor.position for x in operands if isinstance(x, Load))
+    return Proposal(op.name, positions, attrs)
+
+
+_NORMAL: dict[str, Callable[..., Term]] = {"truncdiv": truncdiv} | {
+    op: partial(bitwise, op) for op in ("shl", "shr", "bitand", "bitor", "bitxor")
+}
+
+
+def instantiate(t: Term, holes: Mapping[Term, Term]) -> Term:
+    """The term with its holes filled, in normal form."""
+    memo: dict[Term, Term] = dict(holes)
+
+    def go(s: Term) -> Term:
+        found = memo.get(s)
+        if found is None:
+            found = memo[s] = _again(s, go)
+        return found
+
+    return go(t)
+
+
+def _again(s: Term, go: Callable[[Term], Term]) -> Term:
+    if not (isinstance(s, Call) and s.op in _NORMAL):
+        return rebuild(s, go)
+    args = tuple(go(a) for a in s.args)
+    if s.op == "truncdiv":
+        return truncdiv(as_int(args[0]), as_int(args[1]))
+    return _NORMAL[s.op](*args, s.dtype)

@@ -1,0 +1,126 @@
+"""What recognisers of elementwise ops look at: the scalar formula and how operands are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..lift import Comprehension
+from ..term import ONE, ZERO, Call, Const, Int, Load, Reduce, Term, Var
+
+#: A formula with more nodes is none of ours.
+LIMIT = 200
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A formula: its outermost operation, its loads in order, constants, literal integers.
+
+    ``near`` are integers that may have been literals before they melted into a polynomial.
+    ``reason`` says why it is not a scalar formula.
+    """
+
+    root: str
+    ops: frozenset[str]
+    loads: tuple[Load, ...]
+    consts: tuple[Const, ...]
+    whole: tuple[int, ...]
+    near: tuple[int, ...]
+    reason: str = ""
+
+
+def root(t: Term) -> str:
+    """``poly`` is an integer that is neither a literal nor one atom."""
+    if isinstance(t, Int):
+        if t.const is not None:
+            return "const"
+        return "poly" if t.atom is None else root(t.atom)
+    if isinstance(t, Call):
+        return t.op
+    return type(t).__name__.lower()
+
+
+def scalar(t: Term) -> Scalar:
+    """The formula of a body, remembered on it; it stops at loads."""
+    found = t.memo.get("scalar")
+    if found is None:
+        found = t.memo["scalar"] = _scalar(t)
+    assert isinstance(found, Scalar)
+    return found
+
+
+def _scalar(t: Term) -> Scalar:
+    seen: dict[Term, None] = {t: None}
+    stack = [t]
+    reason = ""
+    while stack and not reason:
+        s = stack.pop()
+        if isinstance(s, (Reduce, Var)):
+            reason = f"the compute has a {root(s)}"
+        inner = (a for m, _ in s.terms for a in m) if isinstance(s, Int) else getattr(s, "args", ())
+        for x in inner:
+            if x not in seen:
+                seen[x] = None
+                stack.append(x)
+        if len(seen) > LIMIT:
+            reason = "the compute is too large"
+    whole, near = _integers(seen)
+    return Scalar(
+        root(t),
+        frozenset(s.op for s in seen if isinstance(s, Call)),
+        tuple(s for s in seen if isinstance(s, Load)),
+        tuple(s for s in seen if isinstance(s, Const)),
+        whole,
+        near,
+        reason,
+    )
+
+
+def _integers(terms: Iterable[Term]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    whole: dict[int, None] = {}
+    near: dict[int, None] = {}
+    for s in terms:
+        if not isinstance(s, Int):
+            continue
+        if s.const is not None:
+            whole[s.const] = None
+        for mono, c in s.terms or (((), 0),):
+            around = (c, -c, c + 1, -c + 1, c - 1, -c - 1) if not mono else (c, -c)
+            near.update(dict.fromkeys(around))
+            if c > 0 and c & (c - 1) == 0:
+                near[c.bit_length() - 1] = None
+        near[0] = None
+    return tuple(whole), tuple(near)
+
+
+# ---------------------------------------------------------------------------- reading
+
+
+def broadcasts(x: Load, c: Comprehension) -> bool:
+    """Whether an operand is read as in broadcasting: aligned right, at 0 where its extent is 1."""
+    skip = len(c.axes) - len(x.indices)
+    return skip >= 0 and all(
+        (i is ZERO and e is ONE) or (i is c.axes[skip + d] and e is c.out.shape[skip + d])
+        for d, (i, e) in enumerate(zip(x.indices, x.tensor.shape, strict=True))
+    )
+
+
+def covers(loads: Iterable[Load], c: Comprehension) -> bool:
+    """Whether the operands' shapes broadcast to the output's."""
+    n = len(c.axes)
+    wide = {n - len(x.indices) + d for x in loads for d, i in enumerate(x.indices) if i is not ZERO}
+    full = max((len(x.indices) for x in loads), default=0) == n
+    return full and all(e is ONE or d in wide for d, e in enumerate(c.out.shape))
+
+
+def axis_of(x: Load, c: Comprehension) -> int | None:
+    """The output's axis along which a vector is read."""
+    if len(x.indices) != 1:
+        return None
+    (i,) = x.indices
+    at = [
+        d
+        for d, (a, e) in enumerate(zip(c.axes, c.out.shape, strict=True))
+        if i is a and e is x.tensor.shape[0]
+    ]
+    return at[0] if at else None

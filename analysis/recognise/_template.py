@@ -1,0 +1,130 @@
+"""Elementwise ops by templates learned from TVM's own legalisation.
+
+An op is legalised once on a tiny instance of the type at hand and lifted. In the scalar formula
+that comes out, the loads of the operands and the marks given as attributes are holes:
+
+    leakyrelu(x, alpha)  ↦  x if 0 < x else alpha * x        holes x, alpha
+
+Recognising is filling the holes, in :mod:`._elementwise`. A table of root operations keeps what
+has to be learned for one compute small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from ..build import NotBuilt, call_op
+from ..from_tir import Unliftable
+from ..lift import lift
+from ..term import Const, Int, Load, Term, integer
+from ._scalar import scalar
+
+FLOATS = frozenset({"float16", "float32", "float64", "bfloat16"})
+INTS = frozenset({"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"})
+BOOL = frozenset({"bool"})
+NUMBERS = FLOATS | INTS
+ANY = NUMBERS | BOOL
+
+
+@dataclass(frozen=True)
+class Op:
+    """An elementwise op.
+
+    ``roots``: what the outermost operation of its formula can be; ``uses``: an operation that is in
+    it. ``operands``: a fixed type or None for the common one. ``scalars``: operands that may be
+    literals. ``attrs``: two marks for each attribute that stands in the formula. ``axis``: the
+    operand that is a vector along the attribute ``axis``.
+    """
+
+    name: str
+    roots: str
+    types: frozenset[str] = FLOATS
+    operands: tuple[str | None, ...] = (None,)
+    scalars: tuple[int, ...] = ()
+    uses: str = ""
+    attrs: Mapping[str, tuple[float, float]] = field(default_factory=dict, hash=False)
+    axis: int | None = None
+
+
+@dataclass(frozen=True)
+class Template:
+    """``body`` over holes: loads of the operands, marks of the attributes (one may stand at several
+    places), constants derived from the attributes."""
+
+    body: Term
+    dtype: str
+    operands: tuple[Load, ...]
+    attrs: Mapping[str, Term]
+    derived: tuple[Term, ...]
+
+
+@cache
+def learn(op: Op, dtype: str) -> Template | str:
+    """The template of the op for a type, or why there is none."""
+    first = _formula(op, dtype, 0)
+    if isinstance(first, str) or not op.attrs:
+        return first if isinstance(first, str) else Template(*first, {}, ())
+    second = _formula(op, dtype, 1)
+    if isinstance(second, str):
+        return second
+    body, out, loads = first
+    fixed = set(_literals(second[0]))
+    marks: dict[str, Term] = {}
+    derived = []
+    for c in _literals(body):
+        if c in fixed:
+            continue
+        name = next((k for k, v in op.attrs.items() if value_of(c) == v[0]), None)
+        if name is None:
+            derived.append(c)
+        else:
+            marks[name] = c
+    if marks.keys() != op.attrs.keys():
+        return "an attribute is not in the formula"
+    return Template(body, out, loads, marks, tuple(derived))
+
+
+def _formula(op: Op, dtype: str, mark: int) -> tuple[Term, str, tuple[Load, ...]] | str:
+    tensors = [
+        relax.Var(f"p{k}", relax.TensorType([3], kind or dtype))
+        for k, kind in enumerate(op.operands)
+    ]
+    given: dict[str, Any] = {k: v[mark] for k, v in op.attrs.items()}
+    if op.axis is not None:
+        given["axis"] = 0
+    try:
+        builder = relax.BlockBuilder()
+        call = builder.normalize(call_op(op.name, tensors, given, dtype))
+        with builder.function("main", tensors):
+            with builder.dataflow():
+                out = builder.emit_output(call)
+            builder.emit_func_output(out)
+        mod = relax.transform.LegalizeOps()(builder.get())
+        (func,) = (f for f in mod.functions.values() if isinstance(f, tvm.tirx.PrimFunc))
+        lifted = lift(func)
+    except (Unliftable, NotBuilt) as e:
+        return str(e)
+    except Exception as e:  # TVM rejects types by all kinds of exceptions
+        return f"TVM has no {op.name} of {dtype}: {type(e).__name__}"
+    (c,) = lifted.outputs
+    loads = scalar(c.body).loads
+    by_position = {x.tensor.position: x for x in loads}
+    if sorted(by_position) != list(range(len(tensors))):
+        return "the formula does not read every operand"
+    return c.body, c.out.dtype, tuple(by_position[k] for k in range(len(tensors)))
+
+
+def _literals(t: Term) -> list[Term]:
+    """Literals in a formula: constants, and integers that are one."""
+    found = scalar(t)
+    return [*found.consts, *(integer(k) for k in found.whole)]
+
+
+def value_of(c: Term) -> Any:
+    return c.const if isinstance(c, Int) else c.value if isinstance(c, Const) else None

@@ -1,0 +1,152 @@
+"""Binary elementwise operators with broadcasting; one operand may be a literal.
+
+    out[y] = f(x1[y'], x2[y''])    with y', y'' the last axes of y, 0 where an extent is 1
+
+A comparison that is written either way round is reported with the operands in the order of the
+parameters; ``x - 2`` is a subtraction, ``2 < x`` is ``greater(x, 2)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..lift import Lifted
+from ..op_info import Proposal, Refusal
+from . import Matches, Refuses, recogniser
+from ._elementwise import proposals
+from ._template import ANY, BOOL, FLOATS, INTS, Op
+
+
+def _op(name: str, roots: str, types: frozenset[str], uses: str = "") -> Op:
+    return Op(f"relax.{name}", roots, types, (None, None), (0, 1), uses)
+
+
+ARITHMETIC = (
+    _op("add", "add poly", ANY),
+    _op("subtract", "sub poly", ANY),
+    _op("multiply", "mul poly", ANY),
+    _op("divide", "div truncdiv floordiv floordiv_any", ANY),
+    _op("maximum", "max", ANY),
+    _op("minimum", "min", ANY),
+    _op("power", "pow", FLOATS),
+    _op("floor_divide", "floor floordiv floordiv_any floordiv_elem div", ANY),
+    _op("floor_mod", "sub poly floormod_any floormod_elem", ANY),
+    _op("mod", "truncmod poly", ANY),
+    _op("atan2", "atan2", FLOATS),
+    _op("log_add_exp", "log", FLOATS, uses="exp"),
+)
+LOGIC = (
+    _op("logical_and", "and", BOOL),
+    _op("logical_or", "or", BOOL),
+    _op("logical_xor", "bitxor", BOOL),
+    _op("bitwise_and", "bitand poly and", INTS | BOOL),
+    _op("bitwise_or", "bitor or", INTS | BOOL),
+    _op("bitwise_xor", "bitxor", INTS | BOOL),
+    _op("left_shift", "shl poly", INTS),
+    _op("right_shift", "shr floordiv", INTS),
+)
+COMPARISONS = (
+    _op("equal", "eq eq0 ge0", ANY),
+    _op("not_equal", "ne not ge0", ANY),
+    _op("greater_equal", "le ge0", ANY),
+    _op("less", "lt ge0", ANY),
+    _op("less_equal", "le ge0", ANY),
+    _op("greater", "lt ge0", ANY),
+)
+OPS = (*ARITHMETIC, *LOGIC, *COMPARISONS)
+
+
+def _matches(ops: Sequence[Op], dtype: str, scalar: float) -> list[Matches]:
+    """Two tensors, broadcasting, a literal on either side."""
+    out = []
+    for op in ops:
+        if dtype not in op.types:
+            continue
+        out += [
+            Matches(op.name, (f"{dtype}[2, n, 4]", f"{dtype}[2, n, 4]")),
+            Matches(op.name, (f"{dtype}[n, 1, 3]", f"{dtype}[4, 1]")),
+            Matches(op.name, (f"{dtype}[2, n]",), {"x2": scalar}, **_as(op, dtype, "x2", scalar)),
+            Matches(op.name, (f"{dtype}[2, n]",), {"x1": scalar}, **_as(op, dtype, "x1", scalar)),
+        ]
+    return out
+
+
+_FLIPPED = {"less": "greater", "less_equal": "greater_equal"}
+_FLIPPED |= {v: k for k, v in _FLIPPED.items()}
+_COMMUTE = ("add multiply equal not_equal log_add_exp bitwise_and bitwise_or bitwise_xor").split()
+
+
+def _as(op: Op, dtype: str, side: str, k: float) -> dict[str, Any]:
+    """What a literal operand comes back as: integers have one form for several ops."""
+    short, whole = op.name.removeprefix("relax."), dtype in ("int32", "int64")
+    if side == "x1" and short in _FLIPPED:
+        short, side = _FLIPPED[short], "x2"
+    if short in _COMMUTE or (whole and short in ("maximum", "minimum")):
+        side = "x2"
+    if whole and short in ("greater", "less_equal"):
+        short, k = {"greater": "greater_equal", "less_equal": "less"}[short], k + 1
+    if whole and side == "x2" and short in ("left_shift", "right_shift"):
+        short, k = "multiply" if short == "left_shift" else "floor_divide", 1 << int(k)
+    return {"expect": {side: k}, "name": f"relax.{short}"}
+
+
+MATCHES = [
+    *_matches(ARITHMETIC, "float32", 2.5),
+    *_matches(COMPARISONS, "float32", 2.5),
+    *_matches([op for op in OPS if op.name != "relax.power"], "int64", 5),
+    *_matches([op for op in OPS if op.name != "relax.power"], "int32", 5),
+    *_matches(ARITHMETIC[:5], "float16", 0.5),
+    *_matches([*ARITHMETIC[:6], *LOGIC, *COMPARISONS], "int8", 5),
+    *_matches([*LOGIC, *COMPARISONS[:1]], "uint8", 6),
+    *(Matches(op.name, ("bool[n, 4]", "bool[4]")) for op in (*LOGIC[:3], *COMPARISONS)),
+    Matches("relax.bitwise_and", ("bool[4]", "bool[4]"), name="relax.logical_and"),
+    Matches("relax.add", ("bfloat16[2, n]", "bfloat16[n]")),
+    Matches("relax.add", ("float32[]", "float32[3]")),
+    Matches("relax.subtract", ("float32[1, 4]", "float32[4, 1]")),
+    Matches("relax.multiply", ("float32[n]",), {"x2": -1.0}, {}, name="relax.negative"),
+    Matches("relax.maximum", ("float32[n]",), {"x2": 0.0}, {}, name="relax.nn.relu"),
+    Matches("relax.add", ("int64[n]",), {"x2": -3}, {"x2": 3}, name="relax.subtract"),
+]
+
+_HEAD = """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((4, 4), "{0}"), y: T.Buffer((4, 4), "{0}"), out: T.Buffer((4, 4), "{1}")):
+    for i, j in T.grid(4, 4):
+        with T.sblock("c"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            out[vi, vj] = """
+
+REFUSES = [
+    Refuses(
+        "an operand is read transposed",
+        _HEAD.format("float32", "float32") + ("x[vi, vj] + y[vj, vi]\n"),
+    ),
+    Refuses(
+        "an operand is read at an offset",
+        _HEAD.format("float32", "float32") + ("x[vi, vj] * y[vi, 3 - vj]\n"),
+    ),
+    Refuses(
+        "two operations",
+        _HEAD.format("float32", "float32") + ("x[vi, vj] + y[vi, vj] * T.float32(2)\n"),
+    ),
+    Refuses(
+        "two integer operations",
+        _HEAD.format("int64", "int64") + ("x[vi, vj] * T.int64(2) + y[vi, vj]\n"),
+    ),
+    Refuses(
+        "the divisor of the remainder is not that of the quotient",
+        _HEAD.format("float32", "float32")
+        + ("x[vi, vj] - y[vi, vj] * T.floor(y[vi, vj] / x[vi, vj])\n"),
+    ),
+    Refuses(
+        "one side of the comparison is scaled",
+        _HEAD.format("int32", "bool") + ("x[vi, vj] * 3 <= y[vi, vj]\n"),
+    ),
+]
+
+
+@recogniser("binary", precedence=120, ops=[op.name for op in OPS])
+def binary(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """``out[y] = f(x1[y'], x2[y''])`` with ``f`` the formula of one of :data:`OPS`."""
+    return proposals(f, OPS)

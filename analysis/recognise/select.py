@@ -1,0 +1,65 @@
+"""Selection and clipping.
+
+where(c, a, b) = a if c else b        clip(x, min, max) = max(min(x, max), min)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..lift import Lifted
+from ..op_info import Proposal, Refusal
+from . import Matches, Refuses, recogniser
+from ._elementwise import proposals
+from ._template import ANY, NUMBERS, Op
+
+OPS = (
+    Op("relax.where", "ite", ANY, ("bool", None, None)),
+    Op("relax.clip", "max", NUMBERS, uses="min", attrs={"min": (11, 13), "max": (23, 29)}),
+)
+
+MATCHES = [
+    *(
+        Matches("relax.where", (f"bool{c}", f"{dtype}{a}", f"{dtype}{b}"))
+        for dtype in ("float32", "float16", "int8", "int32", "int64", "bool")
+        for c, a, b in (("[n, 4]",) * 3, ("[2, 1, 4]", "[]", "[3, 1]"))
+    ),
+    Matches("relax.where", ("bool[]", "float32[]", "float32[]")),
+    Matches("relax.clip", ("float32[2, n]",), {"min": 0.0, "max": 1.0}),
+    Matches("relax.clip", ("float16[2, n]",), {"min": -0.5, "max": 0.25}),
+    Matches("relax.clip", ("int8[n]",), {"min": -3, "max": 4}),
+    Matches("relax.clip", ("int32[n]",), {"min": -3, "max": 4}),
+    Matches("relax.clip", ("int64[n]",), {"min": 1, "max": 255}),
+]
+
+REFUSES = [
+    Refuses(
+        "the bounds of clip are applied the other way round",
+        """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((4,), "float32"), out: T.Buffer((4,), "float32")):
+    for i in range(4):
+        with T.sblock("c"):
+            vi = T.axis.spatial(4, i)
+            out[vi] = T.min(T.max(x[vi], T.float32(0)), T.float32(1))
+""",
+    ),
+    Refuses(
+        "the condition is read at other coordinates",
+        """
+@T.prim_func(s_tir=True)
+def main(c: T.Buffer((4,), "bool"), x: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32"),
+         out: T.Buffer((4,), "float32")):
+    for i in range(4):
+        with T.sblock("c"):
+            vi = T.axis.spatial(4, i)
+            out[vi] = T.Select(c[3 - vi], x[vi], y[vi])
+""",
+    ),
+]
+
+
+@recogniser("select", precedence=130, ops=[op.name for op in OPS])
+def select(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """``out[y] = f(...)`` with ``f`` the formula of one of :data:`OPS`."""
+    return proposals(f, OPS)
