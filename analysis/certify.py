@@ -22,12 +22,15 @@ from .term import Reduce, Term, Var
 
 
 def certify(p: Proposal, lifted: Lifted, func: Any) -> Certificate | Refusal:
-    """The certificate of a proposal for a PrimFunc that was lifted."""
+    """The certificate of a proposal for a PrimFunc that was lifted.
+
+    ``func`` is None if the comprehension is over other buffers than the PrimFunc's own.
+    """
     try:
         built = rebuild(p, lifted)
     except NotBuilt as e:
         return Refusal(str(e), p.name)
-    if built.params == lifted.params and structurally_equal(built.func, func):
+    if func is not None and built.params == lifted.params and structurally_equal(built.func, func):
         return Certificate("rebuilt", exact=True, assumptions=_sizes(lifted))
     try:
         other = lift(built.func, built.params)

@@ -68,7 +68,8 @@ class OpInfo:
 
     ``op(*operands, **attrs)`` with the public constructor that ``name`` names rebuilds it; symbolic
     dimensions in attributes are polynomials over the PrimFunc's sizes. ``layouts`` has one string a
-    parameter (empty where the op has no notion of layout).
+    parameter (empty where the op has no notion of layout). ``relaid`` says that the buffers are packed
+    or permuted, so that attributes are those of the logical op and the layouts tell the buffers'.
     """
 
     name: str
@@ -79,6 +80,7 @@ class OpInfo:
     certificate: Certificate
     undetermined: tuple[str, ...] = ()
     alternatives: tuple[OpInfo, ...] = ()
+    relaid: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attrs", MappingProxyType(dict(self.attrs)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm_ffi
@@ -14,6 +14,7 @@ from .kind import pattern_kind
 from .lift import Lifted, lift
 from .op_info import Certificate, OpInfo, Proposal, Refusal
 from .recognise import recognisers
+from .relay import Relaid, relay
 from .term import Tensor, Var
 
 
@@ -67,7 +68,22 @@ class Analyser:
 
 
 def recover(lifted: Lifted, func: Any, alternatives: bool = False) -> OpInfo | Refusal:
-    """:func:`op_info` of what was lifted already."""
+    """:func:`op_info` of what was lifted already.
+
+    Where no op is found the packed or permuted layouts of the buffers are undone and the logical
+    comprehension is tried.
+    """
+    found = _candidates(lifted, func, alternatives)
+    if isinstance(found, OpInfo):
+        return found
+    relaid = relay(lifted)
+    if relaid is None:
+        return found
+    logical = _candidates(relaid.lifted, None, alternatives)
+    return _physical(logical, relaid) if isinstance(logical, OpInfo) else found
+
+
+def _candidates(lifted: Lifted, func: Any, alternatives: bool) -> OpInfo | Refusal:
     found: list[OpInfo] = []
     refusals: list[Refusal] = []
     for r in recognisers():
@@ -85,10 +101,36 @@ def recover(lifted: Lifted, func: Any, alternatives: bool = False) -> OpInfo | R
             if not alternatives:
                 return found[0]
     if found:
-        return _with(found[0], tuple(found[1:]))
+        return replace(found[0], alternatives=tuple(found[1:]))
     if refusals:
         return refusals[0]
     return Refusal("no recogniser knows this compute", _summary(lifted))
+
+
+LAYOUTS = ("data_layout", "kernel_layout", "out_layout", "layout")
+
+
+def _physical(info: OpInfo, relaid: Relaid) -> OpInfo:
+    """The answer about logical buffers as one about the packed ones."""
+    layouts, attrs = [], dict(info.attrs)
+    for position, t in enumerate(relaid.lifted.params):
+        logical = info.layouts[position]
+        if not logical and isinstance(t, Tensor):
+            logical = "ABCDEFGHIJKLMNOP"[: len(t.shape)]
+        layouts.append(relaid.layout(position, logical))
+    out = relaid.lifted.outputs[0].out.position
+    for key in (k for k in LAYOUTS if k in attrs):
+        operand = {"kernel_layout": 1, "out_layout": None}.get(key, 0)
+        place = out if operand is None else info.operands[operand]
+        assert isinstance(place, int)
+        attrs[key] = layouts[place]
+    return replace(
+        info,
+        attrs=attrs,
+        layouts=tuple(layouts),
+        relaid=True,
+        alternatives=tuple(_physical(a, relaid) for a in info.alternatives),
+    )
 
 
 def _summary(lifted: Lifted) -> str:
@@ -109,9 +151,3 @@ def _info(p: Proposal, lifted: Lifted, certificate: Certificate) -> OpInfo:
         certificate=certificate,
         undetermined=p.undetermined,
     )
-
-
-def _with(info: OpInfo, alternatives: tuple[OpInfo, ...]) -> OpInfo:
-    from dataclasses import replace
-
-    return replace(info, alternatives=alternatives)

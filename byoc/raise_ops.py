@@ -78,6 +78,8 @@ class _Wanted:
 
     def missing(self, info: OpInfo) -> str | None:
         """Why an answer is not enough, or None."""
+        if info.relaid:
+            return f"the buffers are in the layouts {', '.join(filter(None, info.layouts))}"
         if self.ops is not None and info.name not in self.ops:
             return f"{info.name} is not among the ops to raise"
         if STRENGTH[info.certificate.kind] < self.strength:
