@@ -112,16 +112,29 @@ def _fold(i: Var, tensor: Tensor, w: Write, state: Term) -> Write:
     outside = conj(*(c for c in parts(w.guard) if i not in free(c)))
     same = as_int(state) if isinstance(w.value, Int) else state
     value = ite(inside, w.value, same)
+    return Write(w.vars, outside, w.index, _folded(i, tensor, value, state))
+
+
+def _folded(i: Var, tensor: Tensor, value: Term, state: Term) -> Term:
+    """The state after the loop. A selection that does not depend on the loop is folded by branch."""
+    assert i.extent is not None
+    if state not in _subset(value):
+        return substitute(value, {i: i.extent - 1})
+    t = value.atom if isinstance(value, Int) else value
+    if isinstance(t, Call) and t.op == "ite" and state not in _subset(t.args[0]):
+        if i not in free(t.args[0]) and state not in _subset(t.args[1]):
+            yes, no = (_folded(i, tensor, v, state) for v in t.args[1:])
+            return ite(t.args[0], yes, no)
     op = combiner(value, state)
     if op is None:
         raise Unliftable("an update of an element is no known reduction", tensor.name)
     seed, terms = _peel(value, op, state, i)
-    if seed is None or any(state in _subset(t) for t in terms):
+    if seed is None or not terms or any(state in _subset(t) for t in terms):
         raise Unliftable("an update of an element is no known reduction", tensor.name)
     body = terms[0]
     for t in terms[1:]:
         body = _combine(op, body, t)
-    return Write(w.vars, outside, w.index, reduce(op, (i,), body, seed, tensor.dtype))
+    return reduce(op, (i,), body, seed, tensor.dtype)
 
 
 def _subset(t: Term) -> set[Term]:

@@ -18,11 +18,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import permutations
 
-from .integer import floordiv, is_div
+from .context import simplify, thorough
+from .integer import bounds, floordiv, is_div
 from .lift import Comprehension, Lifted
+from .prove import prove
 from .reduction import canonical
 from .rewrite import free, map_loads, substitute, subterms
-from .term import ONE, Int, Load, Reduce, Tensor, Term, Var, as_int, axis, fresh, load, mul
+from .scalar import conj, disj, ge0, negate
+from .term import ONE, Call, Const, Int, Load, Reduce, Tensor, Term, Var, as_int, axis, fresh, integer, load, mul
 
 
 @dataclass(frozen=True)
@@ -101,8 +104,34 @@ def _merge_output(state: Relaid) -> Relaid | None:
         if any(dict(p.terms).get((a,)) == e * dict(p.terms).get((b,), 0) != 0 for p in ints):
             d = Digits(i, j, e)
             out = _logical(c.out, d)
-            return _noted(state, c.out, d, _replaced(state.lifted, c.out, out, _over(c, out, d)))
+            new = _unpadded(_over(c, out, d), d)
+            return _noted(state, c.out, d, _replaced(state.lifted, c.out, new.out, new))
     return None
+
+
+def _unpadded(c: Comprehension, d: Digits) -> Comprehension:
+    """``pad if P >= B else value`` with B in the last block: the logical extent is B."""
+    place = d.outer - (d.inner < d.outer)
+    full, t = c.out.shape[place].const, c.body
+    if full is None or not (isinstance(t, Call) and t.op == "ite"):
+        return c
+    condition, pad, value = t.args
+    whole = c.axes[place]
+    for extent in range(full - 1, full - d.extent, -1):
+        for pads, real, test in ((pad, value, condition), (value, pad, negate(condition))):
+            beyond = ge0(whole - extent)
+            same = conj(disj(negate(test), beyond), disj(test, negate(beyond)))
+            if isinstance(pads, Const) and prove(same).proved:
+                return _cut(c, place, extent, real)
+    return c
+
+
+def _cut(c: Comprehension, place: int, extent: int, body: Term) -> Comprehension:
+    shape = (*c.out.shape[:place], integer(extent), *c.out.shape[place + 1 :])
+    out = Tensor(c.out.name, shape, c.out.dtype, c.out.position)
+    axes = tuple(axis(p, e) for p, e in enumerate(shape))
+    moved = {a.atom: b for a, b in zip(c.axes, axes, strict=True) if isinstance(a.atom, Var)}
+    return Comprehension(out, axes, simplify(substitute(body, moved), ask=thorough))
 
 
 def _over(c: Comprehension, out: Tensor, d: Digits) -> Comprehension:
@@ -145,7 +174,7 @@ def _digits_of_one(high: Int, low: Int, extent: Int) -> bool:
 
 def _merged(state: Relaid, t: Tensor, d: Digits) -> Relaid:
     (c,) = state.lifted.outputs
-    new = _logical(t, d)
+    new = _cropped(_logical(t, d), t, d, c.body)
 
     def read(_: Tensor, index: tuple[Int, ...]) -> Term:
         whole = list(index)
@@ -155,6 +184,22 @@ def _merged(state: Relaid, t: Tensor, d: Digits) -> Relaid:
 
     body = map_loads(c.body, frozenset({t}), read)
     return _noted(state, t, d, _replaced(state.lifted, t, new, replace(c, body=body)))
+
+
+def _cropped(new: Tensor, t: Tensor, d: Digits, body: Term) -> Tensor:
+    """Without the part of the last block that no access reaches: it is padding."""
+    place = d.outer - (d.inner < d.outer)
+    highest = 0
+    for x in (s for s in subterms(body) if isinstance(s, Load) and s.tensor is t):
+        _, hi = bounds(mul(x.indices[d.outer], t.shape[d.inner]) + x.indices[d.inner])
+        if hi is None or hi.const is None:
+            return new
+        highest = max(highest, hi.const)
+    full = new.shape[place].const
+    if full is None or highest + 1 <= full - d.extent or highest + 1 >= full:
+        return new
+    shape = (*new.shape[:place], integer(highest + 1), *new.shape[place + 1 :])
+    return Tensor(new.name, shape, new.dtype, new.position)
 
 
 # ---------------------------------------------------------------------------- reductions
