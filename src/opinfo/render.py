@@ -83,7 +83,7 @@ def _same(value: Any, usual: Any) -> bool:
     """Whether an attribute is the default; one number stands for all entries of a list."""
     if isinstance(value, list) and isinstance(usual, int | tuple):
         wide = (usual,) if isinstance(usual, int) else usual
-        return value in (list(wide), [wide[0]] * len(value))
+        return value == list(wide) or {*wide} == {*value} == {*value[:1]}
     return bool(value == usual)
 
 

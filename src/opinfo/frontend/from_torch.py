@@ -39,26 +39,46 @@ def from_program(program: Any, keep_params_as_input: bool = False) -> tvm.IRModu
     import torch
     from tvm.relax.frontend.torch import from_exported_program
 
+    options: dict[str, Any] = {"keep_params_as_input": keep_params_as_input}
+    options["custom_convert_map"] = {"cumsum.default": _cumsum, "cumprod.default": _cumsum}
     try:
-        return from_exported_program(program, keep_params_as_input=keep_params_as_input)
+        return from_exported_program(program, **options)
     except ValueError as error:
         if "Cannot view" not in str(error):
             raise
     table = torch.export.default_decompositions()
     table[torch.ops.aten.scaled_dot_product_attention.default] = _attention
-    return from_exported_program(
-        program.run_decompositions(table),
-        keep_params_as_input=keep_params_as_input,
-        run_ep_decomposition=False,
-    )
+    decomposed = program.run_decompositions(table)
+    return from_exported_program(decomposed, run_ep_decomposition=False, **options)
 
 
-def _attention(query: Any, key: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
-    """The attention's own decomposition, its (B, H, N, D) result stored as (B, N, H, D)."""
+def _attention(
+    query: Any, key: Any, value: Any, attn_mask: Any = None, *args: Any, **kwargs: Any
+) -> Any:
+    """The attention's own decomposition, its (B, H, N, D) result stored as (B, N, H, D).
+
+    That decomposition adds its mask, so a mask of bool is first made 0 and -inf.
+    """
     import torch
 
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        attn_mask = attn_mask.to(query.dtype).log()  # TVM cannot legalise a full of -inf
     math = torch.ops.aten._scaled_dot_product_attention_math.default
-    if len(args) > 3:
-        raise ValueError(f"attention with {len(args)} positional options, at most 3 are known")
-    out = math(query, key, value, *args, **kwargs)[0]
+    out = math(query, key, value, attn_mask, *args, **kwargs)[0]
     return out.transpose(1, 2).contiguous().transpose(1, 2)
+
+
+def _cumsum(node: Any, importer: Any) -> Any:
+    """Import cumsum and cumprod with torch's result type: bool and int32 are summed as int64.
+
+    TVM's importer drops it and makes a sum of bool, which LLVM then refuses.
+    """
+    from tvm import relax
+
+    data = importer.env[node.args[0]]
+    axis = int(node.args[1] if len(node.args) > 1 else node.kwargs["dim"])
+    dtype = str(node.meta["val"].dtype).removeprefix("torch.")
+    if str(data.ty.dtype) != dtype:
+        data = importer.block_builder.emit(relax.op.astype(data, dtype))
+    op = getattr(relax.op, str(node.target).split(".")[1])
+    return importer.block_builder.emit(op(data, axis))
