@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from .integer import floordiv, floormod
 from .interval import interval
-from .term import Int, Mono, integer, polynomial
+from .term import Int, Mono, Var, integer, polynomial
 
 IsUnknown = Callable[[Mono], bool]
 MAX_ROWS = 12
@@ -31,8 +31,8 @@ class Congruence(NamedTuple):
     modulus: int
 
 
-def eliminate(equations: Sequence[Int], unknown: IsUnknown) -> list[Int]:
-    """Combinations of ``p = 0`` with fewer unknowns, by Gaussian elimination."""
+def eliminate(equations: Sequence[Int], unknown: IsUnknown) -> Iterator[Int]:
+    """Combinations ``p = 0`` by Gaussian elimination, quotients and the like before variables."""
     rows = list(equations[:MAX_ROWS])
     done: list[Int] = []
     for _ in range(len(rows)):
@@ -41,14 +41,15 @@ def eliminate(equations: Sequence[Int], unknown: IsUnknown) -> list[Int]:
             break
         row, mono, coef = pivot
         rows.remove(row)
+        changed = [r for r in rows + done if mono in dict(r.terms)]
         rows = [_cancel(r, row, mono, coef) for r in rows]
-        done = [_cancel(r, row, mono, coef) for r in done] + [row]
-    before = set(equations)
-    return [r for r in done + rows if r not in before and any(unknown(m) for m, _ in r.terms)]
+        done = [_cancel(r, row, mono, coef) for r in done]
+        yield from (_cancel(r, row, mono, coef) for r in changed)
+        done.append(row)
 
 
 def _pivot(rows: Sequence[Int], unknown: IsUnknown) -> tuple[Int, Mono, int] | None:
-    """The unknown that occurs in most rows."""
+    """The unknown that occurs in most rows, and the row where its coefficient is least."""
     count: dict[Mono, int] = {}
     for r in rows:
         for m, _ in r.terms:
@@ -56,7 +57,7 @@ def _pivot(rows: Sequence[Int], unknown: IsUnknown) -> tuple[Int, Mono, int] | N
                 count[m] = count.get(m, 0) + 1
     if not count:
         return None
-    mono = max(count, key=lambda m: count[m])
+    mono = max(count, key=lambda m: (not all(isinstance(a, Var) for a in m), count[m]))
     row, coef = min(
         ((r, c) for r in rows for m, c in r.terms if m == mono), key=lambda rc: abs(rc[1])
     )
@@ -80,8 +81,10 @@ def congruences(
     by_modulus: dict[int, list[Congruence]] = {}
     for k in sorted(moduli):
         reduced = [c for left, value in rows if (c := _reduced(left, value, k)).left.terms]
-        if reduced:
-            by_modulus[k] = _distinct([*reduced, *_eliminated(reduced)])
+        for k in {c.modulus for c in reduced}:
+            rows_k = [c for c in reduced if c.modulus == k]
+            known = by_modulus.get(k, [])
+            by_modulus[k] = _distinct([*known, *rows_k, *_eliminated(rows_k)])
     seen: set[tuple[Int, int]] = set()
     for c in _joined(by_modulus):
         if (c.left, c.modulus) not in seen:
@@ -102,7 +105,12 @@ def _split(p: Int, unknown: IsUnknown) -> tuple[Int, Int]:
 
 
 def _reduced(left: Int, value: Int, k: int) -> Congruence:
-    return Congruence(polynomial({m: c % k for m, c in left.terms}), value, k)
+    """Coefficients modulo k; a factor that they and k share is divided out of all three."""
+    terms = {m: c % k for m, c in left.terms if c % k}
+    g = math.gcd(k, *terms.values()) if terms else 1
+    if g > 1:
+        terms, value, k = {m: c // g for m, c in terms.items()}, floordiv(value, integer(g)), k // g
+    return Congruence(polynomial(terms), value, k)
 
 
 def _eliminated(rows: list[Congruence]) -> list[Congruence]:
@@ -111,6 +119,8 @@ def _eliminated(rows: list[Congruence]) -> list[Congruence]:
     work, done = list(rows), list[Congruence]()
     while work:
         row = work.pop(0)
+        if row.modulus != k:
+            continue
         pivot = next(((m, c) for m, c in row.left.terms if math.gcd(c, k) == 1), None)
         if pivot is None:
             continue
@@ -119,12 +129,12 @@ def _eliminated(rows: list[Congruence]) -> list[Congruence]:
         row = _reduced(row.left * inverse, row.value * inverse, k)
         work = [_subtract(r, row, mono) for r in work]
         done = [_subtract(r, row, mono) for r in done] + [row]
-    return [r for r in done if r.left.terms]
+    return [r for r in done if r.left.terms and r.modulus == k]
 
 
 def _subtract(r: Congruence, row: Congruence, mono: Mono) -> Congruence:
     c = dict(r.left.terms).get(mono, 0)
-    if not c:
+    if not c or r.modulus != row.modulus:
         return r
     return _reduced(r.left - row.left * c, r.value - row.value * c, r.modulus)
 

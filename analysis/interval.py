@@ -33,7 +33,7 @@ def sized(t: Term, given: Mapping[Var, Sized] | None = None) -> Sized | None:
     ``given`` are the intervals of variables that have no literal domain.
     """
     if given:
-        memo: dict[Term, Sized | None] = {**given}
+        memo: dict[Term, Sized | None] = {v: s for v, s in given.items()}
 
         def inside(s: Term) -> Sized | None:
             if s not in memo:

@@ -6,13 +6,13 @@ found is the only one there can be; whether it *is* one, the caller proves by su
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from .bits import xor
 from .congruence import congruences, eliminate
 from .integer import _divide, _divides, bounds, floordiv, is_div, nonneg, positive
-from .rewrite import free, rebuild
-from .term import ONE, ZERO, Call, Int, Mono, Term, Var, as_int, polynomial
+from .rewrite import free, ints, rebuild, subterms
+from .term import ONE, ZERO, Call, Int, Mono, Term, Var, as_int, mul, polynomial, variable
 
 MAX_ROUNDS = 12
 
@@ -20,9 +20,10 @@ MAX_ROUNDS = 12
 def solve(unknowns: Sequence[Var], equations: Sequence[tuple[Int, Int]]) -> dict[Var, Int]:
     """Values of the unknowns, over everything else in the equations; unsolved ones are absent."""
     state = _State(frozenset(unknowns), [a - b for a, b in equations])
+    state.split()
     while (state.pending and state.step()) or state.jointly():
         pass
-    return {v: k for v, k in state.known.items() if isinstance(v, Var)}
+    return {v: k for v in unknowns if (k := state.value(v)) is not None}
 
 
 class _State:
@@ -30,8 +31,33 @@ class _State:
         self.unknowns = unknowns
         self.pending = equations
         self.known: dict[Term, Int] = {}
+        self.digit_of: dict[Var, Int] = {}
         self.tried: set[Int] = set()
         self.rounds = 0
+
+    def split(self) -> None:
+        """Unknowns of which quotients occur become digits: ``v = 4*q + d`` for ``v // 4``."""
+        for _ in range(MAX_ROUNDS):
+            found = radix(self.pending, self.unknowns - self.digit_of.keys())
+            if found is None:
+                return
+            v, den = found
+            assert v.extent is not None
+            high = variable("loop", f"{v.name}/{den.uid}", floordiv(v.extent - 1, den) + 1)
+            low = variable("loop", f"{v.name}%{den.uid}", den)
+            self.unknowns |= {high, low}
+            self.digit_of[v] = mul(den, as_int(high)) + as_int(low)
+            self.pending = [ints(p, {v: self.digit_of[v]}) for p in self.pending]
+
+    def value(self, v: Var) -> Int | None:
+        """What is known of an unknown, through its digits."""
+        if v not in self.digit_of:
+            return self.known.get(v)
+        digits = free(self.digit_of[v]) & self.unknowns
+        values = {d: self.value(d) for d in digits}
+        if any(k is None for k in values.values()):
+            return None
+        return ints(self.digit_of[v], {d: k for d, k in values.items() if k is not None})
 
     def step(self) -> bool:
         """One round over the pending equations; False when nothing was learnt."""
@@ -41,7 +67,7 @@ class _State:
             unknown = polynomial({m: c for m, c in p.terms if self.is_unknown(m)})
             if unknown is ZERO:
                 continue
-            if self.single(unknown, unknown - p) or self.digits(unknown, unknown - p):
+            if self.learn(unknown, unknown - p):
                 progress = True
             else:
                 self.pending.append(p)
@@ -55,16 +81,28 @@ class _State:
             return False
         self.pending = [self.substitute(p) for p in self.pending]
         found = self.unfolded()
-        if not found:
-            found = self.new(eliminate(self.pending, self.is_unknown))
-        if not found:
+        if not found and not self.eliminated():
             found = congruences(self.pending, self.is_unknown, {*self.tried, *self.pending})
-        self.tried.update(found)
+            self.tried.update(found)
+            self.pending += found
+            return bool(found)
         self.pending += found
-        return bool(found)
+        return True
 
-    def new(self, equations: Sequence[Int]) -> list[Int]:
-        return [p for p in equations if p not in self.tried and p not in self.pending]
+    def eliminated(self) -> bool:
+        """Whether some combination of the pending equations says something alone."""
+        for p in eliminate(self.pending, self.is_unknown):
+            if p in self.tried or p in self.pending:
+                continue
+            self.tried.add(p)
+            unknown = polynomial({m: c for m, c in p.terms if self.is_unknown(m)})
+            if unknown is not ZERO and self.learn(unknown, unknown - p):
+                return True
+        return False
+
+    def learn(self, unknown: Int, value: Int) -> bool:
+        """What one equation says alone; it may leave simpler ones pending."""
+        return self.single(unknown, value) or self.digits(unknown, value)
 
     def unfolded(self) -> list[Int]:
         """``a ^ b = y`` gives ``a = y ^ b`` once b is known."""
@@ -76,7 +114,9 @@ class _State:
             unknown = [a for a in args if any(self.is_unknown(m) for m, _ in a.terms)]
             if len(unknown) == 1:
                 found.append(unknown[0] - xor(value, *(a for a in args if a is not unknown[0])))
-        return self.new(found)
+        found = [p for p in found if p not in self.tried]
+        self.tried.update(found)
+        return found
 
     def is_unknown(self, mono: Mono) -> bool:
         return any(not self.unknowns.isdisjoint(free(a)) for a in mono)
@@ -151,6 +191,23 @@ class _State:
             if g is not ONE:
                 found[g] = None
         return list(found)
+
+
+def radix(equations: Sequence[Int], unknowns: Container[Var]) -> tuple[Var, Int] | None:
+    """An unknown with quotients, and the one of their divisors that divides all others."""
+    divisors: dict[Var, dict[Int, None]] = {}
+    for p in equations:
+        for t in subterms(p):
+            if is_div(t):
+                num, den = map(as_int, t.args)  # type: ignore[attr-defined]
+                if isinstance(v := num.atom, Var) and v in unknowns and v.extent is not None:
+                    divisors.setdefault(v, {})[den] = None
+    for v, found in divisors.items():
+        for d in found:
+            assert v.extent is not None
+            if all(_divide(e, d)[1] is ZERO for e in found) and nonneg(v.extent - d):
+                return v, d
+    return None
 
 
 def is_solution(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import tvm
+from tvm import tirx
 from tvm.tirx import IndexMap
 
 from ..from_tir import Reader, Unliftable
@@ -88,8 +89,7 @@ def index_map(source: MapLike, rank: int, what: str = "index_map") -> IndexMap:
             raise TypeError(
                 f"{what}: expected a tvm.tirx.IndexMap or a function, got {type(source).__name__}"
             )
-        _check_arity(source, rank, what)
-        source = IndexMap.from_func(_listed(source), ndim=rank, index_dtype="int64")
+        source = _called(source, rank, what)
     if len(source.initial_indices) != rank:
         raise ValueError(
             f"{what}: expected a map of {rank} axes as the shape has, "
@@ -101,25 +101,28 @@ def index_map(source: MapLike, rank: int, what: str = "index_map") -> IndexMap:
     return source
 
 
-def _check_arity(fn: Callable[..., Any], rank: int, what: str) -> None:
+def _called(fn: Callable[..., Any], rank: int, what: str) -> IndexMap:
+    """The map that a function of the axes describes; parameters with a default are no axes."""
+    names = [
+        p.name
+        for p in inspect.signature(fn).parameters.values()
+        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ][:rank]
+    names += [f"i{k}" for k in range(len(names), rank)]
+    axes = [tirx.Var(name, "int64") for name in names]
     try:
-        inspect.signature(fn).bind(*[None] * rank)
+        inspect.signature(fn).bind(*axes)
     except TypeError as error:
         raise ValueError(
             f"{what}: expected a function of {rank} axes as the shape has ({error})"
         ) from None
-
-
-def _listed(fn: Callable[..., Any]) -> Callable[..., list[Any]]:
-    """The function with Python integers among its results made expressions."""
-
-    def call(*axes: Any) -> list[Any]:
-        results = fn(*axes)
-        results = list(results) if isinstance(results, (tuple, list)) else [results]
-        return [tvm.tirx.IntImm("int64", r) if isinstance(r, int) else r for r in results]
-
-    call.__signature__ = inspect.signature(fn)  # type: ignore[attr-defined]
-    return call
+    results = fn(*axes)
+    results = list(results) if isinstance(results, (tuple, list)) else [results]
+    for k, r in enumerate(results):
+        if isinstance(r, bool) or not (isinstance(r, int) or tvm.ir.is_prim_expr(r)):
+            raise TypeError(f"{what}: result {k} must be an integer expression, got {r!r}")
+    final = [tirx.IntImm("int64", r) if isinstance(r, int) else r for r in results]
+    return IndexMap(axes, final, None)
 
 
 def extents(shape: Sequence[Any], scope: Scope, what: str = "shape") -> tuple[Int, ...]:
@@ -160,7 +163,7 @@ def convert(
     if callable(predicate):
         predicate = predicate(*m.initial_indices)
     if isinstance(predicate, bool):
-        predicate = tvm.tirx.IntImm("bool", int(predicate))
+        predicate = tirx.IntImm("bool", int(predicate))
     if predicate is not None and str(predicate.ty.dtype) != "bool":
         raise TypeError(f"predicate: expected a boolean expression, got {predicate.ty.dtype}")
     results = tuple(as_int(scope.read(e, env)) for e in m.final_indices)

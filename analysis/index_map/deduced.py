@@ -9,8 +9,6 @@ from typing import Any
 
 from tvm.tirx import IndexMap
 
-from ..integer import _digit_bounds as digit_bounds
-from ..integer import bounds
 from ..prove import Verdict
 from ..term import TRUE, Int, Term, Var, variable
 from .candidates import Candidate, candidates
@@ -21,13 +19,7 @@ from .engines import LITERAL, SYMBOLIC, Obligation, discharge
 from .enumerated import index_map_of, padding_of
 from .goal import left_inverse
 from .instances import find_collision, find_gap, sample_collision
-from .tighten import tight_box
-
-
-def _top(r: Int) -> Int | None:
-    """An upper bound, a literal one if there is the choice."""
-    plain, digit = bounds(r)[1], digit_bounds(r)[1]
-    return digit if digit is not None and digit.const is not None else plain
+from .tighten import tight_box, upper
 
 
 @dataclass
@@ -52,7 +44,7 @@ class _Deduction:
         """The smallest box from 0 that is known to hold the image."""
         if self.shape is not None:
             return tight_box(self.m, self.shape, self.timeout_ms)
-        tops = [_top(r) for r in self.m.results]
+        tops = [upper(r) for r in self.m.results]
         return None if any(t is None for t in tops) else tuple(t + 1 for t in tops if t is not None)
 
     def left(self, ys: tuple[Var, ...]) -> tuple[Candidate | None, Counterexample | None]:

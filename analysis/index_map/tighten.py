@@ -4,16 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..integer import bounds
+from ..integer import _digit_bounds as digit_bounds
+from ..integer import bounds, floordiv, is_div, nonneg
 from ..interval import interval
 from ..prove import Verdict
 from ..scalar import ge0
-from ..term import Int, integer
+from ..term import Int, as_int, integer, mul, polynomial
 from .convert import Map, Unsupported
 from .engines import z3_bv
 from .goal import Goal
 from .instances import corners, sampled
 from .numeric import Image
+
+
+def upper(r: Int) -> Int | None:
+    """An upper bound over sizes: the least that is known, a literal one if they do not compare."""
+    best: Int | None = None
+    for top in (bounds(r)[1], digit_bounds(r)[1], *_merged(r)):
+        if top is None or best is top:
+            continue
+        if best is None or nonneg(best - top) or (top.const is not None and best.const is None):
+            best = top
+    return best
+
+
+def _merged(r: Int) -> list[Int | None]:
+    """Of ``k * (num // den) + k * e + c`` as ``k * ((num + den * e) // den) + c``, k positive."""
+    found: list[Int | None] = []
+    for mono, k in r.terms:
+        if len(mono) != 1 or not is_div(mono[0]) or k < 0:
+            continue
+        num, den = map(as_int, mono[0].args)  # type: ignore[attr-defined]
+        rest = r - as_int(mono[0]) * k
+        shift = next((c for m, c in rest.terms if not m), 0)
+        if all(c % k == 0 for m, c in rest.terms if m):
+            e = polynomial({m: c // k for m, c in rest.terms if m})
+            top = bounds(num + mul(den, e))[1]
+            found.append(None if top is None else floordiv(top, den) * k + shift)
+    return found
 
 
 def tight_box(m: Map, shape: tuple[int, ...], timeout_ms: int) -> tuple[Int, ...] | None:
@@ -46,7 +74,7 @@ def _seen(
 
 
 def _top(r: Int) -> int | None:
-    hi = bounds(r)[1]
+    hi = upper(r)
     rough = interval(r)
     known = [k for k in (None if hi is None else hi.const, rough and rough[1]) if k is not None]
     return min(known) if known else None
