@@ -13,7 +13,9 @@ from collections.abc import Sequence
 from ..integer import nonneg
 from ..lift import Lifted
 from ..op_info import Proposal, Refusal
-from ..term import ONE, Int
+from ..prove import prove
+from ..scalar import ge0
+from ..term import ONE, ZERO, Call, Int, as_int, integer
 from . import Matches, Refuses, recogniser
 from ._moves import Read, affine, plain, single_read
 
@@ -33,6 +35,8 @@ MATCHES = [
     _match("float16[10, n]", [0], [8], [0], [-2]),
     _match("int32[1, 512]", [1], [0], [16], [1]),
     _match("int8[9, n]", [0], [3], [4], [1]),
+    _match("float32[10, n]", [1], [2], [6], [1]),
+    _match("float32[10, n]", [1], [-3], [2**63 - 1], [1]),
     Matches("relax.flip", ("float32[3, n]",), {"axis": 1}),
     Matches("relax.flip", ("int64[5]",), {"axis": 0}),
 ]
@@ -99,25 +103,48 @@ def strided_slice(f: Lifted) -> Sequence[Proposal] | Refusal:
     axes = sorted({*axes, *(k for k, (_, stride) in enumerate(at) if stride != 1)})
     if not axes:
         return Refusal("no axis is sliced")
+    begins, strides = [at[k][0] for k in axes], [at[k][1] for k in axes]
     ends = [_end(*at[k], r.out.shape[k], r.tensor.shape[k]) for k in axes]
-    attrs = {
-        "axes": axes,
-        "begin": [plain(at[k][0]) for k in axes],
-        "end": [plain(e) for e, _ in ends],
-        "strides": [at[k][1] for k in axes],
-    }
     loose = [f"end of axis {k}" for k, (_, free) in zip(axes, ends, strict=True) if free]
     loose += [f"stride of axis {k}" for k in axes if r.out.shape[k] is ONE]
-    x = (r.tensor.position,)
-    found = [Proposal(OP, x, attrs, undetermined=tuple(loose))]
-    if any(p.const is None for p in (*r.tensor.shape, *r.out.shape)):
-        found.append(Proposal(OP, x, {**attrs, "assume_inbound": True}, undetermined=tuple(loose)))
+    if any(p.const is None for k in axes for p in (r.tensor.shape[k], r.out.shape[k])):
+        loose += ["assume_inbound"]
+    extents = [r.tensor.shape[k] for k in axes]
+
+    def proposal(begin: Sequence[Int], end: Sequence[Int], **more: bool) -> Proposal:
+        ranges = {"begin": [*map(plain, begin)], "end": [*map(plain, end)], "strides": strides}
+        attrs = {"axes": axes, **ranges, **more}
+        return Proposal(OP, (r.tensor.position,), attrs, undetermined=tuple(loose))
+
+    found = [
+        proposal(
+            [*map(_unclipped, begins, extents)], [*map(_unclipped, (e for e, _ in ends), extents)]
+        )
+    ]
+    if "assume_inbound" in loose:
+        found.append(proposal(begins, [e for e, _ in ends], assume_inbound=True))
     return found
+
+
+def _unclipped(p: Int, extent: Int) -> Int:
+    """``p`` from ``min(max(p, 0), extent)``; from ``extent - k`` the negative ``-k``."""
+    t = p.atom
+    if isinstance(t, Call) and t.op == "min" and extent in t.args:
+        rest = [a for a in t.args if a is not extent]
+        p = as_int(rest[0]) if len(rest) == 1 else p
+        t = p.atom
+        if isinstance(t, Call) and t.op == "max" and ZERO in t.args and len(t.args) == 2:
+            p = as_int(t.args[1] if t.args[0] is ZERO else t.args[0])
+            back = (p - extent).const
+            return p if back is None or back >= 0 else integer(back)
+    return p
 
 
 def _end(begin: Int, stride: int, steps: Int, extent: Int) -> tuple[Int, bool]:
     """The canonical end, and whether other ends give the same slice."""
     end = begin + steps * stride
+    if end.const is None and stride > 1 and prove(ge0(end - extent), timeout_ms=100).proved:
+        return extent, True
     if stride < 0:
         return (end, stride < -1) if nonneg(end) else (-extent - 1, True)
     return (extent, True) if nonneg(end - extent) else (end, stride > 1)

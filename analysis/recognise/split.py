@@ -1,6 +1,6 @@
 """split: the outputs are consecutive slices, ``out_j[y] = x[y + b_j on one axis]``.
 
-Pieces of equal extents are canonically a number of sections.
+Pieces of equal extents, or of symbolic ones, are canonically a number of sections.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ OP = "relax.split"
 MATCHES = [
     Matches(OP, ("float32[3, 12]",), {"indices_or_sections": [3, 5], "axis": 1}),
     Matches(OP, ("int64[n, 12, 2]",), {"indices_or_sections": 3, "axis": 1}),
+    Matches(OP, ("float32[3, n]",), {"indices_or_sections": 2, "axis": 1}),
+    Matches(OP, ("float32[n, 3]",), {"indices_or_sections": [2, 5], "axis": 0}),
     Matches(OP, ("bool[4]",), {"indices_or_sections": 4, "axis": 0}),
     Matches(
         OP,
@@ -77,5 +79,6 @@ def split(f: Lifted) -> Sequence[Proposal] | Refusal:
     if position is not x.shape[axis]:
         return Refusal("the pieces do not cover the input")
     equal = len({r.out.shape[axis] for r in reads}) == 1
-    sections = len(reads) if equal else begins[1:]
+    literal = all(isinstance(b, int) for b in begins)
+    sections = len(reads) if equal or not literal else begins[1:]
     return [Proposal(OP, (x.position,), {"indices_or_sections": sections, "axis": axis})]
