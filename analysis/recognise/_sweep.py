@@ -1,0 +1,115 @@
+"""What recognisers of reductions and norms look at: which dimensions of one tensor are swept.
+
+A dimension of extent 1 leaves no trace in a term (its index is the literal 0), so whether it is one
+of the reduced ones is only visible in the shape of the result, if at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+from ..rewrite import subterms
+from ..scalar import is_const
+from ..term import ONE, Call, Const, Int, Load, Reduce, Tensor, Term, Var, mul
+from ._contraction import bare, only, uncast
+
+DIVISIONS = ("div", "truncdiv", "floordiv", "floordiv_elem")
+
+
+def args(t: Term, *ops: str) -> tuple[Term, ...] | None:
+    """The operands of a call of one of these operations, conversions around it left out."""
+    t = uncast(t)
+    return t.args if isinstance(t, Call) and t.op in ops else None
+
+
+def load(t: Term) -> Load | None:
+    """The term as one load, perhaps converted."""
+    t = uncast(t)
+    return t if isinstance(t, Load) else None
+
+
+def reduction(t: Term, op: str) -> Reduce | None:
+    t = uncast(t)
+    return t if isinstance(t, Reduce) and t.op == op else None
+
+
+def swept(x: Load, axes: Sequence[Var]) -> tuple[int, ...] | None:
+    """The dimensions that the axes run over, each one whole; None if they do anything else."""
+    found = [d for d, i in enumerate(x.indices) if only(i) in axes]
+    whole = all(only(x.indices[d]).extent is x.tensor.shape[d] for d in found)  # type: ignore[union-attr]
+    return tuple(found) if whole and len(found) == len(axes) else None
+
+
+def units(t: Tensor) -> list[int]:
+    """The dimensions of extent 1."""
+    return [d for d, e in enumerate(t.shape) if e is ONE]
+
+
+def with_units(dims: Sequence[int], t: Tensor, count: int) -> list[tuple[int, ...]]:
+    """The ways to make ``count`` dimensions of these and of dimensions of extent 1."""
+    spare = [d for d in units(t) if d not in dims]
+    more = count - len(dims)
+    return [tuple(sorted((*dims, *u))) for u in combinations(spare, more)] if more >= 0 else []
+
+
+def volume(axes: Sequence[Var]) -> Int:
+    out = ONE
+    for a in axes:
+        assert a.extent is not None
+        out = mul(out, a.extent)
+    return out
+
+
+def average(t: Term) -> Reduce | None:
+    """``Σ_{axes} body / count`` with the count of the axes: the sum."""
+    parts = args(t, *DIVISIONS)
+    r = None if parts is None else reduction(parts[0], "add")
+    if parts is None or r is None or not is_const(r.init, 0):
+        return None
+    count, divisor = volume(r.axes), uncast(parts[1])
+    if divisor is count or divisor is bare(count):
+        return r
+    return r if count.const is not None and is_const(divisor, count.const) else None
+
+
+def deviation(t: Term) -> Load | None:
+    """``x[y] - mean(x)``: the load of x."""
+    parts = args(t, "sub")
+    x = None if parts is None else load(parts[0])
+    if parts is None or x is None or args(parts[1], *DIVISIONS) is None:
+        return None
+    means = [s for s in subterms(parts[1]) if isinstance(s, Load)]
+    return x if all(s.tensor is x.tensor for s in means) else None
+
+
+def epsilon(t: Term, *roots: str) -> tuple[float, Term] | None:
+    """``root(eps + v)`` as ``(eps, v)``."""
+    root = args(t, *roots)
+    parts = None if root is None else args(root[0], "add")
+    for k in (0, 1) if parts is not None else ():
+        c = bare(parts[k])  # type: ignore[index]
+        if isinstance(c, Const):
+            return float(c.value), parts[1 - k]  # type: ignore[index]
+    return None
+
+
+def scaled_and_shifted(t: Term) -> tuple[Term, Load, Load] | None:
+    """``core * gamma[..] + beta[..]`` as ``(core, gamma, beta)``."""
+    shifted = apart(t, "add")
+    if shifted is None:
+        return None
+    scaled = apart(shifted[0], "mul")
+    return None if scaled is None else (*scaled, shifted[1])
+
+
+def apart(t: Term, op: str) -> tuple[Term, Load] | None:
+    """``op(core, w[..])`` in either order, where the core is no load itself."""
+    parts = args(t, op)
+    if parts is None or len(parts) != 2:
+        return None
+    for core, w in (parts, parts[::-1]):
+        found = load(w)
+        if found is not None and load(core) is None:
+            return core, found
+    return None

@@ -1,0 +1,140 @@
+"""Batch normalisation, for inference and for training: three outputs.
+
+    out[y]      = (x[y] - mean[c]) / sqrt(var[c] + eps) * gamma[c] + beta[c]        c = y[axis]
+    new_mean[c] = (1 - momentum) * moving_mean[c] + momentum * mean[c]
+    new_var[c]  = (1 - momentum) * moving_var[c] + momentum * var[c]
+
+For inference ``mean`` and ``var`` are the moving ones, which are handed through; for training they
+are those of x over all dimensions but ``axis``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..lift import Lifted
+from ..op_info import Proposal, Refusal
+from ..term import ZERO, Const, Load, Term
+from . import Matches, Refuses, recogniser
+from ._contraction import bare
+from ._sweep import args, epsilon, load, scaled_and_shifted, units
+from .layer_norm import UNSEEN
+
+OP = "relax.nn.batch_norm"
+
+
+def _attrs(axis: int, training: bool, eps: float = 1e-5, momentum: float = 0.1) -> dict[str, Any]:
+    given = {"axis": axis, "epsilon": eps, "momentum": momentum, "training": training}
+    return {**given, **UNSEEN}
+
+
+_W = ("float32[6]",) * 4
+MATCHES = [
+    Matches(OP, ("float32[n, 6, 4, 5]", *_W), _attrs(1, False)),
+    Matches(OP, ("float32[2, 4, 6]", *_W), _attrs(2, False, 1e-3)),
+    Matches(OP, ("float32[n, 6]", *_W), _attrs(1, False)),
+    Matches(OP, ("float32[1, 1, 4, 5]", *("float32[1]",) * 4), _attrs(1, False)),
+    Matches(OP, ("float32[2, 6, 4, 5]", *_W), _attrs(1, True, 1e-5, 0.3)),
+    Matches(OP, ("float32[n, 6, 4, 5]", *_W), _attrs(1, True)),
+    Matches(OP, ("float16[2, 6, 4]", *("float16[6]",) * 4), _attrs(1, False)),
+]
+
+_BODY = """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((2, 6, 4), "float32"), g: T.Buffer((6,), "float32"),
+         b: T.Buffer((6,), "float32"), m: T.Buffer((6,), "float32"), v: T.Buffer((6,), "float32"),
+         out: T.Buffer((2, 6, 4), "float32"), om: T.Buffer((6,), "float32"),
+         ov: T.Buffer((6,), "float32")):
+    for n, c, i in T.grid(2, 6, 4):
+        with T.sblock("out"):
+            vn, vc, vi = T.axis.remap("SSS", [n, c, i])
+            out[vn, vc, vi] = {out}
+    for c in range(6):
+        with T.sblock("mean"):
+            vc = T.axis.spatial(6, c)
+            om[vc] = {mean}
+            ov[vc] = {var}
+"""
+_OUT = "(x[vn, vc, vi] - m[vc]) / T.sqrt({}) * g[vc] + b[vc]"
+_RIGHT = _OUT.format("v[vc] + T.float32(1e-5)")
+
+REFUSES = [
+    Refuses(
+        "epsilon after the root",
+        _BODY.format(
+            out=_OUT.format("v[vc]").replace("T.sqrt(v[vc])", "(T.sqrt(v[vc]) + T.float32(1e-5))"),
+            mean="m[vc]",
+            var="v[vc]",
+        ),
+    ),
+    Refuses("the new moments are swapped", _BODY.format(out=_RIGHT, mean="v[vc]", var="m[vc]")),
+    Refuses(
+        "the mean is scaled, too",
+        _BODY.format(
+            out="(x[vn, vc, vi] - m[vc] / T.sqrt(v[vc] + T.float32(1e-5))) * g[vc] + b[vc]",
+            mean="m[vc]",
+            var="v[vc]",
+        ),
+    ),
+    Refuses(
+        "a channel is read at the next one's weight",
+        _BODY.format(out=_RIGHT.replace("g[vc]", "g[(vc + 1) % 6]"), mean="m[vc]", var="v[vc]"),
+    ),
+]
+
+
+@recogniser("batch_norm", precedence=460, ops=(OP,))
+def batch_norm(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """The root of the first output tells operands and epsilon, the second the momentum."""
+    found = scaled_and_shifted(f.outputs[0].body) if len(f.outputs) == 3 else None
+    quotient = None if found is None else args(found[0], "div")
+    eps = None if quotient is None else epsilon(quotient[1], "sqrt")
+    centred = None if quotient is None else args(quotient[0], "sub")
+    x = None if centred is None else load(centred[0])
+    if found is None or eps is None or centred is None or x is None:
+        return Refusal("the first output is no deviation over a root, scaled and shifted")
+    _, gamma, beta = found
+    moving = _moving(f, centred[1], eps[1])
+    if moving is None:
+        return Refusal("the second and third output are no moving moments")
+    mean, var, momentum = moving
+    axes = _channel(x, gamma)
+    attrs = _attrs(axes[0] if axes else 1, momentum is not None, eps[0], momentum or 0.1)
+    unseen = (*UNSEEN, *(("momentum",) if momentum is None else ()))
+    operands = tuple(t.tensor.position for t in (x, gamma, beta, mean, var))
+    return [Proposal(OP, operands, {**attrs, "axis": a}, undetermined=unseen) for a in axes]
+
+
+def _channel(x: Load, gamma: Load) -> Sequence[int]:
+    """The dimension that gamma is read along: of several of extent 1 the second, as in NCHW."""
+    if len(gamma.indices) != 1:
+        return ()
+    (c,) = gamma.indices
+    if c is not ZERO:
+        return [d for d, i in enumerate(x.indices) if i is c][:1]
+    return sorted(units(x.tensor), key=lambda d: d != 1)[:1]
+
+
+def _moving(f: Lifted, mean: Term, var: Term) -> tuple[Load, Load, float | None] | None:
+    """Moving mean, moving variance, and the momentum of a training step."""
+    one, two = (c.body for c in f.outputs[1:])
+    direct = load(mean), load(var)
+    if direct[0] is not None and direct[1] is not None:
+        return direct[0], direct[1], None
+    old, new = _blend(one), _blend(two)
+    return None if old is None or new is None else (old[0], new[0], old[1])
+
+
+def _blend(t: Term) -> tuple[Load, float] | None:
+    """``(1 - momentum) * old[c] + momentum * new`` as ``(old, momentum)``."""
+    old, momentum = None, None
+    for part in args(t, "add") or ():
+        factors = args(part, "mul") or ()
+        scale = next((bare(s) for s in factors if isinstance(bare(s), Const)), None)
+        value = next((load(s) for s in factors if load(s) is not None), None)
+        if value is not None:
+            old = value
+        elif isinstance(scale, Const):
+            momentum = float(scale.value)
+    return None if old is None or momentum is None else (old, momentum)

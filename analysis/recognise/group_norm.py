@@ -1,0 +1,131 @@
+"""Norms over groups of channels, the variance as ``E[x²] - E[x]²``.
+
+    out[y] = (x[y] - mean[g]) * rsqrt(var[g] + eps) * gamma[c] + beta[c]
+
+``c = y[channel_axis]``; means are over ``axes`` and, for group_norm, the channels of the group
+``g = c // (C / num_groups)``. With one channel a group it is instance_norm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..integer import floordiv
+from ..lift import Lifted
+from ..op_info import Proposal, Refusal
+from ..rewrite import free
+from ..term import ONE, ZERO, Int, Load, Reduce, Term, as_int, mul
+from . import Matches, Refuses, recogniser
+from ._sweep import DIVISIONS, args, deviation, epsilon, load, reduction, scaled_and_shifted, units
+from .layer_norm import UNSEEN
+
+GROUP, INSTANCE = "relax.nn.group_norm", "relax.nn.instance_norm"
+
+
+def _group(groups: int, channel: int, axes: list[int], eps: float = 1e-5) -> dict[str, Any]:
+    given = {"num_groups": groups, "channel_axis": channel, "axes": axes, "epsilon": eps}
+    return {**given, **UNSEEN}
+
+
+def _instance(channel: int, axes: list[int], eps: float = 1e-5) -> dict[str, Any]:
+    return {"channel_axis": channel, "axes": axes, "epsilon": eps, **UNSEEN}
+
+
+_W = ("float32[6]",) * 2
+MATCHES = [
+    Matches(GROUP, ("float32[n, 6, 4, 5]", *_W), _group(2, 1, [2, 3])),
+    Matches(GROUP, ("float32[2, 4, 5, 6]", *_W), _group(3, 3, [1, 2], 1e-3)),
+    Matches(GROUP, ("float32[n, 6, 5]", *_W), _group(1, 1, [2])),
+    Matches(GROUP, ("float16[2, 6, 4, 5]", *("float16[6]",) * 2), _group(2, 1, [2, 3])),
+    Matches(INSTANCE, ("float32[n, 6, 4, 5]", *_W), _instance(1, [2, 3])),
+    Matches(INSTANCE, ("float32[2, 4, 6]", *_W), _instance(2, [1], 1e-3)),
+    Matches(INSTANCE, ("float16[2, 6, 4, 5]", *("float16[6]",) * 2), _instance(1, [2, 3])),
+]
+
+_BODY = """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((2, 6, 8), "float32"), g: T.Buffer((6,), "float32"),
+         b: T.Buffer((6,), "float32"), out: T.Buffer((2, 6, 8), "float32")):
+    s = T.alloc_buffer((2, 6))
+    q = T.alloc_buffer((2, 6))
+    for n, c, k in T.grid(2, 6, 8):
+        with T.sblock("sums"):
+            vn, vc, vk = T.axis.remap("SSR", [n, c, k])
+            with T.init():
+                s[vn, vc] = T.float32(0)
+                q[vn, vc] = T.float32(0)
+            s[vn, vc] = s[vn, vc] + x[vn, vc, vk]
+            q[vn, vc] = q[vn, vc] + x[vn, vc, vk] * x[vn, vc, vk]
+    for n, c, k in T.grid(2, 6, 8):
+        with T.sblock("out"):
+            vn, vc, vk = T.axis.remap("SSS", [n, c, k])
+            out[vn, vc, vk] = (x[vn, vc, vk] - s[vn, vc] / T.float32(8)) * T.rsqrt(
+                {var} + T.float32(1e-5)) * g[vc] + b[vc]
+"""
+_M = "s[vn, vc] / T.float32(8)"
+
+REFUSES = [
+    Refuses(
+        "the square of the mean is not subtracted", _BODY.format(var="q[vn, vc] / T.float32(8)")
+    ),
+    Refuses("the unbiased variance", _BODY.format(var=f"q[vn, vc] / T.float32(7) - {_M} * ({_M})")),
+    Refuses("the mean is not squared", _BODY.format(var=f"q[vn, vc] / T.float32(8) - {_M}")),
+]
+
+
+@recogniser("group_norm", precedence=470, ops=(GROUP, INSTANCE))
+def group_norm(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """A deviation times ``rsqrt(E[x²] - E[x]² + eps)``, scaled and shifted along one axis."""
+    found = scaled_and_shifted(f.outputs[0].body) if len(f.outputs) == 1 else None
+    factors = None if found is None else args(found[0], "mul")
+    if found is None or factors is None or len(factors) != 2:
+        return Refusal("the compute is not scaled and shifted")
+    _, gamma, beta = found
+    for t, root in (factors, factors[::-1]):
+        x, eps = deviation(t), epsilon(root, "rsqrt")
+        inside = None if x is None or eps is None else _summed(eps[1])
+        if x is None or eps is None or inside is None or len(gamma.indices) != 1:
+            continue
+        attrs = _shape(x, inside[0], inside[1], gamma.indices[0])
+        if isinstance(attrs, Refusal):
+            return attrs
+        where = (x.tensor.position, gamma.tensor.position, beta.tensor.position)
+        attrs |= {"epsilon": eps[0], **UNSEEN}
+        loose = ("axes: dimensions of extent 1",) if units(x.tensor) else ()
+        name = GROUP if "num_groups" in attrs else INSTANCE
+        return [Proposal(name, where, attrs, undetermined=(*UNSEEN, *loose))]
+    return Refusal("the compute is no deviation divided by its root mean square")
+
+
+def _summed(var: Term) -> tuple[Load, Reduce] | None:
+    """``Σ x² / R - ...``: the load of x in the sum, and the sum."""
+    parts = args(var, "sub")
+    squares = None if parts is None else args(parts[0], *DIVISIONS)
+    r = None if squares is None else reduction(squares[0], "add")
+    factors = None if r is None else args(r.body, "mul")
+    x = None if factors is None else load(factors[0])
+    return None if r is None or x is None else (x, r)
+
+
+def _shape(x: Load, inside: Load, r: Reduce, c: Int) -> dict[str, Any] | Refusal:
+    """Channel axis, axes and groups from where the sum reads x."""
+    places = [d for d, i in enumerate(x.indices) if i is c] if c is not ZERO else units(x.tensor)
+    if not places:
+        return Refusal("the weights are not read along an axis of the operand")
+    channel = min(places, key=lambda d: d != 1)
+    index = inside.indices[channel]
+    mixed = [a for a in r.axes if a in free(index)]
+    axes = [
+        d for d, i in enumerate(inside.indices) if d != channel and not free(i).isdisjoint(r.axes)
+    ]
+    attrs = {"channel_axis": channel, "axes": axes}
+    if not mixed:
+        return attrs
+    size = mixed[0].extent or ONE
+    if len(mixed) > 1 or index is not as_int(mixed[0]) + mul(floordiv(c, size), size):
+        return Refusal("the channels of a sum are no group", repr(index))
+    groups = floordiv(x.tensor.shape[channel], size).const
+    if groups is None:
+        return Refusal("the number of groups is symbolic")
+    return {"num_groups": groups, **attrs}

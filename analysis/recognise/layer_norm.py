@@ -1,0 +1,142 @@
+"""Norms over the trailing or any other dimensions of one tensor, with weights of their shape.
+
+    layer_norm[y] = (x[y] - mean) * rsqrt(var + eps) * gamma + beta
+    rms_norm[y]   = x[y] * rsqrt(Σ_r x[y, r]² / R + eps) * weight
+
+``mean`` and ``var`` are over ``axes``; sums are in float32 for float16 operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..lift import Lifted
+from ..op_info import Proposal, Refusal
+from ..term import Load, Term
+from . import Matches, Refuses, recogniser
+from ._sweep import (
+    DIVISIONS,
+    apart,
+    args,
+    deviation,
+    epsilon,
+    load,
+    reduction,
+    scaled_and_shifted,
+    swept,
+    with_units,
+)
+
+LAYER, RMS = "relax.nn.layer_norm", "relax.nn.rms_norm"
+#: What the compute of a norm does not show, at the constructor's defaults.
+UNSEEN = {"center": True, "scale": True}
+_W = ("float32[5]",) * 2
+
+
+def _layer(axes: list[int], eps: float = 1e-5) -> dict[str, Any]:
+    return {"axes": axes, "epsilon": eps, **UNSEEN}
+
+
+MATCHES = [
+    Matches(LAYER, ("float32[2, n, 5]", *_W), _layer([2])),
+    Matches(LAYER, ("float32[5]", *_W), _layer([0], 1e-12)),
+    Matches(LAYER, ("float32[n, 4, 5]", *("float32[4, 5]",) * 2), _layer([1, 2], 1e-3)),
+    Matches(LAYER, ("float32[2, 1, 5]", *("float32[1, 5]",) * 2), _layer([1, 2])),
+    Matches(LAYER, ("float32[2, n]", *("float32[n]",) * 2), _layer([1])),
+    Matches(LAYER, ("float16[2, n, 5]", *("float16[5]",) * 2), _layer([2])),
+    Matches(RMS, ("float32[2, n, 5]", "float32[5]"), {"axes": [2], "epsilon": 1e-6}),
+    Matches(RMS, ("float16[2, n, 5]", "float16[5]"), {"axes": [2], "epsilon": 1e-5}),
+    Matches(RMS, ("float32[n, 4, 5]", "float32[4, 5]"), {"axes": [1, 2], "epsilon": 1e-5}),
+]
+
+_RMS = """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((4, 6), "float32"), w: T.Buffer((6,), "float32"),
+         out: T.Buffer((4, 6), "float32")):
+    q = T.alloc_buffer((4,))
+    for i, k in T.grid(4, {extent}):
+        with T.sblock("squares"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                q[vi] = T.float32(0)
+            q[vi] = q[vi] + x[vi, vk] * x[vi, vk]
+    for i, k in T.grid(4, 6):
+        with T.sblock("out"):
+            vi, vk = T.axis.remap("SS", [i, k])
+            out[vi, vk] = x[vi, vk] * {root} * w[{weight}]
+"""
+_ROOT = "T.rsqrt(q[vi] / T.float32(6) + T.float32(1e-5))"
+
+REFUSES = [
+    Refuses(
+        "epsilon outside the root",
+        _RMS.format(
+            extent=6, weight="vk", root="(T.rsqrt(q[vi] / T.float32(6)) + T.float32(1e-5))"
+        ),
+    ),
+    Refuses(
+        "epsilon added before the division",
+        _RMS.format(
+            extent=6, weight="vk", root="T.rsqrt((q[vi] + T.float32(1e-5)) / T.float32(6))"
+        ),
+    ),
+    Refuses(
+        "divided by another count",
+        _RMS.format(extent=6, weight="vk", root="T.rsqrt(q[vi] / T.float32(5) + T.float32(1e-5))"),
+    ),
+    Refuses("one element fewer", _RMS.format(extent=5, weight="vk", root=_ROOT)),
+    Refuses("the weight is read in reverse", _RMS.format(extent=6, weight="5 - vk", root=_ROOT)),
+]
+
+
+@recogniser("layer_norm", precedence=440, ops=(LAYER,))
+def layer_norm(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """A deviation times the root of its averaged square, scaled and shifted."""
+    found = scaled_and_shifted(f.outputs[0].body) if len(f.outputs) == 1 else None
+    factors = None if found is None else args(found[0], "mul")
+    if found is None or factors is None or len(factors) != 2:
+        return Refusal("the compute is not scaled and shifted")
+    _, gamma, beta = found
+    for t, root in (factors, factors[::-1]):
+        x, eps = deviation(t), epsilon(root, "rsqrt")
+        axes = None if x is None or eps is None else _averaged(eps[1], x, gamma)
+        if x is not None and eps is not None and axes is not None:
+            where = (x.tensor.position, gamma.tensor.position, beta.tensor.position)
+            attrs = {"axes": list(axes), "epsilon": eps[0], **UNSEEN}
+            return [Proposal(LAYER, where, attrs, undetermined=tuple(UNSEEN))]
+    return Refusal("the compute is no deviation divided by its root mean square")
+
+
+@recogniser("rms_norm", precedence=450, ops=(RMS,))
+def rms_norm(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """A load times the root of its averaged square, times a weight."""
+    found = apart(f.outputs[0].body, "mul") if len(f.outputs) == 1 else None
+    scaled = None if found is None else apart(found[0], "mul")
+    if found is None or scaled is None:
+        return Refusal("the compute is no load, scaled twice")
+    w, (root, x) = found[1], scaled
+    eps = epsilon(root, "rsqrt")
+    axes = None if eps is None else _averaged(eps[1], x, w)
+    if eps is None or axes is None:
+        return Refusal("the compute is not divided by a root mean square")
+    attrs = {"axes": list(axes), "epsilon": eps[0]}
+    return [Proposal(RMS, (x.tensor.position, w.tensor.position), attrs)]
+
+
+def _averaged(t: Term, x: Load, weight: Load) -> tuple[int, ...] | None:
+    """The dimensions of x that an average of squares is over: those that the weight has."""
+    parts = args(t, *DIVISIONS)
+    r = None if parts is None else reduction(parts[0], "add")
+    square = None if r is None else args(r.body, "mul")
+    if r is None or square is None or square[0] is not square[-1]:
+        return None
+    inside = load(square[0]) or deviation(square[0])
+    if inside is None or inside.tensor is not x.tensor:
+        return None
+    dims = swept(inside, r.axes)
+    shape = weight.tensor.shape
+    for found in () if dims is None else with_units(dims, x.tensor, len(shape)):
+        if tuple(x.tensor.shape[d] for d in found) == shape:
+            return found
+    return None

@@ -1,0 +1,119 @@
+"""Reductions over whole dimensions of one tensor.
+
+out[y] = ⊕_{r} x[y, r]        ⊕: sum, prod, max, min
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ..lift import Lifted
+from ..op_info import Proposal, Refusal
+from ..scalar import is_const
+from ..term import ONE, Const, Load, Reduce, Tensor, Term
+from . import Matches, Refuses, recogniser
+from ._contraction import bare
+from ._sweep import args, swept, units, with_units
+
+#: Combiner → Relax op.
+NAMES = {"add": "relax.sum", "mul": "relax.prod", "max": "relax.max", "min": "relax.min"}
+
+MATCHES = [
+    *(
+        Matches(op, (f"{dtype}[2, n, 5]",), {"axis": [1], "keepdims": False})
+        for op in NAMES.values()
+        for dtype in ("float32", "float16", "int32", "int64")
+    ),
+    Matches("relax.sum", ("float32[2, 3, n, 5]",), {"axis": [0, 2], "keepdims": True}),
+    Matches("relax.sum", ("float32[2, 3]",), {}, {"axis": None, "keepdims": False}),
+    Matches(
+        "relax.max",
+        ("float32[n, m]",),
+        {"axis": [0, 1], "keepdims": True},
+        {"axis": None, "keepdims": True},
+    ),
+    Matches("relax.max", ("uint8[2, 3, 4]",), {"axis": -1}, {"axis": [2], "keepdims": False}),
+    Matches("relax.sum", ("int8[1, 4, 3]",), {"axis": [0, 2]}, {"axis": [0, 2], "keepdims": False}),
+    Matches("relax.min", ("float32[4, 1]",), {"axis": [1]}, {"axis": [1], "keepdims": False}),
+]
+
+_HEAD = """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((4, 6), "float32"), out: T.Buffer((4,), "float32")):
+    for i, k in T.grid(4, {extent}):
+        with T.sblock("c"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                out[vi] = T.float32({init})
+            out[vi] = {value}
+"""
+
+REFUSES = [
+    Refuses(
+        "a sum over one element fewer", _HEAD.format(extent=5, init=0, value="out[vi] + x[vi, vk]")
+    ),
+    Refuses("a sum that starts at 1", _HEAD.format(extent=6, init=1, value="out[vi] + x[vi, vk]")),
+    Refuses(
+        "a maximum that starts at 0",
+        _HEAD.format(extent=6, init=0, value="T.max(out[vi], x[vi, vk])"),
+    ),
+    Refuses(
+        "a sum of squares", _HEAD.format(extent=6, init=0, value="out[vi] + x[vi, vk] * x[vi, vk]")
+    ),
+    Refuses("a sum over a diagonal", _HEAD.format(extent=4, init=0, value="out[vi] + x[vk, vk]")),
+    Refuses(
+        "an alternating sum: no reduction at all",
+        _HEAD.format(extent=6, init=0, value="x[vi, vk] - out[vi]"),
+    ),
+]
+
+
+@recogniser("reduce", precedence=400, ops=tuple(NAMES.values()))
+def reduce(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """One reduction of one load; over an axis of extent 1 an extremum of a literal and a load."""
+    if len(f.outputs) != 1:
+        return Refusal("a reduction has one output")
+    out, t = f.outputs[0].out, bare(f.outputs[0].body)
+    if not isinstance(t, Reduce) or t.op not in NAMES:
+        return _of_one_element(out, t)
+    x = bare(t.body)
+    if not isinstance(x, Load) or (t.op in ("add", "mul") and not is_const(t.init, t.op == "mul")):
+        return Refusal("the reduction is not of one load", repr(t))
+    dims = swept(x, t.axes)
+    if dims is None:
+        return Refusal("the reduction does not run over whole dimensions", repr(x))
+    return list(proposals(NAMES[t.op], x.tensor, dims, out))
+
+
+def _of_one_element(out: Tensor, t: Term) -> Sequence[Proposal] | Refusal:
+    """``max(lowest, x[..])``: the maximum over a dimension of extent 1."""
+    for op in ("max", "min"):
+        start, x = sorted(map(bare, args(t, op) or ()), key=lambda s: isinstance(s, Load)) or (t, t)
+        if isinstance(start, Const) and isinstance(x, Load) and units(x.tensor):
+            rank = max(len(x.tensor.shape) - len(out.shape), 1)
+            first = with_units((), x.tensor, rank)[:1]
+            return [p for d in first for p in proposals(NAMES[op], x.tensor, d, out)]
+    return Refusal("the compute is no reduction")
+
+
+def proposals(
+    name: str, x: Tensor, dims: Sequence[int], out: Tensor, attrs: dict[str, Any] | None = None
+) -> Iterator[Proposal]:
+    """The op over these dimensions, and over those of extent 1 that the result's shape lacks."""
+    rank = len(x.shape)
+    keepdims = len(out.shape) == rank
+    count = len(dims) if keepdims else rank - len(out.shape)
+    choices = [d for d in with_units(dims, x, count) if shape_without(x, d, keepdims) == out.shape]
+    spare = [d for d in units(x) if d not in dims]
+    loose = bool(spare) and (keepdims or len(choices) > 1)
+    notes = ("axis: dimensions of extent 1",) if loose else ()
+    for found in choices[:1]:
+        axis = None if len(found) == rank else list(found)
+        given = {"axis": axis, "keepdims": keepdims, **(attrs or {})}
+        yield Proposal(name, (x.position,), given, undetermined=notes)
+
+
+def shape_without(x: Tensor, dims: Sequence[int], keepdims: bool) -> tuple[object, ...]:
+    kept = [(ONE if d in dims else e) for d, e in enumerate(x.shape) if keepdims or d not in dims]
+    return tuple(kept)

@@ -1,0 +1,115 @@
+"""Softmax along one axis, with the maximum subtracted before the exponential.
+
+softmax[y]     = exp(x[y] - m) / Σ_k exp(x[.., k, ..] - m)        m = max_k x[.., k, ..]
+log_softmax[y] = x[y] - m - log(Σ_k exp(x[.., k, ..] - m))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..lift import Lifted
+from ..op_info import Proposal, Refusal
+from ..rewrite import subterms
+from ..term import Load, Term
+from . import Matches, Refuses, recogniser
+from ._sweep import args, load, reduction, swept, units
+
+OPS = ("relax.nn.softmax", "relax.nn.log_softmax")
+
+MATCHES = [
+    Matches(op, (f"{dtype}[{shape}]",), {"axis": axis})
+    for op in OPS
+    for dtype in ("float32", "float16")
+    for shape, axis in (("2, n, 5", 2), ("2, n, 5", 1), ("n, 12, 7, 7", 3), ("6", 0))
+]
+
+_BODY = """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((4, 6), "float32"), out: T.Buffer((4, 6), "float32")):
+    m = T.alloc_buffer((4,))
+    s = T.alloc_buffer((4,))
+    for i, k in T.grid(4, {most}):
+        with T.sblock("max"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                m[vi] = T.float32(-3.4028234663852886e+38)
+            m[vi] = T.max(m[vi], x[vi, vk])
+    for i, k in T.grid(4, {extent}):
+        with T.sblock("sum"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                s[vi] = T.float32(0)
+            s[vi] = s[vi] + T.exp({term})
+    for i, k in T.grid(4, 6):
+        with T.sblock("out"):
+            vi, vk = T.axis.remap("SS", [i, k])
+            out[vi, vk] = {out}
+"""
+_SHIFTED = "x[vi, vk] - m[vi]"
+_SOFTMAX = f"T.exp({_SHIFTED}) / s[vi]"
+
+REFUSES = [
+    Refuses(
+        "no maximum is subtracted: it overflows where softmax does not",
+        _BODY.format(most=6, extent=6, term="x[vi, vk]", out="T.exp(x[vi, vk]) / s[vi]"),
+    ),
+    Refuses(
+        "the sum leaves out the last element",
+        _BODY.format(most=6, extent=5, term=_SHIFTED, out=_SOFTMAX),
+    ),
+    Refuses(
+        "the maximum leaves out the last element",
+        _BODY.format(most=5, extent=6, term=_SHIFTED, out=_SOFTMAX),
+    ),
+    Refuses(
+        "a softmin",
+        _BODY.format(
+            most=6, extent=6, term="m[vi] - x[vi, vk]", out="T.exp(m[vi] - x[vi, vk]) / s[vi]"
+        ),
+    ),
+    Refuses(
+        "the logarithm is not taken",
+        _BODY.format(most=6, extent=6, term=_SHIFTED, out=f"{_SHIFTED} - s[vi]"),
+    ),
+]
+
+
+@recogniser("softmax", precedence=430, ops=OPS)
+def softmax(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """The axis is the one that the sum of exponentials runs over."""
+    if len(f.outputs) != 1:
+        return Refusal("softmax has one output")
+    c = f.outputs[0]
+    found = _softmax(c.body) or _log_softmax(c.body)
+    if found is None:
+        return Refusal("the compute is no exponential divided by a sum of exponentials")
+    name, x, below = found
+    if x.indices != c.axes:
+        return Refusal("the operand is not read at the output's own coordinates", repr(x))
+    return [Proposal(name, (x.tensor.position,), {"axis": axis}) for axis in _axes(x, below)]
+
+
+def _softmax(t: Term) -> tuple[str, Load, Term] | None:
+    parts = args(t, "div")
+    top = None if parts is None else args(parts[0], "exp")
+    shifted = None if top is None else args(top[0], "sub")
+    x = None if shifted is None else load(shifted[0])
+    return None if parts is None or x is None else (OPS[0], x, parts[1])
+
+
+def _log_softmax(t: Term) -> tuple[str, Load, Term] | None:
+    parts = args(t, "sub")
+    shifted = None if parts is None else args(parts[0], "sub")
+    log = None if parts is None else args(parts[1], "log")
+    x = None if shifted is None else load(shifted[0])
+    return None if log is None or x is None else (OPS[1], x, log[0])
+
+
+def _axes(x: Load, below: Term) -> Sequence[int]:
+    """The axis of the sum; where there is no sum, one of extent 1."""
+    r = reduction(below, "add")
+    if r is None:
+        return units(x.tensor)[-1:]
+    inside = (s for s in subterms(r.body) if isinstance(s, Load) and s.tensor is x.tensor)
+    return next((d for d in (swept(s, r.axes) for s in inside) if d and len(d) == 1), ())
