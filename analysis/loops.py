@@ -28,6 +28,7 @@ from .term import (
     as_int,
     fresh,
     load,
+    polynomial,
 )
 
 
@@ -151,7 +152,21 @@ def combiner(value: Term, state: Term) -> str | None:
                 return t.op
             if t.op == "ite":
                 return combiner(t.args[1], state) or combiner(t.args[2], state)
+    if isinstance(value, Int) and _factor(value, state) is not None:
+        return "mul"
     return "add" if isinstance(value, Int) and len(value.terms) > 1 else None
+
+
+def _factor(v: Int, state: Term) -> tuple[Term, Int] | None:
+    """``v = atom * rest`` where only the atom contains the state."""
+    rest, atoms = {}, set()
+    for mono, coef in v.terms:
+        holds = [a for a in mono if state in _subset(a)]
+        atoms.update(holds)
+        if len(holds) != 1:
+            return None
+        rest[tuple(a for a in mono if a is not holds[0])] = coef
+    return (atoms.pop(), polynomial(rest)) if len(atoms) == 1 else None
 
 
 def _combine(op: str, a: Term, b: Term) -> Term:
@@ -166,7 +181,7 @@ def _peel(v: Term, op: str, state: Term, i: Var) -> tuple[Term | None, list[Term
     if t is state:
         return v, []
     if isinstance(v, Int) and t is None:
-        return _peel_sum(v, op, state, i)
+        return _peel_sum(v, op, state, i) if op == "add" else _peel_product(v, op, state, i)
     if isinstance(t, Reduce) and t.op == op:
         seed, terms = _peel(t.init, op, state, i)
         unit = identity(op, t.dtype)
@@ -188,11 +203,19 @@ def _peel(v: Term, op: str, state: Term, i: Var) -> tuple[Term | None, list[Term
 
 def _peel_sum(v: Int, op: str, state: Term, i: Var) -> tuple[Term | None, list[Term]]:
     holds = [(m, c) for m, c in v.terms if any(state in _subset(a) for a in m)]
-    if op != "add" or len(holds) != 1 or holds[0][1] != 1 or len(holds[0][0]) != 1:
+    if len(holds) != 1 or holds[0][1] != 1 or len(holds[0][0]) != 1:
         return None, []
     part = as_int(holds[0][0][0])
     seed, terms = _peel(part, op, state, i)
     return seed, [*terms, v - part]
+
+
+def _peel_product(v: Int, op: str, state: Term, i: Var) -> tuple[Term | None, list[Term]]:
+    found = _factor(v, state) if op == "mul" else None
+    if found is None:
+        return None, []
+    seed, terms = _peel(as_int(found[0]), op, state, i)
+    return seed, [*terms, found[1]]
 
 
 def _peel_ite(t: Call, op: str, state: Term, i: Var) -> tuple[Term | None, list[Term]]:
