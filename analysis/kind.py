@@ -13,7 +13,7 @@ from __future__ import annotations
 from .lift import Comprehension, Lifted
 from .op_info import PatternKind
 from .rewrite import subterms
-from .term import Int, Load, Reduce, Term
+from .term import ONE, Load, Reduce, Term
 
 _ORDER: tuple[PatternKind, ...] = (
     "kElemWise",
@@ -37,13 +37,14 @@ def _kind(c: Comprehension) -> PatternKind:
     loads = [s for s in subterms(c.body) if isinstance(s, Load)]
     if all(s.indices == c.axes and s.tensor.shape == c.out.shape for s in loads):
         return "kElemWise" if loads else "kInjective"
-    return "kBroadcast" if all(_broadcast(s, c.axes) for s in loads) else "kInjective"
+    return "kBroadcast" if all(_broadcast(s, c) for s in loads) else "kInjective"
 
 
-def _broadcast(s: Load, axes: tuple[Int, ...]) -> bool:
-    """Whether the indices are a subsequence of the axes, apart from literal zeros."""
-    rest = iter(axes)
-    return all(i.const == 0 or any(i is a for a in rest) for i in s.indices)
+def _broadcast(s: Load, c: Comprehension) -> bool:
+    """Whether whole axes are read, in the output's order; 0 where the operand has extent 1."""
+    rest = iter(zip(c.axes, c.out.shape, strict=True))
+    ends = zip(s.indices, s.tensor.shape, strict=True)
+    return all(e is ONE or any(i is a and e is o for a, o in rest) for i, e in ends)
 
 
 def _reduction(c: Comprehension, reductions: list[Reduce]) -> PatternKind:

@@ -29,6 +29,8 @@ from .term import (
     raw_reduce,
 )
 
+#: No index reaches it: ``min(n, MAX_INT64)`` is n.
+MAX_INT64 = 2**63 - 1
 COMMUTES = frozenset({"add", "mul", "eq", "ne", "bitand", "bitor", "bitxor"})
 
 
@@ -219,8 +221,9 @@ def extreme(op: str, a: Term, b: Term) -> Term:
         atom = t.atom
         nested = isinstance(atom, Call) and atom.op == op
         flat.update(dict.fromkeys(map(as_int, atom.args) if nested else (t,)))  # type: ignore[union-attr]
-    keep = list(flat)
     sign = 1 if op == "min" else -1
+    never = [t for t in flat if t.const is not None and t.const * sign >= MAX_INT64]
+    keep = [t for t in flat if t not in never] or never[:1]
     for t in list(keep):
         if any(o is not t and nonneg((t - o) * sign) for o in keep):
             keep.remove(t)
