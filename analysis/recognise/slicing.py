@@ -8,13 +8,14 @@ where one axis is reversed as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from ..integer import nonneg
 from ..lift import Lifted
 from ..op_info import Proposal, Refusal
 from ..prove import prove
-from ..scalar import ge0
+from ..scalar import MAX_INT64, ge0
 from ..term import ONE, ZERO, Call, Int, as_int, integer
 from . import Matches, Refuses, recogniser
 from ._moves import Read, affine, plain, single_read
@@ -103,27 +104,32 @@ def strided_slice(f: Lifted) -> Sequence[Proposal] | Refusal:
     axes = sorted({*axes, *(k for k, (_, stride) in enumerate(at) if stride != 1)})
     if not axes:
         return Refusal("no axis is sliced")
-    begins, strides = [at[k][0] for k in axes], [at[k][1] for k in axes]
     ends = [_end(*at[k], r.out.shape[k], r.tensor.shape[k]) for k in axes]
     loose = [f"end of axis {k}" for k, (_, free) in zip(axes, ends, strict=True) if free]
     loose += [f"stride of axis {k}" for k in axes if r.out.shape[k] is ONE]
-    if any(p.const is None for k in axes for p in (r.tensor.shape[k], r.out.shape[k])):
-        loose += ["assume_inbound"]
-    extents = [r.tensor.shape[k] for k in axes]
-
-    def proposal(begin: Sequence[Int], end: Sequence[Int], **more: bool) -> Proposal:
-        ranges = {"begin": [*map(plain, begin)], "end": [*map(plain, end)], "strides": strides}
-        attrs = {"axes": axes, **ranges, **more}
-        return Proposal(OP, (r.tensor.position,), attrs, undetermined=tuple(loose))
-
-    found = [
-        proposal(
-            [*map(_unclipped, begins, extents)], [*map(_unclipped, (e for e, _ in ends), extents)]
-        )
+    symbolic = any(p.const is None for k in axes for p in (r.tensor.shape[k], r.out.shape[k]))
+    notes = (*loose, "assume_inbound") if symbolic else tuple(loose)
+    strides = [at[k][1] for k in axes]
+    return [
+        Proposal(OP, (r.tensor.position,), {"axes": axes, **v, "strides": strides}, {}, notes)
+        for v in _variants(r, axes, [at[k][0] for k in axes], [e for e, _ in ends], symbolic)
     ]
-    if "assume_inbound" in loose:
-        found.append(proposal(begins, [e for e, _ in ends], assume_inbound=True))
-    return found
+
+
+def _variants(
+    r: Read, axes: list[int], begins: list[Int], ends: list[Int], symbolic: bool
+) -> Iterator[dict[str, Any]]:
+    """Ways to write the ranges: TVM clips symbolic ones, and writes their extents accordingly."""
+    extents = [r.tensor.shape[k] for k in axes]
+    begin = [*map(plain, map(_unclipped, begins, extents))]
+    end = [*map(plain, map(_unclipped, ends, extents))]
+    yield {"begin": begin, "end": end}
+    if symbolic:
+        far = [MAX_INT64 if isinstance(e, Int) and e in extents else e for e in end]
+        if far != end:
+            yield {"begin": begin, "end": far}
+        bounds = {"begin": [*map(plain, begins)], "end": [*map(plain, ends)]}
+        yield {**bounds, "assume_inbound": True}
 
 
 def _unclipped(p: Int, extent: Int) -> Int:
