@@ -7,14 +7,18 @@ import sys
 from contextlib import AbstractContextManager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-if TYPE_CHECKING:
-    from .report import Report
+from . import frontend
+from .frontend.error import one_line
+from .inspect import inspect as analyse
+from .inspect import legalize
+from .quiet import quiet
+from .report import Report
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -47,8 +51,6 @@ def inspect(
 
     Exit status: 0, or 2 with a one-line error if MODEL cannot be read.
     """
-    from .quiet import quiet
-
     with quiet() as stderr:
         console = Console(file=stderr)
         try:
@@ -73,11 +75,6 @@ class Problem(Exception):
 def _inspect(
     model: Path, shapes: list[str], func: str | None, explain: bool, console: Console
 ) -> Report:
-    with _status(console, "importing TVM"):
-        from . import frontend
-        from .frontend.error import one_line
-        from .inspect import inspect as analyse
-        from .inspect import legalize
     try:
         with _status(console, f"reading {model}"):
             mod = frontend.load(model, dict(map(frontend.parse_shape, shapes)))

@@ -34,17 +34,27 @@ def _dim(part: str, text: str) -> int | str:
 
 
 def check_shapes(wanted: Shapes, inputs: Mapping[str, Sequence[object] | None]) -> None:
-    """Refuse names that are no input and ranks that differ. A rank of None is unknown."""
+    """Refuse names that are no input, other ranks, other sizes than the fixed ones.
+
+    `inputs` has each input's dimensions, an `int` where fixed, or None if its rank is unknown.
+    """
     for name, shape in wanted.items():
         if name not in inputs:
             known = ", ".join(inputs) or "none"
             raise FrontendError(f"no input is called '{name}'; the model's inputs are: {known}")
         found = inputs[name]
-        if found is not None and len(found) != len(shape):
+        if found is None:
+            continue
+        if len(found) != len(shape):
             told = ",".join(map(str, found))
             raise FrontendError(
                 f"input '{name}' has {len(found)} dimensions ({told}), {len(shape)} were given"
             )
+        for dim, asked in zip(found, shape, strict=True):
+            if isinstance(dim, int) and isinstance(asked, int) and dim != asked:
+                raise FrontendError(
+                    f"input '{name}' has a fixed dimension {dim}, {asked} was asked for"
+                )
 
 
 def bind_shapes(mod: tvm.IRModule, wanted: Shapes) -> tvm.IRModule:
@@ -69,12 +79,6 @@ def bind_shapes(mod: tvm.IRModule, wanted: Shapes) -> tvm.IRModule:
 
 
 def _bind_dim(name: str, found: object, asked: int | str, binding: dict[tvm.ir.Var, int]) -> None:
-    if isinstance(found, tvm.tirx.IntImm):
-        if isinstance(asked, int) and asked != found.value:
-            raise FrontendError(
-                f"input '{name}' has a fixed dimension {found.value}, {asked} was asked for"
-            )
-        return
     if isinstance(asked, str) or not isinstance(found, tvm.ir.Var):
         return
     if binding.setdefault(found, asked) != asked:
@@ -85,7 +89,9 @@ def _bind_dim(name: str, found: object, asked: int | str, binding: dict[tvm.ir.V
 
 def _dims_of(param: relax.Var) -> tuple[object, ...] | None:
     shape = getattr(param.ty, "shape", None)
-    return tuple(shape.values) if isinstance(shape, relax.ShapeExpr) else None
+    if not isinstance(shape, relax.ShapeExpr):
+        return None
+    return tuple(d.value if isinstance(d, tvm.tirx.IntImm) else d for d in shape.values)
 
 
 def _plain(name: str) -> str:

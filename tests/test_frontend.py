@@ -1,0 +1,159 @@
+"""Loading model files: shapes, symbolic dimensions, and one-line errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax, tirx
+
+import opinfo
+from opinfo.frontend import parse_shape
+from tests.models import light, ocr, transformer
+from tests.run import run
+
+SQUEEZENET = light.path("squeezenet")
+
+
+def _shape(mod: tvm.IRModule, place: int = 0) -> list[int | str]:
+    dims = mod["main"].params[place].ty.shape.values
+    return [d.value if isinstance(d, tirx.IntImm) else d.name for d in dims]
+
+
+def test_static_onnx() -> None:
+    assert _shape(opinfo.load(SQUEEZENET)) == [1, 3, 224, 224]
+
+
+def test_onnx_shapes_make_a_dynamic_model_static() -> None:
+    mod = opinfo.load(ocr.path("ocr_cls"), {"x": (1, 3, 48, 192)})
+    assert _shape(mod) == [1, 3, 48, 192]
+    assert mod["main"].ret_ty.shape.values[1] == 2
+
+
+def test_onnx_dimension_stays_symbolic() -> None:
+    mod = opinfo.load(ocr.path("ocr_det"), {"x": ("n", 3, 64, 64)})
+    assert _shape(mod) == ["n", 3, 64, 64]
+    out = mod["main"].ret_ty.shape.values
+    assert str(out[0]) == "n" and [d.value for d in out[1:]] == [1, 64, 64]
+
+
+def test_onnx_dynamic_error_says_how_to_make_it_static() -> None:
+    with pytest.raises(opinfo.FrontendError, match=r"--shape x:\?,3,\?,\?"):
+        opinfo.load(ocr.path("ocr_det"))
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    import torch
+
+    path = tmp_path_factory.mktemp("torch") / "gpt2.pt2"
+    torch.export.save(transformer.program("gpt2", symbolic=True), path)
+    return path
+
+
+def test_torch_program_keeps_its_symbolic_batch(program: Path) -> None:
+    first, length = _shape(opinfo.load(program))
+    assert isinstance(first, str) and length == transformer.LENGTH
+
+
+def test_torch_batch_can_be_bound(program: Path) -> None:
+    mod = opinfo.load(program, {"input_ids": (3, transformer.LENGTH)})
+    assert _shape(mod) == [3, transformer.LENGTH]
+
+
+def test_json_round_trip(tmp_path: Path) -> None:
+    mod = opinfo.load(SQUEEZENET)
+    path = tmp_path / "module.json"
+    path.write_text(tvm.ir.save_json(mod))
+    tvm.ir.assert_structural_equal(opinfo.load(path), mod)
+
+
+def test_json_of_one_function(tmp_path: Path) -> None:
+    lowered = relax.transform.LegalizeOps()(opinfo.load(SQUEEZENET))
+    path = tmp_path / "conv2d.json"
+    path.write_text(tvm.ir.save_json(lowered["conv2d"]))
+    (func,) = opinfo.load(path).functions.values()
+    assert isinstance(func, tirx.PrimFunc)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("m.txt", b"", "suffix '.txt' is not one of .onnx, .pt2, .json, .py"),
+        ("m.onnx", b"\x00\x01garbage", "not an ONNX model"),
+        ("m.onnx", b"", "its graph has no node"),
+        ("m.pt2", b"not a zip", "not a torch.export program"),
+        ("m.json", b"{", "not a module of tvm.ir.save_json"),
+        ("m.json", b"{}", "root_index"),
+        ("m.json", b"[]", "not a module of tvm.ir.save_json"),
+        ("m.json", b'{"root_index":0,"nodes":[{"type":"int","data":3}]}', "holds a int"),
+        ("m.py", b"\xff\xfe", "not UTF-8"),
+        ("m.py", b"def f(:", "not Python text"),
+        ("m.py", b"", "no @I.ir_module"),
+    ],
+)
+def test_unreadable_files(tmp_path: Path, name: str, content: bytes, told: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(opinfo.FrontendError) as error:
+        opinfo.load(path)
+    assert told in str(error.value)
+    assert str(path) in str(error.value) and "\n" not in str(error.value)
+
+
+def test_missing_file_and_folder(tmp_path: Path) -> None:
+    with pytest.raises(opinfo.FrontendError, match="no such file"):
+        opinfo.load(tmp_path / "absent.onnx")
+    (tmp_path / "folder.onnx").mkdir()
+    with pytest.raises(opinfo.FrontendError, match="is a folder"):
+        opinfo.load(tmp_path / "folder.onnx")
+
+
+@pytest.mark.parametrize(
+    ("shapes", "told"),
+    [
+        ({"y": (1, 3, 224, 224)}, "no input is called 'y'; the model's inputs are: data_0"),
+        ({"data_0": (1, 3)}, "has 4 dimensions (1,3,224,224), 2 were given"),
+        ({"data_0": (1, 3, 224, 225)}, "fixed dimension 224, 225 was asked for"),
+    ],
+)
+def test_shapes_that_do_not_fit(shapes: dict[str, tuple[int | str, ...]], told: str) -> None:
+    with pytest.raises(opinfo.FrontendError) as error:
+        opinfo.load(SQUEEZENET, shapes)
+    assert told in str(error.value)
+
+
+def test_contradicting_sizes_of_one_symbol(tmp_path: Path) -> None:
+    path = tmp_path / "m.py"
+    path.write_text(
+        "from tvm.script import relax as R\n@R.function\n"
+        'def main(x: R.Tensor(("n", 4), "float32"), y: R.Tensor(("n", 4), "float32")):\n'
+        "    return R.add(x, y)\n"
+    )
+    assert _shape(opinfo.load(path, {"x": (2, 4)}), 1) == [2, 4]
+    with pytest.raises(opinfo.FrontendError, match="is 2 elsewhere, 3 here"):
+        opinfo.load(path, {"x": (2, 4), "y": (3, 4)})
+
+
+@pytest.mark.parametrize("text", ["x", ":1,2", "x:1,-2", "x:1,,2", "x:0", "x:1.5"])
+def test_malformed_shapes(text: str) -> None:
+    with pytest.raises(opinfo.FrontendError, match="shape"):
+        parse_shape(text)
+
+
+def test_shape_names_may_hold_colons() -> None:
+    assert parse_shape("a:0:1,n") == ("a:0", (1, "n"))
+
+
+def test_negative_slice_axes_are_made_positive(tmp_path: Path) -> None:
+    path = tmp_path / "m.py"
+    path.write_text(
+        "from tvm.script import relax as R\n@R.function\n"
+        'def main(x: R.Tensor(("n", 6), "float32")):\n'
+        "    return R.strided_slice(x, (-1,), (1,), (5,), (2,))\n"
+    )
+    data = np.arange(18, dtype="float32").reshape(3, 6)
+    (got,) = run(opinfo.load(path), [data])
+    np.testing.assert_array_equal(got, data[:, 1:5:2])

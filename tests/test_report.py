@@ -1,0 +1,134 @@
+"""`opinfo.inspect` and its report."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from typing import Any
+
+import pytest
+import tvm
+from tvm import relax
+
+import opinfo
+from opinfo.analysis import Certificate, Constant, OpInfo, Refusal
+from opinfo.frontend.from_script import from_text
+from opinfo.render import call
+from tests.test_cli import MODEL
+
+inspect_module = importlib.import_module("opinfo.inspect")
+
+RELAX = """
+from tvm.script import ir as I, relax as R
+
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor(("n", 8), "float32")):
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.exp(a)
+            c = R.cumsum(b, axis=0)
+            R.output(c)
+        return c
+"""
+
+
+def _info(name: str, operands: tuple[int | Constant, ...], **attrs: Any) -> OpInfo:
+    certificate = Certificate("proved", exact=False, assumptions=("sums may be reordered",))
+    return OpInfo(name, attrs, operands, "kOpaque", ("", ""), certificate)
+
+
+def test_module_is_legalised_on_a_copy_and_sites_are_counted() -> None:
+    mod = from_text(RELAX)
+    before = tvm.ir.save_json(mod)
+    report = opinfo.inspect(mod)
+    assert tvm.ir.save_json(mod) == before
+    (row,) = report.rows
+    assert (row.func, row.sites, row.buffers) == ("tir_exp", 2, ("float32[n, 8]", "float32[n, 8]"))
+    assert isinstance(row.result, OpInfo) and row.result.name == "relax.exp"
+    assert report.others == (("relax.cumsum", 1),)
+    assert report.sites() == (2, 2)
+
+
+def test_one_function() -> None:
+    (row,) = opinfo.inspect(from_text(MODEL)["odd"]).rows
+    assert isinstance(row.result, Refusal) and row.func == "odd"
+
+
+def test_equal_functions_are_analysed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def analyse(func: Any, *, alternatives: bool) -> Refusal:
+        calls.append(func)
+        return Refusal("not asked")
+
+    monkeypatch.setattr(inspect_module, "op_info", analyse)
+    mod = relax.transform.LegalizeOps()(from_text(RELAX))
+    func = mod["tir_exp"]
+    twins = {f"twin{i}": func.with_attr("global_symbol", f"twin{i}") for i in range(3)}
+    report = opinfo.inspect(tvm.IRModule({**twins, "odd": from_text(MODEL)["odd"]}))
+    assert [row.func for row in report.rows] == ["odd", "twin0", "twin1", "twin2"]
+    assert len(calls) == 2
+
+
+def test_an_error_of_ours_is_told_and_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = opinfo.analysis.op_info
+
+    def analyse(func: Any, *, alternatives: bool) -> OpInfo | Refusal:
+        if len(func.params) == 2 and "cos" in str(func):
+            raise RuntimeError("boom")
+        return real(func, alternatives=alternatives)
+
+    monkeypatch.setattr(inspect_module, "op_info", analyse)
+    report = opinfo.inspect(from_text(MODEL))
+    (refused,) = report.refused
+    assert isinstance(refused.result, Refusal) and "RuntimeError: boom" in refused.result.reason
+    assert [row.func for row in report.known] == ["mystery"]
+
+
+def test_progress_counts_up_to_the_end() -> None:
+    seen: list[tuple[int, int, str]] = []
+    opinfo.inspect(from_text(MODEL), lambda *step: seen.append(step))
+    assert seen == [(0, 2, "mystery"), (1, 2, "odd"), (2, 2, "")]
+
+
+def test_wrong_subjects() -> None:
+    with pytest.raises(TypeError, match=r"expected a tvm.tirx.PrimFunc or tvm.IRModule, got str"):
+        opinfo.inspect("conv2d")
+    with pytest.raises(KeyError, match="no PrimFunc is called 'mistery'"):
+        opinfo.inspect(from_text(MODEL), func="mistery")
+
+
+def test_calls_leave_out_defaults() -> None:
+    conv = _info(
+        "relax.nn.conv2d", (0, 1), strides=(1, 1), padding=(0, 0, 0, 0), dilation=(2, 2), groups=1,
+        data_layout="NHWC", kernel_layout="OIHW", out_layout="NHWC",
+    )  # fmt: skip
+    assert call(conv) == "relax.nn.conv2d(%0, %1, dilation=[2, 2], data_layout='NHWC')"
+    padded = _info("relax.nn.conv2d", (0, 1), padding=(0, 1))
+    assert call(padded) == "relax.nn.conv2d(%0, %1, padding=[0, 1])"
+    assert call(_info("relax.add", (0, Constant(2.0, "float32")))) == "relax.add(%0, 2.0)"
+
+
+def test_renderings_agree() -> None:
+    info = _info("relax.add", (0, Constant(2.0, "float32")))
+    report = opinfo.Report(
+        (
+            opinfo.Row("<f>", 3, info, ("float32[4]", "float32[4]")),
+            opinfo.Row("g", 1, Refusal("no recogniser", "at <B>")),
+        ),
+        (("relax.cumsum", 1),),
+    )
+    assert report.summary() == (
+        "1 of 2 PrimFuncs recovered (1 proved); 3 of 4 call sites (75.0%); "
+        "no PrimFunc: relax.cumsum x1"
+    )
+    text, html = repr(report), report._repr_html_()
+    assert "relax.add(%0, 2.0)" in text and report.summary() in text
+    assert "&lt;f&gt;" in html and "<f>" not in html and "at &lt;B&gt;" in html
+    explained = report.explain()
+    assert "equal up to the assumptions" in explained and "sums may be reordered" in explained
+    told = json.loads(json.dumps(report.to_json()))
+    assert told["sites"] == {"recovered": 3, "total": 4} and told["others"] == {"relax.cumsum": 1}
+    assert told["rows"][0]["op"]["name"] == "relax.add" and told["rows"][1]["op"] is None
