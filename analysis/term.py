@@ -101,7 +101,7 @@ class Int(Term):
         return add(self, other if isinstance(other, Int) else integer(other))
 
     def __sub__(self, other: Int | int) -> Int:
-        return add(self, scale(other if isinstance(other, Int) else integer(other), -1))
+        return sub(self, other if isinstance(other, Int) else integer(other))
 
     def __mul__(self, other: Int | int) -> Int:
         return mul(self, other) if isinstance(other, Int) else scale(self, other)
@@ -153,12 +153,16 @@ _SMALL: dict[int, Int] = {}
 
 
 def _mono_key(item: tuple[Mono, int]) -> tuple[int, ...]:
-    return (len(item[0]), *(a.uid for a in item[0]))
+    mono = item[0]
+    return (1, mono[0].uid) if len(mono) == 1 else (len(mono), *[a.uid for a in mono])
 
 
 def polynomial(terms: dict[Mono, int]) -> Int:
     """The interned polynomial; zero coefficients are dropped."""
-    items = tuple(sorted(((m, c) for m, c in terms.items() if c), key=_mono_key))
+    kept = [item for item in terms.items() if item[1]]
+    if len(kept) > 1:
+        kept.sort(key=_mono_key)
+    items = tuple(kept)
     found: Int = _interned(Int, (items,), "int", terms=items)
     return found
 
@@ -185,6 +189,15 @@ def add(a: Int, b: Int) -> Int:
     out = dict(a.terms)
     for mono, coef in b.terms:
         out[mono] = out.get(mono, 0) + coef
+    return polynomial(out)
+
+
+def sub(a: Int, b: Int) -> Int:
+    if not b.terms:
+        return a
+    out = dict(a.terms)
+    for mono, coef in b.terms:
+        out[mono] = out.get(mono, 0) - coef
     return polynomial(out)
 
 

@@ -21,13 +21,10 @@ def candidates(m: Map, ys: tuple[Var, ...]) -> Iterator[Candidate]:
     def solved(results: tuple[Int, ...], where: Term) -> tuple[Int, ...] | None:
         return _solved(m, ys, results, where)
 
-    found = solved(m.results, m.predicate)
+    by_case = selection(m.results) is not None
+    found = by_cases(m, ys, solved) if by_case else solved(m.results, m.predicate)
     if found is not None:
-        yield "equations", found
-    if selection(m.results) is not None:
-        found = by_cases(m, ys, solved)
-        if found is not None:
-            yield "cases", found
+        yield "cases" if by_case else "equations", found
     found = f2_inverse(m, ys)
     if found is not None:
         yield "bits", found

@@ -31,16 +31,24 @@ def evaluate(e: Any, env: Mapping[Any, Array]) -> Array:
 
 class _Evaluator:
     def __init__(self, env: Mapping[Any, Array]) -> None:
-        self.env = env
+        # Comparing TVM variables builds an expression: they are told apart by their handles.
+        self.env = {v.__chandle__(): a for v, a in env.items()}
 
     def __call__(self, e: Any) -> Array:
         kind = type(e).__name__
+        fn = _BINARY.get(kind)
+        if fn is not None:
+            return fn(self(e.a), self(e.b))
         if kind == "IntImm":
-            return np.asarray(int(e.value), dtype=bool if str(e.ty.dtype) == "bool" else np.int64)
+            return np.asarray(e.value, dtype=np.int64)
         if kind == "Var":
-            if e not in self.env:
+            found = self.env.get(e.__chandle__())
+            if found is None:
                 raise Unsupported(f"variable {e} has no value")
-            return self.env[e]
+            return found
+        return self.other(kind, e)
+
+    def other(self, kind: str, e: Any) -> Array:
         if kind == "Call":
             return self.call(e)
         if kind == "Select":
@@ -49,10 +57,7 @@ class _Evaluator:
             return np.logical_not(self(e.a))
         if kind == "Cast":
             return self.cast(e)
-        fn = _BINARY.get(kind)
-        if fn is None:
-            raise Unsupported(f"expression {kind} has no numpy meaning")
-        return fn(self(e.a), self(e.b))
+        raise Unsupported(f"expression {kind} has no numpy meaning")
 
     def call(self, e: Any) -> Array:
         name = str(getattr(e.op, "name", "")).split(".")[-1]

@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..rewrite import ints, rebuild, substitute, subterms
-from ..scalar import conj, eq0, ge0, ite, negate
-from ..term import Call, Int, Term, Var, as_int
+from ..scalar import call, conj, eq0, ge0, ite, negate
+from ..term import FALSE, Call, Int, Term, Var, as_int
 from .convert import Map
 from .goal import place
 
 Results = tuple[Int, ...]
 Solve = Callable[[Results, Term], "Results | None"]
-DEPTH = 4
+Choice = Callable[[Term], "Term | None"]
+DEPTH = 5
 
 
 def by_cases(m: Map, ys: tuple[Var, ...], solve: Solve) -> Results | None:
@@ -30,14 +31,17 @@ def _cases(
 ) -> Results | None:
     split = selection(results)
     if split is None or depth == 0:
-        return solve(results, where)
-    atom, condition, first, second = split
-    f1, f2 = (_replaced(results, atom, branch) for branch in (first, second))
-    g1 = _cases(m, ys, f1, conj(where, condition), solve, depth - 1)
-    g2 = _cases(m, ys, f2, conj(where, negate(condition)), solve, depth - 1)
+        return None if split is not None else solve(results, where)
+    condition, first, second = split
+    f1, f2 = (tuple(as_int(_chosen(r, choice)) for r in results) for choice in (first, second))
+    here, there = conj(where, condition), conj(where, negate(condition))
+    if here is FALSE or there is FALSE:
+        return _cases(m, ys, f2 if here is FALSE else f1, where, solve, depth)
+    g1 = _cases(m, ys, f1, here, solve, depth - 1)
+    g2 = None if g1 is None else _cases(m, ys, f2, there, solve, depth - 1)
     if g1 is None or g2 is None:
         return None
-    taken = hit(m, ys, g1, f1, conj(where, condition))
+    taken = hit(m, ys, g1, f1, here)
     return tuple(as_int(ite(taken, a, b)) for a, b in zip(g1, g2, strict=True))
 
 
@@ -51,16 +55,30 @@ def hit(m: Map, ys: tuple[Var, ...], g: Sequence[Int], results: Results, where: 
     )
 
 
-def selection(results: Sequence[Int]) -> tuple[Term, Term, Int, Int] | None:
-    """An innermost selection: the atom, its condition and its two values."""
+def selection(results: Sequence[Int]) -> tuple[Term, Choice, Choice] | None:
+    """The condition of an innermost selection, and what it makes of selections either way."""
     for r in results:
         for t in subterms(r):
             if isinstance(t, Call) and t.op in ("ite", "min", "max") and _plain(t):
                 if t.op == "ite":
-                    return t, t.args[0], as_int(t.args[1]), as_int(t.args[2])
+                    c = t.args[0]
+                    return c, _decided(c, True), _decided(c, False)
                 a, b = as_int(t.args[0]), _rest(t)
-                return t, ge0(b - a if t.op == "min" else a - b), a, b
+                c = ge0(b - a if t.op == "min" else a - b)
+                return c, {t: a}.get, {t: b}.get
     return None
+
+
+def _decided(c: Term, value: bool) -> Choice:
+    """Takes one side of every selection by ``c`` or its negation."""
+    other = negate(c)
+
+    def choice(t: Term) -> Term | None:
+        if isinstance(t, Call) and t.op == "ite" and t.args[0] in (c, other):
+            return t.args[1 if (t.args[0] is c) is value else 2]
+        return None
+
+    return choice
 
 
 def _plain(t: Call) -> bool:
@@ -70,17 +88,16 @@ def _plain(t: Call) -> bool:
 
 
 def _rest(t: Call) -> Int:
-    from ..scalar import call
-
     return as_int(t.args[1]) if len(t.args) == 2 else as_int(call(t.op, t.args[1:], t.dtype))
 
 
-def _replaced(results: Results, atom: Term, branch: Int) -> Results:
-    memo: dict[Term, Term] = {atom: branch}
+def _chosen(r: Int, choice: Choice) -> Term:
+    memo: dict[Term, Term] = {}
 
     def go(t: Term) -> Term:
         if t not in memo:
-            memo[t] = rebuild(t, go)
+            side = choice(t)
+            memo[t] = rebuild(t, go) if side is None else go(side)
         return memo[t]
 
-    return tuple(as_int(go(r)) for r in results)
+    return go(r)
