@@ -22,6 +22,7 @@ MATCHES = [
     Matches("relax.broadcast_to", ("float32[3, 1]",), {"shape": (2, 3, 5)}),
     Matches("relax.broadcast_to", ("int64[1, 1]",), {"shape": (4, 5)}),
     Matches("relax.broadcast_to", ("bool[]",), {"shape": (4,)}),
+    Matches("relax.broadcast_to", ("float32[1, n]",), {"shape": (2, "m", "n")}),
     Matches("relax.tile", ("float32[3, n]",), {"repeats": [2, 3]}),
     Matches("relax.tile", ("int32[3, n]",), {"repeats": [2, 1, 3]}),
     Matches("relax.tile", ("float16[4]",), {"repeats": [3]}),

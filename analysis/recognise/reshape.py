@@ -1,7 +1,7 @@
 """reshape: the row-major offset is kept, ``flat(g(y), in_shape) = flat(y, out_shape)``.
 
-``relax.reshape`` is the canonical op of every such compute, the identity included; flatten, squeeze
-and expand_dims are reshapes and come as alternatives where they say the same.
+``relax.reshape`` is the canonical op of every such compute; flatten, squeeze and expand_dims are
+reshapes and come as alternatives where they say the same. The identity is an elementwise op first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ MATCHES = [
     Matches(R, ("int64[6, 4]",), {"shape": (8, 3)}),
     Matches(R, ("bool[6, 4]",), {"shape": (1, 24, 1)}),
     Matches(R, ("int8[1, 1]",), {"shape": (1,)}),
-    Matches(R, ("int32[7]",), {"shape": (7,)}),
+    Matches(R, ("float32[n, 12]",), {"shape": ("n", 3, 4)}),
+    Matches(R, ("float32[n, m]",), {"shape": ("m", "n")}),
     Matches("relax.flatten", ("float32[2, n, 4]",), name=R, expect={}),
     Matches("relax.squeeze", ("float32[n, 1, 4]",), {"axis": [1]}, name=R, expect={}),
     Matches("relax.expand_dims", ("int32[n, 4]",), {"axis": [0, 2]}, name=R, expect={}),
@@ -49,11 +50,7 @@ def f(a: T.Buffer((4, 6), "float32"), out: T.Buffer((12,), "float32")):
 ]
 
 
-@recogniser(
-    "reshape",
-    precedence=200,
-    ops=(R, "relax.flatten", "relax.squeeze", "relax.expand_dims"),
-)
+@recogniser("reshape", precedence=200, ops=(R,))
 def reshape(f: Lifted) -> Sequence[Proposal] | Refusal:
     """``flat(g(y)) = flat(y)`` over as many elements."""
     r = single_read(f)
