@@ -1,0 +1,131 @@
+"""Every case of every recogniser: its matches come back, also scheduled; its refusals do not."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+import tvm
+from tvm import relax, tirx
+
+from opinfo.analysis.build import call_op
+from opinfo.analysis.op_info import OpInfo, Refusal, to_plain
+from opinfo.analysis.recognise import Matches, Refuses, modules, recognisers
+from opinfo.analysis.recover import op_info
+from tests.analysis.reschedule import reschedule
+from tests.strip import strip
+
+SCHEDULES = 2
+Sizes = dict[str, tirx.Var]
+
+
+def _cases(kind: str) -> Iterator[Any]:
+    for module in modules():
+        short = module.__name__.rsplit(".", 1)[-1]
+        for k, case in enumerate(getattr(module, kind, ())):
+            label = case.op.removeprefix("relax.") if kind == "MATCHES" else case.why
+            yield pytest.param(module.__name__, case, id=f"{short}-{k}-{label}")
+
+
+# ---------------------------------------------------------------------------- building a case
+
+
+def _tensor(name: str, text: str, sizes: Sizes) -> relax.Var:
+    """``"float32[1, n]"`` as a Relax variable."""
+    parsed = re.fullmatch(r"(\w+)\[(.*)\]", text)
+    assert parsed, f"{text!r}: expected a type such as 'float32[1, 3, n]'"
+    dims = [d.strip() for d in parsed[2].split(",") if d.strip()]
+    shape = [int(d) if d.isdigit() else sizes.setdefault(d, tirx.Var(d, "int64")) for d in dims]
+    return relax.Var(name, relax.TensorType(shape, parsed[1]))
+
+
+def _with_sizes(value: Any, sizes: Sizes) -> Any:
+    """Attribute values in which the name of a size stands for it."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(_with_sizes(v, sizes) for v in value)
+    if isinstance(value, str) and re.fullmatch("[a-z]", value):
+        return sizes.setdefault(value, tirx.Var(value, "int64"))
+    return value
+
+
+def lower(case: Matches) -> tirx.PrimFunc:
+    """The only PrimFunc that the call legalises to."""
+    sizes: Sizes = {}
+    operands = [_tensor(f"p{k}", text, sizes) for k, text in enumerate(case.operands)]
+    attrs = {k: _with_sizes(v, sizes) for k, v in case.attrs.items()}
+    dtype = str(operands[0].ty.dtype) if operands else str(attrs.get("dtype", "float32"))
+    extra = [relax.Var("sizes", relax.ShapeType(list(sizes.values())))] if sizes else []
+    builder = relax.BlockBuilder()
+    call = builder.normalize(call_op(case.op, operands, attrs, dtype))
+    with builder.function("main", [*operands, *extra]):
+        with builder.dataflow():
+            out = builder.emit_output(call)
+        builder.emit_func_output(out)
+    mod = relax.transform.LegalizeOps()(builder.get())
+    (func,) = (f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc))
+    return func
+
+
+# ---------------------------------------------------------------------------- comparing
+
+
+def check(case: Matches, info: OpInfo) -> None:
+    assert info.name == (case.name or case.op), f"{info!r}"
+    assert not info.relaid
+    expected: Mapping[str, Any] = case.attrs if case.expect is None else case.expect
+    for key, value in expected.items():
+        assert key in info.attrs, f"attribute {key} of {info!r}"
+        assert _same(to_plain(info.attrs[key]), to_plain(value)), f"{key}: {info!r}"
+    if case.name is None:
+        assert info.operands == tuple(range(len(case.operands)))
+    assert info.certificate.kind in ("rebuilt", "proved")
+
+
+def _same(got: Any, want: Any) -> bool:
+    """Equal values of equal types; names of sizes are gone, so any polynomial is as good."""
+    if isinstance(want, list):
+        return isinstance(got, list) and len(got) == len(want) and all(map(_same, got, want))
+    if isinstance(got, str) and isinstance(want, str):
+        return got == want or not want.isalpha() or len(want) == 1
+    return type(got) is type(want) and bool(got == want)
+
+
+# ---------------------------------------------------------------------------- the tests
+
+
+@pytest.mark.parametrize(("module", "case"), _cases("MATCHES"))
+def test_match(module: str, case: Matches) -> None:
+    func = strip(lower(case))
+    info = op_info(func)
+    assert isinstance(info, OpInfo), info
+    check(case, info)
+    for k in range(SCHEDULES):
+        again = reschedule(func, zlib.crc32(repr(case).encode()) + k)
+        found = op_info(again)
+        if isinstance(found, Refusal):
+            continue  # honest, but counted by benchmarks/
+        assert (found.name, found.attrs.keys()) == (info.name, info.attrs.keys()), again.script()
+        check(case, found)
+
+
+@pytest.mark.parametrize(("module", "case"), _cases("REFUSES"))
+def test_refusal(module: str, case: Refuses) -> None:
+    func = tvm.script.from_source(case.script)
+    ops = {op for r in recognisers() if r.run.__module__ == module for op in r.ops}
+    info = op_info(func)
+    if isinstance(info, OpInfo) and not info.relaid:
+        assert info.name not in ops, f"{case.why}: {info!r}"
+
+
+def test_operators_have_cases() -> None:
+    """An op that a recogniser declares is in a case of its file."""
+    missing = {}
+    for module in modules():
+        shown = {op for case in getattr(module, "MATCHES", ()) for op in (case.op, case.name)}
+        own = {op for r in recognisers() if r.run.__module__ == module.__name__ for op in r.ops}
+        if own - shown:
+            missing[module.__name__.rsplit(".", 1)[-1]] = sorted(own - shown)
+    assert not missing
