@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from .integer import floordiv, floormod
 from .interval import interval
-from .term import Int, Mono, Var, integer, polynomial
+from .term import Int, Mono, Var, integer, mul, polynomial
 
 IsUnknown = Callable[[Mono], bool]
 MAX_ROWS = 12
@@ -32,44 +32,65 @@ class Congruence(NamedTuple):
 
 
 def eliminate(equations: Sequence[Int], unknown: IsUnknown) -> Iterator[Int]:
-    """Combinations ``p = 0`` by Gaussian elimination, quotients and the like before variables."""
-    rows = list(equations[:MAX_ROWS])
-    done: list[Int] = []
+    """Combinations ``p = 0`` by Gaussian elimination, quotients and the like before variables.
+
+    Coefficients may be sizes, which are positive.
+    """
+    rows = [(p, _columns(p, unknown)) for p in equations[:MAX_ROWS]]
+    done: list[Row] = []
     for _ in range(len(rows)):
-        pivot = _pivot(rows, unknown)
+        pivot = _pivot(rows)
         if pivot is None:
             break
-        row, mono, coef = pivot
+        row, column = pivot
         rows.remove(row)
-        changed = [r for r in rows + done if mono in dict(r.terms)]
-        rows = [_cancel(r, row, mono, coef) for r in rows]
-        done = [_cancel(r, row, mono, coef) for r in done]
-        yield from (_cancel(r, row, mono, coef) for r in changed)
-        done.append(row)
+        new = [_cancel(r, row, column, unknown) for r in rows]
+        old = [_cancel(r, row, column, unknown) for r in done]
+        yield from (p for (p, _), r in zip(new + old, rows + done, strict=True) if p is not r[0])
+        rows, done = new, [*old, row]
 
 
-def _pivot(rows: Sequence[Int], unknown: IsUnknown) -> tuple[Int, Mono, int] | None:
-    """The unknown that occurs in most rows, and the row where its coefficient is least."""
+Row = tuple[Int, dict[Mono, Int]]
+"""An equation, and the coefficient (over what is known) of each product of unknowns."""
+
+
+def _columns(p: Int, unknown: IsUnknown) -> dict[Mono, Int]:
+    found: dict[Mono, dict[Mono, int]] = {}
+    for m, c in p.terms:
+        column = tuple(a for a in m if unknown((a,)))
+        if column:
+            rest = tuple(a for a in m if not unknown((a,)))
+            found.setdefault(column, {})[rest] = c
+    return {column: polynomial(terms) for column, terms in found.items()}
+
+
+def _pivot(rows: Sequence[Row]) -> tuple[Row, Mono] | None:
+    """The unknown that occurs in most rows, and the row where its coefficient is simplest."""
     count: dict[Mono, int] = {}
-    for r in rows:
-        for m, _ in r.terms:
-            if unknown(m):
-                count[m] = count.get(m, 0) + 1
+    for _, columns in rows:
+        for m in columns:
+            count[m] = count.get(m, 0) + 1
     if not count:
         return None
     mono = max(count, key=lambda m: (not all(isinstance(a, Var) for a in m), count[m]))
-    row, coef = min(
-        ((r, c) for r in rows for m, c in r.terms if m == mono), key=lambda rc: abs(rc[1])
-    )
-    return row, mono, coef
+    row = min((r for r in rows if mono in r[1]), key=lambda r: _size(r[1][mono]))
+    return row, mono
 
 
-def _cancel(r: Int, row: Int, mono: Mono, coef: int) -> Int:
-    k = dict(r.terms).get(mono, 0)
-    if not k:
+def _size(coefficient: Int) -> tuple[bool, int]:
+    k = coefficient.const
+    return (True, len(coefficient.terms)) if k is None else (False, abs(k))
+
+
+def _cancel(r: Row, row: Row, column: Mono, unknown: IsUnknown) -> Row:
+    k, c = r[1].get(column), row[1][column]
+    if k is None:
         return r
-    g = math.gcd(k, coef)
-    return r * (coef // g) - row * (k // g)
+    if k.const is not None and c.const is not None:
+        g = math.gcd(k.const, c.const)
+        k, c = integer(k.const // g), integer(c.const // g)
+    p = mul(r[0], c) - mul(row[0], k)
+    return p, _columns(p, unknown)
 
 
 def congruences(

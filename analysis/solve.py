@@ -33,6 +33,7 @@ class _State:
         self.known: dict[Term, Int] = {}
         self.digit_of: dict[Var, Int] = {}
         self.tried: set[Int] = set()
+        self.expanded: set[Term] = set()
         self.rounds = 0
 
     def split(self) -> None:
@@ -80,7 +81,7 @@ class _State:
         if self.rounds > MAX_ROUNDS:
             return False
         self.pending = [self.substitute(p) for p in self.pending]
-        found = self.unfolded()
+        found = self.unfolded() or self.remainders()
         if not found and not self.eliminated():
             found = congruences(self.pending, self.is_unknown, {*self.tried, *self.pending})
             self.tried.update(found)
@@ -116,6 +117,19 @@ class _State:
                 found.append(unknown[0] - xor(value, *(a for a in args if a is not unknown[0])))
         found = [p for p in found if p not in self.tried]
         self.tried.update(found)
+        return found
+
+    def remainders(self) -> list[Int]:
+        """``x // d = k`` gives ``x = d*k + r`` with a new unknown r in ``[0, d)``."""
+        found = []
+        for t, value in list(self.known.items()):
+            if is_div(t) and t not in self.expanded:
+                self.expanded.add(t)
+                num, den = (self.substitute(as_int(a)) for a in t.args)  # type: ignore[attr-defined]
+                if any(self.is_unknown(m) for m, _ in num.terms):
+                    rest = variable("loop", f"%{t.uid}", den)
+                    self.unknowns |= {rest}
+                    found.append(num - mul(den, value) - as_int(rest))
         return found
 
     def is_unknown(self, mono: Mono) -> bool:

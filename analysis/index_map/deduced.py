@@ -19,7 +19,7 @@ from .engines import LITERAL, SYMBOLIC, Obligation, discharge
 from .enumerated import index_map_of, padding_of
 from .goal import left_inverse
 from .instances import find_collision, find_gap, sample_collision
-from .tighten import tight_box, upper
+from .tighten import symbolic_box, tight_box
 
 
 @dataclass
@@ -44,8 +44,7 @@ class _Deduction:
         """The smallest box from 0 that is known to hold the image."""
         if self.shape is not None:
             return tight_box(self.m, self.shape, self.timeout_ms)
-        tops = [upper(r) for r in self.m.results]
-        return None if any(t is None for t in tops) else tuple(t + 1 for t in tops if t is not None)
+        return symbolic_box(self.m)
 
     def left(self, ys: tuple[Var, ...]) -> tuple[Candidate | None, Counterexample | None]:
         """A proved inverse, or two points with one image; neither where nothing is known."""

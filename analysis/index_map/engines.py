@@ -21,10 +21,11 @@ from ..prove import Verdict, domain, grid, implied, is_counterexample
 from ..rewrite import substitute
 from ..scalar import disj, negate, parts
 from ..smt import Formulas, context
-from ..term import Term, Var
+from ..term import Call, Term, Var, as_int
 from .bitvector import Bits
 from .convert import Unsupported
 from .emit import to_tvm
+from .extremes import certainly_nonneg
 from .goal import Goal
 
 POINTS = 1 << 20
@@ -69,9 +70,14 @@ def closed(goal: Goal) -> tuple[Term, Term]:
 
 def normal_form(goal: Goal, timeout_ms: int) -> Verdict:
     claim, given = closed(goal)
-    if implied(claim, parts(given)):
+    facts = parts(given)
+    if all(implied(c, facts) or _bounded(c) for c in parts(claim)):
         return Verdict("proved", "normal-form")
     return Verdict("unknown", "normal-form", reason="does not simplify to true")
+
+
+def _bounded(c: Term) -> bool:
+    return isinstance(c, Call) and c.op == "ge0" and certainly_nonneg(as_int(c.args[0]))
 
 
 def numpy(goal: Goal, timeout_ms: int) -> Verdict:
@@ -202,7 +208,7 @@ def _bind(analyzer: Any, v: Var, leaves: Mapping[Var, Any]) -> None:
     import tvm
 
     if v.kind == "size":
-        top = tvm.sym.max_value("int64")
+        top = tvm.tirx.max_value("int64")
         analyzer.bind(leaves[v], tvm.ir.Range(1, top))
     elif v.extent is not None:
         analyzer.bind(leaves[v], tvm.ir.Range(0, to_tvm(v.extent, leaves)))

@@ -65,8 +65,12 @@ def selection(results: Sequence[Int]) -> tuple[Term, Choice, Choice] | None:
                     return c, _decided(c, True), _decided(c, False)
                 a, b = as_int(t.args[0]), _rest(t)
                 c = ge0(b - a if t.op == "min" else a - b)
-                return c, {t: a}.get, {t: b}.get
+                return c, _replacing(t, a), _replacing(t, b)
     return None
+
+
+def _replacing(old: Term, new: Int) -> Choice:
+    return lambda t: new if t is old else None
 
 
 def _decided(c: Term, value: bool) -> Choice:

@@ -2,46 +2,33 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
-from ..integer import _digit_bounds as digit_bounds
-from ..integer import bounds, floordiv, is_div, nonneg
 from ..interval import interval
 from ..prove import Verdict
 from ..scalar import ge0
-from ..term import Int, as_int, integer, mul, polynomial
+from ..term import Int, integer
 from .convert import Map, Unsupported
 from .engines import z3_bv
-from .goal import Goal
+from .extremes import upper, uppers
+from .goal import Goal, product
 from .instances import corners, sampled
 from .numeric import Image
 
 
-def upper(r: Int) -> Int | None:
-    """An upper bound over sizes: the least that is known, a literal one if they do not compare."""
-    best: Int | None = None
-    for top in (bounds(r)[1], digit_bounds(r)[1], *_merged(r)):
-        if top is None or best is top:
-            continue
-        if best is None or nonneg(best - top) or (top.const is not None and best.const is None):
-            best = top
-    return best
-
-
-def _merged(r: Int) -> list[Int | None]:
-    """Of ``k * (num // den) + k * e + c`` as ``k * ((num + den * e) // den) + c``, k positive."""
-    found: list[Int | None] = []
-    for mono, k in r.terms:
-        if len(mono) != 1 or not is_div(mono[0]) or k < 0:
-            continue
-        num, den = map(as_int, mono[0].args)  # type: ignore[attr-defined]
-        rest = r - as_int(mono[0]) * k
-        shift = next((c for m, c in rest.terms if not m), 0)
-        if all(c % k == 0 for m, c in rest.terms if m):
-            e = polynomial({m: c // k for m, c in rest.terms if m})
-            top = bounds(num + mul(den, e))[1]
-            found.append(None if top is None else floordiv(top, den) * k + shift)
-    return found
+def symbolic_box(m: Map) -> tuple[Int, ...] | None:
+    """One more than an upper bound of each result: bounds that fit the volume if there are any."""
+    tops = [upper(r) for r in m.results]
+    if any(t is None for t in tops):
+        return None
+    box = tuple(t + 1 for t in tops if t is not None)
+    volume = product(m.extents)
+    choices = itertools.product(*([t + 1 for t in uppers(r)] for r in m.results))
+    for other in itertools.chain([box], itertools.islice(choices, 64)):
+        if product(other) is volume:
+            return tuple(other)
+    return box
 
 
 def tight_box(m: Map, shape: tuple[int, ...], timeout_ms: int) -> tuple[Int, ...] | None:

@@ -204,8 +204,11 @@ BIJECTIVE = (
     *("literal_xor", "xor", "skew", "remainders", "interleave", "swap"),
 )
 MUTATIONS = ("drop_digit", "overlap", "clamp", "wrong_multiply", "short_modulus")
-SHAPES = ((24,), (10,), (30,), (64,), (8, 6), (4, 16), (5, 7), (3, 4, 5), (16, 16), (2, 12, 4))
-SHAPES = (*SHAPES, (128,), (7, 9), (8, 8, 8), (1, 20), (36,), (60,), (2, 3, 4, 5), (96, 10))
+SHAPES: tuple[tuple[int, ...], ...] = (
+    *((24,), (10,), (30,), (64,), (128,), (36,), (60,)),
+    *((8, 6), (4, 16), (5, 7), (16, 16), (7, 9), (1, 20), (96, 10)),
+    *((3, 4, 5), (2, 12, 4), (8, 8, 8), (2, 3, 4, 5)),
+)
 
 
 def bijective(seed: int, low: int = 1, high: int = 4) -> Random:
