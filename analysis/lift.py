@@ -21,9 +21,10 @@ from .effects import Effects, Write
 from .from_tir import Reader, Unliftable, dtype_of
 from .integer import bounds, is_div
 from .loops import close
+from .prove import prove
 from .reduction import canonical
 from .rewrite import free, subterms
-from .scalar import conj, eq0, ge0, negate
+from .scalar import conj, eq0, ge0, negate, parts
 from .term import (
     INT_DTYPES,
     ONE,
@@ -85,6 +86,7 @@ def lift(func: Any, params: Sequence[Tensor | Var] | None = None) -> Lifted:
         executor.bind_param(p, position, known)
     tensors = tuple(executor.values[p] for p in func.params)
     executor.run(func.body)
+    executor.check_stores()
     return Lifted(tensors, tuple(executor.output(t) for t in tensors if isinstance(t, Tensor)
                                  and t in executor.effects.writes))
 
@@ -176,7 +178,6 @@ class Executor:
         tensor = self.tensor(b)
         if len(index) != len(tensor.shape):
             raise Unliftable("an access has another rank than its buffer", tensor.name)
-        index = tuple(ZERO if e is ONE else i for i, e in zip(index, tensor.shape, strict=True))
         return self.effects.read(tensor, index)
 
     # ------------------------------------------------------------------ statements
@@ -193,10 +194,7 @@ class Executor:
 
     def run_BufferStore(self, s: Any) -> None:
         tensor = self.tensor(s.buffer)
-        index = tuple(
-            ZERO if e is ONE else self.reader.index(i)
-            for i, e in zip(s.indices, tensor.shape, strict=True)
-        )
+        index = tuple(self.reader.index(i) for i in s.indices)
         self.effects.store(tensor, Write((), TRUE, index, self.reader(s.value)))
 
     def nested(self, s: Any) -> Effects:
@@ -301,6 +299,15 @@ class Executor:
             raise Unliftable("a call with effects is opaque", str(s.value)[:80])
 
     # ------------------------------------------------------------------ result
+
+    def check_stores(self) -> None:
+        """Every store must stay inside its buffer."""
+        for tensor, writes in self.effects.writes.items():
+            for w in writes:
+                for i, extent in zip(w.index, tensor.shape, strict=True):
+                    inside = conj(ge0(i), ge0(extent - 1 - i))
+                    if inside is not TRUE and not prove(inside, parts(w.guard)).proved:
+                        raise Unliftable("a store may be outside its buffer", tensor.name)
 
     def output(self, tensor: Tensor) -> Comprehension:
         axes = tuple(axis(d, e) for d, e in enumerate(tensor.shape))
