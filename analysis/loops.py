@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from .effects import Effects, Write, coordinates, pinned, same_or_later
 from .from_tir import Unliftable
-from .integer import bounds, nonneg
+from .integer import bounds, floordiv, nonneg
 from .prove import prove
-from .rewrite import free, ints, substitute, subterms, tensors
+from .rewrite import free, ints, rebuild, substitute, subterms, tensors
 from .scalar import conj, extreme, identity, ite, negate, parts, reduce, split_guard
 from .scalar import call as scalar_call
 from .term import (
     FALSE,
+    ONE,
     TRUE,
     ZERO,
     Call,
@@ -27,6 +28,7 @@ from .term import (
     Var,
     as_int,
     fresh,
+    integer,
     load,
     polynomial,
 )
@@ -104,6 +106,21 @@ def _quantify(i: Var, w: Write) -> Write:
     if not any(i in free(e) for e in w.index) and i not in free(w.guard):
         assert i.extent is not None
         return _fix(w, i, i.extent - 1)
+    return _shrunk(i, w)
+
+
+def _shrunk(i: Var, w: Write) -> Write:
+    """A loop whose guard says ``i < k`` for a shorter k is a loop over ``[0, k)``."""
+    assert i.extent is not None
+    for c in parts(w.guard):
+        if isinstance(c, Call) and c.op == "ge0":
+            extent = as_int(c.args[0]) + as_int(i) + 1
+            if all(v.kind == "size" for v in free(extent)) and nonneg(i.extent - extent):
+                if not nonneg(extent - 1):
+                    continue
+                j = fresh(extent)
+                w = _fix(w, i, ZERO if extent is ONE else as_int(j))
+                return w if extent is ONE else Write((*w.vars, j), w.guard, w.index, w.value)
     return Write((*w.vars, i), w.guard, w.index, w.value)
 
 
@@ -132,10 +149,44 @@ def _folded(i: Var, tensor: Tensor, value: Term, state: Term) -> Term:
     seed, terms = _peel(value, op, state, i)
     if seed is None or not terms or any(state in _subset(t) for t in terms):
         raise Unliftable("an update of an element is no known reduction", tensor.name)
+    rolled = _rolled(i, terms)
+    if rolled is not None:
+        return reduce(op, rolled[0], rolled[1], seed, tensor.dtype)
     body = terms[0]
     for t in terms[1:]:
         body = _combine(op, body, t)
     return reduce(op, (i,), body, seed, tensor.dtype)
+
+
+def _rolled(i: Var, terms: list[Term]) -> tuple[tuple[Var], Term] | None:
+    """An unrolled loop, ``f(u*i), f(u*i + 1), …, f(u*i + u-1)``, as one over f."""
+    count = len(terms)
+    if count == 1 or i.extent is None:
+        return None
+    k = fresh(i.extent * count)
+    high = floordiv(as_int(k), integer(count))
+    for first in terms:
+        whole = substitute(first, {i: high})
+        # ``u * (k // u)`` stands where k should: f itself is that with k in its place
+        body = _replaced(whole, high * count, as_int(k))
+        unrolled = [substitute(body, {k: as_int(i) * count + j}) for j in range(count)]
+        if sorted(t.uid for t in unrolled) == sorted(t.uid for t in terms):
+            return (k,), body
+    return None
+
+
+def _replaced(t: Term, old: Int, new: Int) -> Term:
+    """Replace a scaled atom in the integers of a term: ``c * old + rest`` is ``c * new + rest``."""
+    (mono, scale), *_ = old.terms
+
+    def go(s: Term) -> Term:
+        if isinstance(s, Int):
+            coef = dict(s.terms).get(mono)
+            if coef is not None and coef % scale == 0:
+                return s + (new - old) * (coef // scale)
+        return rebuild(s, go)
+
+    return go(t)
 
 
 def _subset(t: Term) -> set[Term]:
