@@ -63,7 +63,7 @@ def inspect(
     elif explain:
         typer.echo(f"{report.explain()}\n\n{report.summary()}")
     else:
-        out = Console(width=None if sys.stdout.isatty() else 140)
+        out = Console(width=None if sys.stdout.isatty() else 160)
         out.print(report.table())
         out.print(f"\n{report.summary()}", markup=False, highlight=False)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
+import numpy as np
 from tvm import relax
 
 from .analysis import Constant, OpInfo, Refusal
@@ -20,7 +21,7 @@ def call(info: OpInfo) -> str:
     told = info.to_json()["attrs"]
     usual["out_layout"] = told.get("data_layout", told.get("layout"))
     parts = [_operand(operand) for operand in info.operands]
-    parts += [f"{k}={v!r}" for k, v in told.items() if not _same(v, usual.get(k, _MISSING))]
+    parts += [f"{k}={_short(v)}" for k, v in told.items() if not _same(v, usual.get(k, _MISSING))]
     return f"{info.name}({', '.join(parts)})"
 
 
@@ -41,7 +42,7 @@ def _facts(info: OpInfo) -> list[tuple[str, str]]:
     facts = [
         ("operator", info.name),
         ("operands", ", ".join(_operand(o) for o in info.operands) or "none"),
-        ("attributes", ", ".join(f"{k}={v!r}" for k, v in told["attrs"].items()) or "none"),
+        ("attributes", ", ".join(f"{k}={_short(v)}" for k, v in told["attrs"].items()) or "none"),
         ("kind", info.kind),
         ("layouts", ", ".join(f"%{i}: {text}" for i, text in enumerate(info.layouts) if text)),
         ("not determined by the compute", ", ".join(info.undetermined)),
@@ -75,8 +76,15 @@ def _html_row(func: str, sites: int, buffers: tuple[str, ...], result: OpInfo | 
     return "<tr>" + "".join(f"<td style='text-align:left'>{c}</td>" for c in cells) + "</tr>"
 
 
+def _short(value: Any) -> str:
+    """A float that is a float32 with float32's digits: 1e-05 for 1.0000000656873453e-05."""
+    if isinstance(value, float) and float(np.float32(value)) == value:
+        return str(np.float32(value))
+    return repr(value)
+
+
 def _operand(operand: int | Constant) -> str:
-    return str(operand.value) if isinstance(operand, Constant) else f"%{operand}"
+    return _short(operand.value) if isinstance(operand, Constant) else f"%{operand}"
 
 
 def _same(value: Any, usual: Any) -> bool:

@@ -26,6 +26,13 @@ class Row:
     result: OpInfo | Refusal
     buffers: tuple[str, ...] = ()
 
+    @property
+    def output(self) -> str:
+        """The first buffer that is no operand; the last one if the operands are not known."""
+        operands = self.result.operands if isinstance(self.result, OpInfo) else ()
+        free = [text for i, text in enumerate(self.buffers) if i not in operands]
+        return next(iter(free if operands else self.buffers[-1:]), "")
+
     def to_json(self) -> dict[str, Any]:
         """A value that `json.dumps` takes; exactly one of `op` and `refusal` is not None."""
         known = isinstance(self.result, OpInfo)
@@ -88,8 +95,7 @@ class Report:
                 cells = [Text(call(info)), Text(info.kind), Text(_certificate(info))]
             else:
                 cells = [Text(f"? {row.result.reason}", style="red"), Text(""), Text("")]
-            output = row.buffers[-1] if row.buffers else ""
-            table.add_row(Text(row.func), str(row.sites), Text(output), *cells)
+            table.add_row(Text(row.func), str(row.sites), Text(row.output), *cells)
         return table
 
     def explain(self) -> str:
