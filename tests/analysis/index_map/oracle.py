@@ -24,7 +24,7 @@ def where(condition: Any, a: Any, b: Any) -> Any:
     if isinstance(condition, (bool, np.bool_)):
         return a if condition else b
     pair = [tvm.tirx.IntImm("int64", x) if isinstance(x, int) else x for x in (a, b)]
-    return tvm.tirx.Select(tvm.tirx.LT(condition.a, condition.b), *pair)
+    return tvm.tirx.Select(condition, *pair)
 
 
 def images(fn: Fn, shape: tuple[int, ...]) -> np.ndarray:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import tvm
 from tvm import tirx
 from tvm.tirx import IndexMap
 
