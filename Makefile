@@ -31,7 +31,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.op_info
 
 $(BIN)/python:
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "opinfo needs Python >= 3.10")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "opinfo needs Python >= 3.10")'
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: pyproject.toml | $(BIN)/python
