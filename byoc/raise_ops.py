@@ -35,11 +35,20 @@ class Kept:
 
 
 @dataclass(frozen=True)
+class Site:
+    """A call_tir that became an operator; ``site`` counts the module's call_tirs from 0."""
+
+    site: int
+    op: str
+    certificate: str
+
+
+@dataclass(frozen=True)
 class Raised:
     """A raised module and what happened at each call."""
 
     module: Any
-    raised: tuple[str, ...]
+    raised: tuple[Site, ...]
     kept: tuple[Kept, ...]
 
 
@@ -97,7 +106,7 @@ class _Raiser(relax.PyExprMutator):  # type: ignore[misc,name-defined]
         self.wanted = wanted
         self.analyse = Analyser()
         self.name = ""
-        self.raised: list[str] = []
+        self.raised: list[Site] = []
         self.kept: list[Kept] = []
 
     def visit_call_(self, call: Any) -> Any:
@@ -113,7 +122,9 @@ class _Raiser(relax.PyExprMutator):  # type: ignore[misc,name-defined]
                 new = self.builder_.normalize(_call(found, call))
                 if same_type(new.ty, call.ty):
                     assert isinstance(found.info, OpInfo)
-                    self.raised.append(found.info.name)
+                    place = len(self.raised) + len(self.kept)
+                    kind = found.info.certificate.kind
+                    self.raised.append(Site(place, found.info.name, kind))
                     return new
                 reason = f"the operator's type {new.ty} is not the call's {call.ty}"
             except NotBuilt as e:
@@ -131,15 +142,14 @@ def same_type(a: Any, b: Any) -> bool:
     """Whether two Relax types are the same, symbolic dimensions up to arithmetic."""
     if tvm_ffi.structural_equal(a, b):
         return True
-    fields = getattr(a, "fields", None), getattr(b, "fields", None)
-    if fields[0] is not None and fields[1] is not None:
-        return len(fields[0]) == len(fields[1]) and all(map(same_type, *fields))
-    shapes = getattr(a, "shape", None), getattr(b, "shape", None)
-    if shapes[0] is None or shapes[1] is None or a.dtype != b.dtype:
+    if hasattr(a, "fields") and hasattr(b, "fields"):
+        return len(a.fields) == len(b.fields) and all(map(same_type, a.fields, b.fields))
+    one, two = (getattr(t, "shape", None) for t in (a, b))
+    if one is None or two is None or a.dtype != b.dtype:
         return False
-    dims = [getattr(s, "values", s) for s in shapes]
+    one, two = (getattr(s, "values", s) for s in (one, two))
     prove = tvm.sym.Analyzer().can_prove_equal
-    return len(dims[0]) == len(dims[1]) and all(map(prove, *dims))
+    return len(one) == len(two) and all(map(prove, one, two))
 
 
 def _call(found: Recovered, call: Any) -> Any:
