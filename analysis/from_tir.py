@@ -185,6 +185,11 @@ def _truncmod(r: Reader, e: Any) -> Term:
     return call("truncmod", (a, b), dtype_of(e))
 
 
+#: Types whose every value is one of the index type.
+_SMALL = frozenset({"int8", "int16", "uint8", "uint16"})
+_WIDENED = {"int32": _SMALL, "int64": _SMALL | {"uint32"}, "int": _SMALL | {"uint32"}}
+
+
 def cast(value: Term, dtype: str) -> Term:
     """A conversion; widening integers and narrowing a bounded or pure index is the identity."""
     if value.dtype == dtype:
@@ -194,9 +199,9 @@ def cast(value: Term, dtype: str) -> Term:
             if dtype == "int64" or _fits_int32(value):
                 return value
             return as_int(raw_call("cast", (value,), dtype))
-        if value.dtype.startswith(("int", "uint")) or value.dtype == "bool":
-            if value.dtype == "bool":
-                return ite(value, integer(1), integer(0))
+        if value.dtype == "bool":
+            return ite(value, integer(1), integer(0))
+        if value.dtype in _WIDENED[dtype]:
             return as_int(value)
     return call("cast", (value,), dtype)
 
