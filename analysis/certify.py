@@ -45,11 +45,12 @@ def certify(p: Proposal, lifted: Lifted, func: Any) -> Certificate | Refusal:
         except Different as e:
             return Refusal(f"its compute differs: {e}", p.name)
         proof.obligations += part.obligations
-        proof.reassociated |= part.reassociated or _sums(mine.body)
+        proof.reassociated |= part.reassociated or _reduces(mine.body, "add", "mul")
         proof.finite |= part.finite
+        proof.ordered |= part.ordered or _reduces(mine.body, "min", "max")
     return Certificate(
         "proved",
-        exact=not (proof.reassociated or proof.finite),
+        exact=not (proof.reassociated or proof.finite or proof.ordered),
         assumptions=(*_sizes(lifted), *_flags(proof)),
         obligations=tuple(proof.obligations),
     )
@@ -83,13 +84,11 @@ def _flags(proof: Proof) -> tuple[str, ...]:
         out += ("floating-point sums equal up to reassociation",)  # type: ignore[assignment]
     if proof.finite:
         out += ("operands are finite where padding multiplies them by 0",)  # type: ignore[assignment]
+    if proof.ordered:
+        out += ("no operand of a minimum or maximum is NaN, nor zeros of both signs",)  # type: ignore[assignment]
     return out
 
 
-def _sums(t: Term) -> bool:
-    """Whether a floating-point sum or product is in it: its order is not part of the lifted form."""
-    return any(
-        isinstance(s, Reduce) and s.op in ("add", "mul") and "float" in s.dtype for s in subterms(t)
-    )
-
-
+def _reduces(t: Term, *ops: str) -> bool:
+    """Whether a floating-point reduction is in it: its order is not part of the lifted form."""
+    return any(isinstance(s, Reduce) and s.op in ops and "float" in s.dtype for s in subterms(t))

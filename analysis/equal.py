@@ -6,7 +6,9 @@ between the accesses of the two bodies, maps one guarded domain onto the other a
 each other. What was needed beyond bit-equality is recorded:
 
 - ``reassociated``: a floating-point sum or product was regrouped or permuted;
-- ``finite``: ``0 * x = 0`` was used, which holds for finite x.
+- ``finite``: ``0 * x = 0`` was used, which holds for finite x;
+- ``ordered``: a floating-point minimum or maximum was regrouped or permuted, which changes nothing
+  where no operand is NaN and zeros are not told apart by sign.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import permutations
+
+import numpy as np
 
 from .context import simplify, thorough
 from .prove import prove
@@ -60,6 +64,7 @@ class Proof:
     obligations: list[Obligation] = field(default_factory=list)
     reassociated: bool = False
     finite: bool = False
+    ordered: bool = False
 
 
 def prove_equal(a: Term, b: Term, facts: Facts = ()) -> Proof:
@@ -90,7 +95,7 @@ class _Prover:
             self.reductions(a, b, facts)
         elif isinstance(a, Call) and isinstance(b, Call) and a.op == b.op:
             self.calls(a, b, facts)
-        else:
+        elif not _same_number(a, b):
             raise Different(f"{_head(a)} and {_head(b)}")
 
     def holds(self, goal: Term, facts: Facts) -> bool:
@@ -150,6 +155,8 @@ class _Prover:
                 self.integers(i, j, facts)
 
     def calls(self, a: Call, b: Call, facts: Facts) -> None:
+        if a.op in ("min", "max") and "float" in a.dtype:
+            return self.extremes(a, b, facts)
         if a.op in ASSOCIATIVE:
             return self.regrouped(a, b, facts)
         if len(a.args) != len(b.args):
@@ -158,14 +165,24 @@ class _Prover:
             self.equal(x, y, facts)
         return None
 
+    def extremes(self, a: Call, b: Call, facts: Facts) -> None:
+        """As they stand, or else in another order, which matters to NaN and to signed zeros."""
+        try:
+            for x, y in zip(a.args, b.args, strict=True):
+                self.equal(x, y, facts)
+        except Different:
+            self.regrouped(a, b, facts)
+            self.proof.ordered = True
+
     def regrouped(self, a: Call, b: Call, facts: Facts) -> None:
         xs, ys = flatten(a.op, a), flatten(b.op, b)
-        common = [x for x in xs if x in ys]
-        for c in common:
-            xs.remove(c)
-            ys.remove(c)
+        operands = len(xs)
+        for x in list(xs):
+            if x in ys:
+                xs.remove(x)
+                ys.remove(x)
         self.some_pairing(xs, ys, lambda x, y: self.equal(x, y, facts))
-        if len(common) + len(xs) > 2 and a.op in ("add", "mul"):
+        if operands > 2 and a.op in ("add", "mul"):
             self.proof.reassociated = True
 
     def some_pairing(self, xs: list[Term], ys: list[Term], check: object) -> None:
@@ -227,9 +244,7 @@ class _Prover:
                 return guards, [raw_call("cast", (factors[0],), t.dtype)]
         return [], [t]
 
-    def matched(
-        self, one: _Open, two: _Open, pairs: list[tuple[Term, Term]], facts: Facts
-    ) -> None:
+    def matched(self, one: _Open, two: _Open, pairs: list[tuple[Term, Term]], facts: Facts) -> None:
         equations = [e for x, y in pairs for e in accesses(x, y)]
         forth = bijection(two.axes, [(j, i) for i, j in equations], one.axes)
         back = bijection(one.axes, equations, two.axes)
@@ -339,7 +354,8 @@ def _head(t: Term) -> str:
     if isinstance(t, Call):
         return t.op
     if isinstance(t, Const):
-        return repr(t)
+        rounded = _ROUND.get(t.dtype)
+        return repr(t) if rounded is None else repr(float(rounded(t.value)))
     return type(t).__name__.lower()
 
 
@@ -349,10 +365,19 @@ def _implies(a: Term, b: Term) -> Term:
     return disj(negate(a), b)
 
 
+_ROUND: dict[str, type[np.floating]] = {"float32": np.float32, "float16": np.float16}
+
+
+def _same_number(a: Term, b: Term) -> bool:
+    """Literals that are one number of their type: TVM does not round what is written."""
+    rounded = _ROUND.get(a.dtype)
+    if rounded is None or not (isinstance(a, Const) and isinstance(b, Const)):
+        return False
+    return bool(rounded(a.value).tobytes() == rounded(b.value).tobytes())
+
+
 def _is_ite(t: Term) -> bool:
     return isinstance(t, Call) and t.op == "ite"
-
-
 
 
 __all__ = ["Different", "Obligation", "Proof", "prove_equal"]
