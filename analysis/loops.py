@@ -39,12 +39,13 @@ def close(i: Var, body: Effects) -> Effects:
     out = Effects()
     for tensor, writes in body.writes.items():
         for position, w in enumerate(writes):
-            value = pinned(w.guard, i)
+            carried = _carried(i, w, body)
+            value = None if carried else pinned(w.guard, i)
             if value is not None:
                 w = _fix(w, i, value)
             for later in writes[position + 1 :]:
                 _check_order(w, later, i, tensor)
-            out.writes.setdefault(tensor, []).append(_close(i, tensor, w, body))
+            out.writes.setdefault(tensor, []).append(_close(i, tensor, w, carried, body))
     return out
 
 
@@ -75,15 +76,26 @@ def _check_order(w: Write, later: Write, i: Var, tensor: Tensor) -> None:
     raise Unliftable("two stores of a loop may overwrite each other across iterations", tensor.name)
 
 
-def _close(i: Var, tensor: Tensor, w: Write, body: Effects) -> Write:
-    carried = _carried(i, w, body)
+def _close(i: Var, tensor: Tensor, w: Write, carried: set[Term], body: Effects) -> Write:
     if not carried:
         return _quantify(i, w)
     own = load(tensor, w.index)
     state = own.atom if isinstance(own, Int) else own
-    if carried == {state} and i not in free(own):
+    alone = all(o is w or _apart(i, o, w, tensor) for o in body.writes[tensor])
+    if carried == {state} and i not in free(own) and alone:
         return _fold(i, tensor, w, state)
-    raise Unliftable("an iteration reads what another one wrote, and it is no reduction", tensor.name)
+    raise Unliftable(
+        "an iteration reads what another one wrote, and it is no reduction", tensor.name
+    )
+
+
+def _apart(i: Var, other: Write, w: Write, tensor: Tensor) -> bool:
+    """Whether no iteration's ``other`` writes the element that ``w`` carries."""
+    every = Write((*other.vars, i), other.guard, other.index, TRUE)
+    try:
+        return every.at(w.index, tensor.name)[0] is FALSE
+    except Unliftable:
+        return False
 
 
 def _carried(i: Var, w: Write, body: Effects) -> set[Term]:
