@@ -65,8 +65,7 @@ def raise_ops(
     bit-equality, ``ops`` restricts what is raised (``{"relax.nn.conv2d"}``).
     Raises ``ValueError`` for an unknown kind, ``TypeError`` if ``mod`` is no IRModule.
     """
-    if certificate not in STRENGTH:
-        raise ValueError(f"RaiseOps: certificate must be one of {list(STRENGTH)}, got {certificate!r}")
+    check_kind(certificate)
     if not isinstance(mod, tvm.IRModule):
         raise TypeError(f"RaiseOps: expected a tvm.IRModule, got {type(mod).__name__}")
     wanted = _Wanted(STRENGTH[certificate], exact, None if ops is None else frozenset(ops))
@@ -77,6 +76,13 @@ def raise_ops(
         raiser.builder_.update_func(gvar, raiser.visit_expr(func))
     out = _without_unused(raiser.builder_.get(), mod)
     return Raised(out, tuple(raiser.raised), tuple(raiser.kept))
+
+
+def check_kind(certificate: str) -> None:
+    """Raises ``ValueError`` for what is no kind of certificate."""
+    if certificate not in STRENGTH:
+        known = ", ".join(STRENGTH)
+        raise ValueError(f"RaiseOps: certificate must be one of {known}; got {certificate!r}")
 
 
 @dataclass(frozen=True)

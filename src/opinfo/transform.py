@@ -7,7 +7,7 @@ from typing import Any
 
 import tvm
 
-from .byoc.raise_ops import raise_ops
+from .byoc.raise_ops import check_kind, raise_ops
 
 __all__ = ["RaiseOps"]
 
@@ -20,7 +20,9 @@ def RaiseOps(
     `certificate` is the least kind to accept (`tested` < `proved` < `rebuilt`), `exact` asks for
     bit-equal results, `ops` restricts what is raised. Calls that are not raised stay as they are;
     `opinfo.byoc.raise_ops.raise_ops` says why. The input module is not changed.
+    Raises `ValueError` for an unknown kind of certificate.
     """
+    check_kind(certificate)
 
     @tvm.transform.module_pass(opt_level=0, name="opinfo.RaiseOps")  # type: ignore[untyped-decorator]
     def run(mod: Any, _: Any) -> Any:
