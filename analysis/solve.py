@@ -11,6 +11,7 @@ from collections.abc import Container, Mapping, Sequence
 from .bits import xor
 from .congruence import congruences, eliminate
 from .integer import _divide, _divides, bounds, floordiv, is_div, nonneg, positive
+from .remainder import Remainder, remainder
 from .rewrite import free, ints, rebuild, subterms
 from .term import ONE, ZERO, Call, Int, Mono, Term, Var, as_int, mul, polynomial, variable
 
@@ -85,10 +86,32 @@ class _State:
         if not found and not self.eliminated():
             found = congruences(self.pending, self.is_unknown, {*self.tried, *self.pending})
             self.tried.update(found)
+            found = found or self.units()
             self.pending += found
             return bool(found)
         self.pending += found
         return True
+
+    def units(self) -> list[Int]:
+        """Remainders become unknowns of their own: ``m*i + x % m = y`` is ``m*i + r = y``."""
+        new: dict[Var, Int] = {}
+        for n, p in enumerate(self.pending):
+            rest, out = p, ZERO
+            while (found := remainder(rest, self.is_part)) is not None:
+                k, num, den, shorter = found
+                digit = variable("loop", f"{num.uid}%{den.uid}", den)
+                if digit not in new:
+                    if digit in self.unknowns or not any(self.is_unknown(m) for m, _ in num.terms):
+                        break
+                    new[digit] = num - mul(den, floordiv(num, den)) - as_int(digit)
+                rest, out = shorter, out + mul(k, as_int(digit))
+            self.pending[n] = rest + out
+        self.unknowns |= new.keys()
+        return list(new.values())
+
+    def is_part(self, r: Remainder) -> bool:
+        """Whether something unknown is left beside the remainder."""
+        return any(self.is_unknown(m) for m, _ in r.rest.terms)
 
     def eliminated(self) -> bool:
         """Whether some combination of the pending equations says something alone."""
@@ -208,7 +231,8 @@ class _State:
 
 
 def radix(equations: Sequence[Int], unknowns: Container[Var]) -> tuple[Var, Int] | None:
-    """An unknown with quotients, and the one of their divisors that divides all others."""
+    """An unknown with quotients, and the one of their divisors that divides all others and its
+    extent."""
     divisors: dict[Var, dict[Int, None]] = {}
     for p in equations:
         for t in subterms(p):
@@ -219,7 +243,7 @@ def radix(equations: Sequence[Int], unknowns: Container[Var]) -> tuple[Var, Int]
     for v, found in divisors.items():
         for d in found:
             assert v.extent is not None
-            if all(_divide(e, d)[1] is ZERO for e in found) and nonneg(v.extent - d):
+            if v.extent is not d and all(_divide(e, d)[1] is ZERO for e in (*found, v.extent)):
                 return v, d
     return None
 

@@ -12,8 +12,9 @@ from typing import Any
 import tvm
 from tvm import tirx
 
-from ..integer import _divide, floordiv, is_div, nonneg
-from ..term import ONE, TRUE, ZERO, Call, Const, Int, Term, Var, as_int, mul, polynomial
+from ..integer import nonneg
+from ..remainder import remainder
+from ..term import TRUE, Call, Const, Int, Term, Var, as_int
 from .convert import Unsupported
 
 Piece = tuple[Int, Any]
@@ -107,45 +108,6 @@ class _Emitter:
         if isinstance(t, Call) and t.op == "eq0":
             return self.compare(as_int(t.args[0]), tirx.NE)
         return tirx.Not(self(t))
-
-
-def remainder(p: Int) -> tuple[Int, Int, Int, Int] | None:
-    """``p = k * (num % den) + rest`` with the shortest rest, as ``(k, num, den, rest)``."""
-    best: tuple[Int, Int, Int, Int] | None = None
-    for mono, coef in p.terms:
-        for atom in mono:
-            if not is_div(atom):
-                continue
-            left = list(mono)
-            left.remove(atom)
-            outer = polynomial({tuple(left): coef})
-            for k, num, den in _digits(p, atom, outer):
-                rest = p - mul(outer, as_int(atom)) - mul(k, num)
-                if len(rest.terms) < len(p.terms) and (
-                    best is None or len(rest.terms) < len(best[3].terms)
-                ):
-                    best = (k, num, den, rest)
-    return best
-
-
-def _digits(p: Int, atom: Term, outer: Int) -> list[tuple[Int, Int, Int]]:
-    """Ways to see ``outer * atom`` as the subtracted part of a remainder."""
-    num, den = map(as_int, atom.args)  # type: ignore[attr-defined]
-    found = []
-    k, left = _divide(-outer, den)
-    if left is ZERO:
-        found.append((k, num, den))
-    for mono, coef in p.terms:
-        inner = mono[0] if len(mono) == 1 else None
-        if inner is None or inner is atom or not is_div(inner) or outer.const is None:
-            continue
-        if outer.const % coef == 0 and (e := -outer.const // coef) > 1:
-            finer, base = as_int(inner), inner.args  # type: ignore[attr-defined]
-            shift = _divide(num - as_int(base[0]), as_int(base[1]))
-            whole = finer + shift[0] if shift[1] is ZERO else finer
-            if floordiv(whole, ONE * e) is as_int(atom):
-                found.append((ONE * coef, whole, ONE * e))
-    return found
 
 
 _CALLS: dict[str, Any] = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..integer import bounds, floordiv, is_div, nonneg
+from ..remainder import remainder
 from ..term import ZERO, Int, as_int, mul, polynomial
-from .emit import remainder
 
 
 def upper(p: Int) -> Int | None:
