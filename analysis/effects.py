@@ -11,7 +11,8 @@ from functools import cached_property
 
 from .from_tir import Unliftable
 from .integer import bounds, nonneg
-from .rewrite import free, ints, map_loads, substitute
+from .prove import implied
+from .rewrite import free, ints, map_loads, substitute, tensors
 from .scalar import conj, eq0, ge0, ite, parts
 from .solve import solve
 from .term import FALSE, TRUE, ZERO, Call, Int, Tensor, Term, Var, as_int, load, variable
@@ -82,8 +83,11 @@ class Effects:
         """The element after these effects."""
         pending: list[tuple[Term, Term]] = []
         value: Term | None = None
+        inside = _inside(tensor, index)
         for w in reversed(self.writes.get(tensor, ())):
             condition, here = w.at(index, tensor.name)
+            if inside:
+                condition = conj(*(c for c in parts(condition) if not implied(c, inside)))
             if condition is TRUE:
                 value = here
                 break
@@ -125,6 +129,16 @@ class Effects:
                 full = conj(guard, now(w.guard))
                 if full is not FALSE:
                     self.store(tensor, Write(w.vars, full, index, now(w.value)))
+
+
+def _inside(tensor: Tensor, index: tuple[Int, ...]) -> tuple[Term, ...]:
+    """What is known of coordinates that are read from a tensor: the access is inside its buffer."""
+    return tuple(
+        c
+        for i, e in zip(index, tensor.shape, strict=True)
+        if tensors(i)
+        for c in (ge0(i), ge0(e - 1 - i))
+    )
 
 
 def pinned(guard: Term, i: Var) -> Int | None:

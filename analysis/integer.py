@@ -294,12 +294,21 @@ def _div_bounds(atom: Call) -> Bounds:
     assert isinstance(num, Int) and isinstance(den, Int)
     lo, hi = bounds(num)
     if lo is num and hi is num:
-        lo = ZERO if nonneg(num) else None
-        return lo, as_int(atom)
+        return _least_quotient(num, den), as_int(atom)
     return (
         None if lo is None else floordiv(lo, den),
         None if hi is None else floordiv(hi, den),
     )
+
+
+def _least_quotient(num: Int, den: Int) -> Int | None:
+    """A lower bound of ``num // den`` over sizes, which are at least 1."""
+    k = den.const
+    if k is not None and all(c >= 0 for m, c in num.terms if m):
+        least = sum(c for _, c in num.terms) // k
+        if all(isinstance(a, Var) for m, _ in num.terms for a in m):
+            return integer(least)
+    return ZERO if nonneg(num) else None
 
 
 def _extreme_bounds(atom: Call) -> Bounds:

@@ -76,6 +76,8 @@ def _over_choice(p: Int, test: Callable[[Int], Term]) -> Term | None:
 def _unfloor(p: Int) -> Int | None:
     """``c * (x // d) + k >= 0`` iff ``x - d * ceil(-k / c) >= 0``, and the same for ``c < 0``."""
     linear = [(m, c) for m, c in p.terms if m]
+    if len(linear) > 1:
+        return _unfloor_one(p)
     if len(linear) != 1 or len(linear[0][0]) != 1 or not is_div(linear[0][0][0]):
         return None
     num, den = linear[0][0][0].args  # type: ignore[attr-defined]
@@ -83,6 +85,18 @@ def _unfloor(p: Int) -> Int | None:
     if c > 0:
         return as_int(num) - as_int(den) * -(k // c)
     return as_int(den) * (k // -c + 1) - 1 - as_int(num)
+
+
+def _unfloor_one(p: Int) -> Int | None:
+    """``r + x // d >= 0`` iff ``d * r + x >= 0``; ``r - x // d >= 0`` iff ``d * r + d - 1 - x >= 0``."""
+    divisions = [(m, c) for m, c in p.terms if any(is_div(a) for a in m)]
+    if len(divisions) != 1 or len(divisions[0][0]) != 1 or abs(divisions[0][1]) != 1:
+        return None
+    (atom,), c = divisions[0]
+    num, den = map(as_int, atom.args)  # type: ignore[attr-defined]
+    rest = p - as_int(atom) * c
+    out = rest * den + num if c == 1 else rest * den + den - 1 - num
+    return None if _divisions(out) else out
 
 
 def _coarser(p: Int) -> Int:
