@@ -35,7 +35,10 @@ def prove_int(goal: Term, given: Term, timeout_ms: int) -> Verdict:
     model = Formulas()
     solver = z3.Solver(ctx=context())
     solver.set("timeout", timeout_ms)
-    claim, premise = model(goal), model(given)
+    try:
+        claim, premise = model(goal), model(given)
+    except z3.Z3Exception as error:
+        return Verdict("unknown", "z3-int", reason=str(error))
     for v in _closure(free(goal) | free(given)):
         model.domain(v)
     solver.add(*model.side, premise, z3.Not(claim))

@@ -16,17 +16,14 @@ from typing import Any
 import numpy as np
 
 from ..evaluate import Unevaluable, evaluate
-from ..interval import Sized, sized
-from ..prove import Verdict, domain, grid, implied, is_counterexample
-from ..rewrite import substitute
+from ..prove import Verdict, domain, grid, implied
 from ..scalar import disj, negate, parts
-from ..smt import Formulas, context
 from ..term import Call, Term, Var, as_int
-from .bitvector import Bits
 from .convert import Unsupported
 from .emit import to_tvm
 from .extremes import certainly_nonneg
 from .goal import Goal
+from .z3_engines import reach_of, z3_bv, z3_int
 
 POINTS = 1 << 20
 
@@ -62,14 +59,8 @@ def discharge(goal: Goal, engines: Iterable[str], timeout_ms: int) -> tuple[Obli
     return done, replace(verdict, ms=ms)
 
 
-def closed(goal: Goal) -> tuple[Term, Term]:
-    """Claim and premise with the ``let`` variables replaced by their values."""
-    values = dict(goal.lets)
-    return substitute(goal.claim, values), substitute(goal.given, values)
-
-
 def normal_form(goal: Goal, timeout_ms: int) -> Verdict:
-    claim, given = closed(goal)
+    claim, given = goal.closed()
     facts = parts(given)
     if all(implied(c, facts) or _bounded(c) for c in parts(claim)):
         return Verdict("proved", "normal-form")
@@ -85,7 +76,7 @@ def numpy(goal: Goal, timeout_ms: int) -> Verdict:
     extents = domain(goal.variables)
     if extents is None or math.prod(extents.values()) > POINTS:
         return Verdict("unknown", "numpy", reason=f"not a literal domain of <= {POINTS} points")
-    reach = _reach(goal)
+    reach = reach_of(goal)
     if reach is None or reach >= 1 << 62:
         return Verdict("unknown", "numpy", reason="values may exceed 64 bits")
     env: dict[Var, Any] = dict(grid(extents))
@@ -101,85 +92,6 @@ def numpy(goal: Goal, timeout_ms: int) -> Verdict:
     point = np.unravel_index(int(np.argmin(holds)), holds.shape)
     found = {v: int(x) for v, x in zip(extents, point, strict=True)}
     return Verdict("refuted", "numpy", counterexample=MappingProxyType(found))
-
-
-def _reach(goal: Goal) -> int | None:
-    """The largest magnitude of any intermediate value, or None where it is not known."""
-    bound: dict[Var, Sized] = {}
-    top = 1
-    for v, t in goal.lets:
-        found = sized(t)
-        if found is None:
-            return None
-        bound[v] = found
-        top = max(top, found[2])
-    for condition in (goal.claim, goal.given):
-        found = sized(condition, bound)
-        if found is None:
-            return None
-        top = max(top, found[2])
-    return top
-
-
-def z3_bv(goal: Goal, timeout_ms: int) -> Verdict:
-    """Bit-vectors of the least sufficient width, for literal domains."""
-    import z3
-
-    extents = domain(goal.variables)
-    reach = None if extents is None else _reach(goal)
-    if extents is None or reach is None:
-        return Verdict("unknown", "z3-bv", reason="not a literal domain")
-    bits = Bits(reach.bit_length() + 2)
-    solver = z3.SolverFor("QF_BV", ctx=context())
-    solver.set("timeout", timeout_ms)
-    try:
-        for v, k in extents.items():
-            solver.add(bits(v) >= bits.literal(0), bits(v) < bits.literal(k))
-        for v, t in goal.lets:
-            solver.add(bits(v) == bits(t))
-        solver.add(bits(goal.given), z3.Not(bits(goal.claim)))
-    except Unsupported as error:
-        return Verdict("unknown", "z3-bv", reason=str(error))
-    return _answer(goal, solver, extents, bits.variables, "z3-bv")
-
-
-def z3_int(goal: Goal, timeout_ms: int) -> Verdict:
-    """Mathematical integers with explicit quotients and remainders."""
-    import z3
-
-    model = Formulas()
-    solver = z3.Solver(ctx=context())
-    solver.set("timeout", timeout_ms)
-    for v in goal.variables:
-        model.domain(v)
-    lets = [model(v) == model(t) for v, t in goal.lets]
-    given, claim = model(goal.given), model(goal.claim)
-    solver.add(*model.side, *lets, given, z3.Not(claim))
-    if model.opaque and solver.check() != z3.unsat:
-        return Verdict("unknown", "z3-int", reason="has operations that are not arithmetic")
-    return _answer(goal, solver, goal.variables, model.variables, "z3-int")
-
-
-def _answer(
-    goal: Goal, solver: Any, wanted: Iterable[Var], known: Mapping[Var, Any], engine: str
-) -> Verdict:
-    """Z3's answer; a model counts only if it evaluates to a counterexample."""
-    import z3
-
-    answer = solver.check()
-    if answer == z3.unsat:
-        return Verdict("proved", engine)
-    if answer != z3.sat:
-        return Verdict("unknown", engine, reason=solver.reason_unknown())
-    model = solver.model()
-    point = {v: _signed(model.eval(known[v], model_completion=True)) for v in wanted if v in known}
-    if is_counterexample(*closed(goal), point):
-        return Verdict("refuted", engine, counterexample=MappingProxyType(point))
-    return Verdict("unknown", engine, reason="counterexample does not evaluate")
-
-
-def _signed(z: Any) -> int:
-    return int(z.as_signed_long() if hasattr(z, "as_signed_long") else z.as_long())
 
 
 def tvm_analyzer(goal: Goal, timeout_ms: int) -> Verdict:

@@ -21,7 +21,8 @@ from .certificate import Certificate, Counterexample, Problem
 from .convert import Map, Unsupported
 from .emit import to_tvm
 from .engines import Obligation
-from .numeric import Image, collision, evaluate, image
+from .image import Image, collision, image
+from .numeric import evaluate
 from .split import hit
 from .table import Table, table
 

@@ -40,6 +40,11 @@ class Goal:
                         stack.append(v.extent)
         return tuple(seen)
 
+    def closed(self) -> tuple[Term, Term]:
+        """Claim and premise with the ``let`` variables replaced by their values."""
+        values = dict(self.lets)
+        return substitute(self.claim, values), substitute(self.given, values)
+
 
 def _bound(stem: str, values: Sequence[Int]) -> tuple[tuple[Var, Int], ...]:
     return tuple((variable("free", f"{stem}{k}"), t) for k, t in enumerate(values))

@@ -16,7 +16,8 @@ from ..evaluate import Unevaluable, evaluate
 from ..term import Int
 from .certificate import Counterexample
 from .convert import Map, Unsupported
-from .numeric import Array, Image, collision, image, linear
+from .image import Image, collision, image, linear
+from .numeric import Array
 from .numeric import evaluate as evaluate_tvm
 
 POINTS = 1 << 12

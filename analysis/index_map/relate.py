@@ -20,8 +20,9 @@ from .convert import Map, MapLike, Scope, Unsupported, convert, index_map
 from .emit import to_tvm
 from .engines import LITERAL, POINTS, SYMBOLIC, Obligation, discharge
 from .goal import Goal
+from .image import Image, image
 from .instances import instances, points_at
-from .numeric import Array, Image, evaluate, image
+from .numeric import Array, evaluate
 
 Sides = Callable[[Image, dict[Any, Array]], tuple[Sequence[Array], Sequence[Array]]]
 """The values of both sides at the points of an image, sizes given."""

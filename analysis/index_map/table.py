@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .convert import Unsupported
-from .numeric import Image, linear
+from .image import Image, linear
 
 Array = npt.NDArray[Any]
 

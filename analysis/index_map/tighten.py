@@ -10,11 +10,11 @@ from ..prove import Verdict
 from ..scalar import ge0
 from ..term import Int, integer
 from .convert import Map, Unsupported
-from .engines import z3_bv
 from .extremes import upper, uppers
 from .goal import Goal, product
+from .image import Image
 from .instances import corners, sampled
-from .numeric import Image
+from .z3_engines import z3_bv
 
 
 def symbolic_box(m: Map) -> tuple[Int, ...] | None:
