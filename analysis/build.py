@@ -164,9 +164,10 @@ def _legalised(
         dtype = first.dtype if isinstance(first, Tensor) else dtype
     try:
         builder = relax.BlockBuilder()
+        call = builder.normalize(call_op(p.name, args, attrs, dtype))
         with builder.function("main", params):
             with builder.dataflow():
-                out = builder.emit_output(call_op(p.name, args, attrs, dtype))
+                out = builder.emit_output(call)
             builder.emit_func_output(out)
         return relax.transform.LegalizeOps()(builder.get())
     except NotBuilt:

@@ -17,7 +17,7 @@ PatternKind = Literal[
 
 #: What every certificate assumes beside what it lists itself.
 ASSUMED = (
-    "index arithmetic does not overflow",
+    "int32 and int64 arithmetic does not overflow",
     "accesses that are executed stay inside their buffers",
     "parameters do not alias",
 )

@@ -33,6 +33,7 @@ MATCHES = [
         "relax.nn.conv1d_transpose",
         ("float32[1, 4, 9]", "float32[4, 5, 3]"),
         {"strides": (2,), "padding": (1, 0)},
+        expect={"padding": (1, 1), "output_padding": (1,)},
     ),
 ]
 

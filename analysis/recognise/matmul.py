@@ -21,6 +21,12 @@ MATCHES = [
     Matches("relax.matmul", ("float32[5]", "float32[5, 6]")),
     Matches("relax.matmul", ("float32[4, 5]", "float32[5]")),
     Matches("relax.matmul", ("int8[4, 5]", "int8[5, 6]"), {"out_dtype": "int32"}),
+    Matches(
+        "relax.einsum",
+        ("float32[4, 5]", "float32[6, 5]"),
+        {"subscripts": "ik,jk->ij"},
+        expect={"subscripts": "ab,cb->ac"},
+    ),
 ]
 
 REFUSES = [

@@ -16,7 +16,7 @@ from ..lift import Lifted
 from ..op_info import Proposal, Refusal
 from ..term import Call, Int, Load, Reduce, Term, Var, as_int
 from . import Matches, Refuses, recogniser
-from ._contraction import bare, uncast
+from ._contraction import uncast
 from ._window import Window, after, window
 from .conv import DATA, SPATIAL
 
@@ -37,7 +37,16 @@ MATCHES = [
         {"pool_size": (2, 2, 3), "strides": (1, 2, 3)},
     ),
     Matches("relax.nn.adaptive_avg_pool2d", ("float32[1, 3, 9, 10]",), {"output_size": (2, 4)}),
-    Matches("relax.nn.adaptive_avg_pool2d", ("float32[n, 3, 9, 10]",), {"output_size": (1, 1)}),
+    Matches("relax.nn.adaptive_avg_pool1d", ("float32[n, 3, 10]",), {"output_size": (3,)}),
+    Matches("relax.nn.adaptive_avg_pool3d", ("float32[1, 2, 4, 5, 6]",), {"output_size": (2, 2, 4)}),
+    Matches(
+        "relax.nn.avg_pool1d",
+        ("float32[2, 3, 16]",),
+        {"pool_size": (3,), "strides": (3,), "padding": (1, 1)},
+    ),
+    Matches(
+        "relax.nn.max_pool3d", ("float32[1, 2, 4, 5, 6]",), {"pool_size": (2, 2, 3), "padding": (1,) * 6}
+    ),
 ]
 
 REFUSES = [
@@ -62,8 +71,9 @@ def main(x: T.Buffer((1, 2, 8, 8), "float32"), out: T.Buffer((1, 2, 8, 8), "floa
 @recogniser(
     "pool",
     precedence=640,
-    ops=tuple(f"relax.nn.{a}{o}_pool{d}d" for a in ("", "adaptive_") for o in ("max", "avg")
-              for d in (1, 2, 3)),
+    ops=tuple(
+        f"relax.nn.{kind}_pool{d}d" for kind in ("max", "avg", "adaptive_avg") for d in (1, 2, 3)
+    ),
 )
 def pool(f: Lifted) -> Sequence[Proposal] | Refusal:
     """Match one reduction over a window of one load, divided for an average."""
@@ -76,7 +86,7 @@ def pool(f: Lifted) -> Sequence[Proposal] | Refusal:
     if len(x.indices) != len(f.outputs[0].axes):
         return Refusal("input and output of a pool have one rank")
     kind = "max" if r.op == "max" else "avg"
-    out = [*_windows(f, r, x, kind, divisor), *_adaptive(f, x, kind)]
+    out = [*_windows(f, r, x, kind, divisor), *(_adaptive(f, x) if kind == "avg" else ())]
     return out or Refusal("the accesses are not those of a pool", repr(x))
 
 
@@ -175,13 +185,11 @@ def _ceil_variants(before: list[int], behind: list[int]) -> list[dict[str, Any]]
 
 
 def _constant(divisor: Term | None) -> bool:
-    t = bare(divisor) if divisor is not None else None
-    while isinstance(t, Call) and t.op == "cast":
-        t = bare(t.args[0])
+    t = uncast(divisor) if divisor is not None else None
     return not isinstance(t, Call) and (not isinstance(t, Int) or t.const is not None)
 
 
-def _adaptive(f: Lifted, x: Load, kind: str) -> Iterator[Proposal]:
+def _adaptive(f: Lifted, x: Load) -> Iterator[Proposal]:
     out = f.outputs[0].out
     for layout in DATA[len(out.shape)]:
         places = [layout.index(s) for s in SPATIAL[len(out.shape)]]
@@ -191,7 +199,7 @@ def _adaptive(f: Lifted, x: Load, kind: str) -> Iterator[Proposal]:
         if any(out.shape[d].const is None for d in places):
             continue
         yield Proposal(
-            f"relax.nn.adaptive_{kind}_pool{len(places)}d",
+            f"relax.nn.adaptive_avg_pool{len(places)}d",
             (x.tensor.position,),
             {
                 "output_size": tuple(out.shape[d].const for d in places),

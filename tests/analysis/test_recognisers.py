@@ -96,7 +96,7 @@ def _same(got: Any, want: Any) -> bool:
 # ---------------------------------------------------------------------------- the tests
 
 
-@pytest.mark.parametrize(("module", "case"), _cases("MATCHES"))
+@pytest.mark.parametrize(("module", "case"), list(_cases("MATCHES")))
 def test_match(module: str, case: Matches) -> None:
     func = strip(lower(case))
     info = op_info(func)
@@ -111,7 +111,7 @@ def test_match(module: str, case: Matches) -> None:
         check(case, found)
 
 
-@pytest.mark.parametrize(("module", "case"), _cases("REFUSES"))
+@pytest.mark.parametrize(("module", "case"), list(_cases("REFUSES")))
 def test_refusal(module: str, case: Refuses) -> None:
     func = tvm.script.from_source(case.script)
     ops = {op for r in recognisers() if r.run.__module__ == module for op in r.ops}
