@@ -21,7 +21,7 @@ import numpy as np
 
 from .context import simplify, thorough
 from .prove import prove
-from .rewrite import ints, substitute, subterms
+from .rewrite import ints, replace, substitute, subterms
 from .scalar import conj, eq0, ge0, identity, is_const, negate, parts, split_guard
 from .solve import solve
 from .term import (
@@ -29,6 +29,7 @@ from .term import (
     TRUE,
     Call,
     Const,
+    Fold,
     Int,
     Load,
     Reduce,
@@ -93,6 +94,8 @@ class _Prover:
             self.loads(a, b, facts)
         elif isinstance(a, Reduce) and isinstance(b, Reduce):
             self.reductions(a, b, facts)
+        elif isinstance(a, Fold) and isinstance(b, Fold):
+            self.folds(a, b, facts)
         elif isinstance(a, Call) and isinstance(b, Call) and a.op == b.op:
             self.calls(a, b, facts)
         elif not _same_number(a, b):
@@ -111,7 +114,7 @@ class _Prover:
     def integers(self, a: Int, b: Int, facts: Facts) -> None:
         x, y = a.atom, b.atom
         if x is not None and y is not None and not isinstance(x, Var) and not isinstance(y, Var):
-            if isinstance(x, (Reduce, Load)) and type(x) is type(y):
+            if isinstance(x, (Reduce, Fold, Load)) and type(x) is type(y):
                 return self.equal(x, y, facts)
             if _is_ite(x) or _is_ite(y):
                 return self.cases(x, y, facts)
@@ -195,6 +198,37 @@ class _Prover:
             except Different as e:
                 error = e
         raise error
+
+    # ------------------------------------------------------------------ folds
+
+    def folds(self, a: Fold, b: Fold, facts: Facts) -> None:
+        """Equal if some pairing of the states makes starts and steps equal."""
+        assert a.axis.extent is not None and b.axis.extent is not None
+        self.equal(a.axis.extent, b.axis.extent, facts)
+        if len(a.states) != len(b.states):
+            raise Different(f"folds of {len(a.states)} and {len(b.states)} values")
+        error = Different("folds differ")
+        for order in permutations(range(1, len(b.states))):
+            try:
+                return self.steps(a, b, (0, *order), facts)
+            except Different as e:
+                error = e
+        raise error
+
+    def steps(self, a: Fold, b: Fold, order: tuple[int, ...], facts: Facts) -> None:
+        assert a.axis.extent is not None
+        axis = as_int(fresh(a.axis.extent, "q"))
+        states = [raw_call(f"{s.op} {axis!r}", (), s.dtype) for s in a.states]
+        mine, theirs = dict(zip(a.states, states, strict=True)), {}
+        for k, s in zip(order, states, strict=True):
+            if b.states[k].dtype != s.dtype:
+                raise Different(f"types {b.states[k].dtype} and {s.dtype}")
+            theirs[b.states[k]] = s
+        for n, k in enumerate(order):
+            self.equal(a.inits[n], b.inits[k], facts)
+        for n, k in enumerate(order):
+            x = replace(substitute(a.updates[n], {a.axis: axis}), mine)
+            self.equal(x, replace(substitute(b.updates[k], {b.axis: axis}), theirs), facts)
 
     # ------------------------------------------------------------------ reductions
 

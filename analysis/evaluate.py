@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .term import Call, Const, Int, Load, Reduce, Tensor, Term, Var
+from .term import Call, Const, Fold, Int, Load, Reduce, Tensor, Term, Var
 
 Array = npt.NDArray[Any]
 Read = Callable[[Tensor, tuple[Array, ...]], Array]
@@ -103,6 +103,20 @@ def _reduce(ev: _Evaluator, t: Reduce) -> Array:
     return np.asarray(fn(ev(t.init), folded))
 
 
+def _steps(ev: _Evaluator, t: Fold) -> Array:
+    """The loop, one iteration after the other, at all points at once."""
+    assert t.axis.extent is not None
+    extent = np.unique(ev(t.axis.extent))
+    if extent.size != 1:
+        raise Unevaluable(f"extent of {t.axis!r} is not the same at all points")
+    values: dict[Term, Array] = dict(zip(t.states, map(ev, t.inits), strict=True))
+    for k in range(int(extent[0])):
+        step = _Evaluator({**ev.env, t.axis: np.asarray(k)}, ev.read)
+        step.memo.update(values)
+        values = dict(zip(t.states, [step(u) for u in t.updates], strict=True))
+    return values[t.states[0]]
+
+
 _NODES: dict[type[Term], Callable[[_Evaluator, Any], Array]] = {
     Int: _int,
     Var: _var,
@@ -110,6 +124,7 @@ _NODES: dict[type[Term], Callable[[_Evaluator, Any], Array]] = {
     Load: _load,
     Call: _call,
     Reduce: _reduce,
+    Fold: _steps,
 }
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from .lift import Comprehension, Lifted
 from .op_info import PatternKind
 from .rewrite import subterms
-from .term import ONE, Load, Reduce, Term
+from .term import ONE, Fold, Load, Reduce, Term
 
 _ORDER: tuple[PatternKind, ...] = (
     "kElemWise",
@@ -31,7 +31,7 @@ def pattern_kind(lifted: Lifted) -> PatternKind:
 
 
 def _kind(c: Comprehension) -> PatternKind:
-    reductions = [s for s in subterms(c.body) if isinstance(s, Reduce)]
+    reductions = [s for s in subterms(c.body) if isinstance(s, (Reduce, Fold))]
     if reductions:
         return _reduction(c, reductions)
     loads = [s for s in subterms(c.body) if isinstance(s, Load)]
@@ -47,10 +47,12 @@ def _broadcast(s: Load, c: Comprehension) -> bool:
     return all(e is ONE or any(i is a and e is o for a, o in rest) for i, e in ends)
 
 
-def _reduction(c: Comprehension, reductions: list[Reduce]) -> PatternKind:
+def _reduction(c: Comprehension, reductions: list[Reduce | Fold]) -> PatternKind:
     if len(reductions) > 1:
         return "kOpaque"
-    operands = {s.tensor for s in _reads(reductions[0].body)}
+    r = reductions[0]
+    inside = (r.body,) if isinstance(r, Reduce) else r.updates
+    operands = {s.tensor for t in inside for s in _reads(t)}
     return "kOutEWiseFusable" if len(operands) > 1 else "kCommReduce"
 
 

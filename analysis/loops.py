@@ -1,13 +1,15 @@
 """From the effects of one iteration to the effects of the loop.
 
 Either iterations do not see each other's writes, and the loop variable becomes one more variable
-of each write; or each iteration combines into the same element, and the loop is a reduction.
-Anything else is refused.
+of each write; or each iteration combines into the same element, and the loop is a reduction; or
+iterations update some elements from their previous values, and the loop is a fold. Anything else is
+refused.
 """
 
 from __future__ import annotations
 
 from .effects import Effects, Write, coordinates, pinned, same_or_later
+from .fold import close_together
 from .from_tir import Unliftable
 from .integer import bounds, floordiv, nonneg
 from .prove import prove
@@ -32,6 +34,10 @@ from .term import (
     load,
     polynomial,
 )
+
+
+class NoReduction(Unliftable):
+    """An update of an element is no commutative reduction: its order matters."""
 
 
 def close(i: Var, body: Effects) -> Effects:
@@ -80,13 +86,40 @@ def _close(i: Var, tensor: Tensor, w: Write, carried: set[Term], body: Effects) 
     if not carried:
         return _quantify(i, w)
     own = load(tensor, w.index)
-    state = own.atom if isinstance(own, Int) else own
+    state = (own.atom or own) if isinstance(own, Int) else own
     alone = all(o is w or _apart(i, o, w, tensor) for o in body.writes[tensor])
     if carried == {state} and i not in free(own) and alone:
-        return _fold(i, tensor, w, state)
+        try:
+            return _fold(i, tensor, w, state)
+        except NoReduction:
+            pass
+    group = _group(i, tensor, body)
+    if group is not None:
+        places = {t: n for n, t in enumerate(body.writes)}
+        return close_together(i, tensor, group, places)
     raise Unliftable(
         "an iteration reads what another one wrote, and it is no reduction", tensor.name
     )
+
+
+def _group(i: Var, tensor: Tensor, body: Effects) -> dict[Tensor, Write] | None:
+    """The single writes of tensors whose elements carry each other's values around the loop."""
+    found: dict[Tensor, Write] = {}
+    wanted = [tensor]
+    while wanted:
+        t = wanted.pop()
+        if t in found:
+            continue
+        (w, *others) = body.writes[t]
+        if others or any(i in free(e) for e in w.index):
+            return None
+        found[t] = w
+        for x in _carried(i, w, body):
+            assert isinstance(x, Load)
+            if x.indices != body.writes[x.tensor][0].index:
+                return None
+            wanted.append(x.tensor)
+    return found
 
 
 def _apart(i: Var, other: Write, w: Write, tensor: Tensor) -> bool:
@@ -157,10 +190,10 @@ def _folded(i: Var, tensor: Tensor, value: Term, state: Term) -> Term:
             return ite(t.args[0], yes, no)
     op = combiner(value, state)
     if op is None:
-        raise Unliftable("an update of an element is no known reduction", tensor.name)
+        raise NoReduction("an update of an element is no known reduction", tensor.name)
     seed, terms = _peel(value, op, state, i)
     if seed is None or not terms or any(state in _subset(t) for t in terms):
-        raise Unliftable("an update of an element is no known reduction", tensor.name)
+        raise NoReduction("an update of an element is no known reduction", tensor.name)
     rolled = _rolled(i, terms)
     if rolled is not None:
         return reduce(op, rolled[0], rolled[1], seed, tensor.dtype)

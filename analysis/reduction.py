@@ -11,21 +11,24 @@ from __future__ import annotations
 from itertools import permutations
 
 from .integer import floordiv, is_div, nonneg
-from .rewrite import free, rebuild, substitute, subterms
+from .rewrite import free, rebuild, replace, substitute, subterms
 from .scalar import conj, identity, ite, parts, reduce, split_guard
 from .term import (
     ONE,
     ZERO,
     Call,
+    Fold,
     Int,
     Load,
     Reduce,
     Term,
     Var,
     as_int,
+    fold,
     fresh,
     integer,
     mul,
+    raw_call,
     raw_reduce,
     variable,
 )
@@ -183,6 +186,8 @@ def _rename(t: Term) -> Term:
             atom = new.atom if isinstance(new, Int) else new
             if isinstance(s, Reduce) and isinstance(atom, Reduce):
                 new, height = _named(atom, height), height + 1
+            elif isinstance(s, Fold) and isinstance(atom, Fold):
+                new, height = _named_fold(atom, height), height + 1
             found = memo[s] = new, height
         return found
 
@@ -199,6 +204,15 @@ def _named(r: Reduce, height: int) -> Term:
     body = substitute(r.body, names)
     out = raw_reduce(r.op, tuple(axes), body, r.init, r.dtype)
     return as_int(out) if isinstance(body, Int) else out
+
+
+def _named_fold(f: Fold, height: int) -> Term:
+    axis = variable("reduce", f"r{height}_0", f.axis.extent)
+    states = tuple(raw_call(f"state{height}_{k}", (), s.dtype) for k, s in enumerate(f.states))
+    names = dict(zip(f.states, states, strict=True))
+    at = {f.axis: as_int(axis)}
+    updates = tuple(replace(substitute(u, at), names) for u in f.updates)
+    return fold(axis, states, f.inits, updates)
 
 
 def _ordered(r: Reduce) -> list[Var]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from .scalar import call, reduce
 from .term import (
     Const,
+    Fold,
     Int,
     Load,
     Mono,
@@ -15,6 +17,8 @@ from .term import (
     Term,
     Var,
     as_int,
+    fold,
+    fresh,
     integer,
     load,
     mul,
@@ -30,6 +34,8 @@ def children(t: Term) -> tuple[Term, ...]:
         return t.indices
     if isinstance(t, Reduce):
         return (t.body, t.init)
+    if isinstance(t, Fold):
+        return (*t.updates, *t.inits)
     return getattr(t, "args", ())
 
 
@@ -54,6 +60,9 @@ def rebuild(t: Term, go: Callable[[Term], Term]) -> Term:
         return load(t.tensor, tuple(as_int(go(i)) for i in t.indices))
     if isinstance(t, Reduce):
         return reduce(t.op, t.axes, go(t.body), go(t.init), t.dtype)
+    if isinstance(t, Fold):
+        inits, updates = (tuple(map(go, x)) for x in (t.inits, t.updates))
+        return fold(t.axis, t.states, inits, updates)
     args = t.args  # type: ignore[attr-defined]
     new = tuple(go(a) for a in args)
     if all(a is b for a, b in zip(args, new, strict=True)):
@@ -77,8 +86,11 @@ def free(t: Term) -> frozenset[Var]:
             if isinstance(t, Reduce):
                 found = (found - frozenset(t.axes)) | free(t.init)
                 found = found.union(*(free(a.extent) for a in t.axes if a.extent is not None))
+            elif isinstance(t, Fold):
+                assert t.axis.extent is not None
+                found = (found - {t.axis}).union(free(t.axis.extent), *map(free, t.inits))
         t.memo["free"] = found
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def substitute(t: Term, mapping: Mapping[Var, Term]) -> Term:
@@ -95,13 +107,17 @@ def substitute(t: Term, mapping: Mapping[Var, Term]) -> Term:
             return s
         found = memo.get(s)
         if found is None:
-            found = memo[s] = _bound(s, go, mapping) if isinstance(s, Reduce) else rebuild(s, go)
+            if isinstance(s, Reduce):
+                found = _bound(s, go)
+            else:
+                found = _bound_fold(s, go) if isinstance(s, Fold) else rebuild(s, go)
+            memo[s] = found
         return found
 
     return go(t)
 
 
-def _bound(s: Reduce, go: Callable[[Term], Term], mapping: Mapping[Var, Term]) -> Term:
+def _bound(s: Reduce, go: Callable[[Term], Term]) -> Term:
     """A reduction under substitution: extents that mention a replaced variable change too."""
     axes, renamed = [], {}
     for a in s.axes:
@@ -110,12 +126,40 @@ def _bound(s: Reduce, go: Callable[[Term], Term], mapping: Mapping[Var, Term]) -
         if extent is a.extent:
             axes.append(a)
         else:
-            from .term import fresh
-
             axes.append(fresh(extent, "r"))
             renamed[a] = as_int(axes[-1])
     body = go(s.body)
     return reduce(s.op, tuple(axes), substitute(body, renamed), go(s.init), s.dtype)
+
+
+def _bound_fold(s: Fold, go: Callable[[Term], Term]) -> Term:
+    """A fold under substitution."""
+    assert s.axis.extent is not None
+    extent = as_int(go(s.axis.extent))
+    new = rebuild(s, go)
+    atom = new.atom if isinstance(new, Int) else new
+    if extent is s.axis.extent or not isinstance(atom, Fold):
+        return new
+    axis = fresh(extent, "r")
+    at = {s.axis: as_int(axis)}
+    return fold(axis, atom.states, atom.inits, tuple(substitute(u, at) for u in atom.updates))
+
+
+def replace(t: Term, mapping: Mapping[Any, Term]) -> Term:
+    """The term with some of its sub-terms replaced; states that a fold binds are its own."""
+    memo: dict[Term, Term] = dict(mapping)
+
+    def go(s: Term) -> Term:
+        found = memo.get(s)
+        if found is None:
+            if isinstance(s, Fold) and not mapping.keys().isdisjoint(s.states):
+                found = fold(s.axis, s.states, tuple(map(go, s.inits)), s.updates)
+            else:
+                found = rebuild(s, go)
+            memo[s] = found
+        return found
+
+    return go(t)
 
 
 def ints(p: Term, mapping: Mapping[Var, Term]) -> Int:
@@ -144,7 +188,7 @@ def tensors(t: Term) -> frozenset[Tensor]:
         if isinstance(t, Load):
             found |= {t.tensor}
         t.memo["tensors"] = found
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def map_loads(t: Term, wanted: frozenset[Tensor], fn: Callable[[Tensor, tuple[Int, ...]], Term]) -> Term:
@@ -173,6 +217,7 @@ __all__ = [
     "map_loads",
     "raw_call",
     "rebuild",
+    "replace",
     "substitute",
     "subterms",
     "tensors",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .term import Call, Const, Int, Load, Reduce, Term, Var
+from .term import Call, Const, Fold, Int, Load, Reduce, Term, Var
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "lt": "<", "le": "<="}
 
@@ -19,7 +19,13 @@ def show(t: Term) -> str:
     if isinstance(t, Reduce):
         axes = ", ".join(f"{a.name}<{a.extent!r}" for a in t.axes)
         return f"{t.op}_{{{axes}}}({show(t.body)}; {show(t.init)})"
+    if isinstance(t, Fold):
+        steps = zip(t.states, t.inits, t.updates, strict=True)
+        text = "; ".join(f"{s.op} = {show(x)} then {show(u)}" for s, x, u in steps)
+        return f"fold_{{{t.axis.name}<{t.axis.extent!r}}}({text})"
     assert isinstance(t, Call)
+    if not t.args:
+        return t.op
     if t.op == "ite":
         return f"({show(t.args[1])} if {show(t.args[0])} else {show(t.args[2])})"
     if t.op in ("ge0", "eq0"):

@@ -146,6 +146,16 @@ class Reduce(Term):
     init: Term
 
 
+class Fold(Term):
+    """``states[0]`` after ``for axis: states = updates``, all at once, in order, from ``inits``."""
+
+    __slots__ = ("axis", "inits", "states", "updates")
+    axis: Var
+    states: tuple[Call, ...]
+    inits: tuple[Term, ...]
+    updates: tuple[Term, ...]
+
+
 # ---------------------------------------------------------------------------- constructors
 
 Mono = tuple[Term, ...]
@@ -274,6 +284,26 @@ def raw_reduce(op: str, axes: tuple[Var, ...], body: Term, init: Term, dtype: st
         Reduce, (op, axes, body, init), dtype, op=op, axes=axes, body=body, init=init
     )
     return found
+
+
+def fold(
+    axis: Var, states: tuple[Call, ...], inits: tuple[Term, ...], updates: tuple[Term, ...]
+) -> Term:
+    """The fold as it stands; as an :class:`Int` where its result is one. See :mod:`.fold`."""
+    inits, updates = (
+        tuple(as_int(t) if s.dtype in INT_DTYPES else t for s, t in zip(states, x, strict=True))
+        for x in (inits, updates)
+    )
+    found: Fold = _interned(
+        Fold,
+        (axis, states, inits, updates),
+        states[0].dtype,
+        axis=axis,
+        states=states,
+        inits=inits,
+        updates=updates,
+    )
+    return as_int(found) if found.dtype in INT_DTYPES else found
 
 
 INT_DTYPES: frozenset[str] = frozenset({"int", "int32", "int64"})

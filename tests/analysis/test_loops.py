@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from tvm.script import from_source
+
+from opinfo.analysis.equal import prove_equal
+from opinfo.analysis.evaluate import evaluate
 from opinfo.analysis.from_tir import Unliftable
 from opinfo.analysis.lift import lift
-from tvm.script import from_source
+from opinfo.analysis.rewrite import map_loads, tensors
+from opinfo.analysis.term import Fold, Tensor, Var, as_int, integer, load
 
 _HEAD = """
 @T.prim_func(s_tir=True)
@@ -61,3 +67,77 @@ def test_update_in_one_iteration_is_counted_once() -> None:
 def test_other_stores_to_a_sum_are_refused(body: str) -> None:
     with pytest.raises(Unliftable):
         _lifted(body)
+
+
+_SEARCH = """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((2, 6), "float32"), out: T.Buffer((2,), "int64")):
+    best = T.alloc_buffer((2,))
+    where = T.alloc_buffer((2,), "int64")
+    for i in range(2):
+        where[i] = T.int64(-1)
+        best[i] = T.float32(-1)
+"""
+_SEARCHES = {
+    "branch": """
+    for i, k in T.grid(2, 6):
+        if x[i, k] > best[i]:
+            best[i] = x[i, k]
+            where[i] = T.Cast("int64", k)
+""",
+    "reduction outermost": """
+    for k, i in T.grid(6, 2):
+        if x[i, k] > best[i]:
+            where[i] = T.Cast("int64", k)
+            best[i] = x[i, k]
+""",
+    "split with a guard": """
+    for ko, i, ki in T.grid(2, 2, 4):
+        if ko * 4 + ki < 6:
+            if x[i, ko * 4 + ki] > best[i]:
+                best[i] = x[i, ko * 4 + ki]
+                where[i] = T.Cast("int64", ko * 4 + ki)
+""",
+}
+_COPY = """
+    for i in range(2):
+        out[i] = where[i]
+"""
+
+
+@pytest.mark.parametrize("loops", _SEARCHES.values(), ids=_SEARCHES)
+def test_search_is_a_fold_that_finds_the_place(loops: str) -> None:
+    lifted = lift(from_source(_SEARCH + loops + _COPY))
+    (c,) = lifted.outputs
+    fold = as_int(c.body).atom
+    assert isinstance(fold, Fold) and fold.axis.extent is integer(6)
+    data = np.random.default_rng(0).random((2, 6), np.float32)
+    rows = c.axes[0].atom
+    assert isinstance(rows, Var)
+    found = evaluate(c.body, {rows: np.arange(2)}, lambda _, index: data[index])
+    assert found.tolist() == data.argmax(1).tolist()
+
+
+def test_searches_in_another_order_of_loops_are_equal() -> None:
+    one, *others = (lift(from_source(_SEARCH + s + _COPY)) for s in _SEARCHES.values())
+    given = {p.position: p for p in one.params if isinstance(p, Tensor)}
+    for other in others:
+        (c,) = other.outputs
+        moved = map_loads(c.body, tensors(c.body), lambda t, index: load(given[t.position], index))
+        prove_equal(one.outputs[0].body, moved)
+
+
+def test_a_value_of_the_previous_iteration_is_not_the_current_one() -> None:
+    late, early = (
+        lift(from_source(_SEARCH + _STEP.format(a=a, b=b) + _COPY)).outputs[0].body
+        for a, b in (("where[i] + T.int64(1)", "best[i] + x[i, k]"), ("where[i]", "x[i, k]"))
+    )
+    assert repr(late) != repr(early)
+
+
+_STEP = """
+    for i, k in T.grid(2, 6):
+        if best[i] < T.float32(3):
+            where[i] = {a}
+        best[i] = {b}
+"""
