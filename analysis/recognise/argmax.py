@@ -1,0 +1,103 @@
+"""The place of the largest or smallest element: of equal ones the first.
+
+    index, value = -1, lowest
+    for k in order:
+        index = index if value > x[k] or value == x[k] and index < k else k
+        value = value if value > x[k] else x[k]
+    out = index
+
+``k`` runs over one dimension, or over all of them as one number. argmin has ``<`` and ``highest``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..lift import Lifted
+from ..op_info import Proposal, Refusal
+from ..rewrite import free, subterms
+from ..term import Const, Fold, Int, Load, Term
+from . import Matches, Refuses, recogniser
+from ._contraction import uncast
+from ._sweep import units
+
+OPS = ("relax.argmax", "relax.argmin")
+
+MATCHES = [
+    *(
+        Matches(op, (f"{dtype}[2, n, 5]",), {"axis": 1, "keepdims": False})
+        for op in OPS
+        for dtype in ("float32", "float16", "int64", "uint8")
+    ),
+    *(Matches(op, ("float32[2, 3, n]",), {"axis": 2, "keepdims": True}) for op in OPS),
+    *(Matches(op, ("float32[n, m]",), {}, {"axis": None, "keepdims": False}) for op in OPS),
+    Matches("relax.argmax", ("float32[2, 3, 4]",), {"axis": None, "keepdims": True}),
+    Matches("relax.argmax", ("float32[6]",), {"axis": 0}, {"axis": None, "keepdims": False}),
+    Matches("relax.argmin", ("int32[1, 4]",), {"axis": -1}, {"axis": 1, "keepdims": False}),
+]
+
+_BODY = """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((4, 6), "float32"), out: T.Buffer((4,), "int64")):
+    best = T.alloc_buffer((4,))
+    where = T.alloc_buffer((4,), "int64")
+    for i, k in T.grid(4, {extent}):
+        with T.sblock("c"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                where[vi] = T.int64({start})
+                best[vi] = T.float32(-3.4028234663852886e+38)
+            w: T.let[T.int64] = T.Select({keep}, where[vi], T.Cast("int64", vk){shift})
+            b: T.let[T.float32] = T.Select(best[vi] > x[vi, vk], best[vi], x[vi, vk])
+            where[vi] = w
+            best[vi] = b
+    for i in range(4):
+        with T.sblock("out"):
+            vi = T.axis.spatial(4, i)
+            out[vi] = where[vi]
+"""
+_FIRST = "best[vi] > x[vi, vk] or best[vi] == x[vi, vk] and where[vi] < vk"
+_RIGHT = {"extent": 6, "start": -1, "keep": _FIRST, "shift": ""}
+
+REFUSES = [
+    Refuses(
+        "of equal elements the last one", _BODY.format(**_RIGHT | {"keep": "best[vi] > x[vi, vk]"})
+    ),
+    Refuses("one element fewer", _BODY.format(**_RIGHT | {"extent": 5})),
+    Refuses("another place where nothing is larger", _BODY.format(**_RIGHT | {"start": 0})),
+    Refuses("places counted from 1", _BODY.format(**_RIGHT | {"shift": " + T.int64(1)"})),
+    Refuses(
+        "a minimum against a maximum", _BODY.format(**_RIGHT | {"keep": _FIRST.replace(">", "<")})
+    ),
+]
+
+
+@recogniser("argmax", precedence=420, ops=OPS)
+def argmax(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """A fold of an index and a value; the value starts below or above all others."""
+    t = uncast(f.outputs[0].body)
+    if len(f.outputs) != 1 or not isinstance(t, Fold) or len(t.states) != 2:
+        return Refusal("the compute is no loop over a place and a value")
+    x = next((s for s in subterms(t.updates[1]) if isinstance(s, Load)), None)
+    start = _literal(t.inits[1])
+    if x is None or start is None:
+        return Refusal("the compute does not search one tensor from a literal")
+    run = [d for d, i in enumerate(x.indices) if t.axis in free(i)]
+    rank, shape = len(x.indices), f.outputs[0].out.shape
+    keepdims = len(shape) == rank
+    whole = len(run) != 1 or rank == 1 or (not keepdims and len(shape) != rank - 1)
+    loose = keepdims and not whole and len(units(x.tensor)) == rank - 1
+    return [
+        Proposal(
+            OPS[start > 0],
+            (x.tensor.position,),
+            {"axis": None if whole else run[0], "keepdims": keepdims},
+            undetermined=("axis: dimensions of extent 1",) if loose else (),
+        )
+    ]
+
+
+def _literal(t: Term) -> float | None:
+    if isinstance(t, Int):
+        return t.const
+    return float(t.value) if isinstance(t, Const) else None
