@@ -34,7 +34,7 @@ def invert(
     extent that is not positive, expressions that are not integers.
 
     >>> invert(lambda i: ((i + 3) % 10,), [10]).inverse
-    index_map(lambda y0: ((y0 + 7) % 10,))
+    T.index_map(lambda y0: ((y0 + T.int64(7)) % T.int64(10),))
     """
     scope = Scope()
     shape = tuple(shape)

@@ -55,6 +55,9 @@ def compose(outer: MapLike, inner: MapLike, shape: Sequence[Any]) -> IndexMap:
 
     Raises ``ValueError`` if ``outer`` does not take as many axes as ``inner`` gives, and
     :class:`.convert.Unsupported` for expressions that are not understood.
+
+    >>> compose(lambda a, b: (a * 4 + b,), lambda i: (i // 4, i % 4), [12])
+    T.index_map(lambda i: (i,))
     """
     scope = Scope()
     m = convert(inner, shape, scope=scope, what="inner")
