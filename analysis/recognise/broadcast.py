@@ -96,7 +96,7 @@ def repeat(f: Lifted) -> Sequence[Proposal] | Refusal:
     if len(r.axes) == 1:
         k = ratio(r.out.shape[0], volume(r.tensor.shape))
         at = flat(r.index, r.tensor.shape)
-        if k is not None and len(r.index) != 1 and at is floordiv(r.axes[0], integer(k)):
+        if k not in (None, 1) and len(r.index) != 1 and at is floordiv(r.axes[0], integer(k)):
             return [Proposal("relax.repeat", x, {"repeats": k, "axis": None})]
     if len(r.axes) != len(r.index):
         return Refusal("input and output have different ranks")

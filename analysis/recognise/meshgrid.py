@@ -1,0 +1,51 @@
+"""meshgrid: ``out_j[y] = x_j[y_j]``; with indexing ``xy`` the first two axes are exchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..lift import Lifted
+from ..op_info import Proposal, Refusal
+from . import Matches, Refuses, recogniser
+from ._moves import Read, read_of
+
+OP = "relax.meshgrid"
+MATCHES = [
+    Matches(OP, ("float32[3]", "float32[n]"), {"indexing": "ij"}),
+    Matches(OP, ("int64[3]", "int64[4]", "int64[5]"), {"indexing": "xy"}),
+]
+
+REFUSES = [
+    Refuses(
+        "both outputs follow the same axis",
+        """
+@T.prim_func(s_tir=True)
+def f(
+    a: T.Buffer((4,), "float32"),
+    b: T.Buffer((4,), "float32"),
+    p: T.Buffer((4, 4), "float32"),
+    q: T.Buffer((4, 4), "float32"),
+):
+    for i, j in T.grid(4, 4):
+        p[i, j] = a[i]
+    for i, j in T.grid(4, 4):
+        q[i, j] = b[i]
+""",
+    ),
+]
+
+
+@recogniser("meshgrid", precedence=290, ops=(OP,))
+def meshgrid(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """Each output is one vector along an axis of its own."""
+    reads = [r for r in map(read_of, f.outputs) if isinstance(r, Read)]
+    if len(reads) != len(f.outputs) or len(reads) < 2:
+        return Refusal("not several outputs that are one load each")
+    if any(len(r.index) != 1 or len(r.axes) != len(reads) for r in reads):
+        return Refusal("not as many vectors as the output has axes")
+    order = list(range(len(reads)))
+    for indexing, axes in (("ij", order), ("xy", [1, 0, *order[2:]])):
+        if all(r.index[0] is r.axes[a] for r, a in zip(reads, axes, strict=True)):
+            vectors = tuple(r.tensor.position for r in reads)
+            return [Proposal(OP, vectors, {"indexing": indexing})]
+    return Refusal("the vectors are not along the axes in order")

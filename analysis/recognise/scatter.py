@@ -1,0 +1,109 @@
+"""slice_scatter and reverse_sequence: a part of the input is replaced, or read in reverse.
+
+- slice_scatter: ``out[y] = src[(y - start) / step] if y is in the range of the axis else x[y]``;
+- reverse_sequence: ``out[y] = x[t[b] - 1 - y on the sequence axis if y < t[b] else y]``.
+
+scatter_elements, scatter_nd and index_put write where data says, in loops that are not lifted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..lift import Lifted
+from ..op_info import Proposal, Refusal
+from ..rewrite import subterms
+from ..term import Call, Int, Load
+from . import Matches, Refuses, recogniser
+from ._moves import begin, pieces, plain, single_read
+
+MATCHES = [
+    Matches(
+        "relax.slice_scatter",
+        ("float32[10, 4]", "float32[3, 4]"),
+        {"start": 1, "end": 6, "step": 2, "axis": 0},
+    ),
+    Matches(
+        "relax.slice_scatter",
+        ("float32[3, 10]", "float32[3, 4]"),
+        {"start": 2, "end": 6, "step": 1, "axis": 1},
+    ),
+    Matches(
+        "relax.reverse_sequence",
+        ("float32[10, 4]", "int64[4]"),
+        {"seq_axis": 0, "batch_axis": 1},
+    ),
+    Matches(
+        "relax.reverse_sequence",
+        ("float16[3, n, 2]", "int32[3]"),
+        {"seq_axis": 1, "batch_axis": 0},
+    ),
+]
+
+REFUSES = [
+    Refuses(
+        "the rest is shifted",
+        """
+@T.prim_func(s_tir=True)
+def f(
+    x: T.Buffer((10,), "float32"), s: T.Buffer((4,), "float32"), out: T.Buffer((10,), "float32")
+):
+    for i in range(10):
+        out[i] = T.if_then_else(2 <= i and i < 6, s[i - 2], x[9 - i])
+""",
+    ),
+]
+
+
+@recogniser("slice_scatter", precedence=360, ops=("relax.slice_scatter",))
+def slice_scatter(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """Two loads; one is the input at the output's coordinates."""
+    (c,) = f.outputs[:1]
+    leaves = list(pieces(c.body))
+    loads = [p.value for p in leaves if isinstance(p.value, Load)]
+    if len(f.outputs) != 1 or len({x.tensor for x in loads}) != 2 or len(loads) != len(leaves):
+        return Refusal("the compute does not select between two inputs")
+    inputs = [x for x in loads if x.indices == c.axes and x.tensor.shape == c.out.shape]
+    sources = [p for p in leaves if isinstance(p.value, Load) and p.value not in inputs]
+    if len({x.tensor for x in inputs}) != 1 or len(sources) != 1:
+        return Refusal("no input is read at the output's own coordinates")
+    source = sources[0].value
+    assert isinstance(source, Load)
+    shape = source.tensor.shape
+    axes = [k for k, (e, o) in enumerate(zip(shape, c.out.shape, strict=False)) if e is not o]
+    if len(shape) != len(c.axes) or len(axes) != 1:
+        return Refusal("the source is not shorter on one axis")
+    (axis,) = axes
+    start, step = begin(sources[0].conditions, c.axes[axis]), _step(source.indices[axis])
+    end = start + (shape[axis] - 1) * step + 1
+    attrs = {"start": plain(start), "end": plain(end), "step": step, "axis": axis}
+    x = (inputs[0].tensor.position, source.tensor.position)
+    notes = ("end",) if step > 1 else ()
+    return [Proposal("relax.slice_scatter", x, attrs, undetermined=notes)]
+
+
+def _step(i: Int) -> int:
+    dens = [s.args[1] for s in subterms(i) if isinstance(s, Call) and s.op == "floordiv"]
+    steps = [d.const for d in dens if isinstance(d, Int) and d.const]
+    return steps[0] if steps else 1
+
+
+@recogniser("reverse_sequence", precedence=362, ops=("relax.reverse_sequence",))
+def reverse_sequence(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """One axis is read at a coordinate that depends on the length for another axis."""
+    r = single_read(f)
+    if isinstance(r, Refusal):
+        return r
+    if r.tensor.shape != r.out.shape:
+        return Refusal("input and output have different shapes")
+    turned = [k for k, i in enumerate(r.index) if i is not r.axes[k]]
+    if len(turned) != 1:
+        return Refusal("not one axis is read elsewhere")
+    lengths = {s for s in subterms(r.index[turned[0]]) if isinstance(s, Load)}
+    if len(lengths) != 1:
+        return Refusal("the coordinate does not depend on one length")
+    (t,) = lengths
+    batches = [k for k, y in enumerate(r.axes) if t.indices == (y,)]
+    attrs = [{"seq_axis": turned[0], "batch_axis": k} for k in batches]
+    x = (r.tensor.position, t.tensor.position)
+    return [Proposal("relax.reverse_sequence", x, a) for a in attrs]
