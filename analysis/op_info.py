@@ -133,12 +133,13 @@ class Refusal:
 
 
 def to_plain(value: Any) -> Any:
-    """Attribute values as JSON: symbolic dimensions become their text."""
+    """Attribute values as JSON: symbolic dimensions and index maps become their text."""
     if isinstance(value, Int):
         return value.const if value.const is not None else repr(value)
     if isinstance(value, (tuple, list)):
         return [to_plain(v) for v in value]
-    return value
+    plain = value is None or isinstance(value, (str, int, float))
+    return value if plain else str(value)
 
 
 def _plain(value: Any) -> str:
