@@ -18,14 +18,17 @@ from .relay import Relaid, relay
 from .term import Tensor, Var
 
 
-def op_info(func: Any, *, alternatives: bool = False) -> OpInfo | Refusal:
+def op_info(
+    func: Any, *, alternatives: bool = False, tested: bool = False
+) -> OpInfo | Refusal:
     """The operator that a PrimFunc computes, with its certificate, or why it is not known.
 
     Reads the body of ``func`` and nothing else: no name, attribute or annotation. With
-    ``alternatives`` the other ops that compute the same are certified too.
+    ``alternatives`` the other ops that compute the same are certified too; with ``tested`` an op is
+    also answered where it is only equal at random points.
     Raises ``TypeError`` if ``func`` is not a PrimFunc.
     """
-    return analyse(func, alternatives=alternatives).info
+    return analyse(func, alternatives=alternatives, tested=tested).info
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Recovered:
     params: tuple[Tensor | Var, ...] = ()
 
 
-def analyse(func: Any, *, alternatives: bool = False) -> Recovered:
+def analyse(func: Any, *, alternatives: bool = False, tested: bool = False) -> Recovered:
     """:func:`op_info` together with the lifted parameters."""
     if not isinstance(func, tirx.PrimFunc):
         raise TypeError(f"op_info: expected a tvm.tirx.PrimFunc, got {type(func).__name__}")
@@ -46,14 +49,17 @@ def analyse(func: Any, *, alternatives: bool = False) -> Recovered:
         return Recovered(Refusal(e.reason, e.where))
     if not lifted.outputs:
         return Recovered(Refusal("the function writes no parameter"))
-    return Recovered(recover(lifted, func, alternatives), lifted.params)
+    found = recover(lifted, func, alternatives)
+    if tested and isinstance(found, Refusal):
+        found = _candidates(lifted, func, alternatives, tested=True)
+    return Recovered(found, lifted.params)
 
 
 class Analyser:
     """:func:`analyse`, once for PrimFuncs that are structurally equal."""
 
-    def __init__(self, *, alternatives: bool = False) -> None:
-        self._alternatives = alternatives
+    def __init__(self, *, alternatives: bool = False, tested: bool = False) -> None:
+        self._options = {"alternatives": alternatives, "tested": tested}
         self._known: dict[int, list[tuple[Any, Recovered]]] = {}
 
     def __call__(self, func: Any) -> Recovered:
@@ -62,7 +68,7 @@ class Analyser:
         for other, result in same:
             if tvm_ffi.structural_equal(other, bare, map_free_vars=True):
                 return result
-        result = analyse(func, alternatives=self._alternatives)
+        result = analyse(func, **self._options)
         same.append((bare, result))
         return result
 
@@ -83,7 +89,9 @@ def recover(lifted: Lifted, func: Any, alternatives: bool = False) -> OpInfo | R
     return _physical(logical, relaid) if isinstance(logical, OpInfo) else found
 
 
-def _candidates(lifted: Lifted, func: Any, alternatives: bool) -> OpInfo | Refusal:
+def _candidates(
+    lifted: Lifted, func: Any, alternatives: bool, tested: bool = False
+) -> OpInfo | Refusal:
     found: list[OpInfo] = []
     refusals: list[Refusal] = []
     for r in recognisers():
@@ -93,7 +101,7 @@ def _candidates(lifted: Lifted, func: Any, alternatives: bool) -> OpInfo | Refus
         for p in proposals:
             if any(p.name == f.name for f in found):
                 continue
-            certificate = certify(p, lifted, func)
+            certificate = certify(p, lifted, func, tested=tested)
             if isinstance(certificate, Refusal):
                 refusals.append(certificate)
                 continue

@@ -19,6 +19,7 @@ from tvm import relax, tirx
 
 from ..analysis import Constant, OpInfo
 from ..analysis.build import NotBuilt, call_op, to_prim
+from ..analysis.op_info import ASSUMED
 from ..analysis.recover import Analyser, Recovered
 from ..analysis.term import Int, Tensor, Var
 
@@ -100,7 +101,9 @@ class _Wanted:
         if STRENGTH[info.certificate.kind] < self.strength:
             return f"the certificate is only {info.certificate.kind}"
         if self.exact and not info.certificate.exact:
-            return "equality is not bit for bit: " + "; ".join(info.certificate.assumptions)
+            return "equality is not bit for bit: " + "; ".join(
+                a for a in info.certificate.assumptions if a not in ASSUMED
+            )
         return None
 
 
@@ -110,7 +113,7 @@ class _Raiser(relax.PyExprMutator):  # type: ignore[misc,name-defined]
         super().__init__(mod)
         self.mod = mod
         self.wanted = wanted
-        self.analyse = Analyser()
+        self.analyse = Analyser(tested=wanted.strength == STRENGTH["tested"])
         self.name = ""
         self.raised: list[Site] = []
         self.kept: list[Kept] = []
