@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from tvm.tirx import IndexMap
 
 from opinfo.analysis import compose, invert, prove_equal, prove_identity
+from opinfo.analysis.index_map.convert import convert
+from opinfo.analysis.index_map.deduced import deduced
 
 from . import fuzz
 from .oracle import as_python, images, truth, undone_everywhere
@@ -101,3 +103,16 @@ def test_the_inverse_of_the_inverse_is_the_map(seed: int) -> None:
     assert twice.verdict == "bijective"
     if isinstance(twice.inverse, IndexMap):
         assert prove_equal(forward, twice.inverse, m.shape).verdict == "proved"
+
+
+@pytest.mark.parametrize("seed", range(40_000, 40_060))
+def test_deduction_agrees_with_enumeration(seed: int) -> None:
+    """The way of large domains, taken on small ones."""
+    m = fuzz.bijective(seed) if seed % 3 else fuzz.mutant(seed)
+    found = deduced(convert(_as_map(m.fn, len(m.shape)), m.shape), m.shape, None, 2000)
+    assert found.verdict in (truth(m.fn, m.shape), "unknown"), m.name
+    if isinstance(found.inverse, IndexMap):
+        assert undone_everywhere(as_python(found.inverse), m.fn, m.shape) is None, m.name
+    if found.counterexample is not None and found.counterexample.kind == "collision":
+        one, two = found.counterexample.points
+        assert one != two and m.fn(*one) == m.fn(*two)
