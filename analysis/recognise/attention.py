@@ -1,0 +1,142 @@
+"""Scaled dot-product attention over ``[batch, length, heads, size]`` tensors.
+
+    s[b, h, i, j] = Σ_d q[b, i, h, d] * k[b, j, h, d] * scale + bias[b, h, i, j]
+    out[b, i, h]  = Σ_j softmax_j(s[b, h, i, j]) * v[b, j, h]
+
+``scale`` is by default ``1 / sqrt(size)``. A causal mask lets i see ``j <= i`` (TopLeft) or
+``j <= i + J - I`` (BottomRight).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..lift import Lifted
+from ..op_info import Proposal, Refusal
+from ..rewrite import subterms
+from ..term import Call, Const, Load, Reduce, Term, as_int
+from . import Matches, Refuses, recogniser
+from ._contraction import bare
+from ._sweep import apart, args, load, reduction
+
+OP = "relax.nn.attention"
+
+
+def _case(kind: str, length: str, attrs: dict[str, object], bias: str = "") -> Matches:
+    query, other = f"{kind}[2, 4, 3, 8]", f"{kind}[2, {length}, 3, 8]"
+    operands = (query, other, other, *((f"{kind}[{bias}]",) if bias else ()))
+    every = {"scale": None, "causal_mask": None, "window_size": None, **attrs}
+    return Matches(OP, operands, every)
+
+
+MATCHES = [
+    _case("float32", "5", {}),
+    _case("float32", "4", {"scale": 0.125}),
+    _case("float16", "5", {}),
+    _case("float32", "5", {}, bias="2, 3, 4, 5"),
+    _case("float32", "5", {}, bias="2, 1, 4, 5"),
+    _case("float32", "4", {"causal_mask": "TopLeft"}),
+    _case("float32", "6", {"causal_mask": "BottomRight"}),
+    _case("float32", "6", {"causal_mask": "TopLeft", "scale": 0.5}, bias="2, 3, 4, 6"),
+    Matches(
+        OP,
+        ("float32[n, 4, 3, 8]", "float32[n, 5, 3, 8]", "float32[n, 5, 3, 6]"),
+        {"scale": None, "causal_mask": None, "window_size": None},
+    ),
+]
+
+_BODY = """
+@T.prim_func(s_tir=True)
+def main(q: T.Buffer((1, 4, 2, 8), "float32"), k: T.Buffer((1, 5, 2, 8), "float32"),
+         v: T.Buffer((1, 5, 2, 8), "float32"), out: T.Buffer((1, 4, 2, 8), "float32")):
+    s = T.alloc_buffer((2, 4, 5))
+    m = T.alloc_buffer((2, 4))
+    z = T.alloc_buffer((2, 4))
+    for h, i, j, d in T.grid(2, 4, 5, 8):
+        with T.sblock("scores"):
+            vh, vi, vj, vd = T.axis.remap("SSSR", [h, i, j, d])
+            with T.init():
+                s[vh, vi, vj] = T.float32(0)
+            s[vh, vi, vj] = s[vh, vi, vj] + q[0, vi, vh, vd] * k[0, vj, vh, vd]
+    for h, i, j in T.grid(2, 4, {most}):
+        with T.sblock("max"):
+            vh, vi, vj = T.axis.remap("SSR", [h, i, j])
+            with T.init():
+                m[vh, vi] = T.float32(-3.4028234663852886e+38)
+            m[vh, vi] = T.max(m[vh, vi], s[vh, vi, vj] {scale})
+    for h, i, j in T.grid(2, 4, 5):
+        with T.sblock("sum"):
+            vh, vi, vj = T.axis.remap("SSR", [h, i, j])
+            with T.init():
+                z[vh, vi] = T.float32(0)
+            z[vh, vi] = z[vh, vi] + T.exp(s[vh, vi, vj] {scale} - m[vh, vi])
+    for i, h, d, j in T.grid(4, 2, 8, 5):
+        with T.sblock("out"):
+            vi, vh, vd, vj = T.axis.remap("SSSR", [i, h, d, j])
+            with T.init():
+                out[0, vi, vh, vd] = T.float32(0)
+            out[0, vi, vh, vd] = out[0, vi, vh, vd] + (
+                T.exp(s[vh, vi, vj] {scale} - m[vh, vi]) / z[vh, vi]) * v[0, {row}, vh, vd]
+"""
+_SCALE = "/ T.sqrt(T.float32(8))"
+
+REFUSES = [
+    Refuses("scores that are not scaled", _BODY.format(most=5, scale="", row="vj")),
+    Refuses("scaled by another size",
+            _BODY.format(most=5, scale="/ T.sqrt(T.float32(4))", row="vj")),
+    Refuses("the values are read in reverse", _BODY.format(most=5, scale=_SCALE, row="4 - vj")),
+    Refuses("the maximum leaves out the last score", _BODY.format(most=4, scale=_SCALE, row="vj")),
+]  # fmt: skip
+
+
+@recogniser("attention", precedence=480, ops=(OP,))
+def attention(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """Values weighted by a quotient of exponentials of a contraction of two other tensors."""
+    out = f.outputs[0]
+    r = reduction(out.body, "add") if len(f.outputs) == 1 and len(out.axes) == 4 else None
+    weighted = None if r is None or len(r.axes) != 1 else apart(r.body, "mul")
+    quotient = None if weighted is None else args(weighted[0], "div")
+    if r is None or weighted is None or quotient is None:
+        return Refusal("the compute is no sum of values weighted by a quotient")
+    scores = next((s for s in subterms(quotient[0]) if _scores(s)), None)
+    if not isinstance(scores, Reduce):
+        return Refusal("the weights have no contraction of two tensors")
+    pair = [load(x) for x in args(scores.body, "mul") or ()]
+    ends = sorted((x for x in pair if x is not None), key=lambda x: r.axes[0] in subterms(x))
+    query, key, value = *(x.tensor.position for x in ends), weighted[1].tensor.position
+    rest = [
+        s for s in subterms(quotient[0])
+        if isinstance(s, Load) and s.tensor.position not in (query, key)
+    ]  # fmt: skip
+    bias = sorted({s.tensor.position for s in rest})
+    if len(bias) > 1:
+        return Refusal("the weights read more than a query, a key and a bias")
+    mask = _mask(quotient[0])
+    square = ends[0].tensor.shape[1] is ends[1].tensor.shape[1]
+    attrs = {"scale": _scale(quotient[0], scores), "causal_mask": mask, "window_size": None}
+    notes = ("causal_mask: TopLeft and BottomRight are one",) if mask and square else ()
+    return [Proposal(OP, (query, key, value, *bias), attrs, undetermined=notes)]
+
+
+def _scores(t: Term) -> bool:
+    """``Σ_d a[..] * b[..]``."""
+    factors = args(t.body, "mul") if isinstance(t, Reduce) and t.op == "add" else None
+    return factors is not None and len(factors) == 2 and None not in map(load, factors)
+
+
+def _scale(t: Term, scores: Term) -> float | None:
+    """The literal that the scores are multiplied by; None where they are divided by a root."""
+    for s in subterms(t):
+        factors = args(s, "mul") or ()
+        if any(reduction(x, "add") is scores for x in factors):
+            return next((float(c.value) for c in map(bare, factors) if isinstance(c, Const)), None)
+    return None
+
+
+def _mask(t: Term) -> str | None:
+    """Which corner a causal mask ``i - j + offset >= 0`` starts from."""
+    for s in subterms(t):
+        if isinstance(s, Call) and s.op == "ge0":
+            linear = [m for m, _ in as_int(s.args[0]).terms]
+            return "TopLeft" if len(linear) == 2 and () not in linear else "BottomRight"
+    return None

@@ -1,0 +1,141 @@
+"""Losses of classifiers.
+
+    cross_entropy_with_logits = -Σ_{n, c} predictions[n, c] * labels[n, c] / N
+    l[n, y]  = -predictions[n, t[n, y], y] * weights[t[n, y]]  if t[n, y] != ignore_index else 0
+    nll_loss = l  |  Σ l  |  Σ l / Σ (weights[t] if t != ignore_index else 0)     none, sum, mean
+
+``t`` are the targets; weights that are not given are 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..lift import Lifted
+from ..op_info import Proposal, Refusal
+from ..rewrite import subterms, tensors
+from ..scalar import is_const
+from ..term import Call, Load, Term, as_int
+from . import Matches, Refuses, recogniser
+from ._contraction import bare
+from ._sweep import DIVISIONS, args, load, reduction
+
+CROSS, NLL = "relax.nn.cross_entropy_with_logits", "relax.nn.nll_loss"
+
+MATCHES = [
+    Matches(CROSS, ("float32[n, 4]",) * 2),
+    Matches(CROSS, ("float32[3, 4]",) * 2),
+    Matches(CROSS, ("float32[4]",) * 2),
+    *(
+        Matches(NLL, operands, {"reduction": reduction, "ignore_index": ignored})
+        for reduction, ignored in (("none", -100), ("sum", 3), ("mean", -100))
+        for operands in (
+            ("float32[2, 4]", "int64[2]", "float32[4]"),
+            ("float32[n, 4, 5]", "int64[n, 5]", "float32[4]"),
+            ("float32[2, 4, 5]", "int64[2, 5]"),
+        )
+    ),
+    Matches(NLL, ("float32[4]", "int64[]", "float32[4]"), {"reduction": "mean", "ignore_index": 2}),
+]
+
+_CROSS = """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((3, 4), "float32"), y: T.Buffer((3, 4), "float32"),
+         out: T.Buffer((), "float32")):
+    s = T.alloc_buffer(())
+    for i, k in T.grid(3, 4):
+        with T.sblock("sum"):
+            vi, vk = T.axis.remap("RR", [i, k])
+            with T.init():
+                s[()] = T.float32(0)
+            s[()] = s[()] + x[vi, vk] * y[vi, vk]
+    out[()] = {out}
+"""
+_NLL = """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((3, 4), "float32"), t: T.Buffer((3,), "int64"), w: T.Buffer((4,), "float32"),
+         out: T.Buffer((3,), "float32")):
+    for i in range(3):
+        with T.sblock("loss"):
+            vi = T.axis.spatial(3, i)
+            out[vi] = T.Select(t[vi] != T.int64(-100), {loss}, {ignored})
+"""
+
+REFUSES = [
+    Refuses("divided by the number of classes",
+            _CROSS.format(out="s[()] * T.float32(-1) / T.float32(4)")),
+    Refuses("the sign is not changed", _CROSS.format(out="s[()] / T.float32(3)")),
+    Refuses("the loss is not negative",
+            _NLL.format(loss="x[vi, t[vi]] * w[t[vi]]", ignored="T.float32(0)")),
+    Refuses("ignored targets cost 1",
+            _NLL.format(loss="(T.float32(0) - x[vi, t[vi]]) * w[t[vi]]", ignored="T.float32(1)")),
+]  # fmt: skip
+
+
+@recogniser("cross_entropy", precedence=490, ops=(CROSS,))
+def cross_entropy(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """A negated sum of products of two tensors, which are symmetric."""
+    body = f.outputs[0].body
+    if len(f.outputs) != 1 or f.outputs[0].axes:
+        return Refusal("the loss is one number")
+    divided = args(body, *DIVISIONS)
+    factors = args(divided[0] if divided else body, "mul") or ()
+    r = next((r for r in (reduction(x, "add") for x in factors) if r is not None), None)
+    if r is None or not any(is_const(bare(x), -1) for x in factors):
+        return Refusal("the compute is no negated sum")
+    pair = [load(x) for x in args(r.body, "mul") or ()]
+    if len(pair) != 2 or None in pair:
+        return Refusal("the sum is not of products of two tensors")
+    where = sorted(x.tensor.position for x in pair if x is not None)
+    return [Proposal(CROSS, tuple(where), undetermined=("the order of the operands",))]
+
+
+@recogniser("nll_loss", precedence=495, ops=(NLL,))
+def nll_loss(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """Predictions at an index that is data, a selection on that index, and how it is summed."""
+    body = f.outputs[0].body
+    divided = args(body, *DIVISIONS) if len(f.outputs) == 1 else None
+    top = divided[0] if divided else body
+    r = reduction(top, "add")
+    how = "mean" if divided else "sum" if r is not None else "none"
+    choice = bare(r.body if r is not None else top)
+    if not (isinstance(choice, Call) and choice.op == "ite"):
+        return Refusal("the compute is no selection on targets")
+    reads = list(_by_data(choice))
+    predictions = [x for x in reads if _negated(choice, x)]
+    weights = [x for x in reads if x not in predictions]
+    if len(predictions) != 1 or len(weights) > 1:
+        return Refusal("the selection is not of one prediction and one weight")
+    t = next(_targets(predictions[0]), None)
+    ignored = None if t is None else _ignored(choice.args[0], t)
+    if t is None or ignored is None:
+        return Refusal("no target is ignored")
+    where = [x.tensor.position for x in (predictions[0], t, *weights)]
+    return [Proposal(NLL, tuple(where), {"reduction": how, "ignore_index": ignored})]
+
+
+def _by_data(t: Term) -> Iterator[Load]:
+    """Loads at indices that are data."""
+    for s in subterms(t):
+        if isinstance(s, Load) and any(tensors(i) for i in s.indices):
+            yield s
+
+
+def _targets(x: Load) -> Iterator[Load]:
+    for i in x.indices:
+        if isinstance(bare(i), Load):
+            yield bare(i)  # type: ignore[misc]
+
+
+def _negated(t: Term, x: Load) -> bool:
+    """Whether ``0 - x`` occurs."""
+    differences = (args(s, "sub") for s in subterms(t))
+    return any(d is not None and is_const(d[0], 0) and load(d[1]) is x for d in differences)
+
+
+def _ignored(condition: Term, t: Load) -> int | None:
+    """``k`` of ``t == k``."""
+    if not (isinstance(condition, Call) and condition.op == "eq0"):
+        return None
+    shift = (as_int(condition.args[0]) - as_int(t)).const
+    return None if shift is None else -shift
