@@ -80,9 +80,7 @@ def has_choice(t: Term) -> bool:
     if found is None:
         from .rewrite import children
 
-        found = t.memo["choice"] = (
-            isinstance(t, Call) and t.op == "ite" or any(has_choice(c) for c in children(t))
+        found = t.memo["choice"] = (isinstance(t, Call) and t.op == "ite") or any(
+            has_choice(c) for c in children(t)
         )
     return found  # type: ignore[no-any-return]
-
-

@@ -207,7 +207,7 @@ def cast(value: Term, dtype: str) -> Term:
 
 
 def _fits_int32(value: Int) -> bool:
-    return not tensors(value) or isinstance(value.atom, Call) and value.atom.dtype == "int32"
+    return not tensors(value) or (isinstance(value.atom, Call) and value.atom.dtype == "int32")
 
 
 def _cast(r: Reader, e: Any) -> Term:

@@ -235,7 +235,7 @@ def _digit_bounds(p: Int) -> Bounds:
             if left is not ZERO:
                 continue
             rest = p - mul(others, as_int(atom)) - mul(k, num)
-            if len(rest.terms) >= len(p.terms) or k.const is None and not _signed(k):
+            if len(rest.terms) >= len(p.terms) or (k.const is None and not _signed(k)):
                 continue
             digit = mul(k, den - 1)
             lo, hi = bounds(rest)
@@ -317,7 +317,7 @@ def _extreme_bounds(atom: Call) -> Bounds:
 
     def combine(values: list[Int | None], keep_known: bool) -> Int | None:
         known = [v for v in values if v is not None]
-        if len(known) < len(values) and not keep_known or not known:
+        if (len(known) < len(values) and not keep_known) or not known:
             return None
         if all(v.const is not None for v in known):
             return integer(pick(v.const for v in known if v.const is not None))

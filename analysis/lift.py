@@ -87,8 +87,14 @@ def lift(func: Any, params: Sequence[Tensor | Var] | None = None) -> Lifted:
     tensors = tuple(executor.values[p] for p in func.params)
     executor.run(func.body)
     executor.check_stores()
-    return Lifted(tensors, tuple(executor.output(t) for t in tensors if isinstance(t, Tensor)
-                                 and t in executor.effects.writes))
+    return Lifted(
+        tensors,
+        tuple(
+            executor.output(t)
+            for t in tensors
+            if isinstance(t, Tensor) and t in executor.effects.writes
+        ),
+    )
 
 
 #: Calls that change no buffer: a promise about a value, a barrier between threads.

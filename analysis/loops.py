@@ -14,8 +14,8 @@ from .from_tir import Unliftable
 from .integer import bounds, floordiv, nonneg
 from .prove import prove
 from .rewrite import free, ints, rebuild, substitute, subterms, tensors
-from .scalar import conj, extreme, identity, ite, negate, parts, reduce, split_guard
 from .scalar import call as scalar_call
+from .scalar import conj, extreme, identity, ite, negate, parts, reduce, split_guard
 from .term import (
     FALSE,
     ONE,
@@ -346,4 +346,3 @@ def _only_first(condition: Term, i: Var) -> bool:
     if later is None:
         return True
     return prove(negate(substitute(condition, {i: as_int(later) + 1}))).proved
-

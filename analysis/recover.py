@@ -18,9 +18,7 @@ from .relay import Relaid, relay
 from .term import Tensor, Var
 
 
-def op_info(
-    func: Any, *, alternatives: bool = False, tested: bool = False
-) -> OpInfo | Refusal:
+def op_info(func: Any, *, alternatives: bool = False, tested: bool = False) -> OpInfo | Refusal:
     """The operator that a PrimFunc computes, with its certificate, or why it is not known.
 
     Reads the body of ``func`` and nothing else: no name, attribute or annotation. With

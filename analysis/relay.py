@@ -25,7 +25,23 @@ from .prove import prove
 from .reduction import canonical
 from .rewrite import free, map_loads, substitute, subterms
 from .scalar import conj, disj, ge0, negate
-from .term import ONE, Call, Const, Int, Load, Reduce, Tensor, Term, Var, as_int, axis, fresh, integer, load, mul
+from .term import (
+    ONE,
+    Call,
+    Const,
+    Int,
+    Load,
+    Reduce,
+    Tensor,
+    Term,
+    Var,
+    as_int,
+    axis,
+    fresh,
+    integer,
+    load,
+    mul,
+)
 
 
 @dataclass(frozen=True)
@@ -75,7 +91,11 @@ def relay(lifted: Lifted) -> Relaid | None:
 
 
 def _noted(state: Relaid, t: Tensor, d: Digits, lifted: Lifted) -> Relaid:
-    return replace(state, lifted=lifted, digits={**state.digits, t.position: (*state.digits.get(t.position, ()), d)})
+    return replace(
+        state,
+        lifted=lifted,
+        digits={**state.digits, t.position: (*state.digits.get(t.position, ()), d)},
+    )
 
 
 def _logical(t: Tensor, d: Digits) -> Tensor:
@@ -143,11 +163,17 @@ def _over(c: Comprehension, out: Tensor, d: Digits) -> Comprehension:
     del old[d.outer - (d.inner < d.outer)]
     old.insert(d.outer - (d.inner < d.outer), high)
     old.insert(d.inner, whole - mul(high, c.out.shape[d.inner]))
-    temporary = {v.atom: as_int(fresh(e, "t")) for v, e in zip(c.axes, c.out.shape, strict=True)
-                 if isinstance(v.atom, Var)}
+    temporary = {
+        v.atom: as_int(fresh(e, "t"))
+        for v, e in zip(c.axes, c.out.shape, strict=True)
+        if isinstance(v.atom, Var)
+    }
     body = substitute(c.body, temporary)  # type: ignore[arg-type]
-    back = {temporary[v.atom].atom: o for v, o in zip(c.axes, old, strict=True)
-            if isinstance(v.atom, Var)}
+    back = {
+        temporary[v.atom].atom: o
+        for v, o in zip(c.axes, old, strict=True)
+        if isinstance(v.atom, Var)
+    }
     return Comprehension(out, axes, substitute(body, back))  # type: ignore[arg-type]
 
 
@@ -231,13 +257,17 @@ def _bare_pairs(body: Term, a: Var, b: Var) -> list[tuple[Tensor, int, int]] | N
     found: dict[Tensor, tuple[int, int]] = {}
     fused = False
     for x in (s for s in subterms(body) if isinstance(s, Load)):
-        rest = [p - whole if dict(p.terms).get((a,)) is not None and p.atom is not a else p
-                for p in x.indices]
+        rest = [
+            p - whole if dict(p.terms).get((a,)) is not None and p.atom is not a else p
+            for p in x.indices
+        ]
         fused |= rest != list(x.indices)
         places = [[d for d, p in enumerate(rest) if v in free(p)] for v in (a, b)]
         if not places[0] and not places[1]:
             continue
-        if any(len(p) != 1 or rest[p[0]].atom is not v for p, v in zip(places, (a, b), strict=True)):
+        if any(
+            len(p) != 1 or rest[p[0]].atom is not v for p, v in zip(places, (a, b), strict=True)
+        ):
             return None
         pair = (places[0][0], places[1][0])
         if found.setdefault(x.tensor, pair) != pair:
@@ -298,8 +328,12 @@ def _by_tensor(body: Term) -> Iterator[tuple[Tensor, list[Load]]]:
 
 
 def _integers(body: Term) -> list[Int]:
-    return [s for t in subterms(body) for s in getattr(t, "indices", ()) or getattr(t, "args", ())
-            if isinstance(s, Int)]
+    return [
+        s
+        for t in subterms(body)
+        for s in getattr(t, "indices", ()) or getattr(t, "args", ())
+        if isinstance(s, Int)
+    ]
 
 
 def _divisions(p: Int) -> int:

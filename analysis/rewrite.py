@@ -191,7 +191,9 @@ def tensors(t: Term) -> frozenset[Tensor]:
     return found
 
 
-def map_loads(t: Term, wanted: frozenset[Tensor], fn: Callable[[Tensor, tuple[Int, ...]], Term]) -> Term:
+def map_loads(
+    t: Term, wanted: frozenset[Tensor], fn: Callable[[Tensor, tuple[Int, ...]], Term]
+) -> Term:
     """Replace the loads of the wanted tensors, innermost first."""
     memo: dict[Term, Term] = {}
 

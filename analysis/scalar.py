@@ -121,7 +121,7 @@ def eq0(p: Int) -> Term:
     if chosen is not None:
         return chosen
     lo, hi = bounds(p)
-    if lo is not None and nonneg(lo - 1) or hi is not None and nonneg(-hi - 1):
+    if (lo is not None and nonneg(lo - 1)) or (hi is not None and nonneg(-hi - 1)):
         return FALSE
     g = math.gcd(*(c for m, c in p.terms if m))
     shift = next((c for m, c in p.terms if not m), 0)
@@ -140,7 +140,7 @@ def eq0(p: Int) -> Term:
 
 
 def _single(p: Int) -> bool:
-    return len(p.terms) == 1 or len(p.terms) == 2 and not p.terms[0][0]
+    return len(p.terms) == 1 or (len(p.terms) == 2 and not p.terms[0][0])
 
 
 def conj(*conditions: Term) -> Term:
@@ -223,7 +223,7 @@ def _atom(t: Term) -> Term | None:
 
 
 def _same(a: Term, b: Term) -> bool:
-    return a is b or isinstance(b, Int) and as_int(a) is b
+    return a is b or (isinstance(b, Int) and as_int(a) is b)
 
 
 def extreme(op: str, a: Term, b: Term) -> Term:
@@ -313,9 +313,7 @@ def reduce(op: str, axes: tuple[Var, ...], body: Term, init: Term, dtype: str) -
     return as_int(out) if dtype in ("int", "int32", "int64") else out
 
 
-def _hoist_guard(
-    op: str, axes: tuple[Var, ...], body: Call, init: Term, unit: Term
-) -> Term | None:
+def _hoist_guard(op: str, axes: tuple[Var, ...], body: Call, init: Term, unit: Term) -> Term | None:
     """``⊕_a (⊕_b f if g else unit) = ⊕_{a,b} (f if g else unit)``."""
     inner = _atom(body.args[1])
     if not (_same(body.args[2], unit) and isinstance(inner, Reduce)):

@@ -54,9 +54,7 @@ class Tensor:
 
     __slots__ = ("dtype", "name", "position", "shape")
 
-    def __init__(
-        self, name: str, shape: tuple[Int, ...], dtype: str, position: int = -1
-    ) -> None:
+    def __init__(self, name: str, shape: tuple[Int, ...], dtype: str, position: int = -1) -> None:
         self.name, self.shape, self.dtype, self.position = name, shape, dtype, position
 
     def __repr__(self) -> str:
@@ -267,9 +265,7 @@ def const(value: Any, dtype: str) -> Const:
 
 def load(tensor: Tensor, indices: tuple[Int, ...]) -> Term:
     """The element; as an :class:`Int` where the tensor holds ``int32`` or ``int64``."""
-    found: Load = _interned(
-        Load, (tensor, indices), tensor.dtype, tensor=tensor, indices=indices
-    )
+    found: Load = _interned(Load, (tensor, indices), tensor.dtype, tensor=tensor, indices=indices)
     return as_int(found) if tensor.dtype in INT_DTYPES else found
 
 

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 import tvm
 import tvm_ffi
-from opinfo.byoc.raise_ops import Raised, raise_ops
 from rich.console import Console
 from rich.table import Table
 from tvm import relax, tirx
 
+from opinfo.byoc.raise_ops import Raised, raise_ops
 from tests import models
 from tests.run import run
 from tests.strip import strip_module
@@ -95,8 +95,10 @@ def compare(lowered: Any, again: Any, found: Raised) -> tuple[int, int]:
     """Calls whose PrimFunc is structurally the original's; `rebuilt` ones for which it is not."""
     before, after = calls(lowered), calls(again)
     assert len(before) == len(after), "raising and legalising again changed the number of calls"
-    equal = [tvm_ffi.structural_equal(_bare(a), _bare(b), map_free_vars=True)
-             for a, b in zip(before, after, strict=True)]
+    equal = [
+        tvm_ffi.structural_equal(_bare(a), _bare(b), map_free_vars=True)
+        for a, b in zip(before, after, strict=True)
+    ]
     rebuilt = {r.site for r in found.raised if r.certificate == "rebuilt"}
     return sum(equal), sum(not equal[site] for site in rebuilt)
 

@@ -1,6 +1,6 @@
 """Write docs/operators.md: the operators that are recognised, from the recognisers themselves.
 
-    python -m docs.operators [--check]
+python -m docs.operators [--check]
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from types import ModuleType
 
 import pytest
 from docs import operators
+
 from opinfo.analysis import recognise
 
 from .analysis import test_recognisers as cases

@@ -43,9 +43,7 @@ MATCHES = [
         ("float32[n, 9, 10, 8]", "float32[3, 3, 1, 8]"),
         {"padding": (1, 1, 1, 1), "groups": 8, "data_layout": "NHWC", "kernel_layout": "HWIO"},
     ),
-    Matches(
-        "relax.nn.conv1d", ("float16[2, 4, 12]", "float16[6, 4, 3]"), {"padding": (1, 1)}
-    ),
+    Matches("relax.nn.conv1d", ("float16[2, 4, 12]", "float16[6, 4, 3]"), {"padding": (1, 1)}),
     Matches(
         "relax.nn.conv3d",
         ("float32[1, 4, 6, 7, 8]", "float32[5, 4, 3, 2, 2]"),
@@ -77,9 +75,7 @@ def main(x: T.Buffer((1, 4, 8, 8), "float32"), w: T.Buffer((4, 4, 3, 3), "float3
 ]
 
 
-@recogniser(
-    "conv", precedence=600, ops=("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
-)
+@recogniser("conv", precedence=600, ops=("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d"))
 def conv(f: Lifted) -> Sequence[Proposal] | Refusal:
     """Match the sum of products, try which load is the data, enumerate consistent layouts."""
     if len(f.outputs) != 1:

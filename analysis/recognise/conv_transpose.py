@@ -77,7 +77,8 @@ def conv_transpose(f: Lifted) -> Sequence[Proposal] | Refusal:
 def _proposals(f: Lifted, found: Product, x: Load, w: Load) -> Iterator[Proposal]:
     out = f.outputs[0].out
     spatial = [
-        _dimension(x, w, d, f.outputs[0].axes[d], found.reduce.axes) for d in range(2, len(out.shape))
+        _dimension(x, w, d, f.outputs[0].axes[d], found.reduce.axes)
+        for d in range(2, len(out.shape))
     ]
     groups = _groups(x, w, out.shape[1].const)
     if groups is None or any(s is None for s in spatial):

@@ -1,6 +1,6 @@
 """Matrix products, batched and broadcast, and every other contraction of two operands as einsum.
 
-    out[b, i, j] = Σ_k x1[b, i, k] * x2[b, k, j]
+out[b, i, j] = Σ_k x1[b, i, k] * x2[b, k, j]
 """
 
 from __future__ import annotations
@@ -96,9 +96,7 @@ def _batch(
     if len(indices) > len(axes):
         return False
     aligned = axes[len(axes) - len(indices) :]
-    return all(
-        i is a or e.const == 1 for i, e, a in zip(indices, shape, aligned, strict=True)
-    )
+    return all(i is a or e.const == 1 for i, e, a in zip(indices, shape, aligned, strict=True))
 
 
 def _proposal(f: Lifted, a: Tensor, b: Tensor) -> Proposal:

@@ -38,14 +38,18 @@ MATCHES = [
     ),
     Matches("relax.nn.adaptive_avg_pool2d", ("float32[1, 3, 9, 10]",), {"output_size": (2, 4)}),
     Matches("relax.nn.adaptive_avg_pool1d", ("float32[n, 3, 10]",), {"output_size": (3,)}),
-    Matches("relax.nn.adaptive_avg_pool3d", ("float32[1, 2, 4, 5, 6]",), {"output_size": (2, 2, 4)}),
+    Matches(
+        "relax.nn.adaptive_avg_pool3d", ("float32[1, 2, 4, 5, 6]",), {"output_size": (2, 2, 4)}
+    ),
     Matches(
         "relax.nn.avg_pool1d",
         ("float32[2, 3, 16]",),
         {"pool_size": (3,), "strides": (3,), "padding": (1, 1)},
     ),
     Matches(
-        "relax.nn.max_pool3d", ("float32[1, 2, 4, 5, 6]",), {"pool_size": (2, 2, 3), "padding": (1,) * 6}
+        "relax.nn.max_pool3d",
+        ("float32[1, 2, 4, 5, 6]",),
+        {"pool_size": (2, 2, 3), "padding": (1,) * 6},
     ),
 ]
 
@@ -103,9 +107,7 @@ def _reduction(body: Term) -> tuple[Reduce, Load, Term | None] | None:
     return (t, inner, divisor) if isinstance(inner, Load) else None
 
 
-def _windows(
-    f: Lifted, r: Reduce, x: Load, kind: str, divisor: Term | None
-) -> Iterator[Proposal]:
+def _windows(f: Lifted, r: Reduce, x: Load, kind: str, divisor: Term | None) -> Iterator[Proposal]:
     axes = f.outputs[0].axes
     outs = frozenset(a.atom for a in axes if a.atom is not None)
     for layout in DATA[len(axes)]:
@@ -171,8 +173,11 @@ def _proposals(
                 (x.tensor.position,),
                 {**attrs, **p, "count_include_pad": include},
                 layouts={x.tensor.position: layout, out.position: layout},
-                undetermined=tuple(notes if any((*before, *behind)) or kind == "max" else
-                                   (*notes, "count_include_pad")),
+                undetermined=tuple(
+                    notes
+                    if any((*before, *behind)) or kind == "max"
+                    else (*notes, "count_include_pad")
+                ),
             )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
+
 from opinfo.analysis import OpInfo, Refusal, lift, op_info
 from opinfo.analysis.evaluate import evaluate
 from opinfo.analysis.from_tir import Unliftable
@@ -36,7 +37,9 @@ def test_scheduled_softmaxes_are_one_comprehension(form: Any) -> None:
     assert other.outputs[0].body is plain.outputs[0].body
 
 
-@pytest.mark.parametrize("change, layouts", forms.LAYOUTS, ids=lambda x: "-".join(x) if isinstance(x, tuple) else "")
+@pytest.mark.parametrize(
+    "change, layouts", forms.LAYOUTS, ids=lambda x: "-".join(x) if isinstance(x, tuple) else ""
+)
 def test_layouts_are_recovered(change: Any, layouts: tuple[str, ...]) -> None:
     info = op_info(forms.scheduled(forms.conv2d(), change))
     assert isinstance(info, OpInfo), info

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tvm import relax, tirx
+from tvm.tirx.buffer import is_buffer_var
+
 from opinfo.analysis import OpInfo, op_info
 from opinfo.analysis.build import rebuild
 from opinfo.analysis.lift import lift
 from opinfo.analysis.op_info import Proposal
 from opinfo.analysis.relay import relay
-from tvm import relax, tirx
-from tvm.tirx.buffer import is_buffer_var
 
 from ..interpret import Array, Undefined, interpret
 from ..mutants import mutants, parsed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import tvm
+
 from opinfo.analysis import Certificate, OpInfo, Refusal, lift, op_info
 from opinfo.analysis.certify import certify
 from opinfo.analysis.lift import Lifted

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from opinfo.byoc.raise_ops import raise_ops
-from opinfo.transform import RaiseOps
 from tvm import relax
 from tvm.script import ir as I
 from tvm.script import relax as R
 from tvm.script import tirx as T
+
+from opinfo.byoc.raise_ops import raise_ops
+from opinfo.transform import RaiseOps
 
 from ..run import run
 from ..strip import strip_module
