@@ -107,7 +107,7 @@ def _atom(atom: Any, sizes: Mapping[Var, Any]) -> Any:
         return tirx.floordiv(to_prim(atom.args[0], sizes), _imm(to_prim(atom.args[1], sizes)))
     if getattr(atom, "op", None) in ("min", "max"):
         pick = tirx.min if atom.op == "min" else tirx.max
-        args = [_imm(to_prim(a if isinstance(a, Int) else a, sizes)) for a in atom.args]
+        args = [_imm(to_prim(a, sizes)) for a in atom.args]
         out = args[0]
         for a in args[1:]:
             out = pick(out, a)

@@ -83,4 +83,4 @@ def has_choice(t: Term) -> bool:
         found = t.memo["choice"] = (isinstance(t, Call) and t.op == "ite") or any(
             has_choice(c) for c in children(t)
         )
-    return found  # type: ignore[no-any-return]
+    return found

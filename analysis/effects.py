@@ -51,7 +51,7 @@ class Write:
         hits = [
             eq0(ints(e, chosen) - i)
             for e, i in zip(self.index, index, strict=True)
-            if e.atom not in chosen or chosen[e.atom] is not i  # type: ignore[index]
+            if e.atom not in chosen or chosen[e.atom] is not i
         ]
         inside = [
             c

@@ -375,8 +375,9 @@ def pairings(xs: list[Term], ys: list[Term]) -> Iterator[list[tuple[Term, Term]]
             raise Different(f"operands {sorted(map(_head, xs))} and {sorted(map(_head, ys))}")
     tried = 0
     for order in permutations(ys):
-        if all(_head(x) == _head(y) or _is_ite(x) or _is_ite(y) for x, y in zip(xs, order)):
-            yield list(zip(xs, order, strict=True))
+        pairs = list(zip(xs, order, strict=True))
+        if all(_head(x) == _head(y) or _is_ite(x) or _is_ite(y) for x, y in pairs):
+            yield pairs
             tried += 1
             if tried >= PERMUTATIONS:
                 return

@@ -31,7 +31,7 @@ def floordiv(p: Int, d: Int) -> Int:
     found = p.memo.get(key)
     if found is None:
         found = p.memo[key] = _floordiv(p, d)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def floormod(p: Int, d: Int) -> Int:
@@ -184,7 +184,7 @@ def bounds(p: Int) -> Bounds:
     found = p.memo.get("bounds")
     if found is None:
         found = p.memo["bounds"] = _bounds(p)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _bounds(p: Int) -> Bounds:
@@ -383,7 +383,7 @@ def nonneg(p: Int) -> bool:
     if found is None:
         p.memo["nonneg"] = False  # a question that leads back to itself is not known
         found = p.memo["nonneg"] = _nonneg(p)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def positive(p: Int) -> bool:

@@ -1,9 +1,9 @@
 """PrimFunc → tensor comprehensions.
 
-The body is executed symbolically, statement by statement, with its imperative meaning: an ``SBlock``
-is a binding of iterators to values, its ``init`` is a store guarded by "first iteration". Block
-bindings, iterator kinds, read and write regions, annotations and names are not consulted, so none of
-them can mislead. What is left is, per output, one closed term over the parameters:
+The body is executed symbolically, statement by statement, with its imperative meaning: an
+``SBlock`` is a binding of iterators to values, its ``init`` a store guarded by "first iteration".
+Iterator kinds but for that, read and write regions, annotations and names are not consulted, so
+none of them can mislead. What is left is, per output, one closed term over the parameters:
 
     out[y0, y1, …] = term(y0, y1, …)
 """

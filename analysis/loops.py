@@ -179,7 +179,7 @@ def _fold(i: Var, tensor: Tensor, w: Write, state: Term) -> Write:
 
 
 def _folded(i: Var, tensor: Tensor, value: Term, state: Term) -> Term:
-    """The state after the loop. A selection that does not depend on the loop is folded by branch."""
+    """The state after the loop; a selection that does not depend on it is folded by branch."""
     assert i.extent is not None
     if state not in _subset(value):
         return substitute(value, {i: i.extent - 1})

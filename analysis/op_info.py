@@ -35,9 +35,9 @@ class Constant:
 class Certificate:
     """Why the answer is right.
 
-    ``rebuilt``: the op built from name and attributes legalises to the same PrimFunc. ``proved``: it
-    legalises to a PrimFunc whose comprehension is proved equal. ``tested``: equal on random inputs.
-    ``exact`` means bit-equal; otherwise equal up to what ``assumptions`` lists.
+    ``rebuilt``: the op built from name and attributes legalises to the same PrimFunc. ``proved``:
+    it legalises to a PrimFunc whose comprehension is proved equal. ``tested``: equal on random
+    inputs. ``exact`` means bit-equal; otherwise equal up to what ``assumptions`` lists.
     """
 
     kind: CertificateKind
@@ -68,8 +68,8 @@ class OpInfo:
 
     ``op(*operands, **attrs)`` with the public constructor that ``name`` names rebuilds it; symbolic
     dimensions in attributes are polynomials over the PrimFunc's sizes. ``layouts`` has one string a
-    parameter (empty where the op has no notion of layout). ``relaid`` says that the buffers are packed
-    or permuted, so that attributes are those of the logical op and the layouts tell the buffers'.
+    parameter (empty where the op has no notion of layout). ``relaid`` says that the buffers are
+    packed or permuted: attributes are those of the logical op, the layouts tell the buffers'.
     """
 
     name: str

@@ -11,7 +11,7 @@ from __future__ import annotations
 from itertools import permutations
 
 from .integer import floordiv, is_div, nonneg
-from .rewrite import free, rebuild, replace, substitute, subterms
+from .rewrite import children, free, rebuild, replace, substitute, subterms
 from .scalar import conj, identity, ite, parts, reduce, split_guard
 from .term import (
     ONE,
@@ -37,8 +37,12 @@ from .term import (
 def canonical(t: Term) -> Term:
     """The same term with all its reductions in one form."""
     memo: dict[Term, Term] = {}
+    if not reduces(t):
+        return t
 
     def go(s: Term) -> Term:
+        if not reduces(s):
+            return s
         found = memo.get(s)
         if found is None:
             found = rebuild(s, go)
@@ -49,6 +53,14 @@ def canonical(t: Term) -> Term:
         return found
 
     return _rename(go(t))
+
+
+def reduces(t: Term) -> bool:
+    """Whether a reduction or a fold occurs."""
+    found = t.memo.get("reduces")
+    if found is None:
+        found = t.memo["reduces"] = isinstance(t, (Reduce, Fold)) or any(map(reduces, children(t)))
+    return found
 
 
 def normal(r: Reduce) -> Term:
@@ -96,7 +108,7 @@ def _shrink(r: Reduce) -> Term | None:
             continue
         new = fresh(extent, "r")
         value = as_int(new) if coef == -1 else as_int(new) - rest
-        full = substitute(ite(others, body, unit), {a: value if extent is not ONE else value})
+        full = substitute(ite(others, body, unit), {a: value})
         return reduce(r.op, tuple(new if x is a else x for x in r.axes), full, r.init, r.dtype)
     return None
 
@@ -107,7 +119,7 @@ def _sizes(p: Int) -> frozenset[Var]:
 
 def _index_ints(t: Term) -> list[Int]:
     """Integers that indices, guards and divisions are made of."""
-    out = []
+    out: list[Int] = []
     for s in subterms(t):
         if isinstance(s, Load):
             out.extend(s.indices)
@@ -172,6 +184,8 @@ def _rename(t: Term) -> Term:
     memo: dict[Term, tuple[Term, int]] = {}
 
     def go(s: Term) -> tuple[Term, int]:
+        if not reduces(s):
+            return s, 0
         found = memo.get(s)
         if found is None:
             heights = [0]

@@ -4,9 +4,9 @@ A buffer whose dimensions ``i`` and ``j`` are the digits of one logical coordina
 
     physical[…, P // E, …, P % E, …]  with E the extent of dimension j,
 
-is read as a logical buffer with P in place of both. Since E divides the logical extent, the map is a
-bijection, so a statement about the logical comprehension is one about the physical PrimFunc. Which
-dimensions are digits is guessed from the accesses; a wrong guess only fails to be recognised.
+is read as a logical buffer with P in place of both. Since E divides the logical extent, the map is
+a bijection, so a statement about the logical comprehension is one about the physical PrimFunc.
+Which dimensions are digits is guessed from the accesses; a wrong guess only fails to be recognised.
 
     Before: out[n, co, h, w, ci] = Σ x[n, ro, h, w, ri] * w[co, ro, ri, ci]     (NCHW4c, OI4i4o)
     After:  out[n, c, h, w]      = Σ x[n, r, h, w] * w[c, r]
@@ -71,8 +71,8 @@ class Relaid:
         if self.order and position == self.lifted.outputs[0].out.position:
             for place, d in enumerate(self.order):
                 letters[d] = logical[place]
-        for d in reversed(self.digits.get(position, ())):
-            letters.insert(d.inner, f"{d.extent}{letters[d.outer].lower()}")
+        for merged in reversed(self.digits.get(position, ())):
+            letters.insert(merged.inner, f"{merged.extent}{letters[merged.outer].lower()}")
         return "".join(letters)
 
 
@@ -168,7 +168,7 @@ def _over(c: Comprehension, out: Tensor, d: Digits) -> Comprehension:
         for v, e in zip(c.axes, c.out.shape, strict=True)
         if isinstance(v.atom, Var)
     }
-    body = substitute(c.body, temporary)  # type: ignore[arg-type]
+    body = substitute(c.body, temporary)
     back = {
         temporary[v.atom].atom: o
         for v, o in zip(c.axes, old, strict=True)
@@ -239,7 +239,7 @@ def _merge_pair(state: Relaid) -> Relaid | None:
             found = _bare_pairs(c.body, a, b)
             if found is None or b.extent is None or b.extent is ONE:
                 continue
-            for t, i, j in found:
+            for t, _, j in found:
                 e = t.shape[j].const
                 if e is None or t.shape[j] is not b.extent:
                     break
@@ -308,7 +308,7 @@ def _reordered(state: Relaid) -> Relaid:
 
 def _shared(x: Load, places: dict[int, Var]) -> dict[int, int]:
     """Output dimension → dimension of x whose index has that axis, where there is just one."""
-    found = {}
+    found: dict[int, int] = {}
     for d, v in places.items():
         at = [k for k, p in enumerate(x.indices) if v in free(p)]
         if len(at) == 1 and at[0] not in found.values():

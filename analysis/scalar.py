@@ -58,7 +58,7 @@ def _ge0(p: Int) -> Term:
 
 
 def _over_choice(p: Int, test: Callable[[Int], Term]) -> Term | None:
-    """``test(k * (a if c else b) + d)`` with literals is ``test(k*a + d) if c else test(k*b + d)``."""
+    """``test(k*(a if c else b) + d)`` with literals: ``test(k*a + d) if c else test(k*b + d)``."""
     linear = [(m, c) for m, c in p.terms if m]
     if len(linear) != 1 or len(linear[0][0]) != 1:
         return None
@@ -88,7 +88,7 @@ def _unfloor(p: Int) -> Int | None:
 
 
 def _unfloor_one(p: Int) -> Int | None:
-    """``r + x // d >= 0`` iff ``d * r + x >= 0``; ``r - x // d >= 0`` iff ``d * r + d - 1 - x >= 0``."""
+    """``r + x // d >= 0`` iff ``d*r + x >= 0``; ``r - x//d >= 0`` iff ``d*r + d - 1 - x >= 0``."""
     divisions = [(m, c) for m, c in p.terms if any(is_div(a) for a in m)]
     if len(divisions) != 1 or len(divisions[0][0]) != 1 or abs(divisions[0][1]) != 1:
         return None

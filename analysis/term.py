@@ -62,8 +62,8 @@ class Tensor:
 
 
 class Var(Term):
-    """An integer variable: ``axis`` and ``loop`` range over ``[0, extent)``, ``size`` is at least 1,
-    ``free`` is any integer."""
+    """An integer variable: ``axis``, ``loop`` and ``reduce`` range over ``[0, extent)``, ``size``
+    is at least 1, ``free`` is any integer."""
 
     __slots__ = ("extent", "kind", "name")
     kind: str

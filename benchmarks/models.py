@@ -75,7 +75,7 @@ def measure(name: str, execute: bool = False) -> Measured:
 def calls(mod: Any) -> list[Any]:
     """The PrimFunc of each call_tir, in program order."""
     found = []
-    for gvar, func in sorted(mod.functions_items(), key=lambda item: item[0].name_hint):
+    for _, func in sorted(mod.functions_items(), key=lambda item: item[0].name_hint):
         if isinstance(func, relax.Function):
             for block in func.body.blocks:
                 for binding in block.bindings:

@@ -107,8 +107,8 @@ class _Wanted:
         return None
 
 
-@relax.expr_functor.mutator  # type: ignore[untyped-decorator]
-class _Raiser(relax.PyExprMutator):  # type: ignore[misc,name-defined]
+@relax.expr_functor.mutator
+class _Raiser(relax.PyExprMutator):  # type: ignore[misc]
     def __init__(self, mod: Any, wanted: _Wanted) -> None:
         super().__init__(mod)
         self.mod = mod

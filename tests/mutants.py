@@ -38,8 +38,8 @@ def parsed(text: str) -> Any:
 def _edits(text: str, body: int) -> Iterator[tuple[int, int, str]]:
     for line_start, line in _lines(text, body):
         for m in NUMBER.finditer(line):
-            for value in {int(m[1]) + 1, max(int(m[1]) - 1, 0)} - {int(m[1])}:
-                yield line_start + m.start(), line_start + m.end(), f"T.int64({value})"
+            for number in {int(m[1]) + 1, max(int(m[1]) - 1, 0)} - {int(m[1])}:
+                yield line_start + m.start(), line_start + m.end(), f"T.int64({number})"
         for m in FLOAT.finditer(line):
             value = float(m[1]) * 1.5 if float(m[1]) else 1.0
             yield line_start + m.start(), line_start + m.end(), f"T.float32({value!r})"

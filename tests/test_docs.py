@@ -14,9 +14,10 @@ from types import ModuleType
 import pytest
 from docs import operators
 
-from opinfo.analysis import recognise
+from opinfo.analysis import OpInfo, op_info, recognise
 
 from .analysis import test_recognisers as cases
+from .strip import strip
 
 PAGE = Path(__file__).parent.parent / "docs" / "add-an-operator.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
@@ -60,9 +61,9 @@ def test_following_the_page_adds_the_operator(outer: ModuleType) -> None:
         cases.test_refusal(NAME, case)
 
 
-def recognise_one(case: recognise.Matches) -> cases.OpInfo:
-    info = cases.op_info(cases.strip(cases.lower(case)))
-    assert isinstance(info, cases.OpInfo), info
+def recognise_one(case: recognise.Matches) -> OpInfo:
+    info = op_info(strip(cases.lower(case)))
+    assert isinstance(info, OpInfo), info
     return info
 
 

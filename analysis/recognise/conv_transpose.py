@@ -126,9 +126,11 @@ def _dimension(
         return None
     inner, stride, shift = _quotient(x.indices[d])
     form = affine(inner)
-    if form is None or (y.const is None and form[0].get(y.atom) != 1):  # type: ignore[arg-type]
+    if form is None:
         return None
     coefs = {v: c for v, c in form[0].items() if as_int(v) is not y}
+    if y.const is None and (len(coefs) == len(form[0]) or form[0][_variable(y)] != 1):
+        return None
     if len(coefs) > 1:
         return None
     dilation, tap = 1, None
@@ -139,6 +141,11 @@ def _dimension(
     elif w.indices[d].const is None:
         return None
     return stride, form[1] + stride * shift + dilation * (taps - 1), dilation
+
+
+def _variable(p: Int) -> Var:
+    assert isinstance(p.atom, Var)
+    return p.atom
 
 
 def _quotient(index: Int) -> tuple[Int, int, int]:
@@ -164,7 +171,7 @@ def _groups(x: Load, w: Load, channels: int | None) -> int | None:
 def _grown(
     size: Int, out: Int, stride: int, before: int, dilation: int, taps: int | None
 ) -> tuple[int, int] | None:
-    """``(trailing padding, output padding)`` with ``out = (size-1)*s + d*(K-1) + 1 - p + extra``."""
+    """``(trailing padding, output padding)`` of ``out = (size-1)*s + d*(K-1) + 1 - p + extra``."""
     if taps is None:
         return None
     difference = out - ((size - 1) * stride + (dilation * (taps - 1) + 1))

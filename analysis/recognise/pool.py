@@ -96,9 +96,11 @@ def pool(f: Lifted) -> Sequence[Proposal] | Refusal:
 
 def _reduction(body: Term) -> tuple[Reduce, Load, Term | None] | None:
     """The reduction, what it reads, and the divisor of an average."""
-    t, divisor = uncast(body), None
+    t: Term = uncast(body)
+    divisor: Term | None = None
     if isinstance(t, Call) and t.op in ("div", "floordiv_elem"):
-        t, divisor = uncast(t.args[0]), t.args[1]
+        divisor = t.args[1]
+        t = uncast(t.args[0])
     if not isinstance(t, Reduce) or t.op != ("max" if divisor is None else "add"):
         return None
     inner = uncast(t.body)

@@ -52,7 +52,7 @@ def unchanged(s: Schedule) -> None:
 
 
 def tiled(s: Schedule) -> None:
-    n, f, y, x, c, _, _ = _loops(s)
+    _, f, _, x, c, _, _ = _loops(s)
     (_, f1), (x0, x1), (c0, _) = s.split(f, [4, 4]), s.split(x, [4, 2]), s.split(c, [2, 4])
     s.reorder(x0, c0, x1, f1)
 

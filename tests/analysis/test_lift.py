@@ -191,7 +191,7 @@ def test_the_comprehension_computes_what_the_program_does(form: Any) -> None:
     points = np.indices(expected.shape)[:, :, ::5, ::3, ::3].reshape(4, -1)
     env = {a.atom: p for a, p in zip(c.axes, points, strict=True) if isinstance(a.atom, Var)}
     safe = [np.pad(v, [(1, 1)] * 4) for v in values]
-    found = evaluate(c.body, env, lambda t, i: safe[t.position][tuple(k + 1 for k in i)])  # type: ignore[arg-type]
+    found = evaluate(c.body, env, lambda t, i: safe[t.position][tuple(k + 1 for k in i)])
     np.testing.assert_allclose(found, expected[tuple(points)], rtol=1e-9)
     assert isinstance(c.axes[1], Int)
 
