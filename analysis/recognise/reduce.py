@@ -1,6 +1,8 @@
 """Reductions over whole dimensions of one tensor.
 
-out[y] = ⊕_{r} x[y, r]        ⊕: sum, prod, max, min
+out[y] = ⊕_{r} x[y, r]        ⊕: sum, prod, max, min; on bool a sum is "or", a product "and"
+
+A sum that keeps some of its dimensions as 1 and drops others is collapse_sum_to.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from ._sweep import args, swept, units, with_units
 
 #: Combiner → Relax op.
 NAMES = {"add": "relax.sum", "mul": "relax.prod", "max": "relax.max", "min": "relax.min"}
+BOOL = {"or": "relax.sum", "and": "relax.prod"}
+COLLAPSE = "relax.collapse_sum_to"
 
 MATCHES = [
     *(
@@ -36,6 +40,11 @@ MATCHES = [
     Matches("relax.max", ("uint8[2, 3, 4]",), {"axis": -1}, {"axis": [2], "keepdims": False}),
     Matches("relax.sum", ("int8[1, 4, 3]",), {"axis": [0, 2]}, {"axis": [0, 2], "keepdims": False}),
     Matches("relax.min", ("float32[4, 1]",), {"axis": [1]}, {"axis": [1], "keepdims": False}),
+    Matches("relax.sum", ("float32[4, 1]",), {"axis": [1]}, {"axis": [1], "keepdims": False}),
+    Matches("relax.prod", ("float32[1, n]",), {"axis": [0]}, {"axis": [0], "keepdims": False}),
+    Matches("relax.sum", ("bool[2, n, 4]",), {"axis": [1], "keepdims": False}),
+    Matches("relax.prod", ("bool[2, 4]",), {"axis": [1], "keepdims": True}),
+    Matches(COLLAPSE, ("float32[2, 3, 4]",), {"shape": (3, 1)}),
 ]
 
 _HEAD = """
@@ -69,31 +78,37 @@ REFUSES = [
 ]
 
 
-@recogniser("reduce", precedence=400, ops=tuple(NAMES.values()))
+@recogniser("reduce", precedence=400, ops=(*NAMES.values(), COLLAPSE))
 def reduce(f: Lifted) -> Sequence[Proposal] | Refusal:
-    """One reduction of one load; over an axis of extent 1 an extremum of a literal and a load."""
+    """One reduction of one load; over an axis of extent 1 a literal combined with a load."""
     if len(f.outputs) != 1:
         return Refusal("a reduction has one output")
     out, t = f.outputs[0].out, bare(f.outputs[0].body)
-    if not isinstance(t, Reduce) or t.op not in NAMES:
+    if not isinstance(t, Reduce):
         return _of_one_element(out, t)
-    x = bare(t.body)
+    x, name = bare(t.body), NAMES.get(t.op) or BOOL[t.op]
     if not isinstance(x, Load) or (t.op in ("add", "mul") and not is_const(t.init, t.op == "mul")):
         return Refusal("the reduction is not of one load", repr(t))
     dims = swept(x, t.axes)
     if dims is None:
         return Refusal("the reduction does not run over whole dimensions", repr(x))
-    return list(proposals(NAMES[t.op], x.tensor, dims, out))
+    found = list(proposals(name, x.tensor, dims, out))
+    if not found and name == NAMES["add"]:
+        shape = tuple(e if e.const is None else e.const for e in out.shape)
+        return [Proposal(COLLAPSE, (x.tensor.position,), {"shape": shape})]
+    return found
 
 
 def _of_one_element(out: Tensor, t: Term) -> Sequence[Proposal] | Refusal:
     """``max(lowest, x[..])``: the maximum over a dimension of extent 1."""
-    for op in ("max", "min"):
+    for op, name in NAMES.items():
         start, x = sorted(map(bare, args(t, op) or ()), key=lambda s: isinstance(s, Load)) or (t, t)
-        if isinstance(start, Const) and isinstance(x, Load) and units(x.tensor):
-            rank = max(len(x.tensor.shape) - len(out.shape), 1)
-            first = with_units((), x.tensor, rank)[:1]
-            return [p for d in first for p in proposals(NAMES[op], x.tensor, d, out)]
+        if not (isinstance(start, Const) and isinstance(x, Load) and units(x.tensor)):
+            continue
+        if len(out.shape) < len(x.tensor.shape):
+            return list(proposals(name, x.tensor, (), out))
+        if op in ("max", "min"):
+            return list(proposals(name, x.tensor, units(x.tensor)[:1], out))
     return Refusal("the compute is no reduction")
 
 
