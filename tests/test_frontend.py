@@ -10,7 +10,7 @@ import tvm
 from tvm import relax, tirx
 
 import opinfo
-from opinfo.frontend import parse_shape
+from opinfo.frontend import from_onnx, parse_shape
 from tests.models import light, ocr, transformer
 from tests.run import run
 
@@ -157,3 +157,11 @@ def test_negative_slice_axes_are_made_positive(tmp_path: Path) -> None:
     data = np.arange(18, dtype="float32").reshape(3, 6)
     (got,) = run(opinfo.load(path), [data])
     np.testing.assert_array_equal(got, data[:, 1:5:2])
+
+
+def test_error_says_what_folding_shapes_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = from_onnx.find_spec
+    monkeypatch.setattr(from_onnx, "find_spec", lambda n: None if n == "onnxruntime" else real(n))
+    monkeypatch.setattr(from_onnx, "_static", lambda model, shapes: model)
+    with pytest.raises(opinfo.FrontendError, match=r"needs onnxruntime: pip install 'opinfo\[onnx"):
+        opinfo.load(ocr.path("ocr_cls"), {"x": (1, 3, 48, 192)})

@@ -100,5 +100,7 @@ def _key() -> str:
     sources = [*Path(__file__).parent.glob("*.py")]
     sources += (Path(opinfo.__file__).parent / "frontend").glob("*.py")
     told = [path.read_text() for path in sorted(sources)]
-    told += [version(package) for package in ("apache-tvm", "torch", "transformers", "onnx")]
+    told += [
+        version(package) for package in ("apache-tvm", "torch", "transformers", "onnx", "onnxslim")
+    ]
     return hashlib.sha256("\0".join(told).encode()).hexdigest()[:16]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def from_model(model: Any, shapes: Shapes, where: str = "model") -> tvm.IRModule
         return _import(_static(model, shapes), shapes)
     except Exception as error:  # the importer raises TypeError, InternalError, AssertionError ...
         loose = _loose(inputs, shapes)
-        hint = f"; make dynamic inputs static, like --shape {loose}" if loose else ""
+        hint = f"; make dynamic inputs static, like --shape {loose}" if loose else _missing()
         text = f"{where}: TVM's importer refused it: {one_line(error)}{hint}"
         raise FrontendError(text) from error
 
@@ -74,6 +75,13 @@ def _loose(inputs: dict[str, tuple[int | str, ...] | None], shapes: Shapes) -> s
                 f"{name}:" + ",".join("?" if isinstance(d, str) else str(d) for d in dims or "?")
             )
     return " --shape ".join(told)
+
+
+def _missing() -> str:
+    """What to install, if shape arithmetic could not be folded for the lack of it."""
+    absent = [name for name in ("onnxslim", "onnxruntime") if find_spec(name) is None]
+    told = " and ".join(absent)
+    return f"; folding shapes needs {told}: pip install 'opinfo[onnx]'" if absent else ""
 
 
 def _static(model: Any, shapes: Shapes) -> Any:
