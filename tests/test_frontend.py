@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 import numpy as np
@@ -160,8 +161,12 @@ def test_negative_slice_axes_are_made_positive(tmp_path: Path) -> None:
 
 
 def test_error_says_what_folding_shapes_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = from_onnx.find_spec
-    monkeypatch.setattr(from_onnx, "find_spec", lambda n: None if n == "onnxruntime" else real(n))
+    real = importlib.util.find_spec
+
+    def find_spec(name: str, *args: str) -> object:
+        return None if name == "onnxruntime" else real(name, *args)
+
+    monkeypatch.setattr(importlib.util, "find_spec", find_spec)
     monkeypatch.setattr(from_onnx, "_static", lambda model, shapes: model)
     with pytest.raises(opinfo.FrontendError, match=r"needs onnxruntime: pip install 'opinfo\[onnx"):
         opinfo.load(ocr.path("ocr_cls"), {"x": (1, 3, 48, 192)})

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import warnings
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +79,9 @@ def _loose(inputs: dict[str, tuple[int | str, ...] | None], shapes: Shapes) -> s
 
 def _missing() -> str:
     """What to install, if shape arithmetic could not be folded for the lack of it."""
-    absent = [name for name in ("onnxslim", "onnxruntime") if find_spec(name) is None]
+    absent = [
+        name for name in ("onnxslim", "onnxruntime") if importlib.util.find_spec(name) is None
+    ]
     told = " and ".join(absent)
     return f"; folding shapes needs {told}: pip install 'opinfo[onnx]'" if absent else ""
 
