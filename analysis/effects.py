@@ -66,7 +66,8 @@ class Write:
         loose = frozenset(self.vars) - chosen.keys()
         if loose & (free(condition) | free(value)):
             raise Unliftable("cannot tell which iteration writes an element", where)
-        return condition, value
+        runs = (ge0(v.extent - 1) for v in loose if v.extent is not None)
+        return conj(condition, *runs), value
 
 
 def coordinates(rank: int) -> tuple[Var, ...]:
@@ -114,7 +115,10 @@ class Effects:
             return False
 
     def then(self, later: Effects, guard: Term = TRUE) -> None:
-        """Append effects whose loads are of the state after these ones."""
+        """Append effects whose loads are of the state after these ones.
+
+        The loads of ``guard`` are of the state before them.
+        """
         mine = frozenset(self.writes)
         snapshot = Effects()
         snapshot.writes = {t: list(ws) for t, ws in self.writes.items()}
@@ -122,7 +126,6 @@ class Effects:
         def now(t: Term) -> Term:
             return map_loads(t, mine, snapshot.read) if mine else t
 
-        guard = now(guard)
         for tensor, writes in later.writes.items():
             for w in writes:
                 index = tuple(as_int(now(i)) for i in w.index)

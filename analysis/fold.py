@@ -18,6 +18,7 @@ from .rewrite import free, replace, substitute, subterms
 from .scalar import conj, ge0, ite, parts
 from .term import (
     INT_DTYPES,
+    SIZES,
     ZERO,
     Call,
     Fold,
@@ -168,7 +169,7 @@ def _trimmed(axis: Var, states: tuple[Call, ...], inits: Terms, updates: Terms) 
         if not (isinstance(c, Call) and c.op == "ge0"):
             continue
         extent = as_int(c.args[0]) + as_int(axis) + 1
-        if any(v.kind != "size" for v in free(extent)) or not nonneg(extent - 1):
+        if any(v.kind not in SIZES for v in free(extent)) or not nonneg(extent - 1):
             continue
         idle = (_idle(c, u, s) for u, s in zip(updates, states, strict=True))
         if nonneg(axis.extent - extent) and all(idle):

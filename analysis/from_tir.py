@@ -7,7 +7,8 @@ guessed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import ChainMap
+from collections.abc import Callable, MutableMapping
 from typing import Any
 
 import tvm
@@ -64,7 +65,7 @@ _BIT_CALLS = {
 class Reader:
     """Converts expressions under an environment of scalar variables."""
 
-    def __init__(self, env: dict[Any, Term], read: Read) -> None:
+    def __init__(self, env: MutableMapping[Any, Term], read: Read) -> None:
         self.env, self.read = env, read
 
     def index(self, e: Any) -> Int:
@@ -152,7 +153,7 @@ def _float_imm(r: Reader, e: Any) -> Term:
 
 
 def _var(r: Reader, e: Any) -> Term:
-    value = r.env.get(e)
+    value = r.env[e] if e in r.env else None
     if value is None:
         if is_buffer_var(e):
             raise Unliftable("a buffer is used as a pointer", str(e))
@@ -223,7 +224,7 @@ def _select(r: Reader, e: Any) -> Term:
 
 def _let(r: Reader, e: Any) -> Term:
     value = r(e.value)
-    return Reader({**r.env, e.var: value}, r.read)(e.body)
+    return Reader(ChainMap({e.var: value}, r.env), r.read)(e.body)
 
 
 _EFFECT = "TCallEffectKind"

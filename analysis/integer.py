@@ -11,7 +11,21 @@ from __future__ import annotations
 
 import math
 
-from .term import ONE, ZERO, Call, Int, Mono, Term, Var, as_int, integer, mul, polynomial, raw_call
+from .term import (
+    ONE,
+    SIZES,
+    ZERO,
+    Call,
+    Int,
+    Mono,
+    Term,
+    Var,
+    as_int,
+    integer,
+    mul,
+    polynomial,
+    raw_call,
+)
 
 Bounds = tuple[Int | None, Int | None]
 
@@ -269,7 +283,7 @@ def _mono_bounds(mono: Mono) -> Bounds:
 def closed(t: Term) -> bool:
     """Whether a term is over sizes only: then it is its own bound."""
     if isinstance(t, Var):
-        return t.kind == "size"
+        return t.kind in SIZES
     if isinstance(t, Int):
         return all(closed(a) for mono, _ in t.terms for a in mono)
     return isinstance(t, Call) and all(closed(a) for a in t.args)

@@ -23,11 +23,12 @@ from .integer import bounds, is_div
 from .loops import close
 from .prove import prove
 from .reduction import canonical
-from .rewrite import free, subterms
+from .rewrite import free, subterms, tensors
 from .scalar import conj, eq0, ge0, negate, parts
 from .term import (
     INT_DTYPES,
     ONE,
+    SIZES,
     TRUE,
     ZERO,
     Call,
@@ -84,14 +85,15 @@ def lift(func: Any, params: Sequence[Tensor | Var] | None = None) -> Lifted:
     executor.bind_sizes(func.params, given)
     for position, (p, known) in enumerate(zip(func.params, given, strict=True)):
         executor.bind_param(p, position, known)
-    tensors = tuple(executor.values[p] for p in func.params)
+    values = tuple(executor.values[p] for p in func.params)
     executor.run(func.body)
     executor.check_stores()
+    executor.check_outputs(values)
     return Lifted(
-        tensors,
+        values,
         tuple(
             executor.output(t)
-            for t in tensors
+            for t in values
             if isinstance(t, Tensor) and t in executor.effects.writes
         ),
     )
@@ -101,23 +103,69 @@ def lift(func: Any, params: Sequence[Tensor | Var] | None = None) -> Lifted:
 _WITHOUT_EFFECT = frozenset({"tirx.assume", "tirx.tvm_storage_sync"})
 
 
-def _mentions(e: Any, v: Any) -> bool:
-    """Whether a shape expression mentions a variable."""
-    if type(e).__name__ == "Var":
+def _thread(s: Any) -> str:
+    """The thread that a loop runs on, ``threadIdx.x``; empty for any other loop."""
+    bound = getattr(s, "thread_binding", None)
+    bound = getattr(s, "node", None) if bound is None else bound
+    return str(getattr(bound, "thread_tag", ""))
+
+
+#: Kinds of loops whose iterations run at the same time: parallel and vectorized.
+_AT_ONCE = (1, 2)
+
+
+class Scope(dict[Any, Term]):
+    """Values of scalar variables.
+
+    A value is over the state before the frame in which it was bound. It is used in a frame inside
+    only if what it reads was not written in between; otherwise :class:`Unliftable`.
+    """
+
+    def __init__(self, frames: list[Effects]) -> None:
+        super().__init__()
+        self.frames, self.depth = frames, dict[Any, int]()
+
+    def __setitem__(self, v: Any, value: Term) -> None:
+        self.depth[v] = len(self.frames) - 1
+        super().__setitem__(v, value)
+
+    def __getitem__(self, v: Any) -> Term:
+        value: Term = super().__getitem__(v)
+        read = tensors(value)
+        if read:
+            between = self.frames[self.depth[v] : -1]
+            if any(not read.isdisjoint(f.writes) for f in between):
+                raise Unliftable("a value is used after what it was read from changed", v.name)
+        return value
+
+
+def _positive_with(e: Any, v: Any) -> bool:
+    """Whether an extent of at least 1 makes the variable so: ``v``, ``v * k``, ``v // k``."""
+    kind = type(e).__name__
+    if kind == "Var":
         return bool(e.same_as(v))
-    operands = [*getattr(e, "args", ()), *(getattr(e, k, None) for k in ("a", "b", "value"))]
-    return any(_mentions(o, v) for o in operands if hasattr(o, "ty"))
+    if kind == "Mul":
+        return _positive_with(e.a, v) or _positive_with(e.b, v)
+    return kind in ("FloorDiv", "Cast") and _positive_with(getattr(e, "a", None) or e.value, v)
 
 
 class Executor:
     """The state of the symbolic execution of one PrimFunc."""
 
     def __init__(self) -> None:
-        self.env: dict[Any, Term] = {}
+        self.frames: list[Effects] = []
+        self.env = Scope(self.frames)
         self.values: dict[Any, Tensor | Var] = {}
-        self.effects = Effects()
+        self.frames.append(Effects())
         self.inputs: set[Tensor] = set()
+        self.private: set[Tensor] = set()
+        self.threads: list[str] = []
         self.reader = Reader(self.env, self.read)
+
+    @property
+    def effects(self) -> Effects:
+        """The effects so far of the innermost statement that is executed by itself."""
+        return self.frames[-1]
 
     # ------------------------------------------------------------------ parameters and buffers
 
@@ -129,11 +177,13 @@ class Executor:
                     if type(e).__name__ == "Var":
                         same = isinstance(known, Tensor) and d < len(known.shape)
                         self.bind_size(e, known.shape[d] if same else None)  # type: ignore[union-attr]
+            elif type(p.ty).__name__ != "PrimType":
+                raise Unliftable("a parameter is neither a buffer nor a number", p.name)
             elif isinstance(known, Var):
                 self.bind_size(p, as_int(known))
             elif str(p.ty.dtype) in INT_DTYPES:
                 shapes = [e for b in params if is_buffer_var(b) for e in b.ty.shape]
-                kind = "size" if any(_mentions(e, p) for e in shapes) else "free"
+                kind = "size" if any(_positive_with(e, p) for e in shapes) else "scalar"
                 self.bind_size(p, as_int(self.unique(kind, p.name)))
 
     def bind_size(self, v: Any, known: Int | None) -> None:
@@ -171,6 +221,8 @@ class Executor:
         if given is not None and (tuple(shape) != given.shape or dtype != given.dtype):
             raise Unliftable("a parameter has another shape or dtype than expected", b.name)
         tensor = given or Tensor(b.name, tuple(shape), dtype, position)
+        if str(ty.storage_scope).startswith(("local", "warp", "wmma")):
+            self.private.add(tensor)
         self.values[b] = tensor
         return tensor
 
@@ -205,12 +257,18 @@ class Executor:
 
     def nested(self, s: Any) -> Effects:
         """The effects of a statement on the state before it, which is left as it is."""
-        outer, self.effects = self.effects, Effects()
+        self.frames.append(Effects())
         try:
             self.run(s)
             return self.effects
         finally:
-            self.effects = outer
+            self.frames.pop()
+
+    def fixed(self, t: Term, where: str) -> Term:
+        """A value that statements inside may use: nothing it reads has changed in this frame."""
+        if not tensors(t).isdisjoint(self.effects.writes):
+            raise Unliftable("a value depends on what changes while it is used", where)
+        return t
 
     def run_For(self, s: Any) -> None:
         if s.step is not None and self.reader.index(s.step) is not ONE:
@@ -218,29 +276,49 @@ class Executor:
         extent, start = self.reader.index(s.extent), self.reader.index(s.min)
         if extent.const is not None and extent.const < 1:
             return
+        self.fixed(extent, str(s.loop_var))
         bound = extent
-        if any(v.kind != "size" for v in free(extent)):
+        if tensors(extent) or any(v.kind not in SIZES for v in free(extent)):
             bound = self.largest(extent, str(s.loop_var))
-        self.loop(s.loop_var, start, extent, bound, s.body)
+        self.loop(s, s.loop_var, start, extent, bound)
 
     def largest(self, extent: Int, where: str) -> Int:
         """An upper bound over sizes of an extent that depends on other loops."""
         _, high = bounds(extent)
-        if high is None or any(v.kind != "size" for v in free(high)):
+        if high is None or tensors(high) or any(v.kind not in SIZES for v in free(high)):
             raise Unliftable("a loop's extent has no bound over the sizes", where)
         return high
 
-    def loop(self, v: Any, start: Int, extent: Int, bound: Int, body: Any) -> None:
+    def loop(self, s: Any, v: Any, start: Int, extent: Int, bound: Int) -> None:
         """``for v in range(bound): if v < extent: body``."""
         i = fresh(bound)
         value = ZERO if bound is ONE else as_int(i)
         self.env[v] = start + value
-        effects = self.nested(body)
+        outside = set(self.values.values())
+        tag = _thread(s)
+        if tag and tag in self.threads:
+            raise Unliftable("a thread is bound again inside its own loop", tag)
+        self.threads.append(tag)
+        effects = self.nested(s.body)
+        self.threads.pop()
+        if tag:
+            for t in [t for t in effects.writes if t in self.private]:
+                del effects.writes[t]  # each thread has its own: nobody else sees it
+        if int(getattr(s, "kind", 0)) in _AT_ONCE:
+            self.check_independent(i, effects, outside)
         if extent is not bound:
             guarded = Effects()
             guarded.then(effects, ge0(extent - 1 - value))
             effects = guarded
         self.effects.then(effects if bound is ONE else close(i, effects))
+
+    def check_independent(self, i: Var, effects: Effects, outside: set[Any]) -> None:
+        """Iterations that run at the same time must not store different values in one element."""
+        for t, writes in effects.writes.items():
+            for w in writes:
+                differs = i in free(w.value) or i in free(w.guard)
+                if t in outside and differs and not any(i in free(e) for e in w.index):
+                    raise Unliftable("parallel iterations store into the same element", t.name)
 
     def run_SBlockRealize(self, s: Any) -> None:
         block = s.block
@@ -258,14 +336,15 @@ class Executor:
         if predicate is TRUE and block.init is None:
             self.run(block.body)
             return
-        outer, self.effects = self.effects, Effects()
+        start = self.fixed(conj(*first), block.name_hint)
+        self.frames.append(Effects())
         try:
             if block.init is not None:
-                self.effects.then(self.nested(block.init), conj(*first))
+                self.effects.then(self.nested(block.init), start)
             self.run(block.body)
             inner = self.effects
         finally:
-            self.effects = outer
+            self.frames.pop()
         self.effects.then(inner, predicate)
 
     def run_IfThenElse(self, s: Any) -> None:
@@ -273,7 +352,7 @@ class Executor:
         yes = self.nested(s.then_case)
         no = self.nested(s.else_case) if s.else_case is not None else None
         if no is not None:
-            self._both(condition, yes, no)
+            self._both(self.fixed(condition, "if"), yes, no)
         else:
             self.effects.then(yes, condition)
 
@@ -295,7 +374,7 @@ class Executor:
     def run_AttrStmt(self, s: Any) -> None:
         if s.attr_key in ("thread_extent", "virtual_thread"):
             extent = self.reader.index(s.value)
-            self.loop(s.node.var, ZERO, extent, extent, s.body)
+            self.loop(s, s.node.var, ZERO, extent, extent)
             return
         self.run(s.body)
 
@@ -314,6 +393,12 @@ class Executor:
                     inside = conj(ge0(i), ge0(extent - 1 - i))
                     if inside is not TRUE and not prove(inside, parts(w.guard)).proved:
                         raise Unliftable("a store may be outside its buffer", tensor.name)
+
+    def check_outputs(self, values: Sequence[Tensor | Var]) -> None:
+        """What is written are the last buffers, as every caller takes it."""
+        written = [t in self.effects.writes for t in values if isinstance(t, Tensor)]
+        if True in written and not all(written[written.index(True) :]):
+            raise Unliftable("a buffer after the first output is not written")
 
     def output(self, tensor: Tensor) -> Comprehension:
         axes = tuple(axis(d, e) for d, e in enumerate(tensor.shape))

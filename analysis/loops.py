@@ -15,10 +15,11 @@ from .integer import bounds, floordiv, nonneg
 from .prove import prove
 from .rewrite import free, ints, rebuild, substitute, subterms, tensors
 from .scalar import call as scalar_call
-from .scalar import conj, extreme, identity, ite, negate, parts, reduce, split_guard
+from .scalar import conj, extreme, ge0, identity, ite, negate, parts, reduce, split_guard
 from .term import (
     FALSE,
     ONE,
+    SIZES,
     TRUE,
     ZERO,
     Call,
@@ -47,8 +48,10 @@ def close(i: Var, body: Effects) -> Effects:
         for position, w in enumerate(writes):
             carried = _carried(i, w, body)
             value = None if carried else pinned(w.guard, i)
-            if value is not None:
+            if value is not None and i.extent is not None:
                 w = _fix(w, i, value)
+                inside = conj(w.guard, ge0(value), ge0(i.extent - 1 - value))
+                w = Write(w.vars, inside, w.index, w.value)
             for later in writes[position + 1 :]:
                 _check_order(w, later, i, tensor)
             out.writes.setdefault(tensor, []).append(_close(i, tensor, w, carried, body))
@@ -150,8 +153,15 @@ def _quantify(i: Var, w: Write) -> Write:
     """Independent iterations. Where the element does not depend on i, the last one stays."""
     if not any(i in free(e) for e in w.index) and i not in free(w.guard):
         assert i.extent is not None
-        return _fix(w, i, i.extent - 1)
+        last = _fix(w, i, i.extent - 1)
+        return Write(last.vars, conj(last.guard, _runs(i)), last.index, last.value)
     return _shrunk(i, w)
+
+
+def _runs(i: Var) -> Term:
+    """Whether the loop has an iteration at all."""
+    assert i.extent is not None
+    return ge0(i.extent - 1)
 
 
 def _shrunk(i: Var, w: Write) -> Write:
@@ -160,7 +170,7 @@ def _shrunk(i: Var, w: Write) -> Write:
     for c in parts(w.guard):
         if isinstance(c, Call) and c.op == "ge0":
             extent = as_int(c.args[0]) + as_int(i) + 1
-            if all(v.kind == "size" for v in free(extent)) and nonneg(i.extent - extent):
+            if all(v.kind in SIZES for v in free(extent)) and nonneg(i.extent - extent):
                 if not nonneg(extent - 1):
                     continue
                 j = fresh(extent)
@@ -171,8 +181,8 @@ def _shrunk(i: Var, w: Write) -> Write:
 
 def _fold(i: Var, tensor: Tensor, w: Write, state: Term) -> Write:
     """``state = op(state, f(i))`` over i, with an optional reset in the first iteration."""
-    inside = conj(*(c for c in parts(w.guard) if i in free(c)))
-    outside = conj(*(c for c in parts(w.guard) if i not in free(c)))
+    varies = [c for c in parts(w.guard) if i in free(c) or state in _subset(c)]
+    inside, outside = conj(*varies), conj(*(c for c in parts(w.guard) if c not in varies))
     same = as_int(state) if isinstance(w.value, Int) else state
     value = ite(inside, w.value, same)
     return Write(w.vars, outside, w.index, _folded(i, tensor, value, state))
@@ -182,7 +192,8 @@ def _folded(i: Var, tensor: Tensor, value: Term, state: Term) -> Term:
     """The state after the loop; a selection that does not depend on it is folded by branch."""
     assert i.extent is not None
     if state not in _subset(value):
-        return substitute(value, {i: i.extent - 1})
+        before = as_int(state) if isinstance(value, Int) else state
+        return ite(_runs(i), substitute(value, {i: i.extent - 1}), before)
     t = value.atom if isinstance(value, Int) else value
     if isinstance(t, Call) and t.op == "ite" and state not in _subset(t.args[0]):
         if i not in free(t.args[0]) and state not in _subset(t.args[1]):
@@ -322,7 +333,7 @@ def _peel_ite(t: Call, op: str, state: Term, i: Var) -> tuple[Term | None, list[
         seed, terms = _peel(no, op, state, i)
         if seed is None or not _only_first(condition, i):
             return None, []
-        start = substitute(condition, {i: ZERO})
+        start = conj(_runs(i), substitute(condition, {i: ZERO}))
         first = substitute(yes, {i: ZERO})
         if not terms:
             return ite(start, first, seed), []
@@ -334,7 +345,7 @@ def _peel_ite(t: Call, op: str, state: Term, i: Var) -> tuple[Term | None, list[
     if seed is None or plain is None or none or unit is None:
         return None, []
     if seed is not plain:
-        start = substitute(guard, {i: ZERO})
+        start = conj(_runs(i), substitute(guard, {i: ZERO}))
         seed = seed if prove(start).proved else ite(start, seed, plain)
     return seed, [ite(guard, f, unit) for f in terms]
 

@@ -31,10 +31,11 @@ def op_info(func: Any, *, alternatives: bool = False, tested: bool = False) -> O
 
 @dataclass(frozen=True)
 class Recovered:
-    """An answer and the parameters that its symbolic attributes are over."""
+    """An answer, the parameters that its attributes are over, and which of them are written."""
 
     info: OpInfo | Refusal
     params: tuple[Tensor | Var, ...] = ()
+    outputs: tuple[int, ...] = ()
 
 
 def analyse(func: Any, *, alternatives: bool = False, tested: bool = False) -> Recovered:
@@ -45,12 +46,14 @@ def analyse(func: Any, *, alternatives: bool = False, tested: bool = False) -> R
         lifted = lift(func)
     except Unliftable as e:
         return Recovered(Refusal(e.reason, e.where))
+    except RecursionError:
+        return Recovered(Refusal("the compute is nested too deeply"))
     if not lifted.outputs:
         return Recovered(Refusal("the function writes no parameter"))
     found = recover(lifted, func, alternatives)
     if tested and isinstance(found, Refusal):
         found = _candidates(lifted, func, alternatives, tested=True)
-    return Recovered(found, lifted.params)
+    return Recovered(found, lifted.params, tuple(c.out.position for c in lifted.outputs))
 
 
 class Analyser:

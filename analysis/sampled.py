@@ -14,7 +14,7 @@ import numpy as np
 from .evaluate import Array, Unevaluable, evaluate, numpy_dtype
 from .lift import Comprehension
 from .rewrite import free
-from .term import Int, Tensor, Term, Var
+from .term import SIZES, Int, Tensor, Term, Var
 
 POINTS, ROUNDS = 64, 4
 
@@ -50,7 +50,7 @@ def compare(c: Comprehension, other: Term, seed: int = 0) -> int:
 
 def _sizes(c: Comprehension) -> list[Var]:
     found = free(c.body).union(*(free(e) for e in c.out.shape))
-    return sorted((v for v in found if v.kind in ("size", "free")), key=lambda v: v.uid)
+    return sorted((v for v in found if v.kind in SIZES), key=lambda v: v.uid)
 
 
 def _extent(e: Int, env: dict[Var, Any]) -> int:

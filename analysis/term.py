@@ -63,7 +63,7 @@ class Tensor:
 
 class Var(Term):
     """An integer variable: ``axis``, ``loop`` and ``reduce`` range over ``[0, extent)``, ``size``
-    is at least 1, ``free`` is any integer."""
+    is at least 1, ``scalar`` and ``free`` are any integer."""
 
     __slots__ = ("extent", "kind", "name")
     kind: str
@@ -303,6 +303,8 @@ def fold(
 
 
 INT_DTYPES: frozenset[str] = frozenset({"int", "int32", "int64"})
+#: Kinds of variables that are one number throughout a function.
+SIZES = frozenset({"size", "scalar"})
 ZERO = integer(0)
 ONE = integer(1)
 TRUE = const(True, "bool")

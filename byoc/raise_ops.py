@@ -125,7 +125,7 @@ class _Raiser(relax.PyExprMutator):  # type: ignore[misc]
         gvar = call.args[0]
         func = self.mod[gvar]
         found = self.analyse(func)
-        reason = self.why_not(found)
+        reason = self.why_not(found, call)
         if reason is None:
             try:
                 new = self.builder_.normalize(_call(found, call))
@@ -141,9 +141,14 @@ class _Raiser(relax.PyExprMutator):  # type: ignore[misc]
         self.kept.append(Kept(gvar.name_hint, self.name, reason))
         return call
 
-    def why_not(self, found: Recovered) -> str | None:
+    def why_not(self, found: Recovered, call: Any) -> str | None:
         if not isinstance(found.info, OpInfo):
             return repr(found.info)
+        results = len(call.ty.fields) if hasattr(call.ty, "fields") else 1
+        if len(found.outputs) != results:
+            return (
+                f"the PrimFunc writes {len(found.outputs)} buffers, the call has {results} results"
+            )
         return self.wanted.missing(found.info)
 
 
@@ -210,13 +215,10 @@ def _without_unused(new: Any, old: Any) -> Any:
 
 
 def _called(mod: Any) -> set[str]:
+    """Functions of the module that another one refers to."""
     names: set[str] = set()
-
-    def visit(e: Any) -> None:
-        if isinstance(e, tvm.ir.GlobalVar):
-            names.add(e.name_hint)
-
-    for _, f in mod.functions_items():
-        if isinstance(f, relax.Function):
-            relax.analysis.post_order_visit(f, visit)
+    for gvar, f in mod.functions_items():
+        found: set[str] = set()
+        tvm_ffi.structural_walk(f, (tvm.ir.GlobalVar, lambda g, to=found: to.add(g.name_hint)))
+        names |= found - {gvar.name_hint}
     return names

@@ -155,6 +155,10 @@ class _Writer:
             self.line(depth, "else:")
             self.statement(s.else_case, depth + 1)
 
+    def AllocBuffer(self, s: Any, depth: int) -> None:
+        b = s.buffer
+        self.line(depth, f"{self.name(b)} = alloc({self.shape(b)}, {str(b.ty.dtype)!r})")
+
     def Bind(self, s: Any, depth: int) -> None:
         self.line(depth, f"{self.name(s.var)} = {self.expr(s.value)}")
 

@@ -1,0 +1,215 @@
+"""Programs that once got, or could get, a wrong answer: each is answered rightly or refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm.script import ir as I
+from tvm.script import relax as R
+from tvm.script import tirx as T
+
+from opinfo.analysis import OpInfo, Refusal, op_info
+from opinfo.byoc.raise_ops import raise_ops
+
+from ..interpret import interpret
+from .test_mutants import answer, same
+
+HEADER = "# from tvm.script import tirx as T\n@T.prim_func(s_tir=True)\n"
+
+#: One float input of 8 elements, one output of 8; what the interpreter says is the truth.
+PROGRAMS = {
+    "a condition on a value that is overwritten before it": """
+    t = T.alloc_buffer((8,), "float32")
+    s = T.alloc_buffer((1,), "float32")
+    for i in range(8):
+        t[i] = x[i]
+        out[i] = x[i]
+    for i in range(8):
+        s[0] = t[i]
+        t[i] = T.float32(0)
+        if s[0] < T.float32(0):
+            out[i] = T.float32(0)
+""",
+    "a loop that starts at a value that has changed": """
+    p = T.alloc_buffer((8,), "int32")
+    for i in range(8):
+        p[i] = i
+    for i in range(8):
+        p[i] = 7 - p[i]
+        for j in range(p[i], p[i] + 1):
+            out[i] = x[j]
+""",
+    "a binding used in a loop after a store": """
+    t = T.alloc_buffer((8,), "float32")
+    for i in range(8):
+        t[i] = x[i]
+    for i in range(8):
+        v: T.let[T.float32] = t[i]
+        t[i] = T.float32(0)
+        for j in range(1):
+            out[i] = v
+""",
+    "a guard that pins a loop beyond its range": """
+    for i in range(8):
+        out[i] = T.float32(0)
+    for j in range(8):
+        for i in range(4):
+            if i == j:
+                out[j] = x[j]
+""",
+    "a guard that reads what the loop adds to": """
+    for i in range(8):
+        out[i] = T.float32(0)
+        for k in range(8):
+            if out[i] < T.float32(1):
+                out[i] = out[i] + x[k]
+""",
+    "an update in one iteration only": """
+    for i in range(8):
+        out[i] = T.float32(0)
+    for i in range(8):
+        for k in range(8):
+            if k == 3:
+                out[i] = out[i] + x[k]
+""",
+    "a reset in a later iteration": """
+    for i in range(8):
+        out[i] = T.float32(0)
+        for k in range(8):
+            if k == 2:
+                out[i] = T.float32(0)
+            out[i] = out[i] + x[k]
+""",
+}
+
+
+def program(body: str) -> Any:
+    head = 'def main(x: T.Buffer((8,), "float32"), out: T.Buffer((8,), "float32")):\n'
+    return tvm.script.from_source(HEADER + head + body.lstrip("\n"))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_right_or_refused(name: str) -> None:
+    func = program(PROGRAMS[name])
+    value = np.linspace(-2.0, 1.5, 8)
+    expected = interpret(func, [value])
+    info = op_info(func)
+    if isinstance(info, OpInfo):
+        assert same(expected, answer(func, info, [value])), info
+
+
+REFUSED = {
+    "parallel iterations": """
+    t = T.alloc_buffer((1,), "float32")
+    for i in T.vectorized(8):
+        t[0] = x[i]
+        out[i] = t[0]
+""",
+    "bound again": """
+    for i in T.thread_binding(8, "threadIdx.x"):
+        for j in T.thread_binding(8, "threadIdx.x"):
+            out[j] = x[j]
+""",
+    "before it is written": """
+    t = T.alloc_buffer((8,), "float32", scope="local")
+    for i in T.thread_binding(8, "threadIdx.x"):
+        t[i] = x[i]
+    for i in T.thread_binding(8, "threadIdx.x"):
+        out[i] = t[7 - i]
+""",
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_refused(reason: str) -> None:
+    info = op_info(program(REFUSED[reason]))
+    assert isinstance(info, Refusal) and reason in info.reason, info
+
+
+def test_loops_that_may_not_run() -> None:
+    func = tvm.script.from_source(
+        HEADER
+        + """def main(x: T.Buffer((8,), "float32"), flag: T.Buffer((1,), "int32"),
+         out: T.Buffer((8,), "float32")):
+    for i in range(8):
+        out[i] = T.float32(0)
+        for k in range(flag[0]):
+            out[i] = T.exp(x[i])
+"""
+    )
+    assert isinstance(op_info(func), Refusal)
+
+
+def test_narrowing_unsigned_integers_is_no_widening() -> None:
+    func = tvm.script.from_source(
+        HEADER
+        + """def main(x: T.Buffer((8,), "uint32"), out: T.Buffer((8,), "int64")):
+    for i in range(8):
+        out[i] = T.Cast("int64", T.Cast("int32", x[i]))
+"""
+    )
+    assert isinstance(op_info(func), Refusal)
+
+
+def test_a_pointer_parameter_is_refused() -> None:
+    func = tvm.script.from_source(
+        HEADER
+        + """def main(x: T.Buffer((8,), "float32"), p: T.handle, out: T.Buffer((8,), "float32")):
+    for i in range(8):
+        out[i] = T.exp(x[i])
+"""
+    )
+    info = op_info(func)
+    assert isinstance(info, Refusal) and "neither a buffer nor a number" in info.reason
+
+
+@pytest.mark.parametrize("stages", [12, 40])
+def test_shared_terms_are_not_written_out(stages: int) -> None:
+    body = "".join(f"    t{k} = T.alloc_buffer((8,), 'float32')\n" for k in range(stages))
+    last = "x"
+    for k in range(stages):
+        body += f"    for i in range(8):\n        t{k}[i] = {last}[i] + {last}[i] * {last}[7 - i]\n"
+        last = f"t{k}"
+    info = op_info(program(body + f"    for i in range(8):\n        out[i] = {last}[i]\n"))
+    assert isinstance(info, Refusal) and len(repr(info)) < 1000
+
+
+@I.ir_module
+class WritesInput:
+    @T.prim_func(private=True, s_tir=True)
+    def f(
+        x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32"), out: T.Buffer((8,), "float32")
+    ) -> None:
+        for i in range(8):
+            y[i] = T.exp(x[i])
+            out[i] = T.exp(x[i])
+
+    @R.function
+    def main(x: R.Tensor((8,), "float32"), y: R.Tensor((8,), "float32")) -> R.Tensor(
+        (8,), "float32"
+    ):
+        cls = WritesInput
+        with R.dataflow():
+            a = R.call_tir(cls.f, (x, y), out_ty=R.Tensor((8,), "float32"))
+            R.output(a)
+        return a
+
+
+def test_a_prim_func_that_writes_an_input_is_not_raised() -> None:
+    assert not raise_ops(WritesInput).raised
+
+
+def test_a_scalar_that_is_no_extent_may_be_zero() -> None:
+    func = tvm.script.from_source(
+        HEADER
+        + """def main(x: T.Buffer((T.int64(8), T.int64(1)), "float32"), n: T.int64, o: T.handle):
+    out = T.match_buffer(o, (T.int64(8), n + T.int64(2)), "float32")
+    for i, j in T.grid(T.int64(8), n + T.int64(2)):
+        out[i, j] = T.if_then_else(n > T.int64(0), x[i, T.int64(0)], T.float32(0))
+"""
+    )
+    info = op_info(func)
+    assert not isinstance(info, OpInfo) or info.name != "relax.broadcast_to"
