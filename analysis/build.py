@@ -11,7 +11,7 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
-from .lift import Lifted
+from .comprehension import Lifted
 from .op_info import Constant, Proposal
 from .rewrite import free
 from .term import Int, Tensor, Var

@@ -13,10 +13,12 @@ import tvm_ffi
 from tvm import tirx
 
 from .build import NotBuilt, rebuild
-from .equal import Different, Proof, prove_equal
+from .comprehension import Lifted
+from .equal import Proof, prove_equal
 from .from_tir import Unliftable
-from .lift import Lifted, lift
+from .lift import lift
 from .op_info import ASSUMED, Certificate, Proposal, Refusal
+from .pairing import Different
 from .rewrite import subterms
 from .sampled import Unequal, compare
 from .term import Reduce, Term, Var

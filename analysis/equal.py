@@ -13,22 +13,27 @@ each other. What was needed beyond bit-equality is recorded:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import permutations
 
-import numpy as np
-
 from .context import simplify, thorough
+from .pairing import (
+    Different,
+    accesses,
+    bijection,
+    flatten,
+    head,
+    is_choice,
+    pairings,
+    same_number,
+)
 from .prove import prove
-from .rewrite import ints, replace, substitute, subterms
+from .rewrite import ints, replace, substitute
 from .scalar import conj, eq0, ge0, identity, is_const, negate, parts, split_guard
-from .solve import solve
 from .term import (
     FALSE,
     TRUE,
     Call,
-    Const,
     Fold,
     Int,
     Load,
@@ -42,11 +47,6 @@ from .term import (
 
 Facts = tuple[Term, ...]
 ASSOCIATIVE = frozenset({"add", "mul", "min", "max"})
-PERMUTATIONS = 24
-
-
-class Different(Exception):
-    """Not proved equal; ``args[0]`` says where."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class _Prover:
             raise Different(f"types {a.dtype} and {b.dtype}")
         elif a.dtype == "bool":
             self.conditions(a, b, facts)
-        elif _is_ite(a) or _is_ite(b):
+        elif is_choice(a) or is_choice(b):
             self.cases(a, b, facts)
         elif isinstance(a, Load) and isinstance(b, Load):
             self.loads(a, b, facts)
@@ -98,8 +98,8 @@ class _Prover:
             self.folds(a, b, facts)
         elif isinstance(a, Call) and isinstance(b, Call) and a.op == b.op:
             self.calls(a, b, facts)
-        elif not _same_number(a, b):
-            raise Different(f"{_head(a)} and {_head(b)}")
+        elif not same_number(a, b):
+            raise Different(f"{head(a)} and {head(b)}")
 
     def holds(self, goal: Term, facts: Facts) -> bool:
         if goal is TRUE:
@@ -116,7 +116,7 @@ class _Prover:
         if x is not None and y is not None and not isinstance(x, Var) and not isinstance(y, Var):
             if isinstance(x, (Reduce, Fold, Load)) and type(x) is type(y):
                 return self.equal(x, y, facts)
-            if _is_ite(x) or _is_ite(y):
+            if is_choice(x) or is_choice(y):
                 return self.cases(x, y, facts)
         if self.holds(eq0(a - b), facts):
             return None
@@ -140,7 +140,7 @@ class _Prover:
         raise Different(f"conditions {a} and {b}")
 
     def cases(self, a: Term, b: Term, facts: Facts) -> None:
-        first = a if _is_ite(a) else b
+        first = a if is_choice(a) else b
         assert isinstance(first, Call)
         condition = first.args[0]
         for c in (condition, negate(condition)):
@@ -261,7 +261,7 @@ class _Prover:
 
     def hoisted(self, t: Term) -> tuple[list[Term], list[Term]]:
         """Guards and factors of a product: ``(x if c else 0) * y = x * y if c else 0``."""
-        if _is_ite(t) and isinstance(t, Call) and is_const(t.args[2], 0.0):
+        if is_choice(t) and isinstance(t, Call) and is_const(t.args[2], 0.0):
             guards, factors = self.hoisted(t.args[1])
             return [*parts(t.args[0]), *guards], factors
         if isinstance(t, Call) and t.op == "mul":
@@ -312,107 +312,7 @@ class _Open:
     factors: list[Term]
 
 
-def bijection(
-    unknown: tuple[Var, ...], equations: list[tuple[Int, Int]], other: tuple[Var, ...]
-) -> dict[Var, Int] | None:
-    """Values of the unknown axes; axes that no access determines are paired by extent."""
-    found = solve(unknown, equations)
-    missing = [v for v in unknown if v not in found]
-    if not missing:
-        return found
-    used = frozenset().union(*(frozenset(subterms(p)) for p in found.values())) if found else ()
-    spare = [v for v in other if v not in used]
-    for v in missing:
-        same = next((w for w in spare if w.extent is v.extent), None)
-        if same is None:
-            return None
-        spare.remove(same)
-        found[v] = as_int(same)
-    return found
-
-
-def accesses(a: Term, b: Term) -> list[tuple[Int, Int]]:
-    """Pairs of indices of corresponding loads of two terms of one shape."""
-    xs = _loads(a)
-    ys = _loads(b)
-    if [x.tensor for x in xs] != [y.tensor for y in ys]:
-        raise Different("reductions read different tensors")
-    return [p for x, y in zip(xs, ys, strict=True) for p in zip(x.indices, y.indices, strict=True)]
-
-
-def _loads(t: Term) -> list[Load]:
-    """Loads in order of a traversal, not those under a reduction of their own."""
-    out: list[Load] = []
-
-    def go(s: Term) -> None:
-        if isinstance(s, Load):
-            out.append(s)
-        elif isinstance(s, Call):
-            for x in s.args[1:] if s.op == "ite" else s.args:
-                go(x)
-        elif isinstance(s, Int):
-            for m, _ in s.terms:
-                for x in m:
-                    go(x)
-
-    go(t)
-    return sorted(out, key=lambda s: s.tensor.position)
-
-
-def flatten(op: str, t: Term) -> list[Term]:
-    if isinstance(t, Call) and t.op == op:
-        return [x for a in t.args for x in flatten(op, a)]
-    return [t]
-
-
-def pairings(xs: list[Term], ys: list[Term]) -> Iterator[list[tuple[Term, Term]]]:
-    """Ways to pair operands of the same shape, at most a handful."""
-    if len(xs) != len(ys):
-        raise Different(f"{len(xs)} operands and {len(ys)}")
-    if sorted(map(_head, xs)) != sorted(map(_head, ys)):
-        loose = any(_is_ite(t) for t in (*xs, *ys))
-        if not loose:
-            raise Different(f"operands {sorted(map(_head, xs))} and {sorted(map(_head, ys))}")
-    tried = 0
-    for order in permutations(ys):
-        pairs = list(zip(xs, order, strict=True))
-        if all(_head(x) == _head(y) or _is_ite(x) or _is_ite(y) for x, y in pairs):
-            yield pairs
-            tried += 1
-            if tried >= PERMUTATIONS:
-                return
-
-
-def _head(t: Term) -> str:
-    if isinstance(t, Load):
-        return f"load of {t.tensor.name}#{t.tensor.position}"
-    if isinstance(t, Call):
-        return t.op
-    if isinstance(t, Const):
-        rounded = _ROUND.get(t.dtype)
-        return repr(t) if rounded is None else repr(float(rounded(t.value)))
-    return type(t).__name__.lower()
-
-
 def _implies(a: Term, b: Term) -> Term:
     from .scalar import disj
 
     return disj(negate(a), b)
-
-
-_ROUND: dict[str, type[np.floating]] = {"float32": np.float32, "float16": np.float16}
-
-
-def _same_number(a: Term, b: Term) -> bool:
-    """Literals that are one number of their type: TVM does not round what is written."""
-    rounded = _ROUND.get(a.dtype)
-    if rounded is None or not (isinstance(a, Const) and isinstance(b, Const)):
-        return False
-    return bool(rounded(a.value).tobytes() == rounded(b.value).tobytes())
-
-
-def _is_ite(t: Term) -> bool:
-    return isinstance(t, Call) and t.op == "ite"
-
-
-__all__ = ["Different", "Obligation", "Proof", "prove_equal"]

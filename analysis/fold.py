@@ -185,6 +185,3 @@ def _idle(c: Term, update: Term, state: Term) -> bool:
     if not (isinstance(t, Call) and t.op == "ite" and c in parts(t.args[0])):
         return False
     return atom(t.args[2]) is state
-
-
-__all__ = ["close_together", "make"]

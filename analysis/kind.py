@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from .lift import Comprehension, Lifted
+from .comprehension import Comprehension, Lifted
 from .op_info import PatternKind
 from .rewrite import subterms
 from .term import ONE, Fold, Load, Reduce, Term

@@ -9,9 +9,10 @@ import tvm_ffi
 from tvm import tirx
 
 from .certify import certify
+from .comprehension import Lifted
 from .from_tir import Unliftable
 from .kind import pattern_kind
-from .lift import Lifted, lift
+from .lift import lift
 from .op_info import Certificate, OpInfo, Proposal, Refusal
 from .recognise import recognisers
 from .relay import Relaid, relay

@@ -26,7 +26,6 @@ from .term import (
     as_int,
     fold,
     fresh,
-    integer,
     mul,
     raw_call,
     raw_reduce,
@@ -241,6 +240,3 @@ def _ordered(r: Reduce) -> list[Var]:
             for v in free(i):
                 place.setdefault(v, (n, d))
     return sorted(r.axes, key=lambda a: place.get(a, (len(loads), 0)))
-
-
-__all__ = ["canonical", "integer", "normal"]

@@ -18,9 +18,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import permutations
 
+from .comprehension import Comprehension, Lifted
 from .context import simplify, thorough
 from .integer import bounds, floordiv, is_div
-from .lift import Comprehension, Lifted
 from .prove import prove
 from .reduction import canonical
 from .rewrite import free, map_loads, substitute, subterms

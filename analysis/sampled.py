@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from .comprehension import Comprehension
 from .evaluate import Array, Unevaluable, evaluate, numpy_dtype
-from .lift import Comprehension
 from .rewrite import free
 from .term import SIZES, Int, Tensor, Term, Var
 

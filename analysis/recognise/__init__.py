@@ -1,7 +1,7 @@
 """Recognisers: one file a family, found by itself.
 
-A recogniser is a pure function from a :class:`..lift.Lifted` to proposals or a :class:`Refusal`. It
-may guess: nothing it proposes is handed out before :mod:`..certify` has proved it.
+A recogniser is a pure function from :class:`..comprehension.Lifted` to proposals or a
+:class:`Refusal`. It may guess: nothing it proposes is handed out before :mod:`..certify` has proved it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from ..lift import Lifted
+from ..comprehension import Lifted
 from ..op_info import Proposal, Refusal
 
 Recognise = Callable[[Lifted], Sequence[Proposal] | Refusal]

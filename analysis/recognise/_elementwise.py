@@ -12,8 +12,8 @@ from functools import partial
 from itertools import product
 from typing import Any
 
+from ..comprehension import Comprehension, Lifted
 from ..from_tir import bitwise, truncdiv
-from ..lift import Comprehension, Lifted
 from ..op_info import Proposal, Refusal
 from ..rewrite import rebuild
 from ..term import INT_DTYPES, Call, Load, Term, as_int, integer

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ..comprehension import Comprehension, Lifted
 from ..integer import nonneg
-from ..lift import Comprehension, Lifted
 from ..op_info import Refusal
 from ..rewrite import free
 from ..scalar import negate, parts

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lift import Lifted
+from ..comprehension import Lifted
 from ..op_info import Proposal, Refusal
 from ..rewrite import free, subterms
 from ..term import Const, Fold, Int, Load, Term

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..lift import Lifted
+from ..comprehension import Lifted
 from ..op_info import Proposal, Refusal
 from ..term import ZERO, Const, Load, Term
 from . import Matches, Refuses, recogniser

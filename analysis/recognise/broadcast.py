@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..comprehension import Lifted
 from ..integer import floordiv, floormod
-from ..lift import Lifted
 from ..op_info import Proposal, Refusal
 from ..term import ONE, Int, integer
 from . import Matches, Refuses, recogniser

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..comprehension import Comprehension, Lifted
 from ..integer import nonneg
-from ..lift import Comprehension, Lifted
 from ..op_info import Proposal, Refusal
 from ..term import ONE, ZERO, Int, Load, Tensor, Term
 from . import Matches, Refuses, recogniser

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ..comprehension import Lifted
 from ..integer import is_div
-from ..lift import Lifted
 from ..op_info import Proposal, Refusal
 from ..term import Call, Int, Load, Var, as_int
 from . import Matches, Refuses, recogniser

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..comprehension import Comprehension, Lifted
 from ..from_tir import cast
-from ..lift import Comprehension, Lifted
 from ..op_info import Proposal, Refusal
 from ..scalar import is_const
 from ..term import INT_DTYPES, Load, Term, as_int

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..comprehension import Lifted
 from ..integer import floordiv
-from ..lift import Lifted
 from ..op_info import Proposal, Refusal
 from ..rewrite import free
 from ..term import ONE, ZERO, Int, Load, Reduce, Term, as_int, mul

@@ -11,9 +11,9 @@ from typing import Any
 
 from tvm import tirx
 
+from ..comprehension import Lifted
 from ..index_map.convert import Unsupported
 from ..index_map.emit import to_tvm
-from ..lift import Lifted
 from ..op_info import Proposal, Refusal
 from ..rewrite import free
 from ..solve import solve

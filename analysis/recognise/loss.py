@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..lift import Lifted
+from ..comprehension import Lifted
 from ..op_info import Proposal, Refusal
 from ..rewrite import subterms, tensors
 from ..scalar import is_const

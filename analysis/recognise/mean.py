@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lift import Lifted
+from ..comprehension import Lifted
 from ..op_info import Proposal, Refusal
 from ..term import Load, Reduce
 from . import Matches, Refuses, recogniser

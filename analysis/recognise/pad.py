@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lift import Comprehension, Lifted
+from ..comprehension import Comprehension, Lifted
 from ..op_info import Proposal, Refusal
 from ..rewrite import subterms
 from ..term import ONE, Call, Int, Load

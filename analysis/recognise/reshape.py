@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lift import Lifted
+from ..comprehension import Lifted
 from ..op_info import Proposal, Refusal
 from ..term import ONE, Int
 from . import Matches, Refuses, recogniser

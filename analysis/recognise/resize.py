@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ..lift import Comprehension, Lifted
+from ..comprehension import Comprehension, Lifted
 from ..op_info import Proposal, Refusal
 from ..rewrite import subterms
 from ..scalar import is_const

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ..comprehension import Lifted
 from ..integer import nonneg
-from ..lift import Lifted
 from ..op_info import Proposal, Refusal
 from ..prove import prove
 from ..scalar import MAX_INT64, ge0

@@ -1,0 +1,138 @@
+"""Parameters, buffers and scalar variables of a PrimFunc that is executed symbolically."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm.tirx.buffer import is_buffer_var
+
+from .effects import Effects
+from .from_tir import Reader, Unliftable
+from .rewrite import free, tensors
+from .term import INT_DTYPES, ZERO, Int, Tensor, Term, Var, as_int, variable
+
+
+class Scope(dict[Any, Term]):
+    """Values of scalar variables.
+
+    A value is over the state before the frame in which it was bound. It is used in a frame inside
+    only if what it reads was not written in between; otherwise :class:`Unliftable`.
+    """
+
+    def __init__(self, frames: list[Effects]) -> None:
+        super().__init__()
+        self.frames, self.depth = frames, dict[Any, int]()
+
+    def __setitem__(self, v: Any, value: Term) -> None:
+        self.depth[v] = len(self.frames) - 1
+        super().__setitem__(v, value)
+
+    def __getitem__(self, v: Any) -> Term:
+        value: Term = super().__getitem__(v)
+        read = tensors(value)
+        if read:
+            between = self.frames[self.depth[v] : -1]
+            if any(not read.isdisjoint(f.writes) for f in between):
+                raise Unliftable("a value is used after what it was read from changed", v.name)
+        return value
+
+
+def _positive_with(e: Any, v: Any) -> bool:
+    """Whether an extent of at least 1 makes the variable so: ``v``, ``v * k``, ``v // k``."""
+    kind = type(e).__name__
+    if kind == "Var":
+        return bool(e.same_as(v))
+    if kind == "Mul":
+        return _positive_with(e.a, v) or _positive_with(e.b, v)
+    if kind == "FloorDiv":
+        return _positive_with(e.a, v)
+    return kind == "Cast" and _positive_with(e.value, v)
+
+
+class Parameters:
+    """What is in scope: values of variables, tensors of buffers, and the effects so far."""
+
+    def __init__(self) -> None:
+        self.frames: list[Effects] = []
+        self.env = Scope(self.frames)
+        self.values: dict[Any, Tensor | Var] = {}
+        self.frames.append(Effects())
+        self.inputs: set[Tensor] = set()
+        self.private: set[Tensor] = set()
+        self.reader = Reader(self.env, self.read)
+
+    @property
+    def effects(self) -> Effects:
+        """The effects so far of the innermost statement that is executed by itself."""
+        return self.frames[-1]
+
+    def read(self, b: Any, index: tuple[Int, ...]) -> Term:
+        """The element of a buffer now."""
+        tensor = self.tensor(b)
+        if len(index) != len(tensor.shape):
+            raise Unliftable("an access has another rank than its buffer", tensor.name)
+        return self.effects.read(tensor, index)
+
+    def bind_sizes(self, params: Sequence[Any], given: Sequence[Tensor | Var | None]) -> None:
+        """Bind the variables that are a whole extent or a scalar parameter."""
+        for p, known in zip(params, given, strict=True):
+            if is_buffer_var(p):
+                for d, e in enumerate(p.ty.shape):
+                    if type(e).__name__ == "Var":
+                        same = isinstance(known, Tensor) and d < len(known.shape)
+                        self.bind_size(e, known.shape[d] if same else None)  # type: ignore[union-attr]
+            elif type(p.ty).__name__ != "PrimType":
+                raise Unliftable("a parameter is neither a buffer nor a number", p.name)
+            elif isinstance(known, Var):
+                self.bind_size(p, as_int(known))
+            elif str(p.ty.dtype) in INT_DTYPES:
+                shapes = [e for b in params if is_buffer_var(b) for e in b.ty.shape]
+                kind = "size" if any(_positive_with(e, p) for e in shapes) else "scalar"
+                self.bind_size(p, as_int(self.unique(kind, p.name)))
+
+    def bind_size(self, v: Any, known: Int | None) -> None:
+        if v not in self.env:
+            self.env[v] = as_int(self.unique("size", v.name)) if known is None else known
+
+    def unique(self, kind: str, name: str) -> Var:
+        """A variable of its own for each TIR variable, also where two have one name."""
+        taken = {t.name for p in self.env.values() for t in free(p)}
+        while name in taken:
+            name += "_"
+        return variable(kind, name)
+
+    def bind_param(self, p: Any, position: int, given: Tensor | Var | None) -> None:
+        if is_buffer_var(p):
+            if isinstance(given, Var):
+                raise Unliftable("expected a scalar, found a buffer", p.name)
+            self.inputs.add(self.bind_buffer(p, given, position))
+            return
+        value = self.env.get(p)
+        atom = value.atom if isinstance(value, Int) else None
+        if not isinstance(atom, Var):
+            raise Unliftable("a scalar parameter that is not a size is not understood", p.name)
+        if isinstance(given, Var) and given is not atom:
+            raise Unliftable("a scalar parameter has another value than expected", p.name)
+        self.values[p] = atom
+
+    def bind_buffer(self, b: Any, given: Tensor | None = None, position: int = -1) -> Tensor:
+        """Make the tensor of a buffer, or bind its symbolic shape to the given tensor's."""
+        ty = b.ty
+        if len(ty.strides) or as_int(self.reader(ty.elem_offset)) is not ZERO:
+            raise Unliftable("a buffer with strides or an offset is not understood", b.name)
+        dtype = str(ty.dtype)
+        shape = [self.reader.index(e) for e in ty.shape]
+        if given is not None and (tuple(shape) != given.shape or dtype != given.dtype):
+            raise Unliftable("a parameter has another shape or dtype than expected", b.name)
+        tensor = given or Tensor(b.name, tuple(shape), dtype, position)
+        if str(ty.storage_scope).startswith(("local", "warp", "wmma")):
+            self.private.add(tensor)
+        self.values[b] = tensor
+        return tensor
+
+    def tensor(self, b: Any) -> Tensor:
+        found = self.values.get(b)
+        if not isinstance(found, Tensor):
+            raise Unliftable("a buffer is not allocated in the function", b.name)
+        return found
