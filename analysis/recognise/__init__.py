@@ -1,7 +1,8 @@
 """Recognisers: one file a family, found by itself.
 
 A recogniser is a pure function from :class:`..comprehension.Lifted` to proposals or a
-:class:`Refusal`. It may guess: nothing it proposes is handed out before :mod:`..certify` has proved it.
+:class:`Refusal`. It may guess: nothing it proposes is handed out before :mod:`..certify` has
+proved it.
 """
 
 from __future__ import annotations
