@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from .comprehension import Comprehension, Lifted
 from .op_info import PatternKind
-from .rewrite import subterms
-from .term import ONE, Fold, Load, Reduce, Term
+from .rewrite import free, subterms, tensors
+from .term import ONE, Call, Fold, Load, Reduce, Term
 
 _ORDER: tuple[PatternKind, ...] = (
     "kElemWise",
@@ -35,9 +35,18 @@ def _kind(c: Comprehension) -> PatternKind:
     if reductions:
         return _reduction(c, reductions)
     loads = [s for s in subterms(c.body) if isinstance(s, Load)]
+    if any(_places(s) for s in subterms(c.body)):
+        return "kInjective"
     if all(s.indices == c.axes and s.tensor.shape == c.out.shape for s in loads):
         return "kElemWise" if loads else "kInjective"
     return "kBroadcast" if all(_broadcast(s, c) for s in loads) else "kInjective"
+
+
+def _places(s: Term) -> bool:
+    """Whether a selection depends on where the element is, not on data: concat, stack, pad."""
+    return (
+        isinstance(s, Call) and s.op == "ite" and bool(free(s.args[0]) and not tensors(s.args[0]))
+    )
 
 
 def _broadcast(s: Load, c: Comprehension) -> bool:
