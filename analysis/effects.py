@@ -79,6 +79,7 @@ class Effects:
 
     def __init__(self) -> None:
         self.writes: dict[Tensor, list[Write]] = {}
+        self.outer: set[Tensor] = set()  # read by values that were bound outside
 
     def read(self, tensor: Tensor, index: tuple[Int, ...]) -> Term:
         """The element after these effects."""
@@ -182,6 +183,19 @@ def same_or_later(w: Write, i: Var, index: tuple[Int, ...], where: str) -> bool:
         lo, _ = bounds(ints(found, here) - as_int(i))
         if lo is not None and nonneg(lo):
             return True
+    try:
+        return every.at(index, where)[0] is FALSE
+    except Unliftable:
+        return False
+
+
+def own_only(w: Write, i: Var, index: tuple[Int, ...], where: str) -> bool:
+    """Whether ``w``, repeated over the loop ``i``, writes ``index`` only in iteration i."""
+    every = Write((*w.vars, i), TRUE, w.index, TRUE)
+    found = every.inverse.get(i)
+    here = dict(zip(coordinates(len(index)), index, strict=True))
+    if found is not None and ints(found, here) is as_int(i):
+        return True
     try:
         return every.at(index, where)[0] is FALSE
     except Unliftable:

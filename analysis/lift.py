@@ -15,7 +15,7 @@ from typing import Any
 
 from .comprehension import Comprehension, Lifted
 from .context import simplify, thorough
-from .effects import Effects, Write
+from .effects import Effects, Write, own_only
 from .from_tir import Unliftable
 from .integer import bounds, is_div
 from .loops import close
@@ -78,6 +78,11 @@ def _thread(s: Any) -> str:
 
 #: Kinds of loops whose iterations run at the same time: parallel and vectorized.
 _AT_ONCE = (1, 2)
+_PARALLEL = 1
+
+#: Storage scopes that each thread, or each block of threads, has for itself.
+_PRIVATE = ("local", "warp", "wmma")
+_PRIVATE_TO_BLOCK = (*_PRIVATE, "shared")
 
 
 class Executor(Parameters):
@@ -150,24 +155,47 @@ class Executor(Parameters):
         self.threads.append(tag)
         effects = self.nested(s.body)
         self.threads.pop()
-        if tag:
-            for t in [t for t in effects.writes if t in self.private]:
-                del effects.writes[t]  # each thread has its own: nobody else sees it
-        if int(getattr(s, "kind", 0)) in _AT_ONCE:
-            self.check_independent(i, effects, outside)
+        if not (effects.outer | tensors(extent)).isdisjoint(effects.writes):
+            raise Unliftable("a loop changes what a value from before it was read from", str(v))
+        gone = _PRIVATE_TO_BLOCK if tag.startswith("blockIdx") else _PRIVATE if tag else ()
+        for t in [t for t in effects.writes if self.scopes[t].startswith(gone)]:
+            del effects.writes[t]  # each thread, or block, has its own: nobody else sees it
+        kind = int(getattr(s, "kind", 0))
+        if tag or kind in _AT_ONCE:
+            self.check_independent(i, effects, outside, bool(tag))
+        if tag or kind == _PARALLEL:
+            self.check_own(i, effects, outside, bool(tag))
         if extent is not bound:
             guarded = Effects()
             guarded.then(effects, ge0(extent - 1 - value))
             effects = guarded
         self.effects.then(effects if bound is ONE else close(i, effects))
 
-    def check_independent(self, i: Var, effects: Effects, outside: set[Any]) -> None:
-        """Iterations that run at the same time must not store different values in one element."""
+    def check_independent(self, i: Var, effects: Effects, outside: set[Any], threads: bool) -> None:
+        """Iterations that run at the same time must not store different values in one element.
+
+        Threads may combine into one element: that is how a reduction is bound to them.
+        """
         for t, writes in effects.writes.items():
             for w in writes:
                 differs = i in free(w.value) or i in free(w.guard)
+                if threads and t in tensors(w.value):
+                    continue
                 if t in outside and differs and not any(i in free(e) for e in w.index):
                     raise Unliftable("parallel iterations store into the same element", t.name)
+
+    def check_own(self, i: Var, effects: Effects, outside: set[Any], threads: bool) -> None:
+        """Iterations that run at the same time must not read what another one of them stores."""
+        shared = frozenset(effects.writes) & outside
+        for t, writes in effects.writes.items():
+            for w in writes:
+                for x in (s for p in (w.value, w.guard, *w.index) for s in subterms(p)):
+                    if not isinstance(x, Load) or x.tensor not in shared:
+                        continue
+                    if threads and x.tensor is t and x.indices == w.index:
+                        continue
+                    if not all(own_only(o, i, x.indices, t.name) for o in effects.writes[x.tensor]):
+                        raise Unliftable("parallel iterations read each other's stores", t.name)
 
     def run_SBlockRealize(self, s: Any) -> None:
         block = s.block

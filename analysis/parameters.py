@@ -35,6 +35,8 @@ class Scope(dict[Any, Term]):
             between = self.frames[self.depth[v] : -1]
             if any(not read.isdisjoint(f.writes) for f in between):
                 raise Unliftable("a value is used after what it was read from changed", v.name)
+            for f in self.frames[self.depth[v] + 1 :]:
+                f.outer |= read
         return value
 
 
@@ -59,7 +61,7 @@ class Parameters:
         self.values: dict[Any, Tensor | Var] = {}
         self.frames.append(Effects())
         self.inputs: set[Tensor] = set()
-        self.private: set[Tensor] = set()
+        self.scopes: dict[Tensor, str] = {}
         self.reader = Reader(self.env, self.read)
 
     @property
@@ -126,8 +128,7 @@ class Parameters:
         if given is not None and (tuple(shape) != given.shape or dtype != given.dtype):
             raise Unliftable("a parameter has another shape or dtype than expected", b.name)
         tensor = given or Tensor(b.name, tuple(shape), dtype, position)
-        if str(ty.storage_scope).startswith(("local", "warp", "wmma")):
-            self.private.add(tensor)
+        self.scopes[tensor] = str(ty.storage_scope)
         self.values[b] = tensor
         return tensor
 

@@ -139,6 +139,11 @@ def _physical(info: OpInfo, relaid: Relaid) -> OpInfo:
         attrs=attrs,
         layouts=tuple(layouts),
         relaid=True,
+        certificate=replace(
+            info.certificate,
+            exact=info.certificate.exact and not relaid.notes,
+            assumptions=(*info.certificate.assumptions, *relaid.notes),
+        ),
         alternatives=tuple(_physical(a, relaid) for a in info.alternatives),
     )
 

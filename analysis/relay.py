@@ -14,6 +14,7 @@ Which dimensions are digits is guessed from the accesses; a wrong guess only fai
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import permutations
@@ -64,6 +65,7 @@ class Relaid:
     lifted: Lifted
     digits: dict[int, tuple[Digits, ...]]
     order: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def layout(self, position: int, logical: str) -> str:
         """The layout string of a parameter, from the one of its logical buffer."""
@@ -72,8 +74,20 @@ class Relaid:
             for place, d in enumerate(self.order):
                 letters[d] = logical[place]
         for merged in reversed(self.digits.get(position, ())):
-            letters.insert(merged.inner, f"{merged.extent}{letters[merged.outer].lower()}")
+            place = merged.outer - (merged.inner < merged.outer)
+            letters.insert(merged.inner, f"{merged.extent}{letters[place].lower()}")
         return "".join(letters)
+
+    @property
+    def readable(self) -> bool:
+        """Whether each layout has a string: no dimension is merged twice."""
+        for position, t in enumerate(self.lifted.params):
+            if isinstance(t, Tensor):
+                named = self.layout(position, "ABCDEFGHIJKLMNOP"[: len(t.shape)])
+                digits = re.findall(r"\d+([a-z]|\d)", named)
+                if len(set(digits)) < len(digits) or any(d.isdigit() for d in digits):
+                    return False
+        return True
 
 
 def relay(lifted: Lifted) -> Relaid | None:
@@ -87,7 +101,7 @@ def relay(lifted: Lifted) -> Relaid | None:
             break
         state = new
     state = _reordered(state)
-    return state if state.digits or state.order else None
+    return state if (state.digits or state.order) and state.readable else None
 
 
 def _noted(state: Relaid, t: Tensor, d: Digits, lifted: Lifted) -> Relaid:
@@ -124,17 +138,19 @@ def _merge_output(state: Relaid) -> Relaid | None:
         if any(dict(p.terms).get((a,)) == e * dict(p.terms).get((b,), 0) != 0 for p in ints):
             d = Digits(i, j, e)
             out = _logical(c.out, d)
-            new = _unpadded(_over(c, out, d), d)
+            whole = _over(c, out, d)
+            new, note = _unpadded(whole, d)
+            state = replace(state, notes=(*state.notes, *note))
             return _noted(state, c.out, d, _replaced(state.lifted, c.out, new.out, new))
     return None
 
 
-def _unpadded(c: Comprehension, d: Digits) -> Comprehension:
+def _unpadded(c: Comprehension, d: Digits) -> tuple[Comprehension, tuple[str, ...]]:
     """``pad if P >= B else value`` with B in the last block: the logical extent is B."""
     place = d.outer - (d.inner < d.outer)
     full, t = c.out.shape[place].const, c.body
     if full is None or not (isinstance(t, Call) and t.op == "ite"):
-        return c
+        return c, ()
     condition, pad, value = t.args
     whole = c.axes[place]
     for extent in range(full - 1, full - d.extent, -1):
@@ -142,8 +158,9 @@ def _unpadded(c: Comprehension, d: Digits) -> Comprehension:
             beyond = ge0(whole - extent)
             same = conj(disj(negate(test), beyond), disj(test, negate(beyond)))
             if isinstance(pads, Const) and prove(same).proved:
-                return _cut(c, place, extent, real)
-    return c
+                told = f"of the {full} elements of %{c.out.position} along its packed dimension"
+                return _cut(c, place, extent, real), (f"{told} those from {extent} are {pads!r}",)
+    return c, ()
 
 
 def _cut(c: Comprehension, place: int, extent: int, body: Term) -> Comprehension:
@@ -209,6 +226,12 @@ def _merged(state: Relaid, t: Tensor, d: Digits) -> Relaid:
         return load(new, tuple(whole))
 
     body = map_loads(c.body, frozenset({t}), read)
+    plain = _logical(t, d)
+    if new.shape != plain.shape:
+        place = d.outer - (d.inner < d.outer)
+        told = f"of the {plain.shape[place]!r} elements of %{t.position} along its packed dimension"
+        note = f"{told} only the first {new.shape[place]!r} are read"
+        state = replace(state, notes=(*state.notes, note))
     return _noted(state, t, d, _replaced(state.lifted, t, new, replace(c, body=body)))
 
 

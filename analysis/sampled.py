@@ -69,7 +69,7 @@ def _agree(one: Array, two: Array, dtype: str) -> None:
 
 
 class _Elements:
-    """``tensor[indices]`` as a hash of the coordinates: in ``[-2, 2)``, or small integers."""
+    """``tensor[indices]`` as a hash of the coordinates, from other ranges in each round."""
 
     def __init__(self, seed: int, round_: int) -> None:
         self.seed, self.round = seed, round_
@@ -82,8 +82,10 @@ class _Elements:
                 mixed = mixed ^ (mixed >> np.uint64(29))
         unit = (mixed >> np.uint64(11)).astype(np.float64) / float(1 << 53)
         if "float" in t.dtype:
-            low = -2.0 if self.round % 2 else 0.1
-            return np.asarray(low + unit * (2.0 - low), dtype=numpy_dtype(t.dtype))
+            low, high = ((-2.0, 2.0), (0.1, 2.0), (-50.0, 50.0), (-8.0, 8.0))[self.round % 4]
+            return np.asarray(low + unit * (high - low), dtype=numpy_dtype(t.dtype))
         if t.dtype == "bool":
             return np.asarray(unit < 0.5)
-        return np.asarray(unit * 5, dtype=numpy_dtype(t.dtype))
+        kind = numpy_dtype(t.dtype)
+        signed = np.issubdtype(kind, np.signedinteger) and self.round % 2
+        return np.asarray(np.floor(unit * 9) - 4 if signed else unit * 5, dtype=kind)

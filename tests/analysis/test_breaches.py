@@ -75,6 +75,14 @@ PROGRAMS = {
             if k == 3:
                 out[i] = out[i] + x[k]
 """,
+    "a binding outside a loop that changes what it was read from": """
+    for j in range(8):
+        out[j] = T.float32(0)
+    for j in range(8):
+        v: T.let[T.float32] = out[j]
+        for i in range(8):
+            out[j] = v + x[i]
+""",
     "a reset in a later iteration": """
     for i in range(8):
         out[i] = T.float32(0)
@@ -112,6 +120,29 @@ REFUSED = {
     for i in T.thread_binding(8, "threadIdx.x"):
         for j in T.thread_binding(8, "threadIdx.x"):
             out[j] = x[j]
+""",
+    "into the same element": """
+    for i in range(8):
+        out[i] = T.float32(0)
+    for j in T.thread_binding(8, "threadIdx.x"):
+        out[0] = x[j]
+""",
+    "each other's stores": """
+    t = T.alloc_buffer((9,), "float32")
+    for i in range(8):
+        t[i] = x[i]
+    t[8] = T.float32(0)
+    for j in T.parallel(8):
+        t[j] = t[j + 1]
+    for i in range(8):
+        out[i] = t[i]
+""",
+    "read before it is written": """
+    t = T.alloc_buffer((8,), "float32", scope="shared")
+    for i in T.thread_binding(8, "blockIdx.x"):
+        t[i] = x[i]
+    for i in T.thread_binding(8, "blockIdx.x"):
+        out[i] = t[7 - i]
 """,
     "before it is written": """
     t = T.alloc_buffer((8,), "float32", scope="local")
@@ -213,3 +244,55 @@ def test_a_scalar_that_is_no_extent_may_be_zero() -> None:
     )
     info = op_info(func)
     assert not isinstance(info, OpInfo) or info.name != "relax.broadcast_to"
+
+
+#: The data of a 1x1-strided convolution in odd layouts: how it is read, and the layout it has.
+DATA_LAYOUTS = {
+    "4cNCHW": ("(4, 1, 2, 6, 6)", "c % 4, n, c // 4, h + p, w + q"),
+    "N4cCHW": ("(1, 4, 2, 6, 6)", "n, c % 4, c // 4, h + p, w + q"),
+    "NHW4cC": ("(1, 6, 6, 4, 2)", "n, h + p, w + q, c % 4, c // 4"),
+    "two levels": ("(1, 2, 6, 6, 2, 2)", "n, c // 4, h + p, w + q, c // 2 % 2, c % 2"),
+}
+
+
+@pytest.mark.parametrize("layout", DATA_LAYOUTS)
+def test_odd_packings_are_named_rightly_or_refused(layout: str) -> None:
+    shape, index = DATA_LAYOUTS[layout]
+    func = tvm.script.from_source(
+        HEADER
+        + f"""def main(x: T.Buffer({shape}, "float32"), k: T.Buffer((5, 8, 3, 3), "float32"),
+         out: T.Buffer((1, 5, 4, 4), "float32")):
+    for n, o, h, w in T.grid(1, 5, 4, 4):
+        out[n, o, h, w] = T.float32(0)
+        for c, p, q in T.grid(8, 3, 3):
+            out[n, o, h, w] = out[n, o, h, w] + x[{index}] * k[o, c, p, q]
+"""
+    )
+    info = op_info(func)
+    if isinstance(info, OpInfo):
+        assert (info.name, info.layouts) == ("relax.nn.conv2d", (layout, "OIHW", "NCHW"))
+
+
+def test_padding_is_told() -> None:
+    func = tvm.script.from_source(
+        HEADER
+        + """def main(x: T.Buffer((2, 6), "float32"), out: T.Buffer((2, 2, 4), "float32")):
+    for n, o, b in T.grid(2, 2, 4):
+        out[n, o, b] = T.if_then_else(o * 4 + b < 6, T.exp(x[n, o * 4 + b]), T.float32(7))
+"""
+    )
+    info = op_info(func)
+    if isinstance(info, OpInfo):
+        assert not info.certificate.exact
+        assert "those from 6 are 7.0" in info.certificate.assumptions[-1]
+
+
+def test_random_points_have_negative_integers() -> None:
+    func = tvm.script.from_source(
+        HEADER
+        + """def main(x: T.Buffer((8,), "int32"), out: T.Buffer((8,), "int32")):
+    for i in range(8):
+        out[i] = T.if_then_else(x[i] < -1, 0, x[i])
+"""
+    )
+    assert isinstance(op_info(func, tested=True), Refusal)
