@@ -142,7 +142,7 @@ def rebuild(p: Proposal, lifted: Lifted) -> Rebuilt:
     params = [*tensors.values(), *([extra] if sizes else [])]
     attrs = {k: to_prim(v, sizes) for k, v in p.attrs.items()}
     mod = _legalised(p, lifted, params, args, attrs)
-    return _single_call(mod, lifted, {id(v): o for o, v in tensors.items()}, tensors, sizes)
+    return _single_call(mod, lifted, tensors, sizes)
 
 
 def _sizes(lifted: Lifted) -> dict[Var, Any]:
@@ -178,7 +178,7 @@ def _legalised(
 
 
 def _single_call(
-    mod: Any, lifted: Lifted, _ids: object, tensors: Mapping[int, Any], sizes: Mapping[Var, Any]
+    mod: Any, lifted: Lifted, tensors: Mapping[int, Any], sizes: Mapping[Var, Any]
 ) -> Rebuilt:
     """The only call_tir of the legalised module, with its arguments mapped back."""
     values = {b.var: b.value for block in mod["main"].body.blocks for b in block.bindings}

@@ -24,12 +24,10 @@ from .term import (
     Call,
     Int,
     Term,
-    Var,
     as_int,
     const,
     integer,
     raw_call,
-    variable,
 )
 
 
@@ -268,8 +266,3 @@ _RULES: dict[str, Callable[[Reader, Any], Term]] = {
     "Max": lambda r, e: extreme("max", r(e.a), r(e.b)),
     "BitwiseNot": lambda r, e: call("bitnot", (r(e.a),), dtype_of(e)),
 }
-
-
-def size_variable(v: Any) -> Var:
-    """The variable that stands for a symbolic extent."""
-    return variable("size", f"{v.name}")

@@ -79,19 +79,14 @@ def _is_matmul(f: Lifted, found: Product, a: Load, b: Load) -> bool:
         return False
     if len(a.indices) > 1 and (not rest or not _reads(a, -2, rest.pop())):
         return False
-    return all(
-        _batch(x.indices[:-2], x.tensor.shape[:-2], tuple(rest), f.outputs[0].out.shape)
-        for x in (a, b)
-    )
+    return all(_batch(x.indices[:-2], x.tensor.shape[:-2], tuple(rest)) for x in (a, b))
 
 
 def _reads(x: Load, position: int, axis: Int) -> bool:
     return x.indices[position] is axis
 
 
-def _batch(
-    indices: tuple[Int, ...], shape: tuple[Int, ...], axes: tuple[Int, ...], _out: tuple[Int, ...]
-) -> bool:
+def _batch(indices: tuple[Int, ...], shape: tuple[Int, ...], axes: tuple[Int, ...]) -> bool:
     """Batch dimensions align at the end; one of extent 1 is broadcast."""
     if len(indices) > len(axes):
         return False
