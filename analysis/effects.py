@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from .from_tir import Unliftable
-from .integer import bounds, nonneg
+from .order import bounds, nonneg
 from .prove import implied
 from .rewrite import free, ints, map_loads, substitute, tensors
 from .scalar import conj, eq0, ge0, ite, parts

@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from .context import simplify
 from .effects import Write
 from .from_tir import Unliftable
-from .integer import floordiv, nonneg
+from .integer import floordiv
+from .order import nonneg
 from .rewrite import free, replace, substitute, subterms
 from .scalar import conj, ge0, ite, parts
 from .term import (

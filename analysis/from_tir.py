@@ -14,7 +14,8 @@ from typing import Any
 import tvm
 from tvm.tirx.buffer import is_buffer_var
 
-from .integer import bounds, floordiv, floormod, nonneg
+from .integer import floordiv, floormod
+from .order import bounds, nonneg
 from .rewrite import tensors
 from .scalar import call, conj, disj, eq0, extreme, ge0, ite, negate
 from .term import (

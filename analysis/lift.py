@@ -17,10 +17,11 @@ from .comprehension import Comprehension, Lifted
 from .context import simplify, thorough
 from .effects import Effects, Write, own_only
 from .from_tir import Unliftable
-from .integer import bounds, is_div
 from .loops import close
+from .order import bounds
 from .parameters import Parameters
 from .prove import prove
+from .quotient import is_div
 from .reduction import canonical
 from .rewrite import free, subterms, tensors
 from .scalar import conj, eq0, ge0, negate, parts

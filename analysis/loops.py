@@ -11,7 +11,8 @@ from __future__ import annotations
 from .effects import Effects, Write, coordinates, pinned, same_or_later
 from .fold import close_together
 from .from_tir import Unliftable
-from .integer import bounds, floordiv, nonneg
+from .integer import floordiv
+from .order import bounds, nonneg
 from .prove import prove
 from .rewrite import free, ints, rebuild, substitute, subterms, tensors
 from .scalar import call as scalar_call

@@ -17,8 +17,8 @@ from typing import Literal
 import numpy as np
 
 from .evaluate import Unevaluable, evaluate
-from .integer import nonneg
 from .interval import fits
+from .order import nonneg
 from .rewrite import free, tensors
 from .scalar import conj, disj, ge0, negate, parts
 from .term import FALSE, TRUE, Call, Int, Term, Var, as_int

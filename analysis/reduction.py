@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from itertools import permutations
 
-from .integer import floordiv, is_div, nonneg
+from .integer import floordiv
+from .order import nonneg
+from .quotient import is_div
 from .rewrite import children, free, rebuild, replace, substitute, subterms
 from .scalar import conj, identity, ite, parts, reduce, split_guard
 from .term import (

@@ -21,8 +21,10 @@ from itertools import permutations
 
 from .comprehension import Comprehension, Lifted
 from .context import simplify, thorough
-from .integer import bounds, floordiv, is_div
+from .integer import floordiv
+from .order import bounds
 from .prove import prove
+from .quotient import is_div
 from .reduction import canonical
 from .rewrite import free, map_loads, substitute, subterms
 from .scalar import conj, disj, ge0, negate

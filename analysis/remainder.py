@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from .integer import _divide, floordiv, is_div
+from .integer import floordiv
+from .quotient import divide, is_div
 from .term import ONE, ZERO, Int, Mono, Term, as_int, mul, polynomial
 
 
@@ -49,7 +50,7 @@ def _candidates(p: Int, atom: Term, outer: Int) -> list[tuple[Int, Int, Int]]:
     share = _share(p, num)
     if share:
         found.append((ONE * share, num, den))
-    k, left = _divide(-outer, den)
+    k, left = divide(-outer, den)
     if left is ZERO and k.const != share:
         found.append((k, num, den))
     for mono, coef in p.terms:
@@ -77,5 +78,5 @@ def _weight(term: tuple[Mono, int]) -> tuple[int, int]:
 def _shifted(inner: Term, num: Int) -> Int:
     """``x // c + s`` where num is ``x + c*s``."""
     finer, (x, c) = as_int(inner), inner.args  # type: ignore[attr-defined]
-    shift, rest = _divide(num - as_int(x), as_int(c))
+    shift, rest = divide(num - as_int(x), as_int(c))
     return finer + shift if rest is ZERO else finer

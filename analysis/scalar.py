@@ -10,7 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from .integer import bounds, floordiv, is_div, nonneg
+from .integer import floordiv
+from .order import bounds, nonneg
+from .quotient import is_div
 from .term import (
     FALSE,
     ONE,

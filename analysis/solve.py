@@ -10,7 +10,9 @@ from collections.abc import Container, Mapping, Sequence
 
 from .bits import xor
 from .congruence import congruences, eliminate
-from .integer import _divide, _divides, bounds, floordiv, is_div, nonneg, positive
+from .integer import floordiv
+from .order import bounds, nonneg, positive
+from .quotient import divide, divides, is_div
 from .remainder import Remainder, remainder
 from .rewrite import free, ints, rebuild, subterms
 from .term import ONE, ZERO, Call, Int, Mono, Term, Var, as_int, mul, polynomial, variable
@@ -184,7 +186,7 @@ class _State:
         num, den = t.args  # type: ignore[attr-defined]
         for other, value in self.known.items():
             if is_div(other) and other.args[0] is num:  # type: ignore[attr-defined]
-                factor, rest = _divide(den, as_int(other.args[1]))  # type: ignore[attr-defined]
+                factor, rest = divide(den, as_int(other.args[1]))  # type: ignore[attr-defined]
                 if rest is ZERO and positive(factor):
                     return floordiv(value, factor)
         return None
@@ -206,16 +208,16 @@ class _State:
     def digits(self, unknown: Int, value: Int) -> bool:
         """``g * big + small = value`` with ``small`` in a window of g: two equations."""
         for g in self.radices(unknown):
-            big = polynomial({m: c for m, c in unknown.terms if _divides(g, m, c)})
+            big = polynomial({m: c for m, c in unknown.terms if divides(g, m, c)})
             small = unknown - big
             if small is ZERO:
-                self.pending.append(_divide(big, g)[0] - floordiv(value, g))
+                self.pending.append(divide(big, g)[0] - floordiv(value, g))
                 return True
             lo, hi = bounds(small)
             if lo is None or hi is None or not nonneg(g - 1 - hi + lo):
                 continue
             quotient = floordiv(value - lo, g)
-            self.pending.append(_divide(big, g)[0] - quotient)
+            self.pending.append(divide(big, g)[0] - quotient)
             self.pending.append(small - (value - g * quotient))
             return True
         return False
@@ -243,7 +245,7 @@ def radix(equations: Sequence[Int], unknowns: Container[Var]) -> tuple[Var, Int]
     for v, found in divisors.items():
         for d in found:
             assert v.extent is not None
-            if v.extent is not d and all(_divide(e, d)[1] is ZERO for e in (*found, v.extent)):
+            if v.extent is not d and all(divide(e, d)[1] is ZERO for e in (*found, v.extent)):
                 return v, d
     return None
 

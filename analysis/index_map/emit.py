@@ -12,7 +12,7 @@ from typing import Any
 import tvm
 from tvm import tirx
 
-from ..integer import nonneg
+from ..order import nonneg
 from ..remainder import remainder
 from ..term import TRUE, Call, Const, Int, Term, Var, as_int
 from .convert import Unsupported

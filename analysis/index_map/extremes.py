@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..integer import bounds, floordiv, is_div, nonneg
+from ..integer import floordiv
+from ..order import bounds, nonneg
+from ..quotient import is_div
 from ..remainder import remainder
 from ..term import ZERO, Int, as_int, mul, polynomial
 

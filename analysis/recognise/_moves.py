@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..comprehension import Comprehension, Lifted
-from ..integer import nonneg
 from ..op_info import Refusal
+from ..order import nonneg
 from ..rewrite import free
 from ..scalar import negate, parts
 from ..term import ONE, ZERO, Call, Const, Int, Load, Tensor, Term, as_int, mul, polynomial

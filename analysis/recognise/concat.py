@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..comprehension import Comprehension, Lifted
-from ..integer import nonneg
 from ..op_info import Proposal, Refusal
+from ..order import nonneg
 from ..term import ONE, ZERO, Int, Load, Tensor, Term
 from . import Matches, Refuses, recogniser
 from ._moves import begin, pieces

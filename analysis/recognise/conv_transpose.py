@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..comprehension import Lifted
-from ..integer import is_div
 from ..op_info import Proposal, Refusal
+from ..quotient import is_div
 from ..term import Call, Int, Load, Var, as_int
 from . import Matches, Refuses, recogniser
 from ._contraction import Product, affine, product

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..comprehension import Lifted
-from ..integer import nonneg
 from ..op_info import Proposal, Refusal
+from ..order import nonneg
 from ..prove import prove
 from ..scalar import MAX_INT64, ge0
 from ..term import ONE, ZERO, Call, Int, as_int, integer

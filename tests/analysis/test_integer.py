@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opinfo.analysis.evaluate import evaluate
-from opinfo.analysis.integer import bounds, floordiv, floormod, nonneg
+from opinfo.analysis.integer import floordiv, floormod
+from opinfo.analysis.order import bounds, nonneg
 from opinfo.analysis.rewrite import ints
 from opinfo.analysis.scalar import eq0, extreme, ge0
 from opinfo.analysis.term import FALSE, TRUE, Int, Var, as_int, integer, mul, size, variable

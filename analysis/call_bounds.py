@@ -1,0 +1,68 @@
+"""Bounds of min, max, selections and bitwise operations."""
+
+from __future__ import annotations
+
+from .order import CALL_BOUNDS, Bounds, bounds, nonneg
+from .term import ZERO, Call, Int, as_int, integer
+
+
+def _extreme_bounds(atom: Call) -> Bounds:
+    ends = [bounds(as_int(a)) for a in atom.args]
+    pick = min if atom.op == "min" else max
+
+    def combine(values: list[Int | None], keep_known: bool) -> Int | None:
+        known = [v for v in values if v is not None]
+        if (len(known) < len(values) and not keep_known) or not known:
+            return None
+        if all(v.const is not None for v in known):
+            return integer(pick(v.const for v in known if v.const is not None))
+        if keep_known:
+            return known[0]
+        for v in known:
+            if all(nonneg((w - v) if pick is min else (v - w)) for w in known):
+                return v
+        return None
+
+    return (
+        combine([e[0] for e in ends], atom.op == "max"),
+        combine([e[1] for e in ends], atom.op == "min"),
+    )
+
+
+def _ite_bounds(atom: Call) -> Bounds:
+    one, two = bounds(as_int(atom.args[1])), bounds(as_int(atom.args[2]))
+    out: list[Int | None] = []
+    for sign, a, b in ((1, one[0], two[0]), (-1, one[1], two[1])):
+        if a is None or b is None:
+            out.append(None)
+        elif nonneg((b - a) * sign):
+            out.append(a)
+        elif nonneg((a - b) * sign):
+            out.append(b)
+        else:
+            out.append(None)
+    return out[0], out[1]
+
+
+def _bit_bounds(atom: Call) -> Bounds:
+    ends = [bounds(as_int(a)) for a in atom.args]
+    if any(lo is None or hi is None or lo.const is None or hi.const is None for lo, hi in ends):
+        return None, None
+    if any(lo.const < 0 for lo, _ in ends):  # type: ignore[union-attr,operator]
+        return None, None
+    tops = [hi.const for _, hi in ends]  # type: ignore[union-attr]
+    if atom.op == "bitand":
+        return ZERO, integer(min(tops))  # type: ignore[type-var,arg-type]
+    return ZERO, integer((1 << max(t.bit_length() for t in tops)) - 1)  # type: ignore[union-attr]
+
+
+CALL_BOUNDS.update(
+    {
+        "min": _extreme_bounds,
+        "max": _extreme_bounds,
+        "ite": _ite_bounds,
+        "bitxor": _bit_bounds,
+        "bitor": _bit_bounds,
+        "bitand": _bit_bounds,
+    }
+)

@@ -1,0 +1,189 @@
+"""Bounds and signs of polynomials over axes and sizes.
+
+Sizes are at least 1 and an axis runs from 0 to its extent less 1. What is not known is None or
+False, never a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .quotient import divide, is_div, remove
+from .term import ONE, SIZES, ZERO, Call, Int, Mono, Term, Var, as_int, integer, mul, polynomial
+
+Bounds = tuple[Int | None, Int | None]
+
+#: Bounds of a call, by its operation: filled by the files that know the operation.
+CALL_BOUNDS: dict[str, Callable[[Call], Bounds]] = {}
+
+
+def bounds(p: Int) -> Bounds:
+    """Inclusive bounds as polynomials over sizes; None where there is none."""
+    found = p.memo.get("bounds")
+    if found is None:
+        found = p.memo["bounds"] = _bounds(p)
+    return found
+
+
+def _bounds(p: Int) -> Bounds:
+    if p.const is not None:
+        return p, p
+    lo: Int | None = ZERO
+    hi: Int | None = ZERO
+    low = high = 0  # the literal part is summed apart: it is most of the work
+    for mono, coef in p.terms:
+        a, b = _mono_bounds(mono) if mono else (ONE, ONE)
+        if coef < 0:
+            a, b = b, a
+        if a is None:
+            lo = None
+        elif (k := a.const) is not None:
+            low += k * coef
+        elif lo is not None:
+            lo = lo + a * coef
+        if b is None:
+            hi = None
+        elif (k := b.const) is not None:
+            high += k * coef
+        elif hi is not None:
+            hi = hi + b * coef
+    plain = (None if lo is None else lo + low, None if hi is None else hi + high)
+    return _tighter(plain, _digit_bounds(p))
+
+
+def _tighter(one: Bounds, two: Bounds) -> Bounds:
+    """The second bound unless the first is known to be as good."""
+    lo, hi = one
+    if two[0] is not None and (lo is None or not nonneg(lo - two[0])):
+        lo = two[0]
+    if two[1] is not None and (hi is None or not nonneg(two[1] - hi)):
+        hi = two[1]
+    return lo, hi
+
+
+def _digit_bounds(p: Int) -> Bounds:
+    """Bounds from a pair ``k*x - k*d*(x // d)``, which is k times a digit in ``[0, d)``."""
+    for mono, coef in p.terms:
+        for atom in mono:
+            if not is_div(atom):
+                continue
+            num, den = atom.args  # type: ignore[attr-defined]
+            others = polynomial({remove(mono, (atom,)) or (): coef})
+            k, left = divide(-others, den)
+            if left is not ZERO:
+                continue
+            rest = p - mul(others, as_int(atom)) - mul(k, num)
+            if len(rest.terms) >= len(p.terms) or (k.const is None and not _signed(k)):
+                continue
+            digit = mul(k, den - 1)
+            lo, hi = bounds(rest)
+            if nonneg(k):
+                return lo, None if hi is None else hi + digit
+            return None if lo is None else lo + digit, hi
+    return None, None
+
+
+def _signed(k: Int) -> bool:
+    return nonneg(k) or nonneg(-k)
+
+
+def _mono_bounds(mono: Mono) -> Bounds:
+    lo: Int | None = ONE
+    hi: Int | None = ONE
+    for atom in mono:
+        if closed(atom):
+            a = b = as_int(atom)
+        else:
+            a, b = atom_bounds(atom)  # type: ignore[assignment]
+        if len(mono) == 1:
+            return a, b
+        if a is None or not nonneg(a):
+            return None, None
+        lo = None if lo is None else mul(lo, a)
+        hi = None if hi is None or b is None else mul(hi, b)
+    return lo, hi
+
+
+def closed(t: Term) -> bool:
+    """Whether a term is over sizes only: then it is its own bound."""
+    if isinstance(t, Var):
+        return t.kind in SIZES
+    if isinstance(t, Int):
+        return all(closed(a) for mono, _ in t.terms for a in mono)
+    return isinstance(t, Call) and all(closed(a) for a in t.args)
+
+
+def atom_bounds(atom: Term) -> Bounds:
+    if isinstance(atom, Var):
+        if atom.kind == "size":
+            return as_int(atom), as_int(atom)
+        return (None, None) if atom.extent is None else (ZERO, atom.extent - 1)
+    if isinstance(atom, Call):
+        rule = CALL_BOUNDS.get(atom.op)
+        if rule is not None:
+            return rule(atom)
+    if atom.dtype in ("bool", "uint8"):
+        return ZERO, integer(1 if atom.dtype == "bool" else 255)
+    return None, None
+
+
+# ---------------------------------------------------------------------------- order
+
+
+def nonneg(p: Int) -> bool:
+    """Whether ``p >= 0`` is certain; False means not known."""
+    if p.const is not None:
+        return p.const >= 0
+    found = p.memo.get("nonneg")
+    if found is None:
+        p.memo["nonneg"] = False  # a question that leads back to itself is not known
+        found = p.memo["nonneg"] = _nonneg(p)
+    return found
+
+
+def positive(p: Int) -> bool:
+    return nonneg(p - 1)
+
+
+def _nonneg(p: Int) -> bool:
+    lo, _ = bounds(p)
+    if lo is not None and lo is not p and nonneg(lo):
+        return True
+    if lo is not None and lo.const is not None:
+        return False
+    return _shifted_nonneg(p) or _digit_nonneg(p)
+
+
+def _digit_nonneg(p: Int) -> bool:
+    """A remainder by a symbolic divisor, whose plain lower bound says nothing."""
+    lo, _ = _digit_bounds(p)
+    return lo is not None and lo is not p and nonneg(lo)
+
+
+def _shifted_nonneg(p: Int) -> bool:
+    """Write each atom as its least value plus a non-negative rest; are all coefficients >= 0?"""
+    out: dict[Mono, int] = {}
+    for mono, coef in p.terms:
+        parts: dict[Mono, int] = {(): coef}
+        for atom in mono:
+            least = _least(atom)
+            if least is None:
+                return False
+            grown: dict[Mono, int] = {}
+            for m, c in parts.items():
+                grown[m] = grown.get(m, 0) + c * least
+                longer = tuple(sorted((*m, atom), key=lambda t: t.uid))
+                grown[longer] = grown.get(longer, 0) + c
+            parts = grown
+        for m, c in parts.items():
+            out[m] = out.get(m, 0) + c
+    return all(c >= 0 for c in out.values())
+
+
+def _least(atom: Term) -> int | None:
+    if isinstance(atom, Var):
+        return 1 if atom.kind == "size" else 0 if atom.extent is not None else None
+    lo, _ = atom_bounds(atom)
+    if lo is None:
+        return None
+    return lo.const if lo.const is not None else 0 if nonneg(lo) else None

@@ -1,0 +1,44 @@
+"""Division of polynomials without rounding."""
+
+from __future__ import annotations
+
+from .term import ZERO, Call, Int, Mono, Term, mul, polynomial
+
+
+def is_div(atom: Term) -> bool:
+    return isinstance(atom, Call) and atom.op == "floordiv"
+
+
+def divide(p: Int, d: Int) -> tuple[Int, Int]:
+    """``p = d * quotient + rest``, moving into the quotient what the leading term of d divides."""
+    lead_mono, lead_coef = max(d.terms, key=lambda t: (len(t[0]), abs(t[1])))
+    quotient = ZERO
+    for _ in range(64):
+        step: dict[Mono, int] = {}
+        for mono, coef in p.terms:
+            left = remove(mono, lead_mono)
+            if left is not None and coef % lead_coef == 0:
+                step[left] = coef // lead_coef
+                if len(d.terms) > 1:
+                    break
+        if not step:
+            break
+        part = polynomial(step)
+        quotient, p = quotient + part, p - mul(d, part)
+        if len(d.terms) == 1:
+            break
+    return quotient, p
+
+
+def remove(mono: Mono, factor: Mono) -> Mono | None:
+    left = list(mono)
+    for atom in factor:
+        if atom not in left:
+            return None
+        left.remove(atom)
+    return tuple(left)
+
+
+def divides(g: Int, mono: Mono, coef: int) -> bool:
+    gm, gc = g.terms[0]
+    return coef % gc == 0 and remove(mono, gm) is not None
