@@ -121,7 +121,8 @@ class Parameters:
     def bind_buffer(self, b: Any, given: Tensor | None = None, position: int = -1) -> Tensor:
         """Make the tensor of a buffer, or bind its symbolic shape to the given tensor's."""
         ty = b.ty
-        if len(ty.strides) or as_int(self.reader(ty.elem_offset)) is not ZERO:
+        free_offset = position >= 0 and self.any_offset(ty.elem_offset)
+        if len(ty.strides) or not (free_offset or as_int(self.reader(ty.elem_offset)) is ZERO):
             raise Unliftable("a buffer with strides or an offset is not understood", b.name)
         dtype = str(ty.dtype)
         shape = [self.reader.index(e) for e in ty.shape]
@@ -131,6 +132,13 @@ class Parameters:
         self.scopes[tensor] = str(ty.storage_scope)
         self.values[b] = tensor
         return tensor
+
+    def any_offset(self, offset: Any) -> bool:
+        """Whether a parameter's offset is a variable of its own, which the caller's buffer binds.
+
+        An access through the buffer adds it by itself; anything else that mentions it is refused.
+        """
+        return type(offset).__name__ == "Var" and offset not in self.env
 
     def tensor(self, b: Any) -> Tensor:
         found = self.values.get(b)

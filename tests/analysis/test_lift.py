@@ -201,3 +201,25 @@ def test_the_input_is_not_changed() -> None:
     before = func.script()
     op_info(func)
     assert func.script() == before
+
+
+def _offset(extra: str) -> Any:
+    return script(f"""
+@T.prim_func
+def main(p: T.handle, o: T.handle):
+    k = T.int32()
+    a = T.match_buffer(p, (8,), "float32", elem_offset=k)
+    out = T.match_buffer(o, (8,), "float32")
+    for i in range(8):
+        out[i] = T.exp(a[i]){extra}
+""")
+
+
+def test_a_parameter_may_begin_anywhere() -> None:
+    info = op_info(_offset(""))
+    assert isinstance(info, OpInfo) and info.name == "relax.exp"
+
+
+def test_where_a_parameter_begins_is_no_value() -> None:
+    refusal = op_info(_offset(" + T.Cast('float32', k)"))
+    assert isinstance(refusal, Refusal) and "not bound" in refusal.reason
