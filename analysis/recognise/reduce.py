@@ -45,6 +45,13 @@ MATCHES = [
     Matches("relax.sum", ("bool[2, n, 4]",), {"axis": [1], "keepdims": False}),
     Matches("relax.prod", ("bool[2, 4]",), {"axis": [1], "keepdims": True}),
     Matches(COLLAPSE, ("float32[2, 3, 4]",), {"shape": (3, 1)}),
+    Matches(
+        "relax.collapse_sum_like",
+        ("float32[2, n, 4]", "float32[n, 1]"),
+        {},
+        {"shape": ("n", 1)},
+        COLLAPSE,
+    ),
 ]
 
 _HEAD = """

@@ -24,6 +24,7 @@ MATCHES = [
     Matches(R, ("float32[n, 12]",), {"shape": ("n", 3, 4)}),
     Matches(R, ("float32[n, m]",), {"shape": ("m", "n")}),
     Matches("relax.flatten", ("float32[2, n, 4]",), name=R, expect={}),
+    Matches("relax.nn.batch_flatten", ("float16[n, 2, 4]",), name=R, expect={}),
     Matches("relax.squeeze", ("float32[n, 1, 4]",), {"axis": [1]}, name=R, expect={}),
     Matches("relax.expand_dims", ("int32[n, 4]",), {"axis": [0, 2]}, name=R, expect={}),
 ]
