@@ -12,6 +12,7 @@ import tvm
 from tvm import relax, tirx
 
 from .comprehension import Lifted
+from .legalise import Legalised, legalise
 from .op_info import Constant, Proposal
 from .rewrite import free
 from .term import Int, Tensor, Var
@@ -141,8 +142,10 @@ def rebuild(p: Proposal, lifted: Lifted) -> Rebuilt:
     extra = relax.Var("sizes", relax.ShapeType(list(sizes.values())))
     params = [*tensors.values(), *([extra] if sizes else [])]
     attrs = {k: to_prim(v, sizes) for k, v in p.attrs.items()}
-    mod = _legalised(p, lifted, params, args, attrs)
-    return _single_call(mod, lifted, tensors, sizes)
+    found = _legalised(p, lifted, params, args, attrs)
+    if found is None:
+        raise NotBuilt("the op does not lower to one PrimFunc")
+    return _single_call(found, lifted, tensors, sizes)
 
 
 def _sizes(lifted: Lifted) -> dict[Var, Any]:
@@ -157,19 +160,13 @@ def _sizes(lifted: Lifted) -> dict[Var, Any]:
 
 def _legalised(
     p: Proposal, lifted: Lifted, params: list[Any], args: list[Any], attrs: Mapping[str, Any]
-) -> Any:
+) -> Legalised | None:
     dtype = next((t.dtype for t in lifted.params if isinstance(t, Tensor)), "float32")
     if p.operands and isinstance(p.operands[0], int):
         first = lifted.params[p.operands[0]]
         dtype = first.dtype if isinstance(first, Tensor) else dtype
     try:
-        builder = relax.BlockBuilder()
-        call = builder.normalize(call_op(p.name, args, attrs, dtype))
-        with builder.function("main", params):
-            with builder.dataflow():
-                out = builder.emit_output(call)
-            builder.emit_func_output(out)
-        return relax.transform.LegalizeOps()(builder.get())
+        return legalise(call_op(p.name, args, attrs, dtype), params)
     except NotBuilt:
         raise
     except Exception as e:
@@ -178,14 +175,10 @@ def _legalised(
 
 
 def _single_call(
-    mod: Any, lifted: Lifted, tensors: Mapping[int, Any], sizes: Mapping[Var, Any]
+    found: Legalised, lifted: Lifted, tensors: Mapping[int, Any], sizes: Mapping[Var, Any]
 ) -> Rebuilt:
-    """The only call_tir of the legalised module, with its arguments mapped back."""
-    values = {b.var: b.value for block in mod["main"].body.blocks for b in block.bindings}
-    calls = [c for c in values.values() if isinstance(c, tvm.ir.Call)]
-    if len(calls) != 1 or str(getattr(calls[0].op, "name", "")) != "relax.call_tir":
-        raise NotBuilt("the op does not lower to one PrimFunc")
-    call = calls[0]
+    """The arguments of the call_tir mapped back to the lifted function's."""
+    call, func, values = found.call, found.func, found.values
     by_name = {f"p{o}": lifted.params[o] for o in tensors}
     by_size = {str(x.name): v for v, x in sizes.items()}
     inputs: list[Tensor | Var] = []
@@ -199,7 +192,6 @@ def _single_call(
         if name not in by_size:
             raise NotBuilt("the op's lowering takes a computed size")
         inputs.append(by_size[name])
-    func = mod[call.args[0]]
     outputs = [c.out for c in lifted.outputs]
     ordered = _in_order(func, inputs, outputs)
     return Rebuilt(func, ordered)

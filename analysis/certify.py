@@ -9,9 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import tvm_ffi
-from tvm import tirx
-
 from .build import NotBuilt, rebuild
 from .comprehension import Lifted
 from .equal import Proof, prove_equal
@@ -20,6 +17,7 @@ from .lift import lift
 from .op_info import ASSUMED, Certificate, Proposal, Refusal
 from .pairing import Different
 from .rewrite import subterms
+from .same import structurally_equal
 from .sampled import Unequal, compare
 from .term import Reduce, Term, Var
 
@@ -84,15 +82,6 @@ def _aligned(other: Lifted, lifted: Lifted) -> list[Term]:
     """Bodies of the other's outputs in the order of ours."""
     by_tensor = {c.out: c.body for c in other.outputs}
     return [by_tensor[c.out] for c in lifted.outputs]
-
-
-def structurally_equal(a: Any, b: Any) -> bool:
-    """Equal bodies and parameters; function attributes and names do not count."""
-    return bool(tvm_ffi.structural_equal(_bare(a), _bare(b), map_free_vars=True))
-
-
-def _bare(func: Any) -> Any:
-    return tirx.PrimFunc(func.params, func.body)
 
 
 def _sizes(lifted: Lifted) -> tuple[str, ...]:

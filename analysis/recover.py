@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-import tvm_ffi
 from tvm import tirx
 
 from .certify import certify
@@ -16,6 +16,7 @@ from .lift import lift
 from .op_info import Certificate, OpInfo, Proposal, Refusal
 from .recognise import recognisers
 from .relay import Relaid, relay
+from .same import ByStructure
 from .term import Tensor, Var
 
 
@@ -57,22 +58,9 @@ def analyse(func: Any, *, alternatives: bool = False, tested: bool = False) -> R
     return Recovered(found, lifted.params, tuple(c.out.position for c in lifted.outputs))
 
 
-class Analyser:
+def analyser(*, alternatives: bool = False, tested: bool = False) -> ByStructure[Recovered]:
     """:func:`analyse`, once for PrimFuncs that are structurally equal."""
-
-    def __init__(self, *, alternatives: bool = False, tested: bool = False) -> None:
-        self._options = {"alternatives": alternatives, "tested": tested}
-        self._known: dict[int, list[tuple[Any, Recovered]]] = {}
-
-    def __call__(self, func: Any) -> Recovered:
-        bare = tirx.PrimFunc(func.params, func.body)
-        same = self._known.setdefault(tvm_ffi.structural_hash(bare, map_free_vars=True), [])
-        for other, result in same:
-            if tvm_ffi.structural_equal(other, bare, map_free_vars=True):
-                return result
-        result = analyse(func, **self._options)
-        same.append((bare, result))
-        return result
+    return ByStructure(partial(analyse, alternatives=alternatives, tested=tested))
 
 
 def recover(lifted: Lifted, func: Any, alternatives: bool = False) -> OpInfo | Refusal:

@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 import tvm
-import tvm_ffi
 from rich.console import Console
 from rich.table import Table
-from tvm import relax, tirx
+from tvm import relax
 
+from opinfo.analysis.same import structurally_equal
 from opinfo.byoc.raise_ops import Raised, raise_ops
 from tests import models
 from tests.run import run
@@ -95,16 +95,9 @@ def compare(lowered: Any, again: Any, found: Raised) -> tuple[int, int]:
     """Calls whose PrimFunc is structurally the original's; `rebuilt` ones for which it is not."""
     before, after = calls(lowered), calls(again)
     assert len(before) == len(after), "raising and legalising again changed the number of calls"
-    equal = [
-        tvm_ffi.structural_equal(_bare(a), _bare(b), map_free_vars=True)
-        for a, b in zip(before, after, strict=True)
-    ]
+    equal = [structurally_equal(a, b) for a, b in zip(before, after, strict=True)]
     rebuilt = {r.site for r in found.raised if r.certificate == "rebuilt"}
     return sum(equal), sum(not equal[site] for site in rebuilt)
-
-
-def _bare(func: Any) -> Any:
-    return tirx.PrimFunc(func.params, func.body)
 
 
 def agreement(name: str, one: Any, two: Any) -> str:

@@ -20,7 +20,7 @@ from tvm import relax, tirx
 from ..analysis import Constant, OpInfo
 from ..analysis.build import NotBuilt, call_op, to_prim
 from ..analysis.op_info import ASSUMED
-from ..analysis.recover import Analyser, Recovered
+from ..analysis.recover import Recovered, analyser
 from ..analysis.term import Int, Tensor, Var
 
 STRENGTH = {"tested": 0, "proved": 1, "rebuilt": 2}
@@ -113,7 +113,7 @@ class _Raiser(relax.PyExprMutator):  # type: ignore[misc]
         super().__init__(mod)
         self.mod = mod
         self.wanted = wanted
-        self.analyse = Analyser(tested=wanted.strength == STRENGTH["tested"])
+        self.analyse = analyser(tested=wanted.strength == STRENGTH["tested"])
         self.name = ""
         self.raised: list[Site] = []
         self.kept: list[Kept] = []

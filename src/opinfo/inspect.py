@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 
 import tvm
-import tvm_ffi
 from tvm import relax, tirx
 
 from .analysis import OpInfo, Refusal, op_info
+from .analysis.same import ByStructure
 from .report import Report, Row
 
 Progress = Callable[[int, int, str], None]
@@ -114,32 +115,14 @@ def _report(
     alternatives: bool,
 ) -> Report:
     rows = []
-    results = _analyse(prims, alternatives)
-    for done, name in enumerate(prims):
+    result = ByStructure(partial(_op_info, alternatives=alternatives))
+    for done, (name, func) in enumerate(prims.items()):
         if progress is not None:
             progress(done, len(prims), name)
-        rows.append(Row(name, sites[name], next(results), buffers(prims[name])))
+        rows.append(Row(name, sites[name], result(func), buffers(func)))
     if progress is not None:
         progress(len(prims), len(prims), "")
     return Report(tuple(rows), tuple(others.items()))
-
-
-def _analyse(prims: dict[str, tirx.PrimFunc], alternatives: bool) -> Iterator[OpInfo | Refusal]:
-    """One result a PrimFunc; structurally equal ones share it."""
-    known: dict[int, list[tuple[tirx.PrimFunc, OpInfo | Refusal]]] = {}
-    for func in prims.values():
-        bare = _bare(func)
-        same = known.setdefault(tvm_ffi.structural_hash(bare), [])
-        result = next((r for other, r in same if tvm_ffi.structural_equal(other, bare)), None)
-        if result is None:
-            result = _op_info(func, alternatives)
-            same.append((bare, result))
-        yield result
-
-
-def _bare(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Without the attributes, which say nothing about the compute but differ."""
-    return tirx.PrimFunc(func.params, func.body, func.ret_type)
 
 
 def _op_info(func: tirx.PrimFunc, alternatives: bool) -> OpInfo | Refusal:

@@ -1,0 +1,77 @@
+"""Legalise one call of a Relax operator.
+
+``relax.transform.LegalizeOps`` calls the operator's ``FLegalize`` attribute in a binding block and
+visits what comes out. Where that is one ``call_tir`` and nothing beside it, the pass changes no
+more, and calling the attribute is all there is to do: it costs half of a pass over a module made
+for the purpose. Any other operator goes through the pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm import relax
+
+
+@dataclass(frozen=True)
+class Legalised:
+    """A ``call_tir``, its PrimFunc, and the values of the variables among its arguments."""
+
+    call: Any
+    func: Any
+    values: dict[Any, Any]
+
+
+def legalise(call: Any, params: Sequence[Any]) -> Legalised | None:
+    """The only ``call_tir`` that a call over ``params`` lowers to, or None if it is not one.
+
+    Raises whatever the operator raises where it rejects its arguments.
+    """
+    builder = relax.BlockBuilder()
+    call = builder.normalize(call)
+    return _directly(builder, call) or _by_pass(call, params)
+
+
+def _directly(builder: Any, call: Any) -> Legalised | None:
+    """What ``FLegalize`` gives, if ``LegalizeOps`` would have called it and changed nothing."""
+    rule = call.op.get_attr("FLegalize")
+    if rule is None or not _shape_known(call.ty) or not all(_shape_known(a.ty) for a in call.args):
+        return None
+    builder._begin_binding_block()
+    out = rule(builder, call)
+    if len(builder._end_block().bindings) or not is_call_tir(out):
+        return None
+    return Legalised(out, builder.get()[out.args[0]], {})
+
+
+def _shape_known(ty: Any) -> bool:
+    if isinstance(ty, relax.TensorType):
+        return isinstance(ty.shape, relax.ShapeExpr)
+    if isinstance(ty, tvm.ir.TupleType):
+        return all(map(_shape_known, ty.fields))
+    return isinstance(ty, tvm.ir.PrimType) or (
+        isinstance(ty, relax.ShapeType) and ty.values is not None
+    )
+
+
+def _by_pass(call: Any, params: Sequence[Any]) -> Legalised | None:
+    builder = relax.BlockBuilder()
+    with builder.function("main", list(params)):
+        with builder.dataflow():
+            out = builder.emit_output(call)
+        builder.emit_func_output(out)
+    mod = relax.transform.LegalizeOps()(builder.get())
+    values = {b.var: b.value for block in mod["main"].body.blocks for b in block.bindings}
+    calls = [v for v in values.values() if isinstance(v, tvm.ir.Call)]
+    if len(calls) != 1 or not is_call_tir(calls[0]):
+        return None
+    return Legalised(calls[0], mod[calls[0].args[0]], values)
+
+
+def is_call_tir(value: Any) -> bool:
+    """Whether an expression is a ``call_tir``."""
+    op = getattr(value, "op", None)
+    return isinstance(op, tvm.ir.Op) and str(op.name) == "relax.call_tir"
