@@ -4,12 +4,14 @@ from .index_map import compose, invert, prove_equal, prove_identity
 from .lift import lift
 from .op_info import Certificate, Constant, OpInfo, Refusal
 from .recover import op_info
+from .undetermined import Undetermined
 
 __all__ = [
     "Certificate",
     "Constant",
     "OpInfo",
     "Refusal",
+    "Undetermined",
     "compose",
     "invert",
     "lift",

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from .equal import Obligation
 from .term import Int
+from .undetermined import Undetermined
 
 CertificateKind = Literal["rebuilt", "proved", "tested"]
 PatternKind = Literal[
@@ -59,7 +60,7 @@ class Proposal:
     operands: tuple[int | Constant, ...]
     attrs: Mapping[str, Any] = field(default_factory=dict)
     layouts: Mapping[int, str] = field(default_factory=dict)
-    undetermined: tuple[str, ...] = ()
+    undetermined: tuple[Undetermined, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class OpInfo:
     kind: PatternKind
     layouts: tuple[str, ...]
     certificate: Certificate
-    undetermined: tuple[str, ...] = ()
+    undetermined: tuple[Undetermined, ...] = ()
     alternatives: tuple[OpInfo, ...] = ()
     relaid: bool = False
 
@@ -101,7 +102,7 @@ class OpInfo:
             "operands": [o if isinstance(o, int) else to_plain(o.value) for o in self.operands],
             "kind": self.kind,
             "layouts": list(self.layouts),
-            "undetermined": list(self.undetermined),
+            "undetermined": [_open(u) for u in self.undetermined],
             "alternatives": [a.to_json() for a in self.alternatives],
             "certificate": {
                 "kind": self.certificate.kind,
@@ -140,6 +141,17 @@ def to_plain(value: Any) -> Any:
         return [to_plain(v) for v in value]
     plain = value is None or isinstance(value, (str, int, float))
     return value if plain else str(value)
+
+
+def _open(u: Undetermined) -> dict[str, Any]:
+    return {
+        "attribute": u.attribute,
+        "position": u.position,
+        "low": to_plain(u.low),
+        "high": to_plain(u.high),
+        "values": to_plain(u.values),
+        "reason": u.reason,
+    }
 
 
 def _plain(value: Any) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..integer import floordiv
 from ..term import Int, Term, Var, integer
+from ..undetermined import Undetermined
 from ._contraction import affine
 
 
@@ -21,6 +23,23 @@ class Window:
     before: int
     axis: Var | None
     tap: Var | None
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A window with values for all that its attributes are, in place of what is not determined.
+
+    Trailing padding from ``least`` to ``most`` gives the same output extent; ``loose`` are the
+    attributes that are not determined.
+    """
+
+    stride: int
+    dilation: int
+    before: int
+    after: int
+    least: int
+    most: int
+    loose: tuple[str, ...]
 
 
 def window(index: Int, outs: frozenset[Term], taps: frozenset[Var]) -> Window | None:
@@ -44,24 +63,50 @@ def window(index: Int, outs: frozenset[Term], taps: frozenset[Var]) -> Window | 
     )
 
 
-def after(w: Window, size: Int, out: Int, kernel: int) -> tuple[int, str] | None:
-    """``(trailing padding, note)`` for an input and output extent; the note says a free range.
+def fit(w: Window, size: Int, out: Int, kernel: int) -> Fitted | None:
+    """Trailing padding, and a stride where there is one output, for these extents.
 
-    ``out = (size + before + after - dilation * (kernel - 1) - 1) // stride + 1`` leaves
-    ``stride - 1`` choices; the one equal to ``before`` is preferred, then the least.
+    ``out = (span + after) // stride + 1``, ``span = size + before - dilation * (kernel - 1) - 1``,
+    leaves a choice; trailing padding equal to ``before`` is preferred, then the least.
     """
-    stride, reach = w.stride or 1, (w.dilation or 1) * (kernel - 1) + 1
-    if size.const is None or out.const is None:
-        for pad in (w.before, w.before + 1, w.before - 1, 0, *range(2, 8)):
-            extent = floordiv(size + (w.before + pad - reach), integer(stride)) + 1
-            if pad >= 0 and extent is out:
-                return pad, ""
+    if w.before < 0:
         return None
-    least = (out.const - 1) * stride + reach - size.const - w.before
-    if w.stride is None:  # one output: any stride does, so any trailing padding up to it
-        return (w.before if w.before >= least else max(least, 0)), "trailing padding"
-    most = least + stride - 1
+    dilation = w.dilation or 1
+    loose = ("strides",) * (w.stride is None) + ("dilation",) * (w.dilation is None)
+    span = size + (w.before - dilation * (kernel - 1) - 1)
+    if span.const is None or out.const is None:
+        pad = None if w.stride is None else _symbolic(span, out, w.stride, w.before)
+        if pad is None or w.stride is None:
+            return None
+        return Fitted(w.stride, dilation, w.before, pad, pad, pad, loose)
+    least = (out.const - 1) * (w.stride or 1) - span.const
+    if w.stride is None:
+        pad = max(w.before, least)
+        stride = max(span.const + pad + 1, 1)
+        return Fitted(stride, dilation, w.before, pad, max(least, 0), pad, loose)
+    most = least + w.stride - 1
     if most < 0:
         return None
-    note = f"trailing padding in {max(least, 0)}..{most}" if stride > 1 else ""
-    return (w.before if least <= w.before <= most else max(least, 0)), note
+    pad = w.before if least <= w.before <= most else max(least, 0)
+    return Fitted(w.stride, dilation, w.before, pad, max(least, 0), most, loose)
+
+
+def _symbolic(span: Int, out: Int, stride: int, before: int) -> int | None:
+    """The trailing padding for which a symbolic extent comes out: there is one at most."""
+    if stride == 1:
+        pad = (out - 1 - span).const
+        return pad if pad is not None and pad >= 0 else None
+    tried = (before, *range(before + 4 * stride + 8))
+    return next((p for p in tried if floordiv(span + p, integer(stride)) + 1 is out), None)
+
+
+def undetermined(windows: list[Fitted]) -> Iterator[Undetermined]:
+    """The attributes ``strides``, ``dilation`` and ``padding`` that windows leave open."""
+    for d, w in enumerate(windows):
+        if "strides" in w.loose:
+            yield Undetermined("strides", "the output extent is 1", d, low=w.stride)
+        if "dilation" in w.loose:
+            yield Undetermined("dilation", "the kernel extent is 1", d, low=1)
+        if w.least < w.most:
+            why = "no window ends in the rest of the stride"
+            yield Undetermined("padding", why, d + len(windows), w.least, w.most)

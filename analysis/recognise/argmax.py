@@ -17,6 +17,7 @@ from ..comprehension import Lifted
 from ..op_info import Proposal, Refusal
 from ..rewrite import free, subterms
 from ..term import Const, Fold, Int, Load, Term
+from ..undetermined import among
 from . import Matches, Refuses, recogniser
 from ._contraction import uncast
 from ._sweep import units
@@ -86,13 +87,14 @@ def argmax(f: Lifted) -> Sequence[Proposal] | Refusal:
     rank, shape = len(x.indices), f.outputs[0].out.shape
     keepdims = len(shape) == rank
     whole = len(run) != 1 or rank == 1 or (not keepdims and len(shape) != rank - 1)
-    loose = keepdims and not whole and len(units(x.tensor)) == rank - 1
+    alone = keepdims and not whole and len(units(x.tensor)) == rank - 1
+    loose = among("axis", [run[0], None] if alone else [], "the other extents are 1")
     return [
         Proposal(
             OPS[start > 0],
             (x.tensor.position,),
             {"axis": None if whole else run[0], "keepdims": keepdims},
-            undetermined=("axis: dimensions of extent 1",) if loose else (),
+            undetermined=loose,
         )
     ]
 

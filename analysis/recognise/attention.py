@@ -15,6 +15,7 @@ from ..comprehension import Lifted
 from ..op_info import Proposal, Refusal
 from ..rewrite import subterms
 from ..term import Call, Const, Load, Reduce, Term, as_int
+from ..undetermined import among
 from . import Matches, Refuses, recogniser
 from ._contraction import bare
 from ._sweep import apart, args, load, reduction
@@ -89,6 +90,9 @@ REFUSES = [
 ]  # fmt: skip
 
 
+CORNERS = ("TopLeft", "BottomRight")
+
+
 @recogniser("attention", precedence=480, ops=(OP,))
 def attention(f: Lifted) -> Sequence[Proposal] | Refusal:
     """Values weighted by a quotient of exponentials of a contraction of two other tensors."""
@@ -114,7 +118,7 @@ def attention(f: Lifted) -> Sequence[Proposal] | Refusal:
     mask = _mask(quotient[0])
     square = ends[0].tensor.shape[1] is ends[1].tensor.shape[1]
     attrs = {"scale": _scale(quotient[0], scores), "causal_mask": mask, "window_size": None}
-    notes = ("causal_mask: TopLeft and BottomRight are one",) if mask and square else ()
+    notes = among("causal_mask", CORNERS if mask and square else (), "the scores are square")
     return [Proposal(OP, (query, key, value, *bias), attrs, undetermined=notes)]
 
 

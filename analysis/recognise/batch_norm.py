@@ -16,10 +16,11 @@ from typing import Any
 from ..comprehension import Lifted
 from ..op_info import Proposal, Refusal
 from ..term import ZERO, Const, Load, Term
+from ..undetermined import among, numbers
 from . import Matches, Refuses, recogniser
 from ._contraction import bare
 from ._sweep import args, epsilon, load, scaled_and_shifted, units
-from .layer_norm import UNSEEN
+from .layer_norm import LOOSE, UNSEEN
 
 OP = "relax.nn.batch_norm"
 
@@ -100,10 +101,13 @@ def batch_norm(f: Lifted) -> Sequence[Proposal] | Refusal:
         return Refusal("the second and third output are no moving moments")
     mean, var, momentum = moving
     axes = _channel(x, gamma)
-    attrs = _attrs(axes[0] if axes else 1, momentum is not None, eps[0], momentum or 0.1)
-    unseen = (*UNSEEN, *(("momentum",) if momentum is None else ()))
+    rate = 0.1 if momentum is None else momentum
+    attrs = _attrs(axes[0] if axes else 1, momentum is not None, eps[0], rate)
+    idle = numbers(["momentum"], "moving moments are only updated in training")
+    which = among("axis", sorted(axes), "dimensions of extent 1 are alike")
+    unseen = (*LOOSE, *(idle if momentum is None else ()), *which)
     operands = tuple(t.tensor.position for t in (x, gamma, beta, mean, var))
-    return [Proposal(OP, operands, {**attrs, "axis": a}, undetermined=unseen) for a in axes]
+    return [Proposal(OP, operands, {**attrs, "axis": a}, undetermined=unseen) for a in axes[:1]]
 
 
 def _channel(x: Load, gamma: Load) -> Sequence[int]:
@@ -113,7 +117,7 @@ def _channel(x: Load, gamma: Load) -> Sequence[int]:
     (c,) = gamma.indices
     if c is not ZERO:
         return [d for d, i in enumerate(x.indices) if i is c][:1]
-    return sorted(units(x.tensor), key=lambda d: d != 1)[:1]
+    return sorted(units(x.tensor), key=lambda d: d != 1)
 
 
 def _moving(f: Lifted, mean: Term, var: Term) -> tuple[Load, Load, float | None] | None:

@@ -17,7 +17,7 @@ from ..op_info import Proposal, Refusal
 from ..term import Int, Load, Var, as_int
 from . import Matches, Refuses, recogniser
 from ._contraction import Product, only, product
-from ._window import Window, after, window
+from ._window import Fitted, Window, fit, undetermined, window
 
 SPATIAL = {3: "W", 4: "HW", 5: "DHW"}
 DATA = {3: ("NCW", "NWC"), 4: ("NCHW", "NHWC"), 5: ("NCDHW", "NDHWC")}
@@ -172,25 +172,18 @@ class _Conv:
         ci, co = x.shape[data.index("C")].const, w.shape[kernel.index("I")].const
         if ci is None or not co or ci % co:
             return None
-        strides, dilation, before, behind, notes = [], [], [], [], []
+        fitted: list[Fitted] = []
         for letter in SPATIAL[self.rank]:
-            win = windows[letter]
             taps = w.shape[kernel.index(letter)].const
             place = data.index(letter)
-            if taps is None or win.before < 0:
+            found = taps and fit(windows[letter], x.shape[place], out.shape[place], taps)
+            if not found:
                 return None
-            end = after(win, x.shape[place], out.shape[place], taps)
-            if end is None:
-                return None
-            strides.append(win.stride or 1)
-            dilation.append(win.dilation or 1)
-            before.append(win.before)
-            behind.append(end[0])
-            notes += _notes(letter, win, end[1])
+            fitted.append(found)
         attrs = {
-            "strides": tuple(strides),
-            "padding": (*before, *behind),
-            "dilation": tuple(dilation),
+            "strides": tuple(s.stride for s in fitted),
+            "padding": (*(s.before for s in fitted), *(s.after for s in fitted)),
+            "dilation": tuple(s.dilation for s in fitted),
             "groups": ci // co,
             "data_layout": data,
             "kernel_layout": kernel,
@@ -203,19 +196,8 @@ class _Conv:
             (x.position, w.position),
             attrs,
             layouts={x.position: data, w.position: kernel, out.position: data},
-            undetermined=tuple(notes),
+            undetermined=tuple(undetermined(fitted)),
         )
-
-
-def _notes(letter: str, w: Window, trailing: str) -> list[str]:
-    out = []
-    if w.stride is None:
-        out.append(f"strides[{letter}]: the output extent is 1")
-    if w.dilation is None:
-        out.append(f"dilation[{letter}]: the kernel extent is 1")
-    if trailing:
-        out.append(f"padding[{letter}]: {trailing}")
-    return out
 
 
 def _int(v: Var | None) -> Int:

@@ -15,6 +15,7 @@ from ..from_tir import cast
 from ..op_info import Proposal, Refusal
 from ..scalar import is_const
 from ..term import INT_DTYPES, Load, Term, as_int
+from ..undetermined import numbers
 from . import Matches, Refuses, recogniser
 from ._scalar import scalar
 
@@ -52,6 +53,9 @@ def main(x: T.Buffer((4,), "float32"), out: T.Buffer((4,), "float16")):
 ]
 
 
+RATE = numbers(["rate"], "nothing is dropped in inference")
+
+
 @recogniser("convert", precedence=140, ops=("relax.astype", "relax.nn.dropout"))
 def convert(f: Lifted) -> Sequence[Proposal] | Refusal:
     """``out[y] = convert(x[y])``, and the second output of a dropout is constantly one."""
@@ -66,7 +70,7 @@ def convert(f: Lifted) -> Sequence[Proposal] | Refusal:
     if c.out.dtype != x.tensor.dtype or not is_const(f.outputs[1].body, 1):
         return Refusal("the second output is not constantly one")
     operands = (x.tensor.position,)
-    return [Proposal("relax.nn.dropout", operands, {"rate": 0.5}, undetermined=("rate",))]
+    return [Proposal("relax.nn.dropout", operands, {"rate": 0.5}, undetermined=RATE)]
 
 
 def _source(c: Comprehension) -> Load | Refusal:

@@ -17,6 +17,7 @@ from ..op_info import Proposal, Refusal
 from ..rewrite import free
 from ..scalar import is_const
 from ..term import Call, Int, Load, Term, as_int
+from ..undetermined import Undetermined
 from . import Matches, Refuses, recogniser
 from ._moves import affine, atom, dims, literal, plain
 
@@ -96,9 +97,18 @@ def arange(f: Lifted) -> Found:
             "relax.arange",
             (),
             {**attrs, "end": plain(start + step * c.out.shape[0])},
-            undetermined=() if step.const in (1, -1) else ("end",),
+            undetermined=_last(start + step * c.out.shape[0], step),
         )
     ]
+
+
+def _last(end: Int, step: Int) -> tuple[Undetermined, ...]:
+    """Ends inside the last step give as many elements."""
+    if step.const is None or step.const in (1, -1):
+        return ()
+    other = end - (step - (1 if step.const > 0 else -1))
+    low, high = (other, end) if step.const > 0 else (end, other)
+    return (Undetermined("end", "inside the last step", None, plain(low), plain(high)),)
 
 
 @recogniser("eye", precedence=354, ops=("relax.eye",))

@@ -16,9 +16,10 @@ from ..integer import floordiv
 from ..op_info import Proposal, Refusal
 from ..rewrite import free
 from ..term import ONE, ZERO, Int, Load, Reduce, Term, as_int, mul
+from ..undetermined import axes_with
 from . import Matches, Refuses, recogniser
 from ._sweep import DIVISIONS, args, deviation, epsilon, load, reduction, scaled_and_shifted, units
-from .layer_norm import UNSEEN
+from .layer_norm import LOOSE, UNSEEN
 
 GROUP, INSTANCE = "relax.nn.group_norm", "relax.nn.instance_norm"
 
@@ -92,9 +93,10 @@ def group_norm(f: Lifted) -> Sequence[Proposal] | Refusal:
             return attrs
         where = (x.tensor.position, gamma.tensor.position, beta.tensor.position)
         attrs |= {"epsilon": eps[0], **UNSEEN}
-        loose = ("axes: dimensions of extent 1",) if units(x.tensor) else ()
+        spare = [d for d in units(x.tensor) if d not in (*attrs["axes"], attrs["channel_axis"])]
+        loose = axes_with(attrs["axes"], spare, "axes")
         name = GROUP if "num_groups" in attrs else INSTANCE
-        return [Proposal(name, where, attrs, undetermined=(*UNSEEN, *loose))]
+        return [Proposal(name, where, attrs, undetermined=(*LOOSE, *loose))]
     return Refusal("the compute is no deviation divided by its root mean square")
 
 

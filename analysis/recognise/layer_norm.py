@@ -14,6 +14,7 @@ from typing import Any
 from ..comprehension import Lifted
 from ..op_info import Proposal, Refusal
 from ..term import Load, Term
+from ..undetermined import flags
 from . import Matches, Refuses, recogniser
 from ._sweep import (
     DIVISIONS,
@@ -31,6 +32,7 @@ from ._sweep import (
 LAYER, RMS = "relax.nn.layer_norm", "relax.nn.rms_norm"
 #: What the compute of a norm does not show, at the constructor's defaults.
 UNSEEN = {"center": True, "scale": True}
+LOOSE = flags(UNSEEN, "TVM scales and shifts whatever they are")
 _W = ("float32[5]",) * 2
 
 
@@ -104,7 +106,7 @@ def layer_norm(f: Lifted) -> Sequence[Proposal] | Refusal:
         if x is not None and eps is not None and axes is not None:
             where = (x.tensor.position, gamma.tensor.position, beta.tensor.position)
             attrs = {"axes": list(axes), "epsilon": eps[0], **UNSEEN}
-            return [Proposal(LAYER, where, attrs, undetermined=tuple(UNSEEN))]
+            return [Proposal(LAYER, where, attrs, undetermined=LOOSE)]
     return Refusal("the compute is no deviation divided by its root mean square")
 
 

@@ -16,6 +16,7 @@ from ..op_info import Proposal, Refusal
 from ..rewrite import subterms, tensors
 from ..scalar import is_const
 from ..term import Call, Load, Term, as_int
+from ..undetermined import among
 from . import Matches, Refuses, recogniser
 from ._contraction import bare
 from ._sweep import DIVISIONS, args, load, reduction
@@ -72,6 +73,9 @@ REFUSES = [
 ]  # fmt: skip
 
 
+SYMMETRIC = among("operands", [(0, 1), (1, 0)], "they are multiplied")
+
+
 @recogniser("cross_entropy", precedence=490, ops=(CROSS,))
 def cross_entropy(f: Lifted) -> Sequence[Proposal] | Refusal:
     """A negated sum of products of two tensors, which are symmetric."""
@@ -87,7 +91,7 @@ def cross_entropy(f: Lifted) -> Sequence[Proposal] | Refusal:
     if len(pair) != 2 or None in pair:
         return Refusal("the sum is not of products of two tensors")
     where = sorted(x.tensor.position for x in pair if x is not None)
-    return [Proposal(CROSS, tuple(where), undetermined=("the order of the operands",))]
+    return [Proposal(CROSS, tuple(where), undetermined=SYMMETRIC)]
 
 
 @recogniser("nll_loss", precedence=495, ops=(NLL,))

@@ -14,6 +14,7 @@ from ..comprehension import Comprehension, Lifted
 from ..op_info import Proposal, Refusal
 from ..rewrite import subterms
 from ..term import ONE, Call, Int, Load
+from ..undetermined import numbers
 from . import Matches, Refuses, recogniser
 from ._moves import Piece, affine, begin, literal, pieces, single_read
 
@@ -102,6 +103,9 @@ def _constant_widths(c: Comprehension, p: Piece) -> list[int] | Refusal:
     return widths
 
 
+UNSEEN = numbers(["pad_value"], "the padding is read from the input")
+
+
 @recogniser("pad_mode", precedence=342, ops=(OP,))
 def pad_mode(f: Lifted) -> Sequence[Proposal] | Refusal:
     """``x[m(y - b)]``; the operations in the index tell the mode."""
@@ -126,7 +130,7 @@ def pad_mode(f: Lifted) -> Sequence[Proposal] | Refusal:
     if len(modes) != 1:
         return Refusal("the axes are not padded in one mode")
     attrs = {"pad_width": widths, "pad_mode": modes.pop(), "pad_value": 0.0}
-    return [Proposal(OP, (r.tensor.position,), attrs, undetermined=("pad_value",))]
+    return [Proposal(OP, (r.tensor.position,), attrs, undetermined=UNSEEN)]
 
 
 def _mode(i: Int, extent: Int) -> str | None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice, permutations
 
 from ..comprehension import Lifted
 from ..op_info import Proposal, Refusal
 from ..term import ONE
+from ..undetermined import LISTED, among
 from . import Matches, Refuses, recogniser
 from ._moves import Read, single_read
 
@@ -50,9 +52,20 @@ def permute_dims(f: Lifted) -> Sequence[Proposal] | Refusal:
     axes = permutation(r)
     if isinstance(axes, Refusal):
         return axes
-    units = sum(e is ONE for e in r.out.shape)
-    undetermined = ("axes: the order of dimensions of extent 1",) if units > 1 else ()
-    return [Proposal(OP, (r.tensor.position,), {"axes": axes}, undetermined=undetermined)]
+    loose = among("axes", _orders(axes, r), "the order of dimensions of extent 1 leaves no trace")
+    return [Proposal(OP, (r.tensor.position,), {"axes": axes}, undetermined=loose)]
+
+
+def _orders(axes: list[int], r: Read) -> list[list[int]]:
+    """The permutations that only differ in the order of the dimensions of extent 1."""
+    places = [k for k, e in enumerate(r.out.shape) if e is ONE]
+    found = []
+    for order in islice(permutations([axes[k] for k in places]), LISTED):
+        other = list(axes)
+        for k, a in zip(places, order, strict=True):
+            other[k] = a
+        found.append(other)
+    return found
 
 
 def permutation(r: Read) -> list[int] | Refusal:

@@ -15,9 +15,10 @@ from typing import Any
 from ..comprehension import Lifted
 from ..op_info import Proposal, Refusal
 from ..term import Call, Int, Load, Reduce, Term, Var, as_int
+from ..undetermined import Undetermined, flags
 from . import Matches, Refuses, recogniser
 from ._contraction import uncast
-from ._window import Window, after, window
+from ._window import Fitted, Window, fit, undetermined, window
 from .conv import DATA, SPATIAL
 
 _AVG = {"strides": (2, 2), "pool_size": (3, 3), "padding": (1, 1, 1, 1)}
@@ -120,7 +121,7 @@ def _windows(f: Lifted, r: Reduce, x: Load, kind: str, divisor: Term | None) -> 
                     break
                 continue
             w = window(index, outs, frozenset(r.axes))
-            if w is None or _as_axis(w.axis) is not axis or w.before < 0:
+            if w is None or _as_axis(w.axis) is not axis:
                 break
             windows.append((w, layout.index(letter)))
         else:
@@ -144,51 +145,56 @@ def _proposals(
     windows: list[tuple[Window, int]],
 ) -> Iterator[Proposal]:
     out = f.outputs[0].out
-    size, before, behind, notes = [], [], [], []
+    size, fitted = [], []
     for w, place in windows:
         taps = 1 if w.tap is None or w.tap.extent is None else w.tap.extent.const
-        end = None if taps is None else after(w, x.tensor.shape[place], out.shape[place], taps)
-        if taps is None or end is None:
+        end = taps and fit(w, x.tensor.shape[place], out.shape[place], taps)
+        if not taps or not end:
             return
         size.append(taps)
-        before.append(w.before)
-        behind.append(end[0])
-        if end[1]:
-            notes.append(f"padding[{layout[place]}]: {end[1]}")
+        fitted.append(end)
+    before = tuple(s.before for s in fitted)
     attrs: dict[str, Any] = {
         "pool_size": tuple(size),
-        "strides": tuple(w.stride or 1 for w, _ in windows),
-        "padding": (*before, *behind),
-        "dilation": tuple(w.dilation or 1 for w, _ in windows),
+        "strides": tuple(s.stride for s in fitted),
+        "padding": (*before, *(s.after for s in fitted)),
+        "dilation": tuple(s.dilation for s in fitted),
         "ceil_mode": False,
         "count_include_pad": False,
         "layout": layout,
         "out_layout": layout,
     }
-    name = f"relax.nn.{kind}_pool{len(windows)}d"
-    notes.append("ceil_mode")
-    counted = kind == "avg" and _constant(divisor)
-    for include in (True, False) if counted and any((*before, *behind)) else (False,):
-        for p in _ceil_variants(before, behind):
+    padded = any(attrs["padding"])
+    counted = kind == "avg" and _constant(divisor) and padded
+    seen = kind == "avg" and padded
+    notes = (*undetermined(fitted), *_modes(fitted), *(() if seen else UNSEEN))
+    found = [attrs]
+    if any(s.after != s.before for s in fitted) and all(map(_rounds_up, fitted)):
+        up = {**attrs, "ceil_mode": True, "padding": (*before, *before)}
+        found.insert(0 if all(s.before < s.after for s in fitted) else 1, up)
+    for given in found:
+        for include in (True, False) if counted else (False,):
             yield Proposal(
-                name,
+                f"relax.nn.{kind}_pool{len(windows)}d",
                 (x.tensor.position,),
-                {**attrs, **p, "count_include_pad": include},
+                {**given, "count_include_pad": include},
                 layouts={x.tensor.position: layout, out.position: layout},
-                undetermined=tuple(
-                    notes
-                    if any((*before, *behind)) or kind == "max"
-                    else (*notes, "count_include_pad")
-                ),
+                undetermined=notes if given is attrs else (),
             )
 
 
-def _ceil_variants(before: list[int], behind: list[int]) -> list[dict[str, Any]]:
-    """As it stands; and where the end is padded more than the start, rounding up instead."""
-    plain: list[dict[str, Any]] = [{}]
-    if any(b > a for a, b in zip(before, behind, strict=True)):
-        plain.append({"ceil_mode": True, "padding": (*before, *before)})
-    return plain
+UNSEEN = flags(["count_include_pad"], "no padding is counted")
+
+
+def _modes(windows: list[Fitted]) -> tuple[Undetermined, ...]:
+    """Rounding up adds ``stride - 1`` of trailing padding: not seen if that is in the range."""
+    same = all(w.after + w.stride - 1 <= w.most for w in windows)
+    return flags(["ceil_mode"], "the windows divide the input") if same else ()
+
+
+def _rounds_up(w: Fitted) -> bool:
+    """Whether rounding up with symmetric padding is the same."""
+    return w.least <= w.before + w.stride - 1 <= w.most
 
 
 def _constant(divisor: Term | None) -> bool:

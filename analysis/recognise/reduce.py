@@ -14,6 +14,7 @@ from ..comprehension import Lifted
 from ..op_info import Proposal, Refusal
 from ..scalar import is_const
 from ..term import ONE, Const, Load, Reduce, Tensor, Term
+from ..undetermined import among, axes_with
 from . import Matches, Refuses, recogniser
 from ._contraction import bare
 from ._sweep import args, swept, units, with_units
@@ -128,8 +129,10 @@ def proposals(
     count = len(dims) if keepdims else rank - len(out.shape)
     choices = [d for d in with_units(dims, x, count) if shape_without(x, d, keepdims) == out.shape]
     spare = [d for d in units(x) if d not in dims]
-    loose = bool(spare) and (keepdims or len(choices) > 1)
-    notes = ("axis: dimensions of extent 1",) if loose else ()
+    if keepdims:
+        notes = axes_with(dims, spare)
+    else:
+        notes = among("axis", [list(d) for d in choices], "dimensions of extent 1 are alike")
     for found in choices[:1]:
         axis = None if len(found) == rank else list(found)
         given = {"axis": axis, "keepdims": keepdims, **(attrs or {})}

@@ -22,6 +22,7 @@ from ..op_info import Proposal, Refusal
 from ..rewrite import subterms
 from ..scalar import is_const
 from ..term import ONE, Call, Const, Int, Load, Term
+from ..undetermined import among, numbers
 from . import Matches, Refuses, recogniser
 from ._moves import dims
 
@@ -68,6 +69,20 @@ def f(x: T.Buffer((1, 1, 4, 4), "float32"), out: T.Buffer((1, 1, 8, 8), "float32
 ]
 
 
+_ROUNDED = among("rounding_method", ["", *ROUNDINGS], "only nearest_neighbor rounds")
+_CUBIC = (
+    *numbers(["cubic_alpha"], "only cubic has it"),
+    *among("cubic_exclude", [0, 1], "only cubic has it"),
+)
+_OUTSIDE = numbers(["extrapolation_value"], "nothing is extrapolated")
+#: What each method does not use.
+UNSEEN = {
+    NEAREST: (*_CUBIC, *_OUTSIDE),
+    "linear": (*_ROUNDED, *_CUBIC, *_OUTSIDE),
+    "cubic": (*_ROUNDED, *_OUTSIDE),
+}
+
+
 @recogniser("resize2d", precedence=345, ops=(OP,))
 def resize2d(f: Lifted) -> Sequence[Proposal] | Refusal:
     """Guesses the attributes from the form of the sampling; the certificate decides."""
@@ -88,7 +103,7 @@ def resize2d(f: Lifted) -> Sequence[Proposal] | Refusal:
     found = []
     for layout in layouts:
         size = dims([c.out.shape[layout.index(a)] for a in "HW"])
-        notes = ("layout",) if len(layouts) > 1 else ()
+        notes = (*among("layout", layouts, "only what they agree on is sampled"), *UNSEEN[method])
         for extra in _samplings(c, x, method):
             attrs = {"size": size, "layout": layout, "method": method, **extra}
             names = {position: layout, c.out.position: layout}

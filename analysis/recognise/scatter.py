@@ -14,6 +14,7 @@ from ..comprehension import Lifted
 from ..op_info import Proposal, Refusal
 from ..rewrite import subterms
 from ..term import Call, Int, Load
+from ..undetermined import Undetermined
 from . import Matches, Refuses, recogniser
 from ._moves import begin, pieces, plain, single_read
 
@@ -78,8 +79,9 @@ def slice_scatter(f: Lifted) -> Sequence[Proposal] | Refusal:
     end = start + (shape[axis] - 1) * step + 1
     attrs = {"start": plain(start), "end": plain(end), "step": step, "axis": axis}
     x = (inputs[0].tensor.position, source.tensor.position)
-    notes = ("end",) if step > 1 else ()
-    return [Proposal("relax.slice_scatter", x, attrs, undetermined=notes)]
+    last = end + (step - 1)
+    notes = (Undetermined("end", "inside the last step", None, plain(end), plain(last)),)
+    return [Proposal("relax.slice_scatter", x, attrs, undetermined=notes if step > 1 else ())]
 
 
 def _step(i: Int) -> int:

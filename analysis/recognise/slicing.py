@@ -16,7 +16,8 @@ from ..op_info import Proposal, Refusal
 from ..order import nonneg
 from ..prove import prove
 from ..scalar import MAX_INT64, ge0
-from ..term import ONE, ZERO, Call, Int, as_int, integer
+from ..term import ZERO, Call, Int, as_int, integer
+from ..undetermined import Undetermined
 from . import Matches, Refuses, recogniser
 from ._moves import Read, affine, plain, single_read
 
@@ -105,15 +106,35 @@ def strided_slice(f: Lifted) -> Sequence[Proposal] | Refusal:
     if not axes:
         return Refusal("no axis is sliced")
     ends = [_end(*at[k], r.out.shape[k], r.tensor.shape[k]) for k in axes]
-    loose = [f"end of axis {k}" for k, (_, free) in zip(axes, ends, strict=True) if free]
-    loose += [f"stride of axis {k}" for k in axes if r.out.shape[k] is ONE]
     symbolic = any(p.const is None for k in axes for p in (r.tensor.shape[k], r.out.shape[k]))
-    notes = (*loose, "assume_inbound") if symbolic else tuple(loose)
+    notes = () if symbolic else tuple(_loose(r, axes, at))
     strides = [at[k][1] for k in axes]
     return [
         Proposal(OP, (r.tensor.position,), {"axes": axes, **v, "strides": strides}, {}, notes)
-        for v in _variants(r, axes, [at[k][0] for k in axes], [e for e, _ in ends], symbolic)
+        for v in _variants(r, axes, [at[k][0] for k in axes], ends, symbolic)
     ]
+
+
+def _loose(r: Read, axes: list[int], at: list[tuple[Int, int]]) -> Iterator[Undetermined]:
+    """Ends that give as many steps, and the stride where there is only one."""
+    why = "the slice ends between two steps, or with the input"
+    for k, axis in enumerate(axes):
+        begin, stride = at[axis][0].const, at[axis][1]
+        extent, steps = r.tensor.shape[axis].const, r.out.shape[axis].const
+        if begin is None or extent is None or steps is None:
+            continue
+        if steps == 1:
+            yield Undetermined("strides", "there is one step", k, low=1)
+        last = begin + (steps - 1) * stride
+        if stride > 0:
+            low, high = last + 1, last + stride
+            top = None if high >= extent else high
+            if low != top:
+                yield Undetermined("end", why, k, low, top)
+        elif last + stride < 0:
+            yield Undetermined("end", why, k, None, -extent - 1)
+        elif stride < -1:
+            yield Undetermined("end", why, k, last + stride, last - 1)
 
 
 def _variants(
@@ -146,11 +167,11 @@ def _unclipped(p: Int, extent: Int) -> Int:
     return p
 
 
-def _end(begin: Int, stride: int, steps: Int, extent: Int) -> tuple[Int, bool]:
-    """The canonical end, and whether other ends give the same slice."""
+def _end(begin: Int, stride: int, steps: Int, extent: Int) -> Int:
+    """The canonical end."""
     end = begin + steps * stride
     if end.const is None and stride > 1 and prove(ge0(end - extent), timeout_ms=100).proved:
-        return extent, True
+        return extent
     if stride < 0:
-        return (end, stride < -1) if nonneg(end) else (-extent - 1, True)
-    return (extent, True) if nonneg(end - extent) else (end, stride > 1)
+        return end if nonneg(end) else -extent - 1
+    return extent if nonneg(end - extent) else end

@@ -45,7 +45,7 @@ def _facts(info: OpInfo) -> list[tuple[str, str]]:
         ("attributes", ", ".join(f"{k}={_short(v)}" for k, v in told["attrs"].items()) or "none"),
         ("kind", info.kind),
         ("layouts", ", ".join(f"%{i}: {text}" for i, text in enumerate(info.layouts) if text)),
-        ("not determined by the compute", ", ".join(info.undetermined)),
+        ("not determined by the compute", "; ".join(map(str, info.undetermined))),
         ("also", "; ".join(call(other) for other in info.alternatives)),
         ("certificate", f"{certificate.kind}, {exact}"),
         ("assumes", "; ".join(certificate.assumptions)),

@@ -1,0 +1,88 @@
+"""What a compute leaves open: attributes of its op that could as well be something else.
+
+A convolution with one output in a dimension reads the same whatever its stride, one whose kernel
+has one tap whatever its dilation, and trailing padding that no window reaches is not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from .term import Int
+
+Bound = int | float | Int | None
+
+#: At most so many other values are listed.
+LISTED = 24
+
+
+@dataclass(frozen=True)
+class Undetermined:
+    """An attribute, or the entry of it at ``position``, that the compute does not determine.
+
+    With all others as they are answered, every number from ``low`` to ``high`` gives the same
+    compute; None is no bound on that side. Where ``values`` are listed it is these, not a range.
+    """
+
+    attribute: str
+    reason: str
+    position: int | None = None
+    low: Bound = None
+    high: Bound = None
+    values: tuple[Any, ...] = ()
+
+    def __str__(self) -> str:
+        name = self.attribute if self.position is None else f"{self.attribute}[{self.position}]"
+        return f"{name} {self._range()} ({self.reason})"
+
+    def _range(self) -> str:
+        if self.values:
+            return f"in {{{', '.join(map(str, self.values))}}}"
+        if self.low is None and self.high is None:
+            return "is any number"
+        if self.high is None:
+            return f">= {self.low}"
+        return f"<= {self.high}" if self.low is None else f"in {self.low}..{self.high}"
+
+    def allows(self, value: Any) -> bool:
+        """Whether the compute is the same with this value; a symbolic bound is only itself."""
+        if self.values:
+            return any(type(v) is type(value) and v == value for v in self.values)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return value is self.low or value is self.high
+        low, high = _number(self.low), _number(self.high)
+        above = self.low is None or (low is not None and low <= value)
+        return above and (self.high is None or (high is not None and value <= high))
+
+
+def _number(bound: Bound) -> int | float | None:
+    return bound.const if isinstance(bound, Int) else bound
+
+
+def flags(attributes: Iterable[str], reason: str) -> tuple[Undetermined, ...]:
+    """Attributes that are true or false and leave no trace."""
+    return tuple(Undetermined(a, reason, values=(False, True)) for a in attributes)
+
+
+def numbers(attributes: Iterable[str], reason: str) -> tuple[Undetermined, ...]:
+    """Attributes that are any number and leave no trace."""
+    return tuple(Undetermined(a, reason) for a in attributes)
+
+
+def axes_with(
+    fixed: Sequence[int], spare: Sequence[int], attribute: str = "axis"
+) -> tuple[Undetermined, ...]:
+    """A list of axes to which any axes of extent 1 may be added."""
+    if not spare:
+        return ()
+    more = (m for k in range(len(spare) + 1) for m in combinations(spare, k))
+    lists = [sorted({*fixed, *m}) for m, _ in zip(more, range(LISTED), strict=False)]
+    return among(attribute, [x for x in lists if x], "dimensions of extent 1 leave no trace")
+
+
+def among(attribute: str, values: Sequence[Any], reason: str) -> tuple[Undetermined, ...]:
+    """One of several values, if there are several."""
+    return (Undetermined(attribute, reason, values=tuple(values)),) if len(values) > 1 else ()
