@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .prove import implied, prove
+from .implication import implied
+from .prove import prove
 from .rewrite import free, rebuild
 from .scalar import conj, ite, negate, parts
 from .term import FALSE, Call, Term

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from .from_tir import Unliftable
+from .implication import implied
 from .order import bounds, nonneg
-from .prove import implied
 from .rewrite import free, ints, map_loads, substitute, tensors
 from .scalar import conj, eq0, ge0, ite, parts
 from .solve import solve

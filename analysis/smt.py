@@ -12,9 +12,10 @@ import threading
 from types import MappingProxyType
 from typing import Any
 
-from .prove import Verdict, is_counterexample
+from .exhaustive import is_counterexample
 from .rewrite import free
 from .term import FALSE, TRUE, Call, Int, Load, Term, Var
+from .verdict import Verdict
 
 _LOCAL = threading.local()
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from tvm.tirx import IndexMap
 
-from ..prove import Verdict
 from ..term import TRUE, Int, Term, Var, variable
+from ..verdict import Verdict
 from .candidates import Candidate, candidates
 from .certificate import Certificate, Counterexample, Problem
 from .convert import Map, Unsupported

@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 
 from ..evaluate import Unevaluable, evaluate
-from ..prove import Verdict, domain, grid, implied
+from ..exhaustive import domain, grid
+from ..implication import implied
 from ..scalar import disj, negate, parts
 from ..term import Call, Term, Var, as_int
+from ..verdict import Verdict
 from .convert import Unsupported
 from .emit import to_tvm
 from .extremes import certainly_nonneg

@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Callable
 
 from ..interval import interval
-from ..prove import Verdict
 from ..scalar import ge0
 from ..term import Int, integer
+from ..verdict import Verdict
 from .convert import Map, Unsupported
 from .extremes import upper, uppers
 from .goal import Goal, product

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from ..exhaustive import domain, is_counterexample
 from ..interval import Sized, sized
-from ..prove import Verdict, domain, is_counterexample
 from ..smt import Formulas, context
 from ..term import Var
+from ..verdict import Verdict
 from .bitvector import Bits
 from .convert import Unsupported
 from .goal import Goal
