@@ -7,14 +7,15 @@ guessed.
 
 from __future__ import annotations
 
-from collections import ChainMap
-from collections.abc import Callable, MutableMapping
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import tvm
 from tvm.tirx.buffer import is_buffer_var
 
 from .integer import floordiv, floormod
+from .node import Dtypes, items
 from .order import bounds, nonneg
 from .rewrite import tensors
 from .scalar import call, conj, disj, eq0, extreme, ge0, ite, negate
@@ -42,6 +43,14 @@ class Unliftable(Exception):
 
 Read = Callable[[Any, tuple[Int, ...]], Term]
 
+
+class Env(Protocol):
+    """Values of scalar variables."""
+
+    def get(self, v: Any, /) -> Term | None:
+        """The value of a variable, or None if it is not bound."""
+
+
 _ARITH = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div"}
 _COMPARE = {"LT": "lt", "LE": "le", "GT": "gt", "GE": "ge", "EQ": "eq", "NE": "ne"}
 _BITS = {
@@ -64,8 +73,9 @@ _BIT_CALLS = {
 class Reader:
     """Converts expressions under an environment of scalar variables."""
 
-    def __init__(self, env: MutableMapping[Any, Term], read: Read) -> None:
+    def __init__(self, env: Env, read: Read) -> None:
         self.env, self.read = env, read
+        self.dtype_of = Dtypes()
 
     def index(self, e: Any) -> Int:
         return as_int(self(e))
@@ -80,7 +90,7 @@ class Reader:
         if kind in _COMPARE:
             return compare(_COMPARE[kind], self(e.a), self(e.b))
         if kind in _BITS:
-            return bitwise(_BITS[kind], self(e.a), self(e.b), dtype_of(e))
+            return bitwise(_BITS[kind], self(e.a), self(e.b), self.dtype_of(e))
         raise Unliftable(f"expression {kind} is not understood", str(e)[:80])
 
     def arithmetic(self, op: str, a: Term, b: Term, e: Any) -> Term:
@@ -92,11 +102,7 @@ class Reader:
             if op == "mul":
                 return a * b
             return truncdiv(a, b)
-        return call(op, (a, b), dtype_of(e))
-
-
-def dtype_of(e: Any) -> str:
-    return str(e.ty.dtype)
+        return call(op, (a, b), self.dtype_of(e))
 
 
 def compare(op: str, a: Term, b: Term) -> Term:
@@ -139,7 +145,7 @@ def truncdiv(a: Int, b: Int) -> Int:
 
 
 def _int_imm(r: Reader, e: Any) -> Term:
-    dtype = dtype_of(e)
+    dtype = r.dtype_of(e)
     if dtype in INT_DTYPES:
         return integer(int(e.value))
     if dtype == "bool":
@@ -148,11 +154,11 @@ def _int_imm(r: Reader, e: Any) -> Term:
 
 
 def _float_imm(r: Reader, e: Any) -> Term:
-    return const(float(e.value), dtype_of(e))
+    return const(float(e.value), r.dtype_of(e))
 
 
 def _var(r: Reader, e: Any) -> Term:
-    value = r.env[e] if e in r.env else None
+    value = r.env.get(e)
     if value is None:
         if is_buffer_var(e):
             raise Unliftable("a buffer is used as a pointer", str(e))
@@ -161,28 +167,28 @@ def _var(r: Reader, e: Any) -> Term:
 
 
 def _load(r: Reader, e: Any) -> Term:
-    return r.read(e.source, tuple(r.index(i) for i in e.indices))
+    return r.read(e.source, tuple(r.index(i) for i in items(e.indices)))
 
 
 def _floordiv(r: Reader, e: Any) -> Term:
     a, b = r(e.a), r(e.b)
     if isinstance(a, Int) and isinstance(b, Int):
         return floordiv(a, b)
-    return call("floordiv_elem", (a, b), dtype_of(e))
+    return call("floordiv_elem", (a, b), r.dtype_of(e))
 
 
 def _floormod(r: Reader, e: Any) -> Term:
     a, b = r(e.a), r(e.b)
     if isinstance(a, Int) and isinstance(b, Int):
         return floormod(a, b)
-    return call("floormod_elem", (a, b), dtype_of(e))
+    return call("floormod_elem", (a, b), r.dtype_of(e))
 
 
 def _truncmod(r: Reader, e: Any) -> Term:
     a, b = r(e.a), r(e.b)
     if isinstance(a, Int) and isinstance(b, Int):
         return a - b * truncdiv(a, b)
-    return call("truncmod", (a, b), dtype_of(e))
+    return call("truncmod", (a, b), r.dtype_of(e))
 
 
 #: Types whose every value is one of the index type.
@@ -211,8 +217,8 @@ def _fits_int32(value: Int) -> bool:
 
 
 def _cast(r: Reader, e: Any) -> Term:
-    value, dtype = r(e.value), dtype_of(e)
-    if isinstance(value, Int) and dtype == "int32" and dtype_of(e.value) == "int32":
+    value, dtype = r(e.value), r.dtype_of(e)
+    if isinstance(value, Int) and dtype == "int32" and r.dtype_of(e.value) == "int32":
         return value
     return cast(value, dtype)
 
@@ -223,7 +229,19 @@ def _select(r: Reader, e: Any) -> Term:
 
 def _let(r: Reader, e: Any) -> Term:
     value = r(e.value)
-    return Reader(ChainMap({e.var: value}, r.env), r.read)(e.body)
+    return Reader(_Inner(e.var, value, r.env), r.read)(e.body)
+
+
+@dataclass(frozen=True)
+class _Inner:
+    """One variable in front of others."""
+
+    var: Any
+    value: Term
+    outer: Env
+
+    def get(self, v: Any) -> Term | None:
+        return self.value if v.same_as(self.var) else self.outer.get(v)
 
 
 _EFFECT = "TCallEffectKind"
@@ -236,12 +254,12 @@ def _call(r: Reader, e: Any) -> Term:
     if name == "likely":
         return r(e.args[0])
     if name in _BIT_CALLS:
-        return bitwise(_BIT_CALLS[name], r(e.args[0]), r(e.args[1]), dtype_of(e))
+        return bitwise(_BIT_CALLS[name], r(e.args[0]), r(e.args[1]), r.dtype_of(e))
     effect = e.op.get_attr(_EFFECT)
     if name != "if_then_else" and (effect is None or int(effect) > 1):
         raise Unliftable(f"call of {e.op.name} is opaque", str(e)[:80])
-    args = tuple(_argument(r, a) for a in e.args)
-    return call(_RENAMED.get(name, name), args, dtype_of(e))
+    args = tuple(_argument(r, a) for a in items(e.args))
+    return call(_RENAMED.get(name, name), args, r.dtype_of(e))
 
 
 def _argument(r: Reader, a: Any) -> Term:
@@ -265,5 +283,5 @@ _RULES: dict[str, Callable[[Reader, Any], Term]] = {
     "Not": lambda r, e: negate(r(e.a)),
     "Min": lambda r, e: extreme("min", r(e.a), r(e.b)),
     "Max": lambda r, e: extreme("max", r(e.a), r(e.b)),
-    "BitwiseNot": lambda r, e: call("bitnot", (r(e.a),), dtype_of(e)),
+    "BitwiseNot": lambda r, e: call("bitnot", (r(e.a),), r.dtype_of(e)),
 }

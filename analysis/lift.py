@@ -18,6 +18,7 @@ from .context import simplify, thorough
 from .effects import Effects, Write, own_only
 from .from_tir import Unliftable
 from .loops import close
+from .node import items
 from .order import bounds
 from .parameters import Parameters
 from .prove import prove
@@ -102,12 +103,12 @@ class Executor(Parameters):
         rule(s)
 
     def run_SeqStmt(self, s: Any) -> None:
-        for part in s.seq:
+        for part in items(s.seq):
             self.run(part)
 
     def run_BufferStore(self, s: Any) -> None:
         tensor = self.tensor(s.buffer)
-        index = tuple(self.reader.index(i) for i in s.indices)
+        index = tuple(self.reader.index(i) for i in items(s.indices))
         self.effects.store(tensor, Write((), TRUE, index, self.reader(s.value)))
 
     def nested(self, s: Any) -> Effects:
@@ -127,14 +128,14 @@ class Executor(Parameters):
 
     def run_For(self, s: Any) -> None:
         if s.step is not None and self.reader.index(s.step) is not ONE:
-            raise Unliftable("a loop with a step is not understood", str(s.loop_var))
+            raise Unliftable("a loop with a step is not understood", s.loop_var.name)
         extent, start = self.reader.index(s.extent), self.reader.index(s.min)
         if extent.const is not None and extent.const < 1:
             return
-        self.fixed(extent, str(s.loop_var))
+        self.fixed(extent, s.loop_var.name)
         bound = extent
         if tensors(extent) or any(v.kind not in SIZES for v in free(extent)):
-            bound = self.largest(extent, str(s.loop_var))
+            bound = self.largest(extent, s.loop_var.name)
         self.loop(s, s.loop_var, start, extent, bound)
 
     def largest(self, extent: Int, where: str) -> Int:
@@ -157,7 +158,7 @@ class Executor(Parameters):
         effects = self.nested(s.body)
         self.threads.pop()
         if not (effects.outer | tensors(extent)).isdisjoint(effects.writes):
-            raise Unliftable("a loop changes what a value from before it was read from", str(v))
+            raise Unliftable("a loop changes what a value from before it was read from", v.name)
         gone = _PRIVATE_TO_BLOCK if tag.startswith("blockIdx") else _PRIVATE if tag else ()
         for t in [t for t in effects.writes if self.scopes[t].startswith(gone)]:
             del effects.writes[t]  # each thread, or block, has its own: nobody else sees it
@@ -201,13 +202,13 @@ class Executor(Parameters):
     def run_SBlockRealize(self, s: Any) -> None:
         block = s.block
         first = []
-        for iv, value in zip(block.iter_vars, s.iter_values, strict=True):
+        for iv, value in zip(items(block.iter_vars), items(s.iter_values), strict=True):
             bound = self.reader.index(value)
             self.env[iv.var] = bound
             if int(iv.iter_type) == 2:
                 first.append(eq0(bound - self.reader.index(iv.dom.min)))
         predicate = self.reader(s.predicate)
-        for b in block.alloc_buffers:
+        for b in items(block.alloc_buffers):
             self.bind_buffer(b)
         if len(block.match_buffers):
             raise Unliftable("match_buffer is not understood", block.name_hint)

@@ -9,11 +9,12 @@ from tvm.tirx.buffer import is_buffer_var
 
 from .effects import Effects
 from .from_tir import Reader, Unliftable
+from .node import NodeDict, items
 from .rewrite import free, tensors
 from .term import INT_DTYPES, ZERO, Int, Tensor, Term, Var, as_int, variable
 
 
-class Scope(dict[Any, Term]):
+class Scope:
     """Values of scalar variables.
 
     A value is over the state before the frame in which it was bound. It is used in a frame inside
@@ -21,23 +22,38 @@ class Scope(dict[Any, Term]):
     """
 
     def __init__(self, frames: list[Effects]) -> None:
-        super().__init__()
-        self.frames, self.depth = frames, dict[Any, int]()
+        self.frames = frames
+        self._bound = NodeDict[tuple[Term, int]]()
 
     def __setitem__(self, v: Any, value: Term) -> None:
-        self.depth[v] = len(self.frames) - 1
-        super().__setitem__(v, value)
+        self._bound[v] = value, len(self.frames) - 1
+
+    def __contains__(self, v: Any) -> bool:
+        return v in self._bound
 
     def __getitem__(self, v: Any) -> Term:
-        value: Term = super().__getitem__(v)
+        value = self.get(v)
+        if value is None:
+            raise KeyError(v)
+        return value
+
+    def get(self, v: Any) -> Term | None:
+        """The value now, or None if there is none."""
+        found = self._bound.get(v)
+        if found is None:
+            return None
+        value, depth = found
         read = tensors(value)
         if read:
-            between = self.frames[self.depth[v] : -1]
-            if any(not read.isdisjoint(f.writes) for f in between):
+            if any(not read.isdisjoint(f.writes) for f in self.frames[depth:-1]):
                 raise Unliftable("a value is used after what it was read from changed", v.name)
-            for f in self.frames[self.depth[v] + 1 :]:
+            for f in self.frames[depth + 1 :]:
                 f.outer |= read
         return value
+
+    def values(self) -> list[Term]:
+        """All values, as they were bound."""
+        return [value for value, _ in self._bound.values()]
 
 
 def _positive_with(e: Any, v: Any) -> bool:
@@ -58,7 +74,7 @@ class Parameters:
     def __init__(self) -> None:
         self.frames: list[Effects] = []
         self.env = Scope(self.frames)
-        self.values: dict[Any, Tensor | Var] = {}
+        self.values = NodeDict[Tensor | Var]()
         self.frames.append(Effects())
         self.inputs: set[Tensor] = set()
         self.scopes: dict[Tensor, str] = {}
@@ -80,7 +96,7 @@ class Parameters:
         """Bind the variables that are a whole extent or a scalar parameter."""
         for p, known in zip(params, given, strict=True):
             if is_buffer_var(p):
-                for d, e in enumerate(p.ty.shape):
+                for d, e in enumerate(items(p.ty.shape)):
                     if type(e).__name__ == "Var":
                         same = isinstance(known, Tensor) and d < len(known.shape)
                         self.bind_size(e, known.shape[d] if same else None)  # type: ignore[union-attr]
@@ -89,7 +105,7 @@ class Parameters:
             elif isinstance(known, Var):
                 self.bind_size(p, as_int(known))
             elif str(p.ty.dtype) in INT_DTYPES:
-                shapes = [e for b in params if is_buffer_var(b) for e in b.ty.shape]
+                shapes = [e for b in params if is_buffer_var(b) for e in items(b.ty.shape)]
                 kind = "size" if any(_positive_with(e, p) for e in shapes) else "scalar"
                 self.bind_size(p, as_int(self.unique(kind, p.name)))
 
@@ -125,7 +141,7 @@ class Parameters:
         if len(ty.strides) or not (free_offset or as_int(self.reader(ty.elem_offset)) is ZERO):
             raise Unliftable("a buffer with strides or an offset is not understood", b.name)
         dtype = str(ty.dtype)
-        shape = [self.reader.index(e) for e in ty.shape]
+        shape = [self.reader.index(e) for e in items(ty.shape)]
         if given is not None and (tuple(shape) != given.shape or dtype != given.dtype):
             raise Unliftable("a parameter has another shape or dtype than expected", b.name)
         tensor = given or Tensor(b.name, tuple(shape), dtype, position)

@@ -1,0 +1,59 @@
+"""Cheap access to TVM's nodes.
+
+Each look at a node makes a Python wrapper; comparing wrappers, and iterating over TVM's arrays
+through their sequence protocol, costs several times that.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+from tvm_ffi import _ffi_api
+
+T = TypeVar("T")
+
+_at, _size = _ffi_api.ArrayGetItem, _ffi_api.ArraySize
+
+
+def items(array: Any) -> list[Any]:
+    """The elements of a TVM array."""
+    return [_at(array, k) for k in range(_size(array))]
+
+
+class NodeDict(Generic[T]):
+    """A mapping from nodes by identity. It keeps its keys alive, so an address is one node."""
+
+    def __init__(self) -> None:
+        self._items: dict[int, tuple[Any, T]] = {}
+
+    def __setitem__(self, node: Any, value: T) -> None:
+        self._items[node.__chandle__()] = node, value
+
+    def __getitem__(self, node: Any) -> T:
+        return self._items[node.__chandle__()][1]
+
+    def __contains__(self, node: Any) -> bool:
+        return node.__chandle__() in self._items
+
+    def get(self, node: Any) -> T | None:
+        """The value, or None."""
+        found = self._items.get(node.__chandle__())
+        return None if found is None else found[1]
+
+    def values(self) -> list[T]:
+        """All values, in the order of their keys' first entry."""
+        return [value for _, value in self._items.values()]
+
+
+class Dtypes:
+    """The data types of expressions as text, read once for each type object."""
+
+    def __init__(self) -> None:
+        self._known = NodeDict[str]()
+
+    def __call__(self, e: Any) -> str:
+        ty = e.ty
+        found = self._known.get(ty)
+        if found is None:
+            found = self._known[ty] = str(ty.dtype)
+        return found
