@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from ..comprehension import Comprehension, Lifted
 from ..op_info import Constant, Proposal, Refusal
 from ..term import ZERO, Const, Int, Load, Term, as_int, const
+from ..undetermined import among
 from . import Matches, Refuses, recogniser
 from ._contraction import bare, uncast
 from ._moves import literal
@@ -200,9 +201,8 @@ def _proposal(name: str, c: Comprehension, x: Load, scale: Term, zero: Term) -> 
     }
     if None in operands or len(along) > 1:
         return None
-    notes = () if along else ("axis: scale and zero point are of the whole tensor",)
-    if isinstance(operands[1], Constant):
-        notes += ("type of zero_point: it is a literal",)
+    every = () if along else (-1, *range(len(c.axes)))
+    notes = among("axis", every, "scale and zero point are of the whole tensor")
     attrs = {"axis": along.pop() if along else -1, "out_dtype": c.out.dtype}
     return Proposal(name, (x.tensor.position, *operands), attrs, undetermined=notes)  # type: ignore[arg-type]
 
