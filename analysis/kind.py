@@ -5,7 +5,8 @@
 - ``kInjective``: at any coordinates;
 - ``kCommReduce``: one commutative reduction of what is injective, or of one operand only;
 - ``kOutEWiseFusable``: a reduction that combines two operands (convolution, matmul);
-- ``kOpaque``: several reductions that depend on each other.
+- ``kOpaque``: several reductions that depend on each other, or one whose extent depends on where
+  the element is: a scan, a scatter.
 """
 
 from __future__ import annotations
@@ -61,8 +62,18 @@ def _reduction(c: Comprehension, reductions: list[Reduce | Fold]) -> PatternKind
         return "kOpaque"
     r = reductions[0]
     inside = (r.body,) if isinstance(r, Reduce) else r.updates
+    if any(_placed(t, c) for t in inside):
+        return "kOpaque"
     operands = {s.tensor for t in inside for s in _reads(t)}
     return "kOutEWiseFusable" if len(operands) > 1 else "kCommReduce"
+
+
+def _placed(t: Term, c: Comprehension) -> bool:
+    """Whether a coordinate of the output decides what is combined, and is read nowhere."""
+    deciding = [s.args[0] for s in subterms(t) if isinstance(s, Call) and s.op == "ite"]
+    read = frozenset().union(*(free(i) for s in _reads(t) for i in s.indices))
+    places = frozenset().union(*map(free, deciding)) & frozenset().union(*map(free, c.axes))
+    return not places <= read
 
 
 def _reads(t: Term) -> list[Load]:

@@ -3,7 +3,8 @@
 ``relax.transform.LegalizeOps`` calls the operator's ``FLegalize`` attribute in a binding block and
 visits what comes out. Where that is one ``call_tir`` and nothing beside it, the pass changes no
 more, and calling the attribute is all there is to do: it costs half of a pass over a module made
-for the purpose. Any other operator goes through the pass.
+for the purpose. Any other operator goes through the passes; ``DispatchSortScan`` lowers a few that
+have no ``FLegalize``.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from typing import Any
 
 import tvm
 from tvm import relax
+
+#: Operators that ``DispatchSortScan`` lowers and ``LegalizeOps`` does not.
+DISPATCHED = frozenset(f"relax.{n}" for n in ("argsort", "cumprod", "cumsum", "sort", "topk"))
 
 
 @dataclass(frozen=True)
@@ -63,12 +67,38 @@ def _by_pass(call: Any, params: Sequence[Any]) -> Legalised | None:
         with builder.dataflow():
             out = builder.emit_output(call)
         builder.emit_func_output(out)
-    mod = relax.transform.LegalizeOps()(builder.get())
+    mod = lowered(builder.get())
     values = {b.var: b.value for block in mod["main"].body.blocks for b in block.bindings}
     calls = [v for v in values.values() if isinstance(v, tvm.ir.Call)]
     if len(calls) != 1 or not is_call_tir(calls[0]):
         return None
     return Legalised(calls[0], mod[calls[0].args[0]], values)
+
+
+def lowered(mod: Any) -> Any:
+    """The module with its operators as PrimFuncs: legalised, and scans dispatched.
+
+    Scans are dispatched for the current target, the CPU if there is none.
+    """
+    mod = relax.transform.LegalizeOps()(mod)
+    if not dispatches(mod):
+        return mod
+    with tvm.target.Target.current(allow_none=True) or tvm.target.Target("llvm"):
+        return relax.backend.DispatchSortScan()(mod)
+
+
+def dispatches(mod: Any) -> bool:
+    """Whether an operator is left that ``DispatchSortScan`` lowers."""
+    found = False
+
+    def visit(e: Any) -> None:
+        nonlocal found
+        found |= isinstance(e, tvm.ir.Call) and str(getattr(e.op, "name", "")) in DISPATCHED
+
+    for _, f in mod.functions_items():
+        if isinstance(f, relax.Function):
+            relax.analysis.post_order_visit(f, visit)
+    return found
 
 
 def is_call_tir(value: Any) -> bool:

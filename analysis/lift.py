@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from .comprehension import Comprehension, Lifted
-from .context import has_choice, simplify, thorough
+from .context import simplify, thorough
 from .effects import Effects, Write, own_only
 from .from_tir import Unliftable
-from .loops import close
+from .loops import carried_by, close
 from .node import items
 from .order import bounds
 from .parameters import Parameters
@@ -167,6 +167,8 @@ class Executor(Parameters):
             self.check_independent(i, effects, outside, bool(tag))
         if tag or kind == _PARALLEL:
             self.check_own(i, effects, outside, bool(tag))
+        elif kind in _AT_ONCE:
+            self.check_no_scan(i, effects)
         if extent is not bound:
             guarded = Effects()
             guarded.then(effects, ge0(extent - 1 - value))
@@ -198,6 +200,12 @@ class Executor(Parameters):
                         continue
                     if not all(own_only(o, i, x.indices, t.name) for o in effects.writes[x.tensor]):
                         raise Unliftable("parallel iterations read each other's stores", t.name)
+
+    def check_no_scan(self, i: Var, effects: Effects) -> None:
+        """Lanes load before any of them stores: none may read what an earlier one stored."""
+        for w in (w for writes in effects.writes.values() for w in writes):
+            if carried_by(i, w, effects):
+                raise Unliftable("vector lanes read each other's stores")
 
     def run_SBlockRealize(self, s: Any) -> None:
         block = s.block
@@ -293,12 +301,13 @@ class Executor(Parameters):
 
     def unwritten(self, body: Term, out: Tensor) -> Tensor | None:
         """A tensor whose state before the function the body reads, and must not."""
-        return next((t for t in tensors(body) if t is out or t not in self.inputs), None)
+        read = {t.tensor for t in subterms(body) if isinstance(t, Load)}
+        return next((t for t in read if t is out or t not in self.inputs), None)
 
 
 def _hard_choices(body: Term) -> bool:
     """Whether a selection depends on a division together with something else."""
-    return has_choice(body) and any(
+    return any(
         isinstance(c, Call) and c.op == "and" and any(is_div(s) for s in subterms(c))
         for t in subterms(body)
         if isinstance(t, Call) and t.op == "ite"

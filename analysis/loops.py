@@ -15,6 +15,7 @@ from .from_tir import Unliftable
 from .order import bounds, nonneg
 from .rewrite import free, ints, substitute, subterms, tensors
 from .scalar import conj, ge0, parts
+from .scan import scanned
 from .term import (
     FALSE,
     ONE,
@@ -38,7 +39,7 @@ def close(i: Var, body: Effects) -> Effects:
     out = Effects()
     for tensor, writes in body.writes.items():
         for position, w in enumerate(writes):
-            carried = _carried(i, w, body)
+            carried = carried_by(i, w, body)
             value = None if carried else pinned(w.guard, i)
             if value is not None and i.extent is not None:
                 w = _fix(w, i, value)
@@ -92,9 +93,7 @@ def _close(i: Var, tensor: Tensor, w: Write, carried: set[Term], body: Effects) 
     if group is not None:
         places = {t: n for n, t in enumerate(body.writes)}
         return close_together(i, tensor, group, places)
-    raise Unliftable(
-        "an iteration reads what another one wrote, and it is no reduction", tensor.name
-    )
+    return _quantify(i, scanned(i, tensor, w, body, carried_by))
 
 
 def _group(i: Var, tensor: Tensor, body: Effects) -> dict[Tensor, Write] | None:
@@ -109,7 +108,7 @@ def _group(i: Var, tensor: Tensor, body: Effects) -> dict[Tensor, Write] | None:
         if others or any(i in free(e) for e in w.index):
             return None
         found[t] = w
-        for x in _carried(i, w, body):
+        for x in carried_by(i, w, body):
             assert isinstance(x, Load)
             if x.indices != body.writes[x.tensor][0].index:
                 return None
@@ -126,7 +125,7 @@ def _apart(i: Var, other: Write, w: Write, tensor: Tensor) -> bool:
         return False
 
 
-def _carried(i: Var, w: Write, body: Effects) -> set[Term]:
+def carried_by(i: Var, w: Write, body: Effects) -> set[Term]:
     """Loads in w that may see a write of an earlier iteration."""
     written = frozenset(body.writes)
     found: set[Term] = set()

@@ -12,6 +12,7 @@ from itertools import permutations
 
 from .integer import floordiv
 from .order import nonneg
+from .prefix import unchosen, unpeeled
 from .quotient import is_div
 from .rewrite import children, free, rebuild, replace, substitute, subterms
 from .scalar import conj, identity, ite, parts, reduce, split_guard
@@ -46,7 +47,8 @@ def canonical(t: Term) -> Term:
             return s
         found = memo.get(s)
         if found is None:
-            found = rebuild(s, go)
+            merged = unchosen(s) if isinstance(s, Call) and s.op == "ite" else None
+            found = rebuild(s, go) if merged is None else go(merged)
             atom = found.atom if isinstance(found, Int) else found
             if isinstance(s, Reduce) and isinstance(atom, Reduce):
                 found = normal(atom)
@@ -67,7 +69,7 @@ def reduces(t: Term) -> bool:
 def normal(r: Reduce) -> Term:
     """One reduction in normal form, its children already being so."""
     for _ in range(16):
-        new = _unit(r) or _shrink(r) or _fuse(r) or _split(r)
+        new = _unit(r) or unpeeled(r) or _shrink(r) or _fuse(r) or _split(r)
         if new is None:
             return as_int(r) if isinstance(r.body, Int) else r
         atom = new.atom if isinstance(new, Int) else new

@@ -11,6 +11,7 @@ import tvm
 from tvm import relax, tirx
 
 from .analysis import OpInfo, Refusal, op_info
+from .analysis.legalise import lowered
 from .analysis.same import ByStructure
 from .report import Report, Row
 
@@ -54,7 +55,7 @@ def legalize(mod: tvm.IRModule) -> tvm.IRModule:
     """The module with its Relax operators lowered to PrimFuncs; `mod` is not changed."""
     if not any(isinstance(f, relax.Function) for _, f in mod.functions_items()):
         return mod
-    return relax.transform.LegalizeOps()(mod)
+    return lowered(mod)
 
 
 def call_sites(mod: tvm.IRModule) -> tuple[Counter[str], dict[str, int]]:

@@ -30,6 +30,7 @@ KINDS: list[tuple[str, Any, tuple[tuple[int, ...], ...]]] = [
     ("kOutEWiseFusable", OPS.matmul, ((2, 3), (3, 4))),
     ("kOutEWiseFusable", OPS.nn.conv2d, ((1, 2, 4, 4), (3, 2, 3, 3))),
     ("kOpaque", lambda x: OPS.nn.softmax(x), ((2, 3),)),
+    ("kOpaque", lambda x: OPS.cumsum(x, 1), ((2, 3),)),
 ]
 
 

@@ -110,8 +110,9 @@ REFUSED = {
 @T.prim_func
 def main(a: T.Buffer((8,), "float32"), c: T.Buffer((8,), "float32")):
     c[0] = a[0]
-    for i in range(7):
-        c[i + 1] = c[i] * a[i + 1]
+    c[1] = a[1]
+    for i in range(6):
+        c[i + 2] = c[i] * a[i + 2]
 """,
     "not written everywhere": """
 @T.prim_func

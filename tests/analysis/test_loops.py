@@ -57,12 +57,8 @@ def test_update_in_one_iteration_is_counted_once() -> None:
         if i >= 2:
             out[0] = out[0] + x[i]
 """,
-        """
-    for i in range(5):
-        out[i + 1] = out[i] + x[i]
-""",
     ],
-    ids=["reset by another store", "overwritten later", "reset twice", "recurrence"],
+    ids=["reset by another store", "overwritten later", "reset twice"],
 )
 def test_other_stores_to_a_sum_are_refused(body: str) -> None:
     with pytest.raises(Unliftable):

@@ -15,6 +15,7 @@ from tvm.tirx.buffer import is_buffer_var
 
 from opinfo.analysis import OpInfo, op_info
 from opinfo.analysis.build import rebuild
+from opinfo.analysis.legalise import lowered
 from opinfo.analysis.lift import lift
 from opinfo.analysis.op_info import Proposal
 from opinfo.analysis.relay import relay
@@ -75,6 +76,7 @@ CASES: dict[str, tuple[Any, tuple[tuple[int, ...], ...], int]] = {
     "reshape": (lambda x: OPS.reshape(x, (4, 6)), ((2, 3, 4),), 8),
     "pad": (lambda x: OPS.nn.pad(x, [0, 0, 1, 2], pad_value=0.5), ((3, 4),), 8),
     "gelu": (OPS.nn.gelu, ((2, 3),), 5),
+    "cumsum": (lambda x: OPS.cumsum(x, axis=1), ((2, 4),), 10),
 }
 
 
@@ -83,7 +85,7 @@ def legalised(build: Any, shapes: tuple[tuple[int, ...], ...]) -> Any:
     builder = relax.BlockBuilder()
     with builder.function("main", args):
         builder.emit_func_output(builder.emit(build(*args)))
-    mod = relax.transform.LegalizeOps()(builder.get())
+    mod = lowered(builder.get())
     (func,) = [f for _, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)]
     return parsed(func.script())
 

@@ -1,0 +1,142 @@
+"""Cumulative sums and products: ``out[.., y, ..] = ⊕_{r <= y} x[.., r, ..]``, exclusive ``r < y``.
+
+``axis=None`` runs over all elements of x as one number: ``out[y] = ⊕_{r <= y} x[r // n, r % n]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..comprehension import Comprehension, Lifted
+from ..op_info import Proposal, Refusal
+from ..rewrite import free, subterms
+from ..term import Call, Int, Load, Reduce, Term, Var, as_int
+from ..undetermined import Undetermined
+from . import Matches, Refuses, recogniser
+from ._contraction import bare
+
+NAMES = {"add": "relax.cumsum", "mul": "relax.cumprod"}
+NO_DTYPE = {"dtype": None}
+
+MATCHES = [
+    *(
+        Matches(op, (f"{dtype}[3, 5, 4]",), {"axis": axis, "exclusive": exclusive})
+        for op in NAMES.values()
+        for dtype, axis, exclusive in (
+            ("float32", 1, False),
+            ("float16", 2, True),
+            ("int64", 0, False),
+            ("int8", 1, True),
+        )
+    ),
+    *(Matches(op, ("float32[3, n, 4]",), {"axis": 1, "exclusive": False}) for op in NAMES.values()),
+    *(Matches(op, ("float32[n, m]",), {"axis": 1, "exclusive": True}) for op in NAMES.values()),
+    *(Matches(op, ("float32[3, 4]",), {"axis": None, "exclusive": False}) for op in NAMES.values()),
+    Matches("relax.cumsum", ("int32[3, 4, 5]",), {"axis": None, "exclusive": True}),
+    Matches("relax.cumsum", ("float32[6]",), {"axis": None}, {"axis": 0, "exclusive": False}),
+    Matches("relax.cumsum", ("float32[3, 2]",), {"axis": 1, "exclusive": False}),
+    Matches("relax.cumprod", ("float32[3, 2]",), {"axis": 1, "exclusive": True}),
+    Matches("relax.cumsum", ("float16[n, 4]",), {"axis": 0, "dtype": "float32"}),
+    Matches(
+        "relax.cumsum",
+        ("int8[3, 4]",),
+        {"axis": -1, "dtype": "int32"},
+        {"axis": 1, "dtype": "int32"},
+    ),
+    Matches("relax.cumsum", ("bool[3, 4]",), {"axis": 1, "dtype": "int32"}),
+    Matches(
+        "relax.cumsum", ("float32[3, 4]",), {"axis": 1, "dtype": "float32"}, {"axis": 1} | NO_DTYPE
+    ),
+]
+
+_HEAD = """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((4, 6), "float32"), out: T.Buffer((4, 6), "float32")):
+    for i in range(4):
+        out[i, 0] = {first}
+        for k in range({extent}):
+            out[i, k + 1] = {value}
+"""
+_RIGHT = {"first": "x[i, 0]", "extent": 5, "value": "out[i, k] + x[i, k + 1]"}
+
+REFUSES = [
+    Refuses("a sum that starts at 1", _HEAD.format(**_RIGHT | {"first": "T.float32(1)"})),
+    Refuses("a difference", _HEAD.format(**_RIGHT | {"value": "x[i, k + 1] - out[i, k]"})),
+    Refuses(
+        "a sum of squares", _HEAD.format(**_RIGHT | {"value": "out[i, k] + x[i, k] * x[i, k]"})
+    ),
+    Refuses(
+        "an exclusive sum from the first element",
+        _HEAD.format(**_RIGHT | {"value": "out[i, k] + x[i, k]"}),
+    ),
+    Refuses(
+        "exclusive and shifted by two",
+        _HEAD.format(
+            **_RIGHT
+            | {
+                "first": "T.float32(0)",
+                "value": "out[i, k] + T.if_then_else(k > 0, x[i, k - 1], T.float32(0))",
+            }
+        ),
+    ),
+    Refuses(
+        "the sum of another row", _HEAD.format(**_RIGHT | {"value": "out[i, k] + x[3 - i, k + 1]"})
+    ),
+]
+
+
+@recogniser("cumulative", precedence=425, ops=tuple(NAMES.values()))
+def cumulative(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """A reduction whose guard compares its axis with a coordinate of the output."""
+    (c,) = f.outputs[:1]
+    if len(f.outputs) != 1:
+        return Refusal("a scan has one output")
+    t = bare(c.body)
+    if isinstance(t, Reduce) and t.op in NAMES:
+        return _scan(c, t)
+    return _of_two(c, t)
+
+
+def _scan(c: Comprehension, t: Reduce) -> Sequence[Proposal] | Refusal:
+    loads = [s for s in subterms(t.body) if isinstance(s, Load) and free(s) & set(t.axes)]
+    if len(loads) != 1:
+        return Refusal("the scan is not of one load")
+    exclusive = any(dict(p.terms).get(()) == -1 for p in _bounds(t.body, t.axes))
+    x = loads[0]
+    moved = [d for d, i in enumerate(x.indices) if free(i) & set(t.axes)]
+    flat = len(c.out.shape) != len(x.tensor.shape)
+    if not flat and len(moved) != 1:
+        return Refusal("the scan does not run over one dimension")
+    return [_proposal(t.op, x, c, None if flat else moved[0], exclusive)]
+
+
+def _bounds(t: Term, axes: Sequence[Var]) -> list[Int]:
+    """The ``p`` of guards ``p >= 0`` on the axes."""
+    found = [as_int(s.args[0]) for s in subterms(t) if isinstance(s, Call) and s.op == "ge0"]
+    return [p for p in found if free(p) & set(axes)]
+
+
+def _of_two(c: Comprehension, t: Term) -> Sequence[Proposal] | Refusal:
+    """Over two elements: ``x[1] + x[0] if y >= 1 else x[0]``, exclusive ``x[0] if .. else 0``."""
+    loads = [s for s in subterms(t) if isinstance(s, Load)]
+    if not (isinstance(t, Call) and t.op == "ite") or len({x.tensor for x in loads}) != 1:
+        return Refusal("the compute is no scan")
+    x, ops = loads[0], [s.op for s in subterms(t) if isinstance(s, Call) and s.op in NAMES]
+    same = x.tensor.shape == c.out.shape
+    axes = [d for d, e in enumerate(x.tensor.shape) if e.const == 2] if same else [None]
+    return [
+        _proposal(op, x, c, axis, exclusive=len(loads) == 1) for op in ops or NAMES for axis in axes
+    ]
+
+
+def _proposal(op: str, x: Load, c: Comprehension, axis: int | None, exclusive: bool) -> Proposal:
+    dtype = None if c.out.dtype == x.tensor.dtype else c.out.dtype
+    attrs: dict[str, Any] = {"axis": axis, "dtype": dtype, "exclusive": exclusive}
+    notes = []
+    if len(x.tensor.shape) == 1:
+        notes.append(Undetermined("axis", "there is one dimension", values=(0, None)))
+    if dtype is None:
+        own = (None, x.tensor.dtype)
+        notes.append(Undetermined("dtype", "it is the operand's own", values=own))
+    return Proposal(NAMES[op], (x.tensor.position,), attrs, undetermined=tuple(notes))
