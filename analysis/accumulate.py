@@ -12,7 +12,7 @@ from .effects import Write
 from .from_tir import Unliftable
 from .integer import floordiv
 from .prove import prove
-from .rewrite import free, rebuild, substitute, subterms
+from .rewrite import free, rebuild, substitute, subterms, tensors
 from .scalar import call as scalar_call
 from .scalar import conj, extreme, ge0, identity, ite, negate, parts, reduce, split_guard
 from .term import (
@@ -42,7 +42,7 @@ def runs(i: Var) -> Term:
 
 def accumulate(i: Var, tensor: Tensor, w: Write, state: Term) -> Write:
     """``state = op(state, f(i))`` over i, with an optional reset in the first iteration."""
-    varies = [c for c in parts(w.guard) if i in free(c) or state in subset(c)]
+    varies = [c for c in parts(w.guard) if i in free(c) or occurs(state, c)]
     inside, outside = conj(*varies), conj(*(c for c in parts(w.guard) if c not in varies))
     same = as_int(state) if isinstance(w.value, Int) else state
     value = ite(inside, w.value, same)
@@ -52,19 +52,19 @@ def accumulate(i: Var, tensor: Tensor, w: Write, state: Term) -> Write:
 def closed(i: Var, tensor: Tensor, value: Term, state: Term) -> Term:
     """The state after the loop; a selection that does not depend on it is folded by branch."""
     assert i.extent is not None
-    if state not in subset(value):
+    if not occurs(state, value):
         before = as_int(state) if isinstance(value, Int) else state
         return ite(runs(i), substitute(value, {i: i.extent - 1}), before)
     t = value.atom if isinstance(value, Int) else value
-    if isinstance(t, Call) and t.op == "ite" and state not in subset(t.args[0]):
-        if i not in free(t.args[0]) and state not in subset(t.args[1]):
+    if isinstance(t, Call) and t.op == "ite" and not occurs(state, t.args[0]):
+        if i not in free(t.args[0]) and not occurs(state, t.args[1]):
             yes, no = (closed(i, tensor, v, state) for v in t.args[1:])
             return ite(t.args[0], yes, no)
     op = combiner(value, state)
     if op is None:
         raise NoReduction("an update of an element is no known reduction", tensor.name)
     seed, terms = _peel(value, op, state, i)
-    if seed is None or not terms or any(state in subset(t) for t in terms):
+    if seed is None or not terms or any(occurs(state, t) for t in terms):
         raise NoReduction("an update of an element is no known reduction", tensor.name)
     rolled = _rolled(i, terms)
     if rolled is not None:
@@ -106,14 +106,15 @@ def _replaced(t: Term, old: Int, new: Int) -> Term:
     return go(t)
 
 
-def subset(t: Term) -> set[Term]:
-    return set(subterms(t))
+def occurs(state: Term, t: Term) -> bool:
+    """Whether the state, an element of a tensor or a symbol, is in a term."""
+    return tensors(state) <= tensors(t) and any(s is state for s in subterms(t))
 
 
 def combiner(value: Term, state: Term) -> str | None:
     """The operation that combines into ``state``."""
     for t in (value.atom,) if isinstance(value, Int) and value.atom else (value,):
-        if isinstance(t, Reduce) and state in subset(t.init):
+        if isinstance(t, Reduce) and occurs(state, t.init):
             return t.op
         if isinstance(t, Call):
             if t.op in ("add", "mul", "max", "min", "and", "or"):
@@ -129,7 +130,7 @@ def _factor(v: Int, state: Term) -> tuple[Term, Int] | None:
     """``v = atom * rest`` where only the atom contains the state."""
     rest, atoms = {}, set()
     for mono, coef in v.terms:
-        holds = [a for a in mono if state in subset(a)]
+        holds = [a for a in mono if occurs(state, a)]
         atoms.update(holds)
         if len(holds) != 1:
             return None
@@ -161,8 +162,8 @@ def _peel(v: Term, op: str, state: Term, i: Var) -> tuple[Term | None, list[Term
     if t.op == "ite":
         return _peel_ite(t, op, state, i)
     if t.op == op:
-        holds = [a for a in t.args if state in subset(a)]
-        rest = [a for a in t.args if state not in subset(a)]
+        holds = [a for a in t.args if occurs(state, a)]
+        rest = [a for a in t.args if not occurs(state, a)]
         if len(holds) == 1 and rest:
             seed, terms = _peel(holds[0], op, state, i)
             return seed, [*terms, *rest]
@@ -170,7 +171,7 @@ def _peel(v: Term, op: str, state: Term, i: Var) -> tuple[Term | None, list[Term
 
 
 def _peel_sum(v: Int, op: str, state: Term, i: Var) -> tuple[Term | None, list[Term]]:
-    holds = [(m, c) for m, c in v.terms if any(state in subset(a) for a in m)]
+    holds = [(m, c) for m, c in v.terms if any(occurs(state, a) for a in m)]
     if len(holds) != 1 or holds[0][1] != 1 or len(holds[0][0]) != 1:
         return None, []
     part = as_int(holds[0][0][0])
@@ -188,11 +189,11 @@ def _peel_product(v: Int, op: str, state: Term, i: Var) -> tuple[Term | None, li
 
 def _peel_ite(t: Call, op: str, state: Term, i: Var) -> tuple[Term | None, list[Term]]:
     condition, yes, no = t.args
-    if state in subset(condition):
+    if occurs(state, condition):
         return None, []
-    if state not in subset(no):
+    if not occurs(state, no):
         condition, yes, no = negate(condition), no, yes
-    if state not in subset(yes):  # a reset: only the first iteration may take it
+    if not occurs(state, yes):  # a reset: only the first iteration may take it
         seed, terms = _peel(no, op, state, i)
         if seed is None or not _only_first(condition, i):
             return None, []

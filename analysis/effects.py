@@ -120,6 +120,9 @@ class Effects:
 
         The loads of ``guard`` are of the state before them.
         """
+        if not self.writes and guard is TRUE:
+            self.writes = {t: list(ws) for t, ws in later.writes.items()}
+            return
         mine = frozenset(self.writes)
         snapshot = Effects()
         snapshot.writes = {t: list(ws) for t, ws in self.writes.items()}

@@ -21,6 +21,7 @@ from .pairing import (
     Different,
     accesses,
     bijection,
+    clamp,
     flatten,
     head,
     is_choice,
@@ -98,6 +99,9 @@ class _Prover:
             self.folds(a, b, facts)
         elif isinstance(a, Call) and isinstance(b, Call) and a.op == b.op:
             self.calls(a, b, facts)
+        elif (one := clamp(a)) and (two := clamp(b)) and one[1:] == two[1:]:
+            self.proof.ordered = True
+            self.equal(one[0], two[0], facts)
         elif not same_number(a, b):
             raise Different(f"{head(a)} and {head(b)}")
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .comprehension import Comprehension, Lifted
-from .context import simplify, thorough
+from .context import has_choice, simplify, thorough
 from .effects import Effects, Write, own_only
 from .from_tir import Unliftable
 from .loops import carried_by, close
@@ -301,13 +301,12 @@ class Executor(Parameters):
 
     def unwritten(self, body: Term, out: Tensor) -> Tensor | None:
         """A tensor whose state before the function the body reads, and must not."""
-        read = {t.tensor for t in subterms(body) if isinstance(t, Load)}
-        return next((t for t in read if t is out or t not in self.inputs), None)
+        return next((t for t in tensors(body) if t is out or t not in self.inputs), None)
 
 
 def _hard_choices(body: Term) -> bool:
     """Whether a selection depends on a division together with something else."""
-    return any(
+    return has_choice(body) and any(
         isinstance(c, Call) and c.op == "and" and any(is_div(s) for s in subterms(c))
         for t in subterms(body)
         if isinstance(t, Call) and t.op == "ite"

@@ -71,6 +71,30 @@ def flatten(op: str, t: Term) -> list[Term]:
     return [t]
 
 
+def clamp(t: Term) -> tuple[Term, float, float] | None:
+    """``(v, low, high)`` of a floating-point ``max(min(v, high), low)``, or nested the other way.
+
+    Both give the same for literals ``low <= high``, unless v is NaN or a zero.
+    """
+    outer = _bounded(t)
+    inner = None if outer is None else _bounded(outer[1])
+    if outer is None or inner is None or {outer[0], inner[0]} != {"min", "max"}:
+        return None
+    low, high = sorted(((outer[0], outer[2]), (inner[0], inner[2])))
+    return (inner[1], low[1], high[1]) if low[1] <= high[1] else None
+
+
+def _bounded(t: Term) -> tuple[str, Term, float] | None:
+    """``op(v, literal)`` as ``(op, v, literal)``."""
+    if not (isinstance(t, Call) and t.op in ("min", "max") and "float" in t.dtype):
+        return None
+    literals = [a for a in t.args if isinstance(a, Const)]
+    others = [a for a in t.args if not isinstance(a, Const)]
+    if len(literals) != 1 or len(others) != 1:
+        return None
+    return t.op, others[0], float(literals[0].value)
+
+
 def pairings(xs: list[Term], ys: list[Term]) -> Iterator[list[tuple[Term, Term]]]:
     """Ways to pair operands of the same shape, at most a handful."""
     if len(xs) != len(ys):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from operator import is_
 from typing import Any
 
 from .scalar import call, reduce
 from .term import (
-    Const,
     Fold,
     Int,
     Load,
@@ -19,7 +19,6 @@ from .term import (
     as_int,
     fold,
     fresh,
-    integer,
     load,
     mul,
     polynomial,
@@ -28,51 +27,48 @@ from .term import (
 
 
 def children(t: Term) -> tuple[Term, ...]:
-    if isinstance(t, Int):
-        return tuple(a for mono, _ in t.terms for a in mono)
-    if isinstance(t, Load):
-        return t.indices
-    if isinstance(t, Reduce):
-        return (t.body, t.init)
-    if isinstance(t, Fold):
-        return (*t.updates, *t.inits)
-    return getattr(t, "args", ())
+    return t.children
 
 
 def rebuild(t: Term, go: Callable[[Term], Term]) -> Term:
     """The same term over ``go`` of its children."""
     if isinstance(t, Int):
-        same: dict[Mono, int] = {}
-        changed = integer(0)
-        for mono, coef in t.terms:
-            atoms = [go(a) for a in mono]
-            if all(a is b for a, b in zip(mono, atoms, strict=True)):
-                same[mono] = coef
-                continue
-            part = integer(coef)
-            for atom in atoms:
-                part = mul(part, as_int(atom))
-            changed = changed + part
-        return t if len(same) == len(t.terms) else polynomial(same) + changed
-    if isinstance(t, (Var, Const)):
+        return _rebuild_int(t, go)
+    new = tuple([go(c) for c in t.children])
+    if all(map(is_, new, t.children)):
         return t
     if isinstance(t, Load):
-        return load(t.tensor, tuple(as_int(go(i)) for i in t.indices))
+        return load(t.tensor, tuple(map(as_int, new)))
     if isinstance(t, Reduce):
-        return reduce(t.op, t.axes, go(t.body), go(t.init), t.dtype)
+        return reduce(t.op, t.axes, new[0], new[1], t.dtype)
     if isinstance(t, Fold):
-        inits, updates = (tuple(map(go, x)) for x in (t.inits, t.updates))
-        return fold(t.axis, t.states, inits, updates)
-    args = t.args  # type: ignore[attr-defined]
-    new = tuple(go(a) for a in args)
-    if all(a is b for a, b in zip(args, new, strict=True)):
-        return t
+        count = len(t.updates)
+        return fold(t.axis, t.states, new[count:], new[:count])
     if t.op in ("floordiv_any", "floormod_any"):  # type: ignore[attr-defined]
         from .integer import floordiv, floormod
 
         divide = floordiv if t.op == "floordiv_any" else floormod  # type: ignore[attr-defined]
         return divide(as_int(new[0]), as_int(new[1]))
     return call(t.op, new, t.dtype)  # type: ignore[attr-defined]
+
+
+def _rebuild_int(t: Int, go: Callable[[Term], Term]) -> Int:
+    new = [go(a) for a in t.children]
+    if all(map(is_, new, t.children)):
+        return t
+    out: dict[Mono, int] = {}
+    rest = iter(new)
+    for mono, coef in t.terms:
+        atoms = [next(rest) for _ in mono]
+        if all(map(is_, atoms, mono)):
+            out[mono] = out.get(mono, 0) + coef
+            continue
+        part = as_int(atoms[0])
+        for atom in atoms[1:]:
+            part = mul(part, as_int(atom))
+        for m, c in part.terms:
+            out[m] = out.get(m, 0) + c * coef
+    return polynomial(out)
 
 
 def free(t: Term) -> frozenset[Var]:
@@ -174,7 +170,7 @@ def subterms(t: Term) -> Iterator[Term]:
     while stack:
         s = stack.pop()
         yield s
-        for c in children(s):
+        for c in s.children:
             if c not in seen:
                 seen.add(c)
                 stack.append(c)

@@ -17,16 +17,17 @@ from collections.abc import Iterable
 from typing import Any
 
 _UID = itertools.count()
-_TABLE: weakref.WeakValueDictionary[tuple[Any, ...], Term] = weakref.WeakValueDictionary()
 
 
 class Term:
-    """Base of all terms. ``memo`` holds what analyses remember about this term."""
+    """Base of all terms. ``memo`` holds what analyses remember about this term, ``children`` are
+    the terms that it is made of."""
 
-    __slots__ = ("__weakref__", "dtype", "memo", "uid")
+    __slots__ = ("__weakref__", "children", "dtype", "memo", "uid")
     uid: int
     dtype: str
     memo: dict[str, Any]
+    children: tuple[Term, ...]
 
     def __repr__(self) -> str:
         from .show import show
@@ -34,18 +35,34 @@ class Term:
         return show(self)
 
 
-def _interned(cls: type[Term], key: tuple[Any, ...], dtype: str, **fields: Any) -> Any:
-    full = (cls, *key)
-    found = _TABLE.get(full)
-    if found is None:
-        found = cls.__new__(cls)
-        found.uid = next(_UID)
-        found.dtype = dtype
-        found.memo = {}
-        for name, value in fields.items():
-            setattr(found, name, value)
-        _TABLE[full] = found
-    return found
+class _Entry(weakref.ref[Term]):
+    """A term in the table, by the key that it is found with."""
+
+    __slots__ = ("key",)
+    key: tuple[Any, ...]
+
+
+_TABLE: dict[tuple[Any, ...], _Entry] = {}
+
+
+def _forget(entry: _Entry) -> None:
+    """A term is gone; its key may have a new one by now."""
+    if _TABLE.get(entry.key) is entry:
+        del _TABLE[entry.key]
+
+
+def _known(key: tuple[Any, ...]) -> Any:
+    entry = _TABLE.get(key)
+    return None if entry is None else entry()
+
+
+def _new(cls: type[Term], key: tuple[Any, ...], dtype: str, children: tuple[Term, ...]) -> Any:
+    made = cls.__new__(cls)
+    made.uid = next(_UID)
+    made.dtype, made.memo, made.children = dtype, {}, children
+    entry = _TABLE[key] = _Entry(made, _forget)
+    entry.key = key
+    return made
 
 
 class Tensor:
@@ -72,34 +89,22 @@ class Var(Term):
 
 
 class Int(Term):
-    """An integer polynomial: ``terms`` maps monomials (sorted tuples of atoms) to coefficients."""
+    """An integer polynomial: ``terms`` maps monomials (sorted tuples of atoms) to coefficients.
 
-    __slots__ = ("terms",)
+    ``const`` is the value if this is a literal, ``atom`` the atom if it is exactly one, with
+    coefficient one; else they are None.
+    """
+
+    __slots__ = ("atom", "const", "terms")
     terms: tuple[tuple[tuple[Term, ...], int], ...]
-
-    @property
-    def const(self) -> int | None:
-        """The value if this is a literal, else None."""
-        if not self.terms:
-            return 0
-        if len(self.terms) == 1 and not self.terms[0][0]:
-            return self.terms[0][1]
-        return None
-
-    @property
-    def atom(self) -> Term | None:
-        """The atom if this is exactly one atom with coefficient one."""
-        if len(self.terms) == 1:
-            mono, coef = self.terms[0]
-            if coef == 1 and len(mono) == 1:
-                return mono[0]
-        return None
+    const: int | None
+    atom: Term | None
 
     def __add__(self, other: Int | int) -> Int:
-        return add(self, other if isinstance(other, Int) else integer(other))
+        return add(self, other) if isinstance(other, Int) else shift(self, other)
 
     def __sub__(self, other: Int | int) -> Int:
-        return sub(self, other if isinstance(other, Int) else integer(other))
+        return sub(self, other) if isinstance(other, Int) else shift(self, -other)
 
     def __mul__(self, other: Int | int) -> Int:
         return mul(self, other) if isinstance(other, Int) else scale(self, other)
@@ -170,9 +175,21 @@ def polynomial(terms: dict[Mono, int]) -> Int:
     kept = [item for item in terms.items() if item[1]]
     if len(kept) > 1:
         kept.sort(key=_mono_key)
-    items = tuple(kept)
-    found: Int = _interned(Int, (items,), "int", terms=items)
-    return found
+    return _polynomial(tuple(kept))
+
+
+def _polynomial(items: tuple[tuple[Mono, int], ...]) -> Int:
+    """The polynomial of sorted terms."""
+    entry = _TABLE.get(items)
+    found: Any = None if entry is None else entry()
+    if found is None:
+        atoms = tuple([a for mono, _ in items for a in mono])
+        found = _new(Int, items, "int", atoms)
+        found.terms = items
+        single = len(items) == 1
+        found.const = 0 if not items else items[0][1] if single and not atoms else None
+        found.atom = atoms[0] if single and len(atoms) == 1 and items[0][1] == 1 else None
+    return found  # type: ignore[no-any-return]
 
 
 def integer(value: int) -> Int:
@@ -186,23 +203,36 @@ def integer(value: int) -> Int:
 
 def as_int(term: Term) -> Int:
     """An integer-valued term as a polynomial."""
-    return term if isinstance(term, Int) else polynomial({(term,): 1})
+    return term if isinstance(term, Int) else _polynomial((((term,), 1),))
 
 
 def add(a: Int, b: Int) -> Int:
     if not a.terms:
         return b
-    if not b.terms:
-        return a
+    if (k := b.const) is not None:
+        return shift(a, k)
     out = dict(a.terms)
     for mono, coef in b.terms:
         out[mono] = out.get(mono, 0) + coef
     return polynomial(out)
 
 
-def sub(a: Int, b: Int) -> Int:
-    if not b.terms:
+def shift(a: Int, k: int) -> Int:
+    """``a + k``; the literal term of a polynomial is its first."""
+    if not k:
         return a
+    terms = a.terms
+    if terms and not terms[0][0]:
+        k += terms[0][1]
+        terms = terms[1:]
+    return _polynomial((((), k), *terms) if k else terms)
+
+
+def sub(a: Int, b: Int) -> Int:
+    if a is b:
+        return ZERO
+    if (k := b.const) is not None:
+        return shift(a, -k)
     out = dict(a.terms)
     for mono, coef in b.terms:
         out[mono] = out.get(mono, 0) - coef
@@ -210,7 +240,9 @@ def sub(a: Int, b: Int) -> Int:
 
 
 def scale(a: Int, k: int) -> Int:
-    return a if k == 1 else polynomial({m: c * k for m, c in a.terms})
+    if k == 1:
+        return a
+    return _polynomial(tuple([(m, c * k) for m, c in a.terms])) if k else ZERO
 
 
 def mul(a: Int, b: Int) -> Int:
@@ -239,8 +271,12 @@ def var(kind: str, name: str, extent: Int | None = None) -> Int:
 
 
 def variable(kind: str, name: str, extent: Int | None = None) -> Var:
-    found: Var = _interned(Var, (kind, name, extent), "int", kind=kind, name=name, extent=extent)
-    return found
+    key = (Var, kind, name, extent)
+    found: Any = _known(key)
+    if found is None:
+        found = _new(Var, key, "int", ())
+        found.kind, found.name, found.extent = kind, name, extent
+    return found  # type: ignore[no-any-return]
 
 
 def fresh(extent: Int, stem: str = "i") -> Var:
@@ -259,27 +295,41 @@ def size(name: str) -> Int:
 
 
 def const(value: Any, dtype: str) -> Const:
-    found: Const = _interned(Const, (repr(value), dtype), dtype, value=value)
-    return found
+    key = (Const, repr(value), dtype)
+    found: Any = _known(key)
+    if found is None:
+        found = _new(Const, key, dtype, ())
+        found.value = value
+    return found  # type: ignore[no-any-return]
 
 
 def load(tensor: Tensor, indices: tuple[Int, ...]) -> Term:
     """The element; as an :class:`Int` where the tensor holds ``int32`` or ``int64``."""
-    found: Load = _interned(Load, (tensor, indices), tensor.dtype, tensor=tensor, indices=indices)
+    key = (Load, tensor, indices)
+    found: Any = _known(key)
+    if found is None:
+        found = _new(Load, key, tensor.dtype, indices)
+        found.tensor, found.indices = tensor, indices
     return as_int(found) if tensor.dtype in INT_DTYPES else found
 
 
 def raw_call(op: str, args: tuple[Term, ...], dtype: str) -> Call:
     """A call node as it stands; callers outside the algebra want :func:`.scalar.call`."""
-    found: Call = _interned(Call, (op, args, dtype), dtype, op=op, args=args)
-    return found
+    key = (Call, op, args, dtype)
+    found: Any = _known(key)
+    if found is None:
+        found = _new(Call, key, dtype, args)
+        found.op, found.args = op, args
+    return found  # type: ignore[no-any-return]
 
 
 def raw_reduce(op: str, axes: tuple[Var, ...], body: Term, init: Term, dtype: str) -> Reduce:
-    found: Reduce = _interned(
-        Reduce, (op, axes, body, init), dtype, op=op, axes=axes, body=body, init=init
-    )
-    return found
+    key = (Reduce, op, axes, body, init)
+    found: Any = _known(key)
+    if found is None:
+        found = _new(Reduce, key, dtype, (body, init))
+        found.op, found.axes, found.body, found.init = op, axes, body, init
+    return found  # type: ignore[no-any-return]
 
 
 def fold(
@@ -290,15 +340,11 @@ def fold(
         tuple(as_int(t) if s.dtype in INT_DTYPES else t for s, t in zip(states, x, strict=True))
         for x in (inits, updates)
     )
-    found: Fold = _interned(
-        Fold,
-        (axis, states, inits, updates),
-        states[0].dtype,
-        axis=axis,
-        states=states,
-        inits=inits,
-        updates=updates,
-    )
+    key = (Fold, axis, states, inits, updates)
+    found: Any = _known(key)
+    if found is None:
+        found = _new(Fold, key, states[0].dtype, (*updates, *inits))
+        found.axis, found.states, found.inits, found.updates = axis, states, inits, updates
     return as_int(found) if found.dtype in INT_DTYPES else found
 
 

@@ -35,7 +35,8 @@ class Matches:
     """A call that must be recognised: ``op(*operands, **attrs)`` on tensors of these types.
 
     ``operands`` are ``"float32[1, 3, n, n]"`` texts; a repeated letter is one symbolic size, and
-    such a letter among ``attrs`` is that size. Scalar operands are attributes, ``{"x2": 2.0}``.
+    such a letter among ``attrs`` is that size. ``"int8(3)"`` is a constant; scalar operands can be
+    attributes too, ``{"x2": 2.0}``.
     ``expect`` are the attributes that must come back, by default ``attrs`` themselves; ``name`` is
     the canonical op that comes back where one compute is several ops, by default ``op``.
     """

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from opinfo.analysis.equal import prove_equal
 from opinfo.analysis.evaluate import evaluate
 from opinfo.analysis.integer import floordiv, floormod
+from opinfo.analysis.pairing import Different
 from opinfo.analysis.prove import prove
 from opinfo.analysis.rewrite import free
 from opinfo.analysis.scalar import conj, disj, eq0, extreme, ge0, ite, negate
@@ -174,3 +176,21 @@ def test_z3_agrees_with_enumeration(goal: Term, given_: Term) -> None:
     verdict = prove_int(goal, given_, 2000)
     if verdict.status != "unknown":
         assert verdict.proved == _holds(goal, given_)
+
+
+def test_clamping_is_the_same_in_either_order_if_the_interval_is_not_empty() -> None:
+    v = load(Tensor("v", (), "float32"), ())
+
+    def clamped(outer: str, inner: str, low: float, high: float) -> Term:
+        bounds = {"max": const(low, "float32"), "min": const(high, "float32")}
+        return raw_call(
+            outer, (raw_call(inner, (v, bounds[inner]), "float32"), bounds[outer]), "float32"
+        )
+
+    proof = prove_equal(clamped("max", "min", 0.0, 6.0), clamped("min", "max", 0.0, 6.0))
+    assert proof.ordered
+    for other in ((0.0, 5.0), (1.0, 6.0)):
+        with pytest.raises(Different):
+            prove_equal(clamped("max", "min", 0.0, 6.0), clamped("min", "max", *other))
+    with pytest.raises(Different):
+        prove_equal(clamped("max", "min", 6.0, 0.0), clamped("min", "max", 6.0, 0.0))

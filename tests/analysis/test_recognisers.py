@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import zlib
 from collections.abc import Iterator, Mapping
@@ -13,7 +14,7 @@ from tvm import relax, tirx
 
 from opinfo.analysis.build import call_op
 from opinfo.analysis.legalise import lowered
-from opinfo.analysis.op_info import OpInfo, Refusal, to_plain
+from opinfo.analysis.op_info import Constant, OpInfo, Refusal, to_plain
 from opinfo.analysis.recognise import Matches, Refuses, modules, recognisers
 from opinfo.analysis.recover import op_info
 from tests.analysis.reschedule import reschedule
@@ -34,8 +35,10 @@ def _cases(kind: str) -> Iterator[Any]:
 # ---------------------------------------------------------------------------- building a case
 
 
-def _tensor(name: str, text: str, sizes: Sizes) -> relax.Var:
-    """``"float32[1, n]"`` as a Relax variable."""
+def _operand(name: str, text: str, sizes: Sizes) -> Any:
+    """``"float32[1, n]"`` as a Relax variable, ``"float32(0.5)"`` as a constant."""
+    if literal := re.fullmatch(r"(\w+)\((.*)\)", text):
+        return relax.const(float(literal[2]), literal[1])
     parsed = re.fullmatch(r"(\w+)\[(.*)\]", text)
     assert parsed, f"{text!r}: expected a type such as 'float32[1, 3, n]'"
     dims = [d.strip() for d in parsed[2].split(",") if d.strip()]
@@ -55,13 +58,14 @@ def _with_sizes(value: Any, sizes: Sizes) -> Any:
 def lower(case: Matches) -> tirx.PrimFunc:
     """The only PrimFunc that the call legalises to."""
     sizes: Sizes = {}
-    operands = [_tensor(f"p{k}", text, sizes) for k, text in enumerate(case.operands)]
+    operands = [_operand(f"p{k}", text, sizes) for k, text in enumerate(case.operands)]
     attrs = {k: _with_sizes(v, sizes) for k, v in case.attrs.items()}
     dtype = str(operands[0].ty.dtype) if operands else str(attrs.get("dtype", "float32"))
     extra = [relax.Var("sizes", relax.ShapeType(list(sizes.values())))] if sizes else []
     builder = relax.BlockBuilder()
     call = builder.normalize(call_op(case.op, operands, attrs, dtype))
-    with builder.function("main", [*operands, *extra]):
+    params = [o for o in operands if isinstance(o, relax.Var)]
+    with builder.function("main", [*params, *extra]):
         with builder.dataflow():
             out = builder.emit_output(call)
         builder.emit_func_output(out)
@@ -81,8 +85,18 @@ def check(case: Matches, info: OpInfo) -> None:
         assert key in info.attrs, f"attribute {key} of {info!r}"
         assert _same(to_plain(info.attrs[key]), to_plain(value)), f"{key}: {info!r}"
     if case.name is None:
-        assert info.operands == tuple(range(len(case.operands)))
+        _check_operands(case, info)
     assert info.certificate.kind in ("rebuilt", "proved")
+
+
+def _check_operands(case: Matches, info: OpInfo) -> None:
+    """Parameters in their order; what is literal has its value and type."""
+    count = itertools.count()
+    for text, got in zip(case.operands, info.operands, strict=True):
+        if "(" not in text:
+            assert got == next(count), f"{info!r}"
+        else:
+            assert isinstance(got, Constant) and f"{got.dtype}({got.value})" == text
 
 
 def _same(got: Any, want: Any) -> bool:

@@ -1,0 +1,225 @@
+"""Quantisation, of the whole tensor or along an axis.
+
+    quantize:    out[y] = saturate(round(x[y] / scale[y_axis]) + zero_point[y_axis])
+    dequantize:  out[y] = (x[y] - zero_point[y_axis]) * scale[y_axis]
+
+Nothing is rounded for float8, only float16 saturates after dequantize. Scale and zero point are
+tensors, of one element or of one for each coordinate of the axis, or literals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..comprehension import Comprehension, Lifted
+from ..op_info import Constant, Proposal, Refusal
+from ..term import ZERO, Const, Int, Load, Term, as_int, const
+from ..undetermined import among
+from . import Matches, Refuses, recogniser
+from ._contraction import bare, uncast
+from ._moves import literal
+from ._sweep import args
+
+QUANTIZE, DEQUANTIZE = "relax.quantize", "relax.dequantize"
+INTEGERS = ("int8", "uint8", "int16", "uint16")
+SMALL_FLOATS = ("float8_e4m3fn", "float8_e5m2")
+
+
+def _case(op: str, x: str, scale: str, zero: str, out: str, axis: int) -> Matches:
+    whole = all("n" not in s.replace("int", "") for s in (scale, zero))
+    attrs = {"axis": axis, "out_dtype": out}
+    return Matches(op, (x, scale, zero), attrs, {**attrs, "axis": -1} if whole else attrs)
+
+
+MATCHES = [
+    *(
+        _case(QUANTIZE, "float32[2, n, 4]", "float32[n]", "int8[n]", out, 1)
+        for out in INTEGERS + SMALL_FLOATS
+    ),
+    _case(QUANTIZE, "float16[3, n]", "float16[n]", "uint8[n]", "uint8", 1),
+    _case(QUANTIZE, "float16[n, 4]", "float32[n]", "float16[1]", "int8", 0),
+    _case(QUANTIZE, "float32[n]", "float32[n]", "int32[n]", "int8", 0),
+    _case(QUANTIZE, "float32[2, 4]", "float32[1]", "int8[]", "int8", 1),
+    _case(QUANTIZE, "float32[2, 4]", "float32(0.5)", "int8(3)", "int8", 0),
+    _case(QUANTIZE, "float16[n, 4]", "float16(0.5)", "uint8(128)", "uint8", 0),
+    _case(QUANTIZE, "float32[2, 4]", "float32(1.0)", "int8(0)", "int8", 0),
+    _case(QUANTIZE, "float32[2, n]", "float32[n]", "int8(0)", "int8", 1),
+    *(
+        _case(DEQUANTIZE, f"{x}[2, n, 4]", "float32[n]", f"{z}[n]", out, 1)
+        for out in ("float32", "float16")
+        for x, z in (("int8", "int8"), ("uint8", "uint8"), ("int16", "int16"), ("int32", "int32"))
+    ),
+    _case(DEQUANTIZE, "float16[2, n]", "float32[n]", "float16[n]", "float32", 1),
+    _case(DEQUANTIZE, "float8_e4m3fn[2, n]", "float32[n]", "float16[n]", "float32", 1),
+    _case(DEQUANTIZE, "int8[n]", "float16[n]", "int8[1]", "float32", 0),
+    _case(DEQUANTIZE, "int8[2, 4]", "float32[]", "int8[1]", "float16", 0),
+    _case(DEQUANTIZE, "uint8[2, 4]", "float32(0.5)", "uint8(3)", "float32", 0),
+    _case(DEQUANTIZE, "int8[2, n]", "float32[n]", "int8(0)", "float32", 1),
+    _case(DEQUANTIZE, "int8[2, n]", "float32(0.25)", "int8(0)", "float16", 1),
+]
+
+_HEAD = """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((4, 6), "{x}"), s: T.Buffer((6,), "float32"), z: T.Buffer((6,), "int8"),
+         out: T.Buffer((4, 6), "{out}")):
+    for i, j in T.grid(4, 6):
+        out[i, j] = {value}
+"""
+
+
+def _quantized(value: str) -> str:
+    return _HEAD.format(x="float32", out="int8", value=value)
+
+
+def _dequantized(value: str) -> str:
+    return _HEAD.format(x="int8", out="float32", value=value)
+
+
+REFUSES = [
+    Refuses(
+        "the zero point is added before rounding",
+        _quantized(
+            'T.Cast("int8", T.max(T.min(T.round(x[i, j] / s[j] + T.Cast("float32", z[j])), '
+            "T.float32(127)), T.float32(-128)))"
+        ),
+    ),
+    Refuses(
+        "nothing saturates",
+        _quantized('T.Cast("int8", T.round(x[i, j] / s[j]) + T.Cast("float32", z[j]))'),
+    ),
+    Refuses(
+        "saturates at -127",
+        _quantized(
+            'T.Cast("int8", T.max(T.min(T.round(x[i, j] / s[j]) + T.Cast("float32", z[j]), '
+            "T.float32(127)), T.float32(-127)))"
+        ),
+    ),
+    Refuses(
+        "rounds half to even",
+        _quantized(
+            'T.Cast("int8", T.max(T.min(T.nearbyint(x[i, j] / s[j]) + T.Cast("float32", z[j]), '
+            "T.float32(127)), T.float32(-128)))"
+        ),
+    ),
+    Refuses(
+        "the difference wraps in int8", _dequantized('T.Cast("float32", x[i, j] - z[j]) * s[j]')
+    ),
+    Refuses(
+        "the zero point is of another channel",
+        _dequantized(
+            'T.Cast("float32", T.Cast("int32", x[i, j]) - T.Cast("int32", z[5 - j])) * s[j]'
+        ),
+    ),
+    Refuses(
+        "the zero point is added",
+        _dequantized('T.Cast("float32", T.Cast("int32", x[i, j]) + T.Cast("int32", z[j])) * s[j]'),
+    ),
+]
+
+#: The data, the scale and the zero point.
+Parts = tuple[Load, Term, Term]
+NOTHING = const(0, "int32")
+
+
+@recogniser("quantize", precedence=150, ops=(QUANTIZE, DEQUANTIZE))
+def quantize(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """Match the formula from outside in; the axis is where scale or zero point are read."""
+    (c,) = f.outputs[:1]
+    if len(f.outputs) != 1:
+        return Refusal("a quantisation has one output")
+    if c.out.dtype in INTEGERS + SMALL_FLOATS:
+        name, found = QUANTIZE, _quantized_parts(c)
+    elif c.out.dtype in ("float32", "float16"):
+        name, found = DEQUANTIZE, _dequantized_parts(c)
+    else:
+        return Refusal("no quantisation has an output of this type", c.out.dtype)
+    out = [p for parts in found if (p := _proposal(name, c, *parts)) is not None]
+    return out or Refusal("the compute is not a scaled and shifted operand")
+
+
+def _quantized_parts(c: Comprehension) -> Iterator[Parts]:
+    """``saturate(round(x / scale) + zero)``; a scale of 1 and a zero of 0 leave no trace."""
+    v = _saturated(c.body)
+    for scaled, zero in () if v is None else _operands(v, "add", NOTHING):
+        rounded = args(scaled, "round")
+        quotient = args(rounded[0] if rounded else scaled, "div")
+        x, scale = quotient or (rounded[0] if rounded else scaled, const(1.0, "float32"))
+        if _at_own_place(uncast(x), c):
+            yield uncast(x), uncast(scale), uncast(zero)  # type: ignore[misc]
+
+
+def _dequantized_parts(c: Comprehension) -> Iterator[Parts]:
+    """``(x - zero) * scale``, saturated for float16."""
+    v = _saturated(c.body) if c.out.dtype == "float16" else c.body
+    for shifted, scale in () if v is None else _operands(v, "mul", const(1.0, "float32")):
+        x, zero = _difference(uncast(shifted))
+        if _at_own_place(x, c):
+            yield x, uncast(scale), zero  # type: ignore[misc]
+
+
+def _operands(t: Term, op: str, unit: Term) -> Iterator[tuple[Term, Term]]:
+    """``op(a, b)`` as both ``(a, b)`` and ``(b, a)``; anything else is ``op(t, unit)``."""
+    found = args(t, op)
+    yield from ((found, found[::-1]) if found else ((t, unit),))  # type: ignore[misc]
+
+
+def _saturated(t: Term) -> Term | None:
+    """``v`` of ``cast(max(min(v, high), low))``."""
+    for outer, inner in (("max", "min"), ("min", "max")):
+        for v in args(t, outer) or ():
+            for w in args(v, inner) or ():
+                if not isinstance(bare(w), Const):
+                    return w
+    return None
+
+
+def _difference(t: Term) -> tuple[Term, Term]:
+    """``x - zero`` as ``(x, zero)``: of integers it is a polynomial."""
+    found = args(t, "sub")
+    if found:
+        return uncast(found[0]), uncast(found[1])
+    if not isinstance(t, Int):
+        return t, NOTHING
+    plus = [m[0] for m, k in t.terms if k == 1 and len(m) == 1]
+    if len(plus) != 1:
+        return t, NOTHING
+    return uncast(plus[0]), uncast(as_int(plus[0]) - t)
+
+
+def _at_own_place(x: Term, c: Comprehension) -> bool:
+    return isinstance(x, Load) and x.indices == c.axes and x.tensor.shape == c.out.shape
+
+
+def _proposal(name: str, c: Comprehension, x: Load, scale: Term, zero: Term) -> Proposal | None:
+    quantised = c.out.dtype if name == QUANTIZE else x.tensor.dtype
+    operands = (_scale(scale), _zero_point(zero, quantised))
+    along = {
+        d
+        for y in (scale, zero)
+        for d, a in enumerate(c.axes)
+        if isinstance(y, Load) and y.indices == (a,) and a is not ZERO
+    }
+    if None in operands or len(along) > 1:
+        return None
+    every = () if along else (-1, *range(len(c.axes)))
+    notes = among("axis", every, "scale and zero point are of the whole tensor")
+    attrs = {"axis": along.pop() if along else -1, "out_dtype": c.out.dtype}
+    return Proposal(name, (x.tensor.position, *operands), attrs, undetermined=notes)  # type: ignore[arg-type]
+
+
+def _scale(t: Term) -> int | Constant | None:
+    if isinstance(t, Load):
+        return t.tensor.position
+    return Constant(t.value, t.dtype) if isinstance(t, Const) else None
+
+
+def _zero_point(t: Term, quantised: str) -> int | Constant | None:
+    """A literal is of the quantised type if that is one of integers."""
+    if isinstance(t, Load):
+        return t.tensor.position
+    value = literal(t)
+    if value is None:
+        return None
+    if "int" in quantised and value == int(value):
+        return Constant(int(value), quantised)
+    return Constant(float(value), "float16")

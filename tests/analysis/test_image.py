@@ -1,0 +1,60 @@
+"""Image and quantisation operators written by hand: other loops, stages and operand orders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import tvm
+
+from opinfo.analysis import OpInfo, op_info
+from opinfo.analysis.recognise.grid import nearest
+
+QUANTIZE = """
+@T.prim_func(s_tir=True)
+def main(z: T.Buffer((6,), "uint8"), s: T.Buffer((6,), "float32"),
+         x: T.Buffer((2, 4, 6), "float32"), out: T.Buffer((2, 4, 6), "uint8")):
+    q = T.alloc_buffer((2, 4, 6), "float32")
+    for c, r in T.grid(6, 8):
+        q[r // 4, r % 4, c] = T.round(x[r // 4, r % 4, c] / s[c])
+    for r in range(48):
+        out[r // 24, r // 6 % 4, r % 6] = T.Cast("uint8", T.min(T.float32(255), T.max(
+            T.Cast("float32", z[r % 6]) + q[r // 24, r // 6 % 4, r % 6], T.float32(0))))
+"""
+DEQUANTIZE = """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((T.int32(5), T.int32(6)), "int8"), out: T.Buffer((5, 6), "float32")):
+    for r in range(30):
+        out[r // 6, r % 6] = T.float32(0.5) * T.Cast(
+            "float32", T.Cast("int32", x[r // 6, r % 6]) - 3)
+"""
+AFFINE = """
+@T.prim_func(s_tir=True)
+def main(a: T.Buffer((2, 2, 3), "float32"), out: T.Buffer((2, 2, 4, 2), "float32")):
+    for j, i, k, n in T.grid(2, 4, 2, 2):
+        out[n, k, i, j] = (a[n, k, 2] + (T.float32(-0.75) + T.float32(0.5) * T.Cast("float32", i))
+            * a[n, k, 1]) + a[n, k, 0] * (T.Cast("float32", j) + T.float32(-0.5))
+"""
+
+CASES: Mapping[str, tuple[str, str, tuple[Any, ...], dict[str, Any]]] = {
+    "quantize": (QUANTIZE, "relax.quantize", (2, 1, 0), {"axis": 2, "out_dtype": "uint8"}),
+    "dequantize": (DEQUANTIZE, "relax.dequantize", (0, 0.5, 3), {"axis": -1}),
+    "affine_grid": (
+        AFFINE, "relax.image.affine_grid", (0,), {"size": (4, 2), "align_corners": False},
+    ),
+    "grid_sample": (
+        nearest(), "relax.image.grid_sample", (0, 1),
+        {"method": "nearest", "padding_mode": "zeros", "align_corners": True, "layout": "NCHW"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_written_by_hand(case: str) -> None:
+    script, name, operands, attrs = CASES[case]
+    info = op_info(tvm.script.from_source(script))
+    assert isinstance(info, OpInfo) and info.name == name, info
+    assert tuple(getattr(o, "value", o) for o in info.operands) == operands
+    assert {k: info.attrs[k] for k in attrs} == attrs
+    assert info.certificate.kind == "proved" and not info.relaid
