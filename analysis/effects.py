@@ -7,7 +7,7 @@ holds, ``buffer[index] = value``. Loads inside are of the state *before* the sta
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 from .from_tir import Unliftable
 from .implication import implied
@@ -28,6 +28,12 @@ class Write:
     value: Term
 
     @cached_property
+    def places(self) -> dict[Var, int]:
+        """The dimension at which each variable stands alone, if all do; else empty."""
+        alone = {e.atom: d for d, e in enumerate(self.index)}
+        return {v: alone[v] for v in self.vars} if alone.keys() >= set(self.vars) else {}
+
+    @cached_property
     def inverse(self) -> dict[Var, Int]:
         """Each variable that the index determines, over the coordinates ``Y0, Y1, …``.
 
@@ -35,34 +41,41 @@ class Write:
         written by at most one assignment of these variables.
         """
         ys = coordinates(len(self.index))
-        direct = {e.atom: as_int(y) for e, y in zip(self.index, ys, strict=True)}
-        if direct.keys() >= frozenset(self.vars):
-            return {v: direct[v] for v in self.vars}
+        if self.places:
+            return {v: as_int(ys[d]) for v, d in self.places.items()}
         found = solve(self.vars, list(zip(self.index, map(as_int, ys), strict=True)))
         forward = dict(zip(ys, self.index, strict=True))
         return {v: p for v, p in found.items() if ints(p, forward) is as_int(v)}
+
+    def assigned(self, index: tuple[Int, ...]) -> dict[Var, Int]:
+        """The variables that the index determines, at an element."""
+        if self.places:
+            return {v: index[d] for v, d in self.places.items()}
+        here = dict(zip(coordinates(len(index)), index, strict=True))
+        return {v: ints(p, here) for v, p in self.inverse.items()}
 
     def at(self, index: tuple[Int, ...], where: str) -> tuple[Term, Term]:
         """``(condition, value)`` of this write at an element."""
         if index == self.index and not self.vars:
             return self.guard, self.value
-        here = dict(zip(coordinates(len(index)), index, strict=True))
-        chosen = {v: ints(p, here) for v, p in self.inverse.items()}
+        chosen = self.assigned(index)
         hits = [
             eq0(ints(e, chosen) - i)
             for e, i in zip(self.index, index, strict=True)
-            if e.atom not in chosen or chosen[e.atom] is not i
+            if chosen.get(e.atom) is not i and not (e is i and e.const is not None)  # type: ignore[call-overload]
         ]
         inside = [
             c
             for v, p in chosen.items()
-            if v.extent is not None
+            if v.extent is not None and not _same_domain(v, p)
             for c in (ge0(p), ge0(v.extent - 1 - p))
         ]
         condition = conj(*hits, *inside, substitute(self.guard, chosen))
         if condition is FALSE:
             return FALSE, self.value
         value = substitute(self.value, chosen)
+        if len(chosen) == len(self.vars):
+            return condition, value
         loose = frozenset(self.vars) - chosen.keys()
         if loose & (free(condition) | free(value)):
             raise Unliftable("cannot tell which iteration writes an element", where)
@@ -70,6 +83,12 @@ class Write:
         return conj(condition, *runs), value
 
 
+def _same_domain(v: Var, p: Int) -> bool:
+    """Whether an index is a variable that ranges over what v ranges over."""
+    return isinstance(p.atom, Var) and p.atom.extent is v.extent
+
+
+@cache
 def coordinates(rank: int) -> tuple[Var, ...]:
     return tuple(variable("free", f"Y{d}") for d in range(rank))
 
