@@ -10,9 +10,11 @@ from typing import Any
 
 import tvm
 from tvm import relax, tirx
+from tvm.tirx.buffer import is_buffer_var
 
 from .comprehension import Lifted
 from .legalise import Legalised, legalise
+from .node import items
 from .op_info import Constant, Proposal
 from .rewrite import free
 from .term import Int, Tensor, Var
@@ -42,6 +44,12 @@ def constructor(name: str) -> Any:
 
 
 @cache
+def parameters(name: str) -> Mapping[str, inspect.Parameter]:
+    """The constructor's parameters."""
+    return inspect.signature(constructor(name)).parameters
+
+
+@cache
 def operand_names(name: str) -> tuple[str, ...]:
     """Parameters of the constructor that are tensors; given as Python scalars they are literals.
 
@@ -49,8 +57,7 @@ def operand_names(name: str) -> tuple[str, ...]:
     """
     if name in NUMBERED:
         return ()
-    found = inspect.signature(constructor(name)).parameters.values()
-    return tuple(p.name for p in found if p.annotation is tvm.ir.Expr)
+    return tuple(p.name for p in parameters(name).values() if p.annotation is tvm.ir.Expr)
 
 
 def call_op(name: str, operands: Sequence[Any], attrs: Mapping[str, Any], dtype: str) -> Any:
@@ -64,7 +71,7 @@ def call_op(name: str, operands: Sequence[Any], attrs: Mapping[str, Any], dtype:
     if name in TUPLED_REST:
         return constructor(name)(operands[0], list(operands[1:]), **named)
     rest = iter(operands)
-    for key in inspect.signature(constructor(name)).parameters:
+    for key in parameters(name):
         if key in named:
             continue
         value = next(rest, None)
@@ -182,8 +189,8 @@ def _single_call(
     by_name = {f"p{o}": lifted.params[o] for o in tensors}
     by_size = {str(x.name): v for v, x in sizes.items()}
     inputs: list[Tensor | Var] = []
-    for a in call.args[1].fields:
-        name = getattr(_element(values.get(a, a)), "name", "")
+    for a in items(call.args[1].fields):
+        name = getattr(_element(values.get(a, a) if values else a), "name", "")
         if name not in by_name and name not in by_size:
             raise NotBuilt("the op's lowering takes another argument than its operands")
         inputs.append(by_name[name] if name in by_name else by_size[name])
@@ -204,11 +211,9 @@ def _element(value: Any) -> Any:
 
 
 def _in_order(func: Any, inputs: list[Tensor | Var], outputs: list[Tensor]) -> tuple[Any, ...]:
-    from tvm.tirx.buffer import is_buffer_var
-
     tensors = iter([*(i for i in inputs if isinstance(i, Tensor)), *outputs])
     scalars = iter([i for i in inputs if isinstance(i, Var)])
     try:
-        return tuple(next(tensors if is_buffer_var(p) else scalars) for p in func.params)
+        return tuple(next(tensors if is_buffer_var(p) else scalars) for p in items(func.params))
     except StopIteration:
         raise NotBuilt("the op's lowering has another number of parameters") from None

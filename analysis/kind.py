@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from .comprehension import Comprehension, Lifted
+from .context import has_choice
 from .op_info import PatternKind
 from .rewrite import free, subterms, tensors
 from .term import ONE, Call, Fold, Load, Reduce, Term
@@ -32,11 +33,12 @@ def pattern_kind(lifted: Lifted) -> PatternKind:
 
 
 def _kind(c: Comprehension) -> PatternKind:
-    reductions = [s for s in subterms(c.body) if isinstance(s, (Reduce, Fold))]
+    terms = list(subterms(c.body))
+    reductions = [s for s in terms if isinstance(s, (Reduce, Fold))]
     if reductions:
         return _reduction(c, reductions)
-    loads = [s for s in subterms(c.body) if isinstance(s, Load)]
-    if any(_places(s) for s in subterms(c.body)):
+    loads = [s for s in terms if isinstance(s, Load)]
+    if has_choice(c.body) and any(_places(s) for s in terms):
         return "kInjective"
     if all(s.indices == c.axes and s.tensor.shape == c.out.shape for s in loads):
         return "kElemWise" if loads else "kInjective"

@@ -8,10 +8,12 @@ from collections.abc import Callable
 from functools import partial
 
 import tvm
+import tvm_ffi
 from tvm import relax, tirx
 
 from .analysis import OpInfo, Refusal, op_info
 from .analysis.legalise import lowered
+from .analysis.node import items
 from .analysis.same import ByStructure
 from .report import Report, Row
 
@@ -41,8 +43,11 @@ def inspect(
     if not isinstance(subject, tvm.IRModule):
         told = type(subject).__name__
         raise TypeError(f"inspect: expected a tvm.tirx.PrimFunc or tvm.IRModule, got {told}")
-    mod = legalize(subject)
+    mod = subject
     sites, others = call_sites(mod)
+    if others:
+        mod = legalize(subject)
+        sites, others = call_sites(mod)
     prims = {gvar.name_hint: f for gvar, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}
     order = {name: place for place, name in enumerate(sites)}
     names = sorted(prims, key=lambda name: (order.get(name, len(order)), name))
@@ -63,12 +68,11 @@ def call_sites(mod: tvm.IRModule) -> tuple[Counter[str], dict[str, int]]:
     sites: Counter[str] = Counter()
     others: Counter[str] = Counter()
 
-    def visit(node: object) -> None:
-        if not isinstance(node, tvm.ir.Call) or not isinstance(node.op, tvm.ir.Op):
-            return
-        if not node.op.name.startswith("relax."):  # arithmetic on symbolic dimensions
-            return
-        callee = node.args[0] if node.args else None
+    def visit(node: tvm.ir.Call) -> None:
+        op, args = node.op, node.args
+        if not isinstance(op, tvm.ir.Op) or not op.name.startswith("relax."):
+            return  # arithmetic on symbolic dimensions
+        callee = args[0] if len(args) else None
         if isinstance(callee, tvm.ir.GlobalVar):
             sites[callee.name_hint] += 1
         else:
@@ -76,18 +80,18 @@ def call_sites(mod: tvm.IRModule) -> tuple[Counter[str], dict[str, int]]:
 
     for _, func in mod.functions_items():
         if isinstance(func, relax.Function):
-            relax.analysis.post_order_visit(func, visit)
+            tvm_ffi.structural_walk(func, (tvm.ir.Call, visit))
     return sites, dict(others)
 
 
 def buffers(func: tirx.PrimFunc) -> tuple[str, ...]:
     """The parameters as text: `float32[1, 3, n, n]`, a scalar as its dtype."""
-    return tuple(_type(param.ty) for param in func.params)
+    return tuple(_type(param.ty) for param in items(func.params))
 
 
 def _type(ty: tvm.ir.Type) -> str:
     shape = getattr(ty, "shape", None)
-    dims = "" if shape is None else f"[{', '.join(map(_dim, shape))}]"
+    dims = "" if shape is None else f"[{', '.join(map(_dim, items(shape)))}]"
     return f"{ty.dtype}{dims}"
 
 
