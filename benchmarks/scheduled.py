@@ -1,0 +1,113 @@
+"""Operators recovered from scheduled forms of their PrimFuncs.
+
+    python -m benchmarks.scheduled [--run] [--op NAME,...] [--form TEXT] [--verbose]
+
+Every operator of `tests/analysis/scheduled_ops.py` is written in every form that
+`tests/analysis/schedules.py` can make of it, stripped of all names, and analysed. `recovered` is the
+answer of the unscheduled PrimFunc, `wrong` another answer; `--run` executes the forms with the
+independent interpreter and leaves out those in which TVM's schedule changed what is computed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import Counter, defaultdict
+from typing import Any
+
+import numpy as np
+
+from opinfo.analysis import OpInfo, op_info
+from tests.analysis.scheduled_ops import OPS, legal
+from tests.analysis.schedules import forms
+from tests.interpret import Undefined, interpret
+from tests.strip import strip
+
+SIZES = {"n": 5, "m": 7, "k": 6}
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two answers are one: name, operands, attributes."""
+    if not (isinstance(a, OpInfo) and isinstance(b, OpInfo)):
+        return False
+    one, two = (str((i.name, i.operands, sorted(i.to_json()["attrs"].items()))) for i in (a, b))
+    return one == two
+
+
+def values(name: str) -> list[Any]:
+    """Seeded operands of an operator."""
+    rng = np.random.default_rng(3)
+    shapes = [tuple(SIZES.get(d, d) for d in s) for s in OPS[name][1]]
+    out: list[Any] = [rng.standard_normal(s) for s in shapes]
+    if name == "take":
+        out[1] = rng.integers(0, 9, shapes[1])
+    return out
+
+
+def computes(func: Any, name: str) -> Any:
+    """What a form computes; None where the interpreter has no answer."""
+    try:
+        return interpret(func, values(name), SIZES)
+    except (Undefined, AssertionError, AttributeError, KeyError, NameError, TypeError):
+        return None
+
+
+def agree(a: Any, b: Any) -> bool:
+    return a is not None and all(np.allclose(x, y, 1e-6) for x, y in zip(a, b, strict=True))
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--run", action="store_true")
+    parser.add_argument("--op", default=",".join(OPS))
+    parser.add_argument("--form", default="")
+    parser.add_argument("--verbose", action="store_true")
+    options = parser.parse_args()
+    reasons, by_form = Counter[str](), defaultdict[str, Counter[str]](Counter)
+    total, spent = Counter[str](), 0.0
+    print(f"{'operator':20}{'forms':>7}{'recovered':>11}{'wrong':>7}{'refused':>9}{'ms/form':>9}")
+    for name in options.op.split(","):
+        plain = legal(name)
+        expected, truth = op_info(plain), computes(plain, name) if options.run else None
+        count, start = Counter[str](), 0.0
+        for form, func in forms(plain):
+            if options.form not in form:
+                continue
+            bare = strip(func)
+            begin = time.perf_counter()
+            found = op_info(bare)
+            start += time.perf_counter() - begin
+            verdict = "recovered" if same(expected, found) else "wrong" if found else "refused"
+            if options.run and truth is not None:
+                got = computes(func, name)
+                count["run"] += got is not None
+                if got is not None and not agree(got, truth):
+                    verdict = "changed" if verdict == "refused" else "wrong"
+            count[verdict] += 1
+            by_form[form.split(",")[0]][verdict] += 1
+            if verdict != "recovered":
+                reason = getattr(found, "reason", repr(found))
+                reasons[reason[:60]] += 1
+                if options.verbose:
+                    print(f"    {name}: {form}: {verdict}: {str(found)[:200]}")
+        total += count
+        spent += start
+        forms_count = sum(v for k, v in count.items() if k != "run")
+        each = start * 1e3 / max(forms_count, 1)
+        print(
+            f"{name:20}{forms_count:7}{count['recovered']:11}{count['wrong']:7}"
+            f"{count['refused']:9}{each:9.1f}", flush=True,
+        )  # fmt: skip
+    everything = sum(v for k, v in total.items() if k != "run")
+    print(f"{'all':20}{everything:7}{total['recovered']:11}{total['wrong']:7}{total['refused']:9}")
+    print(f"recovered: {total['recovered'] / max(everything, 1):.1%}", dict(total))
+    for form, c in sorted(by_form.items()):
+        if c["recovered"] < sum(c.values()):
+            print(f"  {form:40} {dict(c)}")
+    for reason, n in reasons.most_common(30):
+        print(f"{n:5}  {reason}")
+
+
+if __name__ == "__main__":
+    main()
