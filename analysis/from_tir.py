@@ -7,7 +7,7 @@ guessed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,10 +15,10 @@ import tvm
 from tvm.tirx.buffer import is_buffer_var
 
 from .integer import floordiv, floormod
-from .node import Dtypes, items
+from .node import Dtypes, items, lanes_of
 from .order import bounds, nonneg
 from .rewrite import tensors
-from .scalar import call, conj, disj, eq0, extreme, ge0, ite, negate
+from .scalar import call, conj, disj, eq0, extreme, ge0, ite, negate, parts
 from .term import (
     FALSE,
     INT_DTYPES,
@@ -26,9 +26,12 @@ from .term import (
     Call,
     Int,
     Term,
+    Var,
     as_int,
     const,
+    fresh,
     integer,
+    mul,
     raw_call,
 )
 
@@ -60,7 +63,7 @@ _BITS = {
     "LShift": "shl",
     "RShift": "shr",
 }
-_RENAMED = {"if_then_else": "ite", "fabs": "abs", "bitwise_not": "bitnot"}
+_RENAMED = {"fabs": "abs", "bitwise_not": "bitnot"}
 _BIT_CALLS = {
     "bitwise_and": "bitand",
     "bitwise_or": "bitor",
@@ -76,6 +79,9 @@ class Reader:
     def __init__(self, env: Env, read: Read) -> None:
         self.env, self.read = env, read
         self.dtype_of = Dtypes()
+        self.given: tuple[Term, ...] = ()  # conditions of the selections around
+        self.vectors = False  # whether vectors are understood: in a store
+        self.lane: Var | None = None  # which of a vector's lanes is read, if one occurred
 
     def index(self, e: Any) -> Int:
         return as_int(self(e))
@@ -167,7 +173,39 @@ def _var(r: Reader, e: Any) -> Term:
 
 
 def _load(r: Reader, e: Any) -> Term:
-    return r.read(e.source, tuple(r.index(i) for i in items(e.indices)))
+    indices = items(e.indices)
+    index = tuple(r.index(i) for i in indices)
+    if r.lane is not None:
+        check_index(indices)
+    return r.read(e.source, index)
+
+
+def check_index(indices: Sequence[Any]) -> None:
+    """Only the last coordinate of an access may be a vector."""
+    if any(lanes_of(str(i.ty.dtype)) != 1 for i in indices[:-1]):
+        raise Unliftable("a vector of coordinates that is not the last", str(indices)[:80])
+
+
+def _lane(r: Reader, e: Any, inside: Sequence[Any]) -> Int:
+    """The number of the lane that is read; one for the whole store."""
+    count = lanes_of(str(e.ty.dtype))
+    if not r.vectors or count < 1 or any(lanes_of(str(x.ty.dtype)) != 1 for x in inside):
+        raise Unliftable("a vector is not understood here", str(e)[:80])
+    if r.lane is None:
+        r.lane = fresh(integer(count), "lane")
+    if r.lane.extent is not integer(count):
+        raise Unliftable("vectors of different lengths in one store", str(e)[:80])
+    return as_int(r.lane)
+
+
+def _ramp(r: Reader, e: Any) -> Term:
+    lane = _lane(r, e, (e.base, e.stride))
+    return r.index(e.base) + mul(lane, r.index(e.stride))
+
+
+def _broadcast(r: Reader, e: Any) -> Term:
+    _lane(r, e, (e.value,))
+    return r(e.value)
 
 
 def _floordiv(r: Reader, e: Any) -> Term:
@@ -224,12 +262,26 @@ def _cast(r: Reader, e: Any) -> Term:
 
 
 def _select(r: Reader, e: Any) -> Term:
-    return ite(r(e.condition), r(e.true_value), r(e.false_value))
+    return _choice(r, e.condition, e.true_value, e.false_value)
+
+
+def _choice(r: Reader, condition: Any, yes: Any, no: Any) -> Term:
+    """A selection; each branch is read under its condition."""
+    c, outside = r(condition), r.given
+    r.given = (*outside, *parts(c))
+    one = r(yes)
+    r.given = (*outside, *parts(negate(c)))
+    two = r(no)
+    r.given = outside
+    return ite(c, one, two)
 
 
 def _let(r: Reader, e: Any) -> Term:
-    value = r(e.value)
-    return Reader(_Inner(e.var, value, r.env), r.read)(e.body)
+    inner = Reader(_Inner(e.var, r(e.value), r.env), r.read)
+    inner.vectors, inner.lane, inner.given = r.vectors, r.lane, r.given
+    body = inner(e.body)
+    r.lane = inner.lane
+    return body
 
 
 @dataclass(frozen=True)
@@ -253,13 +305,25 @@ def _call(r: Reader, e: Any) -> Term:
     name = str(e.op.name).split(".")[-1]
     if name == "likely":
         return r(e.args[0])
+    if name == "if_then_else":
+        return _choice(r, *e.args)
     if name in _BIT_CALLS:
         return bitwise(_BIT_CALLS[name], r(e.args[0]), r(e.args[1]), r.dtype_of(e))
     effect = e.op.get_attr(_EFFECT)
-    if name != "if_then_else" and (effect is None or int(effect) > 1):
+    if effect is None or int(effect) > 1:
         raise Unliftable(f"call of {e.op.name} is opaque", str(e)[:80])
     args = tuple(_argument(r, a) for a in items(e.args))
+    if r.lane is not None:
+        _check_lanes(e)
     return call(_RENAMED.get(name, name), args, r.dtype_of(e))
+
+
+def _check_lanes(e: Any) -> None:
+    """A call with vectors must be of each lane by itself."""
+    counts = [lanes_of(str(x.ty.dtype)) for x in (e, *e.args) if hasattr(x.ty, "dtype")]
+    each = e.op.get_attr("TVectorizable")
+    if any(c != 1 for c in counts) and (not each or counts[0] != max(counts)):
+        raise Unliftable(f"call of {e.op.name} on vectors is not understood", str(e)[:80])
 
 
 def _argument(r: Reader, a: Any) -> Term:
@@ -277,6 +341,8 @@ _RULES: dict[str, Callable[[Reader, Any], Term]] = {
     "Cast": _cast,
     "Select": _select,
     "Let": _let,
+    "Ramp": _ramp,
+    "Broadcast": _broadcast,
     "Call": _call,
     "And": lambda r, e: conj(r(e.a), r(e.b)),
     "Or": lambda r, e: disj(r(e.a), r(e.b)),

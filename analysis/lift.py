@@ -10,13 +10,15 @@ none of them can mislead. What is left is, per output, one closed term over the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from .comprehension import Comprehension, Lifted
 from .context import has_choice, simplify, thorough
 from .effects import Effects, Write, own_only
-from .from_tir import Unliftable
+from .facts import settled
+from .from_tir import Unliftable, check_index
 from .loops import carried_by, close
 from .node import items
 from .order import bounds
@@ -55,7 +57,8 @@ def lift(func: Any, params: Sequence[Tensor | Var] | None = None) -> Lifted:
         executor.bind_param(p, position, known)
     values = tuple(executor.values[p] for p in func.params)
     executor.run(func.body)
-    executor.check_stores()
+    for tensor, writes in executor.effects.writes.items():
+        executor.check_stores(tensor, writes)
     executor.check_outputs(values)
     return Lifted(
         values,
@@ -107,9 +110,22 @@ class Executor(Parameters):
             self.run(part)
 
     def run_BufferStore(self, s: Any) -> None:
-        tensor = self.tensor(s.buffer)
-        index = tuple(self.reader.index(i) for i in items(s.indices))
-        self.effects.store(tensor, Write((), TRUE, index, self.reader(s.value)))
+        reader, indices = self.reader, items(s.indices)
+        reader.vectors = True
+        index = tuple(reader.index(i) for i in indices)
+        value, lane = reader(s.value), reader.lane
+        reader.vectors, reader.lane = False, None
+        tensor, index = self.locate(s.buffer, index)
+        if tensor in self.aliased:
+            raise Unliftable("a store into a buffer whose elements may overlap", tensor.name)
+        if lane is None:
+            self.effects.store(tensor, Write((), TRUE, index, value))
+            return
+        check_index(indices)
+        write = Write((lane,), TRUE, index, value)
+        if lane not in write.inverse:
+            raise Unliftable("lanes of a vector may be stored into one element", tensor.name)
+        self.effects.store(tensor, write)
 
     def nested(self, s: Any) -> Effects:
         """The effects of a statement on the state before it, which is left as it is."""
@@ -119,6 +135,16 @@ class Executor(Parameters):
             return self.effects
         finally:
             self.frames.pop()
+
+    @contextmanager
+    def given(self, condition: Term) -> Iterator[None]:
+        """While the statements under a condition are executed."""
+        count = len(self.facts)
+        self.facts += (c for c in parts(condition) if not tensors(c))
+        try:
+            yield
+        finally:
+            del self.facts[count:]
 
     def fixed(self, t: Term, where: str) -> Term:
         """A value that statements inside may use: nothing it reads has changed in this frame."""
@@ -155,8 +181,12 @@ class Executor(Parameters):
         if tag and tag in self.threads:
             raise Unliftable("a thread is bound again inside its own loop", tag)
         self.threads.append(tag)
-        effects = self.nested(s.body)
+        runs = TRUE if extent is bound else ge0(extent - 1 - value)
+        with self.given(runs):
+            effects = self.nested(s.body)
         self.threads.pop()
+        for t in [t for t in effects.writes if t not in outside]:
+            self.check_stores(t, effects.writes.pop(t))  # each iteration has its own
         if not (effects.outer | tensors(extent)).isdisjoint(effects.writes):
             raise Unliftable("a loop changes what a value from before it was read from", v.name)
         gone = _PRIVATE_TO_BLOCK if tag.startswith("blockIdx") else _PRIVATE if tag else ()
@@ -171,7 +201,7 @@ class Executor(Parameters):
             self.check_no_scan(i, effects)
         if extent is not bound:
             guarded = Effects()
-            guarded.then(effects, ge0(extent - 1 - value))
+            guarded.then(effects, runs)
             effects = guarded
         self.effects.then(effects if bound is ONE else close(i, effects))
 
@@ -218,17 +248,18 @@ class Executor(Parameters):
         predicate = self.reader(s.predicate)
         for b in items(block.alloc_buffers):
             self.bind_buffer(b)
-        if len(block.match_buffers):
-            raise Unliftable("match_buffer is not understood", block.name_hint)
+        for m in items(block.match_buffers):
+            self.match_buffer(m.buffer, m.source)
         if predicate is TRUE and block.init is None:
             self.run(block.body)
             return
         start = self.fixed(conj(*first), block.name_hint)
         self.frames.append(Effects())
         try:
-            if block.init is not None:
-                self.effects.then(self.nested(block.init), start)
-            self.run(block.body)
+            with self.given(predicate):
+                if block.init is not None:
+                    self.effects.then(self.nested(block.init), start)
+                self.run(block.body)
             inner = self.effects
         finally:
             self.frames.pop()
@@ -236,8 +267,12 @@ class Executor(Parameters):
 
     def run_IfThenElse(self, s: Any) -> None:
         condition = self.reader(s.condition)
-        yes = self.nested(s.then_case)
-        no = self.nested(s.else_case) if s.else_case is not None else None
+        with self.given(condition):
+            yes = self.nested(s.then_case)
+        no = None
+        if s.else_case is not None:
+            with self.given(negate(condition)):
+                no = self.nested(s.else_case)
         if no is not None:
             self._both(self.fixed(condition, "if"), yes, no)
         else:
@@ -258,6 +293,9 @@ class Executor(Parameters):
     def run_AllocBuffer(self, s: Any) -> None:
         self.bind_buffer(s.buffer)
 
+    def run_DeclBuffer(self, s: Any) -> None:
+        self.bind_view(s.buffer, s.data)
+
     def run_AttrStmt(self, s: Any) -> None:
         if s.attr_key in ("thread_extent", "virtual_thread"):
             extent = self.reader.index(s.value)
@@ -272,14 +310,15 @@ class Executor(Parameters):
 
     # ------------------------------------------------------------------ result
 
-    def check_stores(self) -> None:
+    def check_stores(self, tensor: Tensor, writes: Sequence[Write]) -> None:
         """Every store must stay inside its buffer."""
-        for tensor, writes in self.effects.writes.items():
-            for w in writes:
-                for i, extent in zip(w.index, tensor.shape, strict=True):
-                    inside = conj(ge0(i), ge0(extent - 1 - i))
-                    if inside is not TRUE and not prove(inside, parts(w.guard)).proved:
-                        raise Unliftable("a store may be outside its buffer", tensor.name)
+        for w in writes:
+            for i, extent in zip(w.index, tensor.shape, strict=True):
+                inside = conj(ge0(i), ge0(extent - 1 - i))
+                if inside is TRUE:
+                    continue
+                if not prove(inside, (*parts(w.guard), *self.facts)).proved:
+                    raise Unliftable("a store may be outside its buffer", tensor.name)
 
     def check_outputs(self, values: Sequence[Tensor | Var]) -> None:
         """What is written are the last buffers, as every caller takes it."""
@@ -290,6 +329,8 @@ class Executor(Parameters):
     def output(self, tensor: Tensor) -> Comprehension:
         axes = tuple(axis(d, e) for d, e in enumerate(tensor.shape))
         body = self.effects.read(tensor, axes)
+        if self.views.values():
+            body = settled(body)
         if self.unwritten(body, tensor) or _hard_choices(body):
             body = simplify(body, ask=thorough)
         left = self.unwritten(body, tensor)

@@ -6,6 +6,7 @@ through their sequence protocol, costs several times that.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Generic, TypeVar
 
 from tvm_ffi import _ffi_api
@@ -45,8 +46,19 @@ class NodeDict(Generic[T]):
         return [value for _, value in self._items.values()]
 
 
+_LANES = re.compile(r"x(vscalex)?\d+$")
+
+
+def lanes_of(dtype: str) -> int:
+    """How many lanes a type has; 0 where their number is not known."""
+    found = _LANES.search(dtype) if "x" in dtype else None
+    if found is None:
+        return 1
+    return 0 if found[1] else int(found[0][1:])
+
+
 class Dtypes:
-    """The data types of expressions as text, read once for each type object."""
+    """The data types of expressions as text, those of one lane of vectors; read once a type."""
 
     def __init__(self) -> None:
         self._known = NodeDict[str]()
@@ -55,5 +67,5 @@ class Dtypes:
         ty = e.ty
         found = self._known.get(ty)
         if found is None:
-            found = self._known[ty] = str(ty.dtype)
+            found = self._known[ty] = _LANES.sub("", str(ty.dtype))
         return found

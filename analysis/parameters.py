@@ -8,10 +8,12 @@ from typing import Any
 from tvm.tirx.buffer import is_buffer_var
 
 from .effects import Effects
+from .facts import under
 from .from_tir import Reader, Unliftable
-from .node import NodeDict, items
+from .node import NodeDict, items, lanes_of
 from .rewrite import free, tensors
 from .term import INT_DTYPES, ZERO, Int, Tensor, Term, Var, as_int, variable
+from .views import Index, View, contiguous, flat, injective, region, row_major, whole
 
 
 class Scope:
@@ -78,6 +80,10 @@ class Parameters:
         self.frames.append(Effects())
         self.inputs: set[Tensor] = set()
         self.scopes: dict[Tensor, str] = {}
+        self.views = NodeDict[View]()
+        self.facts: list[Term] = []  # conditions around the statement, over loops and sizes
+        self.strided: set[Tensor] = set()  # not in row-major order from the start of their memory
+        self.aliased: set[Tensor] = set()  # two elements may be at one place
         self.reader = Reader(self.env, self.read)
 
     @property
@@ -87,10 +93,25 @@ class Parameters:
 
     def read(self, b: Any, index: tuple[Int, ...]) -> Term:
         """The element of a buffer now."""
-        tensor = self.tensor(b)
-        if len(index) != len(tensor.shape):
-            raise Unliftable("an access has another rank than its buffer", tensor.name)
+        tensor, index = self.locate(b, index)
         return self.effects.read(tensor, index)
+
+    def locate(self, b: Any, index: Index) -> tuple[Tensor, Index]:
+        """The tensor and the element in it that a buffer's element is."""
+        view = self.views.get(b)
+        if view is None:
+            tensor, shape = self.tensor(b), self.logical(b)
+        else:
+            tensor, shape = view.tensor, view.shape
+        if len(index) != len(shape):
+            raise Unliftable("an access has another rank than its buffer", tensor.name)
+        if view is None:
+            return tensor, index
+        return tensor, under([*self.facts, *self.reader.given], view.place(index))
+
+    def logical(self, b: Any) -> Index:
+        """The shape of a buffer that is no view."""
+        return self.tensor(b).shape
 
     def bind_sizes(self, params: Sequence[Any], given: Sequence[Tensor | Var | None]) -> None:
         """Bind the variables that are a whole extent or a scalar parameter."""
@@ -138,16 +159,88 @@ class Parameters:
         """Make the tensor of a buffer, or bind its symbolic shape to the given tensor's."""
         ty = b.ty
         free_offset = position >= 0 and self.any_offset(ty.elem_offset)
-        if len(ty.strides) or not (free_offset or as_int(self.reader(ty.elem_offset)) is ZERO):
-            raise Unliftable("a buffer with strides or an offset is not understood", b.name)
+        if not (free_offset or as_int(self.reader(ty.elem_offset)) is ZERO):
+            raise Unliftable("a buffer with an offset is not understood", b.name)
         dtype = str(ty.dtype)
+        if lanes_of(dtype) != 1:
+            raise Unliftable("a buffer of vectors is not understood", b.name)
         shape = [self.reader.index(e) for e in items(ty.shape)]
         if given is not None and (tuple(shape) != given.shape or dtype != given.dtype):
             raise Unliftable("a parameter has another shape or dtype than expected", b.name)
         tensor = given or Tensor(b.name, tuple(shape), dtype, position)
         self.scopes[tensor] = str(ty.storage_scope)
         self.values[b] = tensor
+        if free_offset:
+            self.strided.add(tensor)
+        if len(ty.strides):
+            self.bind_strides(b, tensor, position >= 0)
         return tensor
+
+    def bind_strides(self, b: Any, tensor: Tensor, parameter: bool) -> None:
+        """Where a buffer's elements lie; a parameter's unbound strides are the caller's."""
+        if parameter and any(
+            type(s).__name__ == "Var" and s not in self.env for s in items(b.ty.strides)
+        ):
+            self.strided.add(tensor)
+            self.aliased.add(tensor)
+            return
+        strides = tuple(self.reader.index(s) for s in items(b.ty.strides))
+        if strides != row_major(tensor.shape):
+            self.strided.add(tensor)
+            if len(strides) != len(tensor.shape) or not injective(tensor.shape, strides):
+                self.aliased.add(tensor)
+
+    # ------------------------------------------------------------------ views
+
+    def view(self, b: Any) -> View:
+        """A buffer as a view of its tensor."""
+        found = self.views.get(b)
+        if found is not None:
+            return found
+        tensor = self.tensor(b)
+        if tensor in self.strided:
+            raise Unliftable("a view of a buffer with strides or an offset", b.name)
+        return whole(tensor, self.logical(b))
+
+    def bind_view(self, b: Any, data: Any) -> None:
+        """``b = decl_buffer(shape, data=data)``: other dimensions over the same memory."""
+        op = getattr(data, "op", None)
+        source = data.args[0] if str(getattr(op, "name", "")) == "tirx.buffer_data" else data
+        base = self.view(source) if is_buffer_var(source) else None
+        if base is None or source in self.views:
+            raise Unliftable("a buffer over memory that is not a whole buffer's", b.name)
+        if str(b.ty.dtype) != base.tensor.dtype:
+            raise Unliftable("a buffer reads another one's bytes as another type", b.name)
+        shape, strides = (
+            tuple(map(self.reader.index, x)) for x in (items(b.ty.shape), items(b.ty.strides))
+        )
+        self.views[b] = flat(base, shape, strides, self.reader.index(b.ty.elem_offset))
+
+    def match_buffer(self, b: Any, source: Any) -> None:
+        """``b = match_buffer(source[region])``; its unbound variables are the region's."""
+        base = self.view(source.source)
+        if str(b.ty.dtype) != base.tensor.dtype:
+            raise Unliftable("a buffer reads another one's bytes as another type", b.name)
+        mins = tuple(self.reader.index(r.min) for r in items(source.region))
+        extents = tuple(self.reader.index(r.extent) for r in items(source.region))
+        found = region(base, mins, extents, len(b.ty.shape))
+        if isinstance(found, str):
+            raise Unliftable(found, b.name)
+        gapless = base.strides == row_major(base.shape) and contiguous(extents, base.shape)
+        wanted = [
+            *zip(items(b.ty.shape), found.shape, strict=True),
+            (b.ty.elem_offset, found.start),
+        ]
+        if len(b.ty.strides):
+            wanted += zip(items(b.ty.strides), found.strides, strict=True)
+        elif not gapless:
+            raise Unliftable("a matched buffer has no strides and its region has gaps", b.name)
+        for expression, value in wanted:
+            if type(expression).__name__ == "Var" and expression not in self.env:
+                self.env[expression] = value
+            elif self.reader.index(expression) is not value:
+                raise Unliftable("a matched buffer is not its region", b.name)
+        self.views[b] = found
 
     def any_offset(self, offset: Any) -> bool:
         """Whether a parameter's offset is a variable of its own, which the caller's buffer binds.

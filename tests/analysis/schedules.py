@@ -142,7 +142,7 @@ def cached_inside(s: Schedule, b: Any) -> None:
 
 
 def decomposed(s: Schedule, b: Any) -> None:
-    spatial, reduced = kinds(s, b)
+    _, reduced = kinds(s, b)
     s.decompose_reduction(b, reduced[0])
 
 
@@ -215,6 +215,8 @@ def block_relaid(s: Schedule, b: Any) -> None:
 
 
 def stage_relaid(s: Schedule, b: Any) -> None:
+    if not s.get_consumers(b):
+        raise ValueError("an output")
     n = len(s.get(b).writes[0].region)
     s.transform_layout(b, ("write", 0), _map(n, lambda *i: (*i[1:], i[0])))
 
