@@ -7,9 +7,13 @@ certificate depends on the lifter, the prover and TVM's own legalisation, and on
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from .build import NotBuilt, rebuild
+import tvm_ffi
+from tvm import tirx
+
+from .build import NotBuilt, Rebuilt, rebuild
 from .comprehension import Lifted
 from .equal import Proof, prove_equal
 from .from_tir import Unliftable
@@ -27,14 +31,30 @@ def certify(
 ) -> Certificate | Refusal:
     """The certificate of a proposal for a PrimFunc that was lifted.
 
-    ``func`` is None if the comprehension is over other buffers than the PrimFunc's own. With
+    ``func`` is None if the comprehension is over other buffers than the PrimFunc's own, or gives
+    by ``over(params)`` the PrimFunc over parameters in the order of the op's lowering. With
     ``tested``, what is not proved is compared at random points.
     """
     try:
         built = rebuild(p, lifted)
     except NotBuilt as e:
         return Refusal(str(e), p.name)
-    if func is not None and built.params == lifted.params and structurally_equal(built.func, func):
+    found = _compared(p, lifted, func, built, tested)
+    return replace(found, stages=stages(built.func)) if isinstance(found, Certificate) else found
+
+
+def stages(func: Any) -> int:
+    """The number of buffers that a PrimFunc writes."""
+    written: set[Any] = set()
+    tvm_ffi.structural_walk(func.body, (tirx.BufferStore, lambda s: written.add(s.buffer)))
+    return len(written)
+
+
+def _compared(
+    p: Proposal, lifted: Lifted, func: Any, built: Rebuilt, tested: bool
+) -> Certificate | Refusal:
+    given = _over(func, lifted.params, built.params)
+    if given is not None and structurally_equal(built.func, given):
         return Certificate("rebuilt", exact=True, assumptions=_sizes(lifted))
     try:
         other = lift(built.func, built.params)
@@ -46,6 +66,12 @@ def certify(
     if isinstance(found, Refusal) and tested:
         return _sampled(p, lifted, _aligned(other, lifted))
     return found
+
+
+def _over(func: Any, params: tuple[Any, ...], wanted: tuple[Any, ...]) -> Any:
+    if func is None or not isinstance(func, tirx.PrimFunc):
+        return None if func is None else func.over(wanted)
+    return func if wanted == params else None
 
 
 def _proved(p: Proposal, lifted: Lifted, bodies: list[Term]) -> Certificate | Refusal:

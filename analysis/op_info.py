@@ -38,13 +38,15 @@ class Certificate:
 
     ``rebuilt``: the op built from name and attributes legalises to the same PrimFunc. ``proved``:
     it legalises to a PrimFunc whose comprehension is proved equal. ``tested``: equal on random
-    inputs. ``exact`` means bit-equal; otherwise equal up to what ``assumptions`` lists.
+    inputs. ``exact`` means bit-equal; otherwise equal up to what ``assumptions`` lists. ``stages``
+    is the number of buffers that the op's own lowering writes.
     """
 
     kind: CertificateKind
     exact: bool
     assumptions: tuple[str, ...] = ()
     obligations: tuple[Obligation, ...] = ()
+    stages: int = field(default=1, compare=False)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,84 @@
+"""Fused PrimFuncs: the chain of their operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import tirx
+
+from ..from_tir import Unliftable
+from ..kind import pattern_kind
+from ..lift import lift
+from ..op_info import OpInfo, Refusal
+from ..show import show
+from ..term import Tensor
+from .define import Program, define
+from .result import Chain, PartlyRead, Result, Step, Value
+from .segment import Part, segment
+from .window import Recover
+
+__all__ = ["Chain", "Chains", "PartlyRead", "Result", "Step", "Value", "op_infos"]
+
+
+def op_infos(func: Any) -> Chain | Refusal:
+    """The operators that a fused PrimFunc computes, in order, with the dataflow between them.
+
+    A PrimFunc of one operator is a chain of one. The composition of the steps is the function: each
+    step is certified on a part of the function's own definitions. A :class:`PartlyRead` refusal
+    lists the steps that are known where one is not. Raises ``TypeError`` for anything but a
+    PrimFunc.
+    """
+    return Chains()(func)
+
+
+class Chains:
+    """:func:`op_infos`; what parts of functions have in common is analysed once."""
+
+    def __init__(self) -> None:
+        self._recover = Recover()
+
+    def __call__(self, func: Any) -> Chain | Refusal:
+        if not isinstance(func, tirx.PrimFunc):
+            raise TypeError(f"op_infos: expected a tvm.tirx.PrimFunc, got {type(func).__name__}")
+        try:
+            program = define(func)
+            return _chain(program, segment(program, self._recover))
+        except Unliftable as e:
+            return Refusal(e.reason, e.where)
+        except RecursionError:
+            return Refusal("the compute is nested too deeply")
+
+
+def _chain(program: Program, parts: tuple[Part, ...]) -> Chain | Refusal:
+    values: dict[Tensor, Value] = {
+        t: k for k, t in enumerate(program.params) if isinstance(t, Tensor)
+    }
+    steps: list[Step] = []
+    problem: tuple[Part, Refusal] | None = None
+    for p in parts:
+        if isinstance(p.found, OpInfo) and p.window is not None:
+            here = len(steps)
+            values |= {t: Result(here, k) for k, t in enumerate(p.window.writes)}
+            buffers = tuple(values[t] for t in p.window.tensors)
+            steps.append(Step(p.found, buffers, tuple(repr(t) for t in p.window.tensors)))
+            continue
+        values |= {d.tensor: Result(-1) for d in p.definitions}
+        assert isinstance(p.found, Refusal)
+        problem = problem or (p, p.found)
+    if problem is not None:
+        part, why = problem
+        name = ", ".join(d.tensor.name for d in part.definitions)
+        body = next((d.body for d in part.definitions if d.body is not None), None)
+        told = f"the buffer {name}" + (f" = {show(body)[:200]}" if body is not None else "")
+        return PartlyRead(why.reason, told, tuple(steps))
+    outputs = tuple(r for t in program.outputs if isinstance(r := values[t], Result))
+    return Chain(tuple(steps), outputs, _kind(steps, program))
+
+
+def _kind(steps: list[Step], program: Program) -> Any:
+    if len(steps) == 1:
+        return steps[0].info.kind
+    try:
+        return pattern_kind(lift(program.func))
+    except (Unliftable, RecursionError):
+        return "kOpaque"

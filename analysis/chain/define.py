@@ -1,0 +1,256 @@
+"""A PrimFunc as a list of definitions: one comprehension for every buffer that it writes.
+
+    T_conv = Σ pad(x) * w;  T_add = T_conv + b;  out = max(T_add, 0)
+
+Every top-level statement is executed symbolically by itself, so that what it reads of buffers that
+earlier statements wrote stays a load. A buffer that several statements write gets one definition,
+after the last of them. What is computed inside one statement (loops fused by ``compute_at``) is in
+terms of what is read from outside the statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+from ..context import simplify, thorough
+from ..from_tir import Unliftable
+from ..lift import Executor
+from ..rewrite import map_loads, substitute, tensors
+from ..term import Int, Tensor, Term, Var, axis, load
+
+
+@dataclass(frozen=True)
+class Definition:
+    """``tensor[y0, y1, …] = body``; ``statements`` are the places of the statements that say so.
+
+    ``body`` is None, and ``problem`` says why, if the statement is not understood. ``order`` has
+    the tensors that are read in the order in which the statements name them.
+    """
+
+    tensor: Tensor
+    body: Term | None
+    statements: frozenset[int]
+    problem: str = ""
+    order: tuple[Tensor, ...] = ()
+
+
+@dataclass(frozen=True)
+class Program:
+    """A PrimFunc's definitions in order; ``outputs`` are those of its output parameters.
+
+    ``buffers`` gives the TIR buffer of a tensor, ``variables`` the TIR variable of a size;
+    ``statements`` are the top-level statements, ``writers`` the tensors that each one writes,
+    ``readers`` the definitions that read a tensor.
+    """
+
+    func: Any
+    params: tuple[Tensor | Var, ...]
+    definitions: tuple[Definition, ...]
+    outputs: tuple[Tensor, ...]
+    buffers: dict[Tensor, Any]
+    variables: dict[Any, Any]
+    statements: tuple[Any, ...]
+    writers: tuple[frozenset[Tensor], ...]
+    readers: dict[Tensor, frozenset[Tensor]]
+
+
+def define(func: Any) -> Program:
+    """The definitions of a PrimFunc; raises :class:`Unliftable` if not even its frame is known."""
+    return _Splitter(func).program()
+
+
+def over(tensor: Tensor) -> tuple[Int, ...]:
+    """The coordinates over which a definition of the tensor is written."""
+    return tuple(axis(d, e) for d, e in enumerate(tensor.shape))
+
+
+def at(body: Term, tensor: Tensor, index: tuple[Int, ...]) -> Term:
+    """The body of the tensor's definition at an element."""
+    pairs = zip(over(tensor), index, strict=True)
+    return substitute(body, {a.atom: i for a, i in pairs if isinstance(a.atom, Var)})
+
+
+class _Splitter(Executor):
+    def __init__(self, func: Any) -> None:
+        super().__init__()
+        self.func = func
+        none = [None] * len(func.params)
+        self.bind_sizes(func.params, none)
+        for position, p in enumerate(func.params):
+            self.bind_param(p, position, None)
+        self.params = tuple(self.values[p] for p in func.params)
+        self.variables = {x.atom: v for v, x in self.env.items() if isinstance(x, Int)}
+        self.version: dict[Tensor, Tensor] = {}
+        self.found: dict[Tensor, Definition] = {}
+
+    def program(self) -> Program:
+        statements = tuple(self._frame(self.func.body))
+        for place, s in enumerate(statements):
+            self._statement(place, s)
+        written = [t for t in self.params if isinstance(t, Tensor) and t in self.version]
+        places = [t in self.version for t in self.params if isinstance(t, Tensor)]
+        if not written or not all(places[places.index(True) :]):
+            raise Unliftable("the outputs are not the last buffers")
+        names = {t: b for b, t in self.values.items() if isinstance(t, Tensor)}
+        buffers = {v: names[t] for t, v in self.version.items()}
+        buffers |= {t: b for t, b in names.items() if t in self.inputs}
+        outputs = tuple(self.version[t] for t in written)
+        before = frozenset(names) - self.inputs | frozenset(written)
+        definitions = tuple(_live(_whole(list(self.found.values()), before), outputs))
+        writers = tuple(
+            frozenset(d.tensor for d in self.found.values() if place in d.statements)
+            for place in range(len(statements))
+        )
+        return Program(
+            self.func,
+            self.params,
+            definitions,
+            outputs,
+            buffers,
+            self.variables,
+            statements,
+            writers,
+            _readers(definitions),
+        )
+
+    def _frame(self, s: Any) -> Iterator[Any]:
+        """The top-level statements; the root block and lets are entered."""
+        kind = type(s).__name__
+        if kind == "SBlockRealize" and s.same_as(self.func.body) and not len(s.block.iter_vars):
+            if len(s.block.match_buffers) or not _is_true(s.predicate):
+                raise Unliftable("the root block is conditional or renames buffers")
+            for b in s.block.alloc_buffers:
+                self.bind_buffer(b)
+            yield from self._frame(s.block.body)
+        elif kind == "SeqStmt":
+            for part in s.seq:
+                yield from self._frame(part)
+        elif kind == "AllocBuffer":
+            self.run(s)
+        elif kind == "Bind":
+            self.run(s)
+            if tensors(self.env[s.var]):
+                raise Unliftable("a value that is read is bound for all statements", s.var.name)
+        else:
+            yield s
+
+    def _statement(self, place: int, s: Any) -> None:
+        try:
+            effects = self.nested(s)
+            self.frames.append(effects)
+            try:
+                self.check_stores()
+            finally:
+                self.frames.pop()
+            bodies = {t: effects.read(t, over(t)) for t in effects.writes if t in self.scopes}
+        except (Unliftable, RecursionError) as e:
+            for t in self._stored(s):
+                self._add(t, None, place, str(e), self._loaded(s))
+            return
+        current = frozenset(self.version)
+        now = {
+            t: map_loads(body, current, lambda u, i: load(self.version[u], i))
+            for t, body in bodies.items()
+        }
+        order = self._loaded(s)
+        for t, body in now.items():
+            self._add(t, body, place, "", order)
+
+    def _add(
+        self,
+        t: Tensor,
+        body: Term | None,
+        place: int,
+        problem: str,
+        order: tuple[Tensor, ...] = (),
+    ) -> None:
+        before = self.version.get(t)
+        statements = frozenset({place})
+        if before is not None:
+            old = self.found[before]
+            if body is not None and before in tensors(body):
+                statements |= old.statements
+                if old.body is None:
+                    body, problem = None, old.problem
+                else:
+                    b = old.body
+                    body = map_loads(body, frozenset({before}), lambda u, i: at(b, u, i))
+        new = Tensor(t.name, t.shape, t.dtype)
+        self.version[t] = new
+        self.found[new] = Definition(new, body, statements, problem, order)
+
+    def _loaded(self, s: Any) -> tuple[Tensor, ...]:
+        found: dict[Tensor, None] = {}
+
+        def visit(e: Any) -> None:
+            t = self.values.get(e.source)
+            if isinstance(t, Tensor):
+                found[self.version.get(t, t)] = None
+
+        tvm_ffi.structural_walk(s, (tvm.ir.TensorLoad, visit))
+        return tuple(found)
+
+    def _stored(self, s: Any) -> list[Tensor]:
+        found: dict[Tensor, None] = {}
+
+        def visit(store: Any) -> None:
+            t = self.values.get(store.buffer)
+            if isinstance(t, Tensor):
+                found[t] = None
+
+        tvm_ffi.structural_walk(s, (tirx.BufferStore, visit))
+        return list(found)
+
+
+def _is_true(e: Any) -> bool:
+    return bool(getattr(e, "value", e) == 1) if type(e).__name__ == "IntImm" else e is True
+
+
+def _whole(found: list[Definition], before: frozenset[Tensor]) -> list[Definition]:
+    """Definitions that say all of their buffer; a partial one is put into those that read it.
+
+    ``before`` are the buffers whose contents before the function mean nothing.
+    """
+    partial: dict[Tensor, tuple[Definition, Term]] = {}
+    out = []
+    for d in found:
+        body = d.body
+        if body is not None:
+            used = frozenset(partial) & tensors(body)
+            if used:
+                body = map_loads(body, used, lambda u, i: at(partial[u][1], u, i))
+                more = (partial[t][0].statements for t in used)
+                d = replace(d, statements=d.statements.union(*more))
+            if not before.isdisjoint(tensors(body)):
+                body = simplify(body, ask=thorough)
+        if body is not None and not before.isdisjoint(tensors(body)):
+            partial[d.tensor] = d, body
+            told = "an element is read before it is written"
+            d = replace(d, body=None, problem=told)
+        out.append(d if body is d.body or d.problem else replace(d, body=body))
+    return out
+
+
+def _readers(found: tuple[Definition, ...]) -> dict[Tensor, frozenset[Tensor]]:
+    out: dict[Tensor, set[Tensor]] = {d.tensor: set() for d in found}
+    for d in found:
+        for t in d.order if d.body is None else tensors(d.body):
+            out.setdefault(t, set()).add(d.tensor)
+    return {t: frozenset(r) for t, r in out.items()}
+
+
+def _live(found: list[Definition], outputs: tuple[Tensor, ...]) -> list[Definition]:
+    """The definitions that an output depends on."""
+    needed = set(outputs)
+    out = []
+    for d in reversed(found):
+        if d.tensor in needed:
+            out.append(d)
+            needed |= tensors(d.body) if d.body is not None else set(d.order)
+    return out[::-1]

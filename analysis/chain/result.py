@@ -1,0 +1,114 @@
+"""What is known of a fused function: its operators in order and what flows between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..op_info import Constant, OpInfo, PatternKind, Refusal, to_plain
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a step of the chain computed; ``output`` tells the results of one step apart."""
+
+    step: int
+    output: int = 0
+
+    def __repr__(self) -> str:
+        return f"${self.step}" + (f".{self.output}" if self.output else "")
+
+
+#: A parameter of the PrimFunc, by position, or the result of an earlier step.
+Value = int | Result
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operator of a chain.
+
+    ``info`` is over buffers of its own: its position k is ``buffers[k]``, a parameter of the fused
+    PrimFunc or a result of an earlier step, or of this step for what it writes. ``operands`` are
+    the operator's arguments in these terms. ``shapes`` are the buffers' types as text.
+    """
+
+    info: OpInfo
+    buffers: tuple[Value, ...]
+    shapes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.info.name
+
+    @property
+    def attrs(self) -> Any:
+        return self.info.attrs
+
+    @property
+    def operands(self) -> tuple[Value | Constant, ...]:
+        return tuple(o if isinstance(o, Constant) else self.buffers[o] for o in self.info.operands)
+
+    def __repr__(self) -> str:
+        inside = [_value(o) for o in self.operands]
+        inside += [f"{k}={to_plain(v)!r}" for k, v in self.attrs.items()]
+        return f"{self.name}({', '.join(inside)}) : {self.info.kind}, {self.info.certificate.kind}"
+
+    def to_json(self) -> dict[str, Any]:
+        told = self.info.to_json()
+        told["operands"] = [
+            _value(o) if not isinstance(o, Constant) else to_plain(o.value) for o in self.operands
+        ]
+        return told
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The operators of a fused PrimFunc, each after those it reads.
+
+    ``outputs`` are the results that the PrimFunc's output buffers hold, in the parameters' order;
+    ``kind`` is the pattern kind of the whole function.
+    """
+
+    steps: tuple[Step, ...]
+    outputs: tuple[Result, ...]
+    kind: PatternKind
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The operators' names, in order."""
+        return tuple(s.name for s in self.steps)
+
+    def __repr__(self) -> str:
+        lines = [f"${k} = {s!r}" for k, s in enumerate(self.steps)]
+        return "\n".join([*lines, f"return {', '.join(map(repr, self.outputs))}"])
+
+    def to_json(self) -> dict[str, Any]:
+        """A value that ``json.dumps`` takes."""
+        return {
+            "kind": self.kind,
+            "steps": [s.to_json() for s in self.steps],
+            "outputs": [repr(o) for o in self.outputs],
+        }
+
+
+@dataclass(frozen=True, repr=False)
+class PartlyRead(Refusal):
+    """A fused function with a part that is not understood.
+
+    ``reason`` and ``where`` tell which; ``steps`` are the operators that are known all the same
+    (what they read of unknown parts is the result of the step number -1).
+    """
+
+    steps: tuple[Step, ...] = ()
+
+
+def _value(o: Value | Constant) -> str:
+    if isinstance(o, Constant):
+        return str(to_plain(o.value))
+    return f"%{o}" if isinstance(o, int) else repr(o)

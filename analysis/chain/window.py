@@ -1,0 +1,179 @@
+"""Some consecutive definitions as one comprehension, and the operator that it is.
+
+    T_max = max_k x; T_exp = exp(x - T_max); T_sum = Σ_k T_exp; T_norm = T_exp / T_sum
+    ⇒ T_norm = exp(x - max_k x) / Σ_k exp(x - max_k x)                        relax.nn.softmax
+
+Inner buffers are written into those that read them. What is left is over the buffers that the
+window reads from outside, which become the parameters of a function of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm_ffi
+from tvm import s_tir, tirx
+
+from ..comprehension import Comprehension, Lifted
+from ..context import simplify, thorough
+from ..lift import _hard_choices
+from ..op_info import OpInfo, Refusal
+from ..recover import recover
+from ..reduction import canonical
+from ..rewrite import children, free, map_loads, tensors
+from ..term import SIZES, Int, Load, Tensor, Term, Var, load
+from .define import Definition, Program, at, over
+
+#: An operator has few tensor operands, unless it is one statement: concat, stack.
+OPERANDS = 8
+
+
+@dataclass(frozen=True)
+class Window:
+    """``lifted`` is over parameters of its own: ``reads``, then ``writes``."""
+
+    lifted: Lifted
+    reads: tuple[Tensor, ...]
+    writes: tuple[Tensor, ...]
+    definitions: tuple[Definition, ...]
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        return (*self.reads, *self.writes)
+
+
+class Growing:
+    """The windows that start at one definition: each definition that is added makes the next."""
+
+    def __init__(self) -> None:
+        self.definitions: list[Definition] = []
+        self._bodies: dict[Tensor, Term] = {}
+        self._reads: dict[Tensor, None] = {}
+
+    def add(self, d: Definition) -> bool:
+        """False if no operator can have this definition as well."""
+        if d.body is None:
+            return False
+        inner = tensors(d.body) & self._bodies.keys()
+        read = tensors(d.body)
+        order = (*(t for t in d.order if t in read), *_reads(d.body))
+        self._reads |= dict.fromkeys(t for t in order if t not in inner)
+        body = d.body
+        if inner:
+            body = map_loads(body, inner, lambda u, i: at(self._bodies[u], u, i))
+        self._bodies[d.tensor] = simplify(body, ask=thorough) if _hard_choices(body) else body
+        self.definitions.append(d)
+        return len(self.definitions) == 1 or len(self._reads) <= OPERANDS
+
+    def window(self, kept: frozenset[Tensor]) -> Window:
+        """A comprehension for each definition that is in ``kept``."""
+        writes = tuple(d.tensor for d in self.definitions if d.tensor in kept)
+        return _renumbered(self.definitions, self._bodies, tuple(self._reads), writes)
+
+
+def _reads(body: Term) -> list[Tensor]:
+    """The tensors that a term reads, in the order in which it is written down."""
+    out: dict[Tensor, None] = {}
+    seen: set[Term] = set()
+    stack = [body]
+    while stack:
+        s = stack.pop()
+        if s in seen:
+            continue
+        seen.add(s)
+        if isinstance(s, Load):
+            out[s.tensor] = None
+        stack.extend(reversed(children(s)))
+    return list(out)
+
+
+def _renumbered(
+    found: Sequence[Definition],
+    bodies: dict[Tensor, Term],
+    reads: tuple[Tensor, ...],
+    writes: tuple[Tensor, ...],
+) -> Window:
+    """Over parameters that are the same objects for windows of the same types."""
+    own = {t: _parameter(k, t.shape, t.dtype) for k, t in enumerate((*reads, *writes))}
+    wanted = frozenset(reads)
+    outputs = []
+    for t in writes:
+        body = map_loads(bodies[t], wanted, lambda u, i: load(own[u], i))
+        outputs.append(Comprehension(own[t], over(t), canonical(body)))
+    whole = {e.atom for t in own for e in t.shape}
+    sizes = {v for c in outputs for v in free(c.body) if v.kind in SIZES}
+    sizes |= {v for t in own for e in t.shape for v in free(e)}
+    loose = sorted(sizes - whole, key=lambda v: v.name)
+    lifted = Lifted((*own.values(), *loose), tuple(outputs))
+    return Window(lifted, reads, writes, tuple(found))
+
+
+_PARAMETERS: dict[tuple[int, tuple[Int, ...], str], Tensor] = {}
+
+
+def _parameter(position: int, shape: tuple[Int, ...], dtype: str) -> Tensor:
+    key = (position, shape, dtype)
+    found = _PARAMETERS.get(key)
+    if found is None:
+        found = _PARAMETERS[key] = Tensor(f"p{position}", shape, dtype, position)
+    return found
+
+
+class Recover:
+    """:func:`.recover.recover` of windows, once for windows that are the same compute."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, OpInfo | Refusal] = {}
+
+    def __call__(self, w: Window, program: Program | None) -> OpInfo | Refusal:
+        func = None if program is None else Statements.of(w, program)
+        key = (
+            w.lifted.params,
+            tuple(c.body for c in w.lifted.outputs),
+            0 if func is None else func.hash(),
+        )
+        if key not in self._known:
+            self._known[key] = recover(w.lifted, func)
+        return self._known[key]
+
+
+@dataclass(frozen=True)
+class Statements:
+    """The statements of a window, to be compared with an operator's own lowering."""
+
+    body: Any
+    buffers: dict[Tensor, Any]
+    params: tuple[Tensor | Var, ...]
+    variables: dict[Any, Any]
+
+    @staticmethod
+    def of(w: Window, program: Program) -> Statements | None:
+        """None if the statements write other buffers too."""
+        places = sorted(frozenset().union(*(d.statements for d in w.definitions)))
+        if any(program.writers[p] - {d.tensor for d in w.definitions} for p in places):
+            return None
+        own = {
+            t: p for t, p in zip(w.tensors, w.lifted.params, strict=False) if isinstance(p, Tensor)
+        }
+        if not all(t in program.buffers for t in (*own, *(d.tensor for d in w.definitions))):
+            return None
+        parts = [program.statements[p] for p in places]
+        body = parts[0] if len(parts) == 1 else tirx.SeqStmt(parts)
+        inner = [program.buffers[d.tensor] for d in w.definitions if d.tensor not in w.writes]
+        root = s_tir.SBlock([], [], [], "root", body, alloc_buffers=inner)
+        realized = s_tir.SBlockRealize([], tirx.IntImm("bool", 1), root)
+        buffers = {own[t]: program.buffers[t] for t in own}
+        return Statements(realized, buffers, w.lifted.params, program.variables)
+
+    def over(self, params: Sequence[Tensor | Var]) -> Any:
+        """A PrimFunc over these parameters in this order, or None if one is missing or twice."""
+        known: dict[Any, Any] = {**self.buffers, **self.variables}
+        if len(set(params)) != len(params) or any(p not in known for p in params):
+            return None
+        return tirx.PrimFunc([known[p] for p in params], self.body)
+
+    def hash(self) -> int:
+        func = self.over(self.params)
+        return 0 if func is None else int(tvm_ffi.structural_hash(func, map_free_vars=True))
