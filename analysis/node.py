@@ -41,6 +41,10 @@ class NodeDict(Generic[T]):
         found = self._items.get(node.__chandle__())
         return None if found is None else found[1]
 
+    def items(self) -> list[tuple[Any, T]]:
+        """The nodes and their values, in the order of their first entry."""
+        return list(self._items.values())
+
     def values(self) -> list[T]:
         """All values, in the order of their keys' first entry."""
         return [value for _, value in self._items.values()]

@@ -53,6 +53,10 @@ class Scope:
                 f.outer |= read
         return value
 
+    def items(self) -> list[tuple[Any, Term]]:
+        """All variables and their values, as they were bound."""
+        return [(v, value) for v, (value, _) in self._bound.items()]
+
     def values(self) -> list[Term]:
         """All values, as they were bound."""
         return [value for value, _ in self._bound.values()]

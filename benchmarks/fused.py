@@ -17,7 +17,7 @@ import argparse
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -28,7 +28,7 @@ from tvm import relax, tirx
 from opinfo.analysis import Chain, Constant, OpInfo, Result
 from opinfo.analysis.build import to_prim
 from opinfo.analysis.chain import Chains
-from opinfo.analysis.recover import Analyser
+from opinfo.analysis.recover import Recovered, analyser
 from opinfo.byoc.raise_ops import call_sizes
 from tests import models
 from tests.compose import NotComposed, _sizes, differs
@@ -36,6 +36,7 @@ from tests.strip import strip
 
 #: An operator with its attributes and operands, as nested tuples: equal for equal dataflow.
 Node = tuple[Any, ...]
+Analyse = Callable[[Any], Recovered]
 LARGEST = 300_000
 
 
@@ -68,7 +69,7 @@ class Disagreement(Exception):
     """The truth itself is not known: an operator before fusion is not recognised."""
 
 
-def truth(mod: Any, func: Any, analyse: Analyser) -> list[Node]:
+def truth(mod: Any, func: Any, analyse: Analyse) -> list[Node]:
     """The results of a fused Relax function as nodes over its parameters."""
     values: dict[Any, Any] = {p: k for k, p in enumerate(func.params)}
     for block in func.body.blocks:
@@ -81,7 +82,7 @@ def truth(mod: Any, func: Any, analyse: Analyser) -> list[Node]:
     return [(values[body], k) for k in range(several)] or [values[body]]
 
 
-def _node(mod: Any, value: Any, values: dict[Any, Any], analyse: Analyser) -> Any:
+def _node(mod: Any, value: Any, values: dict[Any, Any], analyse: Analyse) -> Any:
     if type(value).__name__ == "TupleGetItem":
         return (values[value.tuple_value], value.index)
     if type(value).__name__ == "Var":
@@ -137,7 +138,7 @@ def canonical(name: str, attrs: tuple[tuple[str, str], ...], operands: tuple[Any
 def measure(name: str, run: int = 0) -> Measured:
     """Chains of a model; ``run`` of them are computed too."""
     row = Measured(name)
-    chains, analyse = Chains(), Analyser()
+    chains, analyse = Chains(), analyser()
     for mod, func, prim in fused(models.module(name)):
         row.functions += 1
         bare = strip(prim)
