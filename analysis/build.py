@@ -70,6 +70,8 @@ def call_op(name: str, operands: Sequence[Any], attrs: Mapping[str, Any], dtype:
         return constructor(name)(list(operands), **named)
     if name in TUPLED_REST:
         return constructor(name)(operands[0], list(operands[1:]), **named)
+    if name in TUPLED_MIDDLE:
+        return constructor(name)(operands[0], tuple(operands[1:-1]), operands[-1], **named)
     rest = iter(operands)
     for key in parameters(name):
         if key in named:
@@ -83,9 +85,10 @@ def call_op(name: str, operands: Sequence[Any], attrs: Mapping[str, Any], dtype:
 
 #: Ops whose scalars are numbers, though they are declared as Expr.
 NUMBERED = frozenset({"relax.clip"})
-#: Ops whose operands are one tuple; ops with a tuple of all operands but the first.
+#: Ops whose operands are one tuple; with a tuple of all but the first; of all but both ends.
 TUPLED = frozenset({"relax.concat", "relax.stack", "relax.einsum", "relax.meshgrid"})
 TUPLED_REST = frozenset({"relax.index_tensor"})
+TUPLED_MIDDLE = frozenset({"relax.index_put"})
 
 
 def to_prim(value: Any, sizes: Mapping[Var, Any]) -> Any:

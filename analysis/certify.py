@@ -55,11 +55,13 @@ def _compared(
 ) -> Certificate | Refusal:
     given = _over(func, lifted.params, built.params)
     if given is not None and structurally_equal(built.func, given):
-        return Certificate("rebuilt", exact=True, assumptions=_sizes(lifted))
+        return Certificate("rebuilt", exact=True, assumptions=_given(lifted))
     try:
         other = lift(built.func, built.params)
     except Unliftable as e:
         return Refusal(f"the op's own lowering was not understood: {e}", p.name)
+    if other.races != lifted.races:
+        return Refusal("not both have parallel iterations that may store in one element", p.name)
     if len(other.outputs) != len(lifted.outputs):
         return Refusal("the op has another number of outputs", p.name)
     found = _proved(p, lifted, _aligned(other, lifted))
@@ -88,7 +90,7 @@ def _proved(p: Proposal, lifted: Lifted, bodies: list[Term]) -> Certificate | Re
     return Certificate(
         "proved",
         exact=not (proof.reassociated or proof.finite or proof.ordered),
-        assumptions=(*ASSUMED, *_sizes(lifted), *_flags(proof)),
+        assumptions=(*ASSUMED, *_given(lifted), *_flags(proof)),
         obligations=tuple(proof.obligations),
     )
 
@@ -101,7 +103,7 @@ def _sampled(p: Proposal, lifted: Lifted, bodies: list[Term]) -> Certificate | R
         except Unequal as e:
             return Refusal(f"its compute differs: {e}", p.name)
     told = f"equal at {points} random points; not proved"
-    return Certificate("tested", exact=False, assumptions=(*ASSUMED, *_sizes(lifted), told))
+    return Certificate("tested", exact=False, assumptions=(*ASSUMED, *_given(lifted), told))
 
 
 def _aligned(other: Lifted, lifted: Lifted) -> list[Term]:
@@ -110,11 +112,15 @@ def _aligned(other: Lifted, lifted: Lifted) -> list[Term]:
     return [by_tensor[c.out] for c in lifted.outputs]
 
 
-def _sizes(lifted: Lifted) -> tuple[str, ...]:
+def _given(lifted: Lifted) -> tuple[str, ...]:
     symbolic = any(
         isinstance(p, Var) or any(e.const is None for e in p.shape) for p in lifted.params
     )
-    return ("symbolic dimensions are at least 1",) if symbolic else ()
+    told = {
+        "symbolic dimensions are at least 1": symbolic,
+        "no two iterations of a parallel loop store in one element": lifted.races,
+    }
+    return tuple(text for text, flag in told.items() if flag)
 
 
 def _flags(proof: Proof) -> tuple[str, ...]:

@@ -21,10 +21,15 @@ class Comprehension:
 
 @dataclass(frozen=True)
 class Lifted:
-    """What a PrimFunc computes. ``params`` are in its own order, outputs among them."""
+    """What a PrimFunc computes. ``params`` are in its own order, outputs among them.
+
+    ``races`` says that data decides where iterations of a parallel loop store: it computes this
+    only where no two of them store in one element.
+    """
 
     params: tuple[Tensor | Var, ...]
     outputs: tuple[Comprehension, ...]
+    races: bool = False
 
     @property
     def inputs(self) -> tuple[Tensor | Var, ...]:

@@ -20,12 +20,16 @@ from .term import FALSE, TRUE, ZERO, Call, Int, Tensor, Term, Var, as_int, load,
 
 @dataclass(frozen=True, eq=False)
 class Write:
-    """A family of stores into one buffer."""
+    """A family of stores into one buffer.
+
+    ``scattered`` says that data decided which stores of a loop inside went into which element.
+    """
 
     vars: tuple[Var, ...]
     guard: Term
     index: tuple[Int, ...]
     value: Term
+    scattered: bool = False
 
     @cached_property
     def places(self) -> dict[Var, int]:
@@ -154,7 +158,7 @@ class Effects:
                 index = tuple(as_int(now(i)) for i in w.index)
                 full = conj(guard, now(w.guard))
                 if full is not FALSE:
-                    self.store(tensor, Write(w.vars, full, index, now(w.value)))
+                    self.store(tensor, Write(w.vars, full, index, now(w.value), w.scattered))
 
 
 def _inside(tensor: Tensor, index: tuple[Int, ...]) -> tuple[Term, ...]:

@@ -28,6 +28,7 @@ from .quotient import is_div
 from .reduction import canonical
 from .rewrite import free, subterms, tensors
 from .scalar import conj, eq0, ge0, negate, parts
+from .scatter import scatters
 from .term import (
     ONE,
     SIZES,
@@ -67,6 +68,7 @@ def lift(func: Any, params: Sequence[Tensor | Var] | None = None) -> Lifted:
             for t in values
             if isinstance(t, Tensor) and t in executor.effects.writes
         ),
+        executor.races,
     )
 
 
@@ -96,6 +98,7 @@ class Executor(Parameters):
     def __init__(self) -> None:
         super().__init__()
         self.threads: list[str] = []
+        self.races = False
 
     # ------------------------------------------------------------------ statements
 
@@ -193,7 +196,10 @@ class Executor(Parameters):
         for t in [t for t in effects.writes if self.scopes[t].startswith(gone)]:
             del effects.writes[t]  # each thread, or block, has its own: nobody else sees it
         kind = int(getattr(s, "kind", 0))
+        if bound is ONE:
+            kind, tag = 0, ""  # a single iteration meets no other one
         if tag or kind in _AT_ONCE:
+            self.check_scatters(i, effects, outside, not tag and kind == _PARALLEL)
             self.check_independent(i, effects, outside, bool(tag))
         if tag or kind == _PARALLEL:
             self.check_own(i, effects, outside, bool(tag))
@@ -205,6 +211,17 @@ class Executor(Parameters):
             effects = guarded
         self.effects.then(effects if bound is ONE else close(i, effects))
 
+    def check_scatters(self, i: Var, effects: Effects, outside: set[Any], parallel: bool) -> None:
+        """Iterations that run at the same time and store where data says may store in one element.
+
+        A parallel loop has no meaning then, so it is assumed that they do not, and told.
+        """
+        for t in outside & effects.writes.keys():
+            if any(_meet(i, w) for w in effects.writes[t]):
+                if not parallel:
+                    raise Unliftable("threads or lanes store where data says", t.name)
+                self.races = True
+
     def check_independent(self, i: Var, effects: Effects, outside: set[Any], threads: bool) -> None:
         """Iterations that run at the same time must not store different values in one element.
 
@@ -213,6 +230,8 @@ class Executor(Parameters):
         for t, writes in effects.writes.items():
             for w in writes:
                 differs = i in free(w.value) or i in free(w.guard)
+                if _meet(i, w):
+                    continue
                 if threads and t in tensors(w.value):
                     continue
                 if t in outside and differs and not any(i in free(e) for e in w.index):
@@ -226,7 +245,7 @@ class Executor(Parameters):
                 for x in (s for p in (w.value, w.guard, *w.index) for s in subterms(p)):
                     if not isinstance(x, Load) or x.tensor not in shared:
                         continue
-                    if threads and x.tensor is t and x.indices == w.index:
+                    if (threads or _meet(i, w)) and x.tensor is t and x.indices == w.index:
                         continue
                     if not all(own_only(o, i, x.indices, t.name) for o in effects.writes[x.tensor]):
                         raise Unliftable("parallel iterations read each other's stores", t.name)
@@ -284,7 +303,8 @@ class Executor(Parameters):
         for branch, guard in ((yes, condition), (no, negate(condition))):
             for tensor, writes in branch.writes.items():
                 for w in writes:
-                    joined.store(tensor, Write(w.vars, conj(guard, w.guard), w.index, w.value))
+                    both = conj(guard, w.guard)
+                    joined.store(tensor, Write(w.vars, both, w.index, w.value, w.scattered))
         self.effects.then(joined)
 
     def run_Bind(self, s: Any) -> None:
@@ -343,6 +363,12 @@ class Executor(Parameters):
     def unwritten(self, body: Term, out: Tensor) -> Tensor | None:
         """A tensor whose state before the function the body reads, and must not."""
         return next((t for t in tensors(body) if t is out or t not in self.inputs), None)
+
+
+def _meet(i: Var, w: Write) -> bool:
+    """Whether data decides if iterations of a loop store in one element."""
+    inside = w.scattered and not any(i in free(e) for e in w.index)
+    return scatters(i, w) or (inside and (i in free(w.value) or i in free(w.guard)))
 
 
 def _hard_choices(body: Term) -> bool:

@@ -8,6 +8,8 @@ refused.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from .accumulate import NoReduction, accumulate, runs
 from .effects import Effects, Write, coordinates, pinned, same_or_later
 from .fold import close_together
@@ -16,6 +18,7 @@ from .order import bounds, nonneg
 from .rewrite import free, ints, substitute, subterms, tensors
 from .scalar import conj, ge0, parts
 from .scan import scanned
+from .scatter import scattered, scatters
 from .term import (
     FALSE,
     ONE,
@@ -38,16 +41,21 @@ def close(i: Var, body: Effects) -> Effects:
     """The effects of ``for i in range(extent): body``."""
     out = Effects()
     for tensor, writes in body.writes.items():
+        if len(writes) == 1 and scatters(i, writes[0]):
+            out.writes[tensor] = [scattered(i, tensor, writes[0], body, carried_by)]
+            continue
         for position, w in enumerate(writes):
             carried = carried_by(i, w, body)
             value = None if carried else pinned(w.guard, i)
             if value is not None and i.extent is not None:
                 w = _fix(w, i, value)
                 inside = conj(w.guard, ge0(value), ge0(i.extent - 1 - value))
-                w = Write(w.vars, inside, w.index, w.value)
+                w = Write(w.vars, inside, w.index, w.value, w.scattered)
             for later in writes[position + 1 :]:
                 _check_order(w, later, i, tensor)
-            out.writes.setdefault(tensor, []).append(_close(i, tensor, w, carried, body))
+            closed = _close(i, tensor, w, carried, body)
+            closed = replace(closed, scattered=True) if w.scattered else closed
+            out.writes.setdefault(tensor, []).append(closed)
     return out
 
 
@@ -58,6 +66,7 @@ def _fix(w: Write, i: Var, value: Int) -> Write:
         substitute(w.guard, at),
         tuple(as_int(substitute(e, at)) for e in w.index),
         substitute(w.value, at),
+        w.scattered,
     )
 
 
@@ -105,7 +114,8 @@ def _group(i: Var, tensor: Tensor, body: Effects) -> dict[Tensor, Write] | None:
         if t in found:
             continue
         (w, *others) = body.writes[t]
-        if others or any(i in free(e) for e in w.index):
+        moves = (i in free(e) or not tensors(e).isdisjoint(body.writes) for e in w.index)
+        if others or any(moves):
             return None
         found[t] = w
         for x in carried_by(i, w, body):

@@ -2,8 +2,6 @@
 
 - slice_scatter: ``out[y] = src[(y - start) / step] if y is in the range of the axis else x[y]``;
 - reverse_sequence: ``out[y] = x[t[b] - 1 - y on the sequence axis if y < t[b] else y]``.
-
-scatter_elements, scatter_nd and index_put write where data says, in loops that are not lifted.
 """
 
 from __future__ import annotations

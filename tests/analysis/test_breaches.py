@@ -83,6 +83,48 @@ PROGRAMS = {
         for i in range(8):
             out[j] = v + x[i]
 """,
+    "a place that the loop finds as it goes": """
+    n = T.alloc_buffer((1,), "int32")
+    n[0] = 0
+    for i in range(8):
+        out[i] = T.float32(0)
+    for i in range(8):
+        if x[i] > T.float32(0):
+            out[n[0]] = x[i]
+            n[0] = n[0] + 1
+""",
+    "a scan that starts at the second element": """
+    for i in range(8):
+        out[i] = x[i]
+    for i in range(1, 7):
+        out[i + 1] = out[i] + x[i + 1]
+""",
+    "an exclusive scan shifted by two": """
+    out[0] = T.float32(0)
+    out[1] = T.float32(0)
+    for i in range(6):
+        out[i + 2] = out[i + 1] + x[i]
+""",
+    "a scan from the other end": """
+    out[7] = x[7]
+    for i in range(7):
+        out[6 - i] = out[7 - i] + x[6 - i]
+""",
+    "a scan of what it overwrites": """
+    for i in range(8):
+        out[i] = x[i]
+    for i in range(7):
+        out[i + 1] = out[i] + out[i + 1] * x[i + 1]
+""",
+    "a running sum that is reset": """
+    s = T.alloc_buffer((1,), "float32")
+    s[0] = T.float32(0)
+    for i in range(8):
+        s[0] = s[0] + x[i]
+        out[i] = s[0]
+        if i == 4:
+            s[0] = T.float32(0)
+""",
     "a reset in a later iteration": """
     for i in range(8):
         out[i] = T.float32(0)

@@ -1,0 +1,194 @@
+"""Stores where data says: scatter_elements, scatter_nd, index_put, the gradient of take.
+
+Each element is a fold over the updates, in their order:
+
+    out[y] = data[y];  for k: if place(k) == y: out[y] = update(out[y], u[k])
+
+- scatter_elements: ``place(k) = (.., p[k], ..)`` on one axis, the other coordinates are k's;
+- scatter_nd: ``place(k, j) = (p[k, 0], p[k, 1], .., j)``;
+- index_put: ``place(k) = (p0[k], p1[k], ..)``; its loop is parallel;
+- take_backward: ``place(k, j) = (p[k], j)``, from zero.
+
+The first and the third add the extent to negative places. ``update`` is the reduction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..comprehension import Comprehension, Lifted
+from ..op_info import Proposal, Refusal
+from ..rewrite import free, subterms
+from ..scalar import is_const
+from ..term import Call, Fold, Int, Load, Tensor, Term
+from ..undetermined import Undetermined
+from . import Matches, Refuses, recogniser
+from ._contraction import bare
+
+REDUCTIONS = ("update", "add", "mul", "mean", "max", "min")
+ELEMENTS, ND, PUT = "relax.scatter_elements", "relax.scatter_nd", "relax.index_put"
+BACKWARD = "relax.grad.take_backward"
+
+MATCHES = [
+    *(
+        Matches(ELEMENTS, (f"{t}[5, 4]", f"{p}[3, 4]", f"{t}[3, 4]"), {"axis": a, "reduction": r})
+        for t, p, a, r in (
+            ("float32", "int64", 0, "update"),
+            ("float32", "int64", 1, "update"),
+            ("float16", "int64", 0, "add"),
+            ("float32", "int32", 1, "add"),
+            ("int32", "int64", 0, "add"),
+            ("float32", "int64", 0, "mul"),
+            ("int64", "int64", 0, "mul"),
+            ("float32", "int64", 0, "mean"),
+            ("float32", "int64", 0, "max"),
+            ("int8", "int64", 1, "min"),
+        )
+    ),
+    Matches(ELEMENTS, ("float32[2, 5, 3]", "int64[2, 4, 3]", "float32[2, 4, 3]"), {"axis": 1}),
+    Matches(ELEMENTS, ("float32[n, 4]", "int64[m, 4]", "float32[m, 4]"), {"axis": 0}),
+    Matches(ELEMENTS, ("float32[7]", "int64[3]", "float32[3]"), {"axis": -1}, {"axis": 0}),
+    *(
+        Matches(ND, (f"{t}[5, 4]", f"{p}[3, 1]", f"{t}[3, 4]"), {"reduction": r})
+        for t, p, r in (
+            ("float32", "int64", "update"),
+            ("float16", "int32", "add"),
+            ("int32", "int64", "mul"),
+            ("float32", "int64", "max"),
+            ("float32", "int64", "min"),
+        )
+    ),
+    Matches(ND, ("float32[5, 4]", "int64[3, 2]", "float32[3]"), {"reduction": "add"}),
+    Matches(
+        ND, ("float32[5, 4, 3]", "int64[2, 3, 2]", "float32[2, 3, 3]"), {"reduction": "update"}
+    ),
+    Matches(ND, ("float32[n, 4]", "int64[m, 1]", "float32[m, 4]"), {"reduction": "add"}),
+    *(
+        Matches(PUT, (f"{t}[5, 4]", "int64[3]", "int64[3]", f"{t}[3]"), {"accumulate": add})
+        for t, add in (("float32", False), ("float32", True), ("float16", True), ("int32", False))
+    ),
+    Matches(PUT, ("float32[5]", "int64[3]", "float32[3]"), {"accumulate": False}),
+    Matches(
+        PUT, ("float32[5, 4]", "int64[3, 1]", "int64[2]", "float32[3, 2]"), {"accumulate": True}
+    ),
+    *(
+        Matches(BACKWARD, operands, {"axis": axis})
+        for operands, axis in (
+            (("float32[3, 4]", "float32[5, 4]", "int64[3]"), 0),
+            (("float32[2, 3, 4]", "float32[2, 5, 4]", "int64[3]"), 1),
+            (("float16[2, 3]", "float16[2, 5]", "int32[3]"), 1),
+            (("float32[n, 4]", "float32[m, 4]", "int64[n]"), 0),
+        )
+    ),
+    Matches(BACKWARD, ("float32[3]", "float32[5]", "int64[3]"), {"axis": None}, {"axis": 0}),
+]
+
+_HEAD = """
+@T.prim_func(s_tir=True)
+def main(data: T.Buffer((5, 4), "float32"), p: T.Buffer((3, 1), "int64"),
+         u: T.Buffer((3, 4), "float32"), out: T.Buffer((5, 4), "float32")):
+    for i, j in T.grid(5, 4):
+        out[i, j] = {data}
+    for k in {loop}:
+        for j in range(4):
+            out[p[{k}, 0], j] = {value}
+"""
+_RIGHT = {"data": "data[i, j]", "loop": "range(3)", "k": "k", "value": "u[k, j]"}
+
+REFUSES = [
+    Refuses("the copy is lost", _HEAD.format(**_RIGHT | {"data": "T.float32(0)"})),
+    Refuses(
+        "the first of equal places stays",
+        _HEAD.format(**_RIGHT | {"k": "2 - k", "value": "u[2 - k, j]"}),
+    ),
+    Refuses("places in another order", _HEAD.format(**_RIGHT | {"k": "2 - k"})),
+    Refuses("parallel iterations", _HEAD.format(**_RIGHT | {"loop": "T.parallel(3)"})),
+    Refuses("one update fewer", _HEAD.format(**_RIGHT | {"loop": "range(2)"})),
+    Refuses("a difference", _HEAD.format(**_RIGHT | {"value": "out[p[k, 0], j] - u[k, j]"})),
+    Refuses(
+        "the update is added to the data",
+        _HEAD.format(**_RIGHT | {"value": "data[k, j] + u[k, j]"}),
+    ),
+]
+
+
+@recogniser("indexed_update", precedence=427, ops=(ELEMENTS, ND, PUT, BACKWARD))
+def indexed_update(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """A fold of one state that starts from a tensor at the element's place, or from zero."""
+    c = f.outputs[0]
+    t = bare(c.body)
+    if len(f.outputs) != 1 or not isinstance(t, Fold) or len(t.states) != 1:
+        return Refusal("the compute is no fold of one element")
+    choice = bare(t.updates[0])
+    if not (isinstance(choice, Call) and choice.op == "ite"):
+        return Refusal("not every update chooses its element")
+    places = _tensors(choice.args[0])
+    updates = [x for x in _tensors(choice.args[1]) if x not in places]
+    reduction = _reduction(bare(choice.args[1]), t.states[0])
+    if len(updates) != 1 or not places or reduction is None:
+        return Refusal("the update is not of one tensor")
+    start = bare(t.inits[0])
+    if is_const(start, 0) and reduction == "add":
+        return list(_backward(f, c, places, updates[0], t))
+    if not (isinstance(start, Load) and start.indices == c.axes):
+        return Refusal("an element does not start from the data")
+    return list(_proposals(start.tensor, places, updates[0], reduction, choice.args[0], t))
+
+
+def _tensors(t: Term) -> list[Tensor]:
+    """The tensors that are read, in the order of the parameters."""
+    found = {s.tensor for s in subterms(t) if isinstance(s, Load)}
+    return sorted(found, key=lambda x: x.position)
+
+
+def _reduction(value: Term, state: Term) -> str | None:
+    """How the state and the update are combined."""
+    if state not in set(subterms(value)):
+        return "update"
+    if isinstance(value, Int):
+        return "add" if len(value.terms) > 1 else "mul"
+    if not isinstance(value, Call):
+        return None
+    if value.op in ("div", "truncdiv") and is_const(value.args[1], 2):
+        return "mean"
+    return value.op if value.op in REDUCTIONS else None
+
+
+def _proposals(
+    data: Tensor, places: list[Tensor], u: Tensor, reduction: str, condition: Term, t: Fold
+) -> Iterator[Proposal]:
+    operands = (data.position, *(p.position for p in places), u.position)
+    p, rank = places[0], len(data.shape)
+    if len(places) == 1 and len(p.shape) == rank == len(u.shape) and p.shape == u.shape:
+        for axis in _axes(p, condition, t):
+            yield Proposal(ELEMENTS, operands, {"axis": axis, "reduction": reduction})
+    if len(places) == 1 and p.shape[:-1] == u.shape[: len(p.shape) - 1] and reduction != "mean":
+        yield Proposal(ND, operands, {"reduction": reduction})
+    if len(places) == rank and reduction in ("update", "add"):
+        yield Proposal(PUT, operands, {"accumulate": reduction == "add"})
+
+
+def _axes(p: Tensor, condition: Term, t: Fold) -> list[int]:
+    """The dimensions of the places that the fold may run over."""
+    load = next(s for s in subterms(condition) if isinstance(s, Load) and s.tensor is p)
+    run = [d for d, i in enumerate(load.indices) if t.axis in free(i)]
+    return run if len(run) == 1 else list(range(len(p.shape)))
+
+
+def _backward(
+    f: Lifted, c: Comprehension, places: list[Tensor], u: Tensor, t: Fold
+) -> Iterator[Proposal]:
+    """The gradient of take; its operand is not read, only its shape matters."""
+    used = {u, *places}
+    spare = [
+        x for x in f.inputs if isinstance(x, Tensor) and x not in used and x.shape == c.out.shape
+    ]
+    if len(places) != 1 or len(places[0].shape) != 1 or not spare:
+        return
+    operands = (u.position, spare[0].position, places[0].position)
+    notes = (Undetermined("axis", "there is one dimension", values=(0, None)),)
+    loads = [s for s in subterms(t.updates[0]) if isinstance(s, Load) and s.tensor is u]
+    run = [d for d, i in enumerate(loads[0].indices) if t.axis in free(i)]
+    for axis in run if len(run) == 1 else range(len(u.shape)):
+        loose = notes if len(u.shape) == 1 else ()
+        yield Proposal(BACKWARD, operands, {"axis": axis}, undetermined=loose)
