@@ -143,11 +143,8 @@ class _Splitter(Executor):
     def _statement(self, place: int, s: Any) -> None:
         try:
             effects = self.nested(s)
-            self.frames.append(effects)
-            try:
-                self.check_stores()
-            finally:
-                self.frames.pop()
+            for t, writes in effects.writes.items():
+                self.check_stores(t, writes)
             bodies = {t: effects.read(t, over(t)) for t in effects.writes if t in self.scopes}
         except (Unliftable, RecursionError) as e:
             for t in self._stored(s):
