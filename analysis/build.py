@@ -61,11 +61,13 @@ def operand_names(name: str) -> tuple[str, ...]:
 
 
 def call_op(name: str, operands: Sequence[Any], attrs: Mapping[str, Any], dtype: str) -> Any:
-    """The Relax call; literal scalars among the attributes become constants of ``dtype``."""
+    """The Relax call: operands that are attributes become constants of ``dtype``, or shapes."""
     named = dict(attrs)
     for key in operand_names(name):
         if isinstance(named.get(key), (int, float, bool)):
             named[key] = relax.const(named[key], dtype)
+        elif isinstance(named.get(key), (list, tuple)):
+            named[key] = relax.ShapeExpr(named[key])
     if name in TUPLED:
         return constructor(name)(list(operands), **named)
     if name in TUPLED_REST:

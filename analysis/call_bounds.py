@@ -1,4 +1,4 @@
-"""Bounds of min, max, selections and bitwise operations."""
+"""Bounds of min, max, selections, bitwise operations and division that rounds towards zero."""
 
 from __future__ import annotations
 
@@ -56,8 +56,24 @@ def _bit_bounds(atom: Call) -> Bounds:
     return ZERO, integer((1 << max(t.bit_length() for t in tops)) - 1)  # type: ignore[union-attr]
 
 
+def _truncdiv_bounds(atom: Call) -> Bounds:
+    """It is monotone in the dividend; literal bounds over a positive literal only."""
+    lo, hi = bounds(as_int(atom.args[0]))
+    divisor = as_int(atom.args[1]).const
+    if divisor is None or divisor < 1:
+        return None, None
+    ends = [None if p is None or p.const is None else p.const for p in (lo, hi)]
+    low, high = (None if e is None else integer(_towards_zero(e, divisor)) for e in ends)
+    return low, high
+
+
+def _towards_zero(a: int, b: int) -> int:
+    return a // b if a >= 0 else -(-a // b)
+
+
 CALL_BOUNDS.update(
     {
+        "truncdiv": _truncdiv_bounds,
         "min": _extreme_bounds,
         "max": _extreme_bounds,
         "ite": _ite_bounds,

@@ -27,6 +27,7 @@ from .pairing import (
     is_choice,
     pairings,
     same_number,
+    without_zeros,
 )
 from .prove import prove
 from .rewrite import ints, replace, substitute
@@ -102,6 +103,9 @@ class _Prover:
         elif (one := clamp(a)) and (two := clamp(b)) and one[1:] == two[1:]:
             self.proof.ordered = True
             self.equal(one[0], two[0], facts)
+        elif (x := without_zeros(a)) is not a or without_zeros(b) is not b:
+            self.proof.reassociated = True
+            self.equal(x, without_zeros(b), facts)
         elif not same_number(a, b):
             raise Different(f"{head(a)} and {head(b)}")
 
@@ -183,6 +187,9 @@ class _Prover:
 
     def regrouped(self, a: Call, b: Call, facts: Facts) -> None:
         xs, ys = flatten(a.op, a), flatten(b.op, b)
+        if a.op == "add" and len(xs) != len(ys):
+            xs, ys = ([x for x in side if not is_const(x, 0)] for side in (xs, ys))
+            self.proof.reassociated = True
         operands = len(xs)
         for x in list(xs):
             if x in ys:

@@ -86,6 +86,11 @@ def _div(args: list[Sized]) -> Interval:
     return min(ends), max(ends)
 
 
+def _truncdiv(args: list[Sized]) -> Interval:
+    top = max(-args[0][0], args[0][1])
+    return -top, top
+
+
 def _hull(args: list[Sized]) -> Interval:
     return min(a[0] for a in args), max(a[1] for a in args)
 
@@ -101,6 +106,7 @@ def _boolean(args: list[Sized]) -> Interval:
 
 _RULES = {
     "floordiv": _div,
+    "truncdiv": _truncdiv,
     "min": _hull,
     "max": _hull,
     "ite": lambda args: _hull(args[1:]),

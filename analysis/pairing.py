@@ -8,6 +8,7 @@ from itertools import permutations
 import numpy as np
 
 from .rewrite import subterms
+from .scalar import is_const
 from .solve import solve
 from .term import Call, Const, Int, Load, Term, Var, as_int
 
@@ -69,6 +70,14 @@ def flatten(op: str, t: Term) -> list[Term]:
     if isinstance(t, Call) and t.op == op:
         return [x for a in t.args for x in flatten(op, a)]
     return [t]
+
+
+def without_zeros(t: Term) -> Term:
+    """``0 + x`` as ``x``, which is the same but for the sign of a zero."""
+    if not (isinstance(t, Call) and t.op == "add" and "float" in t.dtype):
+        return t
+    rest = [x for x in t.args if not is_const(x, 0)]
+    return rest[0] if len(rest) == 1 else t
 
 
 def clamp(t: Term) -> tuple[Term, float, float] | None:

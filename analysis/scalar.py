@@ -248,6 +248,10 @@ def extreme(op: str, a: Term, b: Term) -> Term:
     return as_int(raw_call(op, tuple(sorted(keep, key=lambda t: t.uid)), "int"))
 
 
+#: Up to here a floating-point type has every integer.
+WHOLE = {"bfloat16": 2**8, "float16": 2**11, "float32": 2**24, "float64": 2**53}
+
+
 def call(op: str, args: tuple[Term, ...], dtype: str) -> Term:
     """Any operation by its name; the ones with a normal form get it."""
     if op == "ite":
@@ -271,6 +275,10 @@ def call(op: str, args: tuple[Term, ...], dtype: str) -> Term:
         from .bits import xor
 
         return xor(*map(as_int, args))
+    if op == "cast" and isinstance(args[0], Int) and dtype in WHOLE:
+        value = args[0].const
+        if value is not None and abs(value) <= WHOLE[dtype]:
+            return const(float(value), dtype)
     if op in COMMUTES:
         args = tuple(sorted(args, key=lambda t: t.uid))
     out = raw_call(op, args, dtype)

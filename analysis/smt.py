@@ -14,7 +14,7 @@ from typing import Any
 
 from .exhaustive import is_counterexample
 from .rewrite import free
-from .term import FALSE, TRUE, Call, Int, Load, Term, Var
+from .term import FALSE, TRUE, Call, Int, Load, Term, Var, as_int
 from .verdict import Verdict
 
 _LOCAL = threading.local()
@@ -189,6 +189,16 @@ class Formulas:
         q, r = (z3.Int(f"{s}!!{n}", ctx=self.ctx) for s in "qr")
         self.side += [self(x) == self(d) * q + r, r >= 0, r < self(d)]
         return q
+
+    def call_truncdiv(self, x: Term, d: Term) -> Any:
+        """Division that rounds towards zero, by a positive literal."""
+        import z3
+
+        divisor = as_int(d).const
+        if divisor is None or divisor < 1:
+            return self.uninterpreted_call("int", "truncdiv", (x, d))
+        down, up = self.call_floordiv(x, d), self.call_floordiv(-as_int(x), d)
+        return z3.If(self(x) >= 0, down, -up)
 
     # ------------------------------------------------------------------ what is not an integer
 

@@ -1,9 +1,9 @@
-"""Transposed convolutions of one and two spatial dimensions.
+"""Transposed convolutions of one, two and three spatial dimensions.
 
     out[n, o, y] = Σ_{c, k} x[n, c, (y + p - d*k) / s] * w[c, o, k]
 
 where the division is exact and the read inside x, else the term is 0; in groups, o and c belong to
-the same one.
+the same one. The taps of a dilated kernel can be all from 0 to ``d*(K-1)``, 0 between the kernel's.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ..quotient import is_div
 from ..term import Call, Int, Load, Var, as_int
 from . import Matches, Refuses, recogniser
 from ._contraction import Product, affine, product
+from .conv import SPATIAL
 
 MATCHES = [
     Matches(
@@ -29,6 +30,21 @@ MATCHES = [
         {"strides": (3, 2), "groups": 2},
     ),
     Matches("relax.nn.conv2d_transpose", ("float32[1, 4, 9, 9]", "float32[4, 5, 3, 3]")),
+    Matches(
+        "relax.nn.conv2d_transpose",
+        ("int8[1, 4, 9, 9]", "int8[4, 5, 3, 3]"),
+        {"dilation": (2, 3), "padding": (1, 0, 1, 0), "out_dtype": "int32"},
+    ),
+    Matches(
+        "relax.nn.conv3d_transpose",
+        ("float16[1, 4, 5, 6, 7]", "float16[4, 3, 2, 3, 2]"),
+        {"strides": (2, 1, 3), "padding": (1, 0, 1, 1, 0, 1), "output_padding": (1, 0, 2)},
+    ),
+    Matches(
+        "relax.nn.conv3d_transpose",
+        ("float32[n, 4, 5, 6, 7]", "float32[4, 3, 2, 3, 2]"),
+        {"groups": 2, "dilation": (1, 2, 1)},
+    ),
     Matches(
         "relax.nn.conv1d_transpose",
         ("float32[1, 4, 9]", "float32[4, 5, 3]"),
@@ -60,7 +76,7 @@ def main(x: T.Buffer((1, 4, 6, 6), "float32"), w: T.Buffer((4, 4, 3, 3), "float3
 @recogniser(
     "conv_transpose",
     precedence=610,
-    ops=("relax.nn.conv1d_transpose", "relax.nn.conv2d_transpose"),
+    ops=tuple(f"relax.nn.conv{d}d_transpose" for d in (1, 2, 3)),
 )
 def conv_transpose(f: Lifted) -> Sequence[Proposal] | Refusal:
     """Match the sum of products; stride, padding and flip come from the accesses."""
@@ -68,8 +84,8 @@ def conv_transpose(f: Lifted) -> Sequence[Proposal] | Refusal:
     if found is None or len(found.loads) != 2:
         return Refusal("the compute is not a sum of products of two operands")
     rank = len(f.outputs[0].axes)
-    if rank not in (3, 4) or any(len(x.indices) != rank for x in found.loads):
-        return Refusal("a transposed convolution's operands and output have one rank, 3 or 4")
+    if rank not in SPATIAL or any(len(x.indices) != rank for x in found.loads):
+        return Refusal("a transposed convolution's operands and output have one rank, from 3 to 5")
     out = [p for x, w in (found.loads, found.loads[::-1]) for p in _proposals(f, found, x, w)]
     return out or Refusal("the accesses are not those of a transposed convolution")
 
@@ -92,8 +108,8 @@ def _proposals(f: Lifted, found: Product, x: Load, w: Load) -> Iterator[Proposal
             return
         behind.append(grown[0])
         extra.append(grown[1])
-    layout = "NCHW" if len(out.shape) == 4 else "NCW"
-    kernel = "IOHW" if len(out.shape) == 4 else "IOW"
+    letters = SPATIAL[len(out.shape)]
+    layout, kernel = f"NC{letters}", f"IO{letters}"
     attrs = {
         "strides": strides,
         "padding": (*before, *behind),
@@ -119,12 +135,13 @@ def _dimension(
 ) -> tuple[int, int, int] | None:
     """``(stride, leading padding, dilation)`` of one dimension.
 
-    With the kernel read at ``K - 1 - r`` the data is read at ``(y + d*r - (d*(K-1) - p)) / s``.
+    With the kernel read at r the data is read at ``(y - d*r + p) / s``, with the kernel read at
+    ``K - 1 - r`` at ``(y + d*r - (d*(K-1) - p)) / s``.
     """
     taps = w.tensor.shape[d].const
     if taps is None:
         return None
-    inner, stride, shift = _quotient(x.indices[d])
+    inner, stride = _quotient(x.indices[d])
     form = affine(inner)
     if form is None:
         return None
@@ -136,11 +153,18 @@ def _dimension(
     dilation, tap = 1, None
     if coefs:
         ((tap, dilation),) = coefs.items()
-        if tap not in axes or w.indices[d] is not -as_int(tap) + (taps - 1):
+        if tap not in axes or tap.extent is None:
+            return None
+        if dilation < 0 and w.indices[d] is as_int(tap):
+            return stride, form[1], -dilation
+        every = tap.extent.const
+        if taps > 1 and dilation == 1 and every is not None and (every - 1) % (taps - 1) == 0:
+            dilation = (every - 1) // (taps - 1)
+        elif w.indices[d] is not -as_int(tap) + (taps - 1):
             return None
     elif w.indices[d].const is None:
         return None
-    return stride, form[1] + stride * shift + dilation * (taps - 1), dilation
+    return stride, form[1] + dilation * (taps - 1), dilation
 
 
 def _variable(p: Int) -> Var:
@@ -148,16 +172,15 @@ def _variable(p: Int) -> Var:
     return p.atom
 
 
-def _quotient(index: Int) -> tuple[Int, int, int]:
-    """``index = inner // stride + shift``."""
+def _quotient(index: Int) -> tuple[Int, int]:
+    """``index = inner // stride``: what stands beside the division goes into it."""
     divisions = [m[0] for m, c in index.terms if len(m) == 1 and c == 1 and is_div(m[0])]
     if len(divisions) != 1 or not isinstance(divisions[0], Call):
-        return index, 1, 0
-    rest = index - as_int(divisions[0])
+        return index, 1
     num, den = divisions[0].args
-    if rest.const is None or not isinstance(den, Int) or den.const is None:
-        return index, 1, 0
-    return as_int(num), den.const, rest.const
+    if not isinstance(den, Int) or den.const is None:
+        return index, 1
+    return as_int(num) + (index - as_int(divisions[0])) * den.const, den.const
 
 
 def _groups(x: Load, w: Load, channels: int | None) -> int | None:
@@ -179,8 +202,8 @@ def _grown(
     if k is None or before < 0:
         return None
     behind = -k - before
-    if behind >= before and behind >= 0:
+    if behind >= before:
         return behind, 0
-    if behind >= 0 and before - behind < stride:
+    if before - behind < stride:
         return before, before - behind
     return (behind, 0) if behind >= 0 else (0, -behind)

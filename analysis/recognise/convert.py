@@ -3,7 +3,8 @@
     astype(x)[y] = convert(x[y])       dropout(x) = (x, 1), as it is when nothing is trained
 
 A widening conversion of integers is the identity on terms: only the types of the buffers tell it.
-A plain copy is a conversion to its own type.
+A plain copy is a conversion to its own type: of the operators that are the identity, it is the one
+that names no shape, is elementwise and holds in every layout. Reshape comes as an alternative.
 """
 
 from __future__ import annotations

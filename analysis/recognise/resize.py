@@ -1,10 +1,11 @@
-"""image.resize2d: the input sampled at ``c(y) = scale * y + shift`` on two axes.
+"""image.resize2d and resize3d: the input sampled at ``c(y) = scale * y + shift`` on some axes.
 
-The number of loads tells the method (1 nearest neighbour, 4 linear, 16 cubic), the form of ``c``
-the coordinate transformation, the operation around it the rounding method:
+The number of loads tells the method (1 nearest neighbour, 2 an axis linear, 4 an axis cubic), the
+form of ``c`` the coordinate transformation, the operation around it the rounding method:
 
 - half_pixel ``(y + 0.5) * in / out - 0.5``, tf_half_pixel_for_nn the same without ``- 0.5``;
-- asymmetric ``y * in / out``; align_corners ``y * (in - 1) / (out - 1)``;
+- asymmetric ``y * in / out``; align_corners ``y * (in - 1) / (out - 1)``; tf_crop_and_resize, see
+  :mod:`._crop`;
 - floor ``floor(c + 1e-5)``, ceil ``ceil(c - 1e-5)``, round_prefer_floor ``ceil(c - 0.5)``,
   round_prefer_ceil ``floor(c + 0.5)``; an integer ``y // k`` is asymmetric with floor.
 
@@ -14,6 +15,8 @@ pytorch_half_pixel differs from half_pixel only at an output extent of 1.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -24,12 +27,12 @@ from ..scalar import is_const
 from ..term import ONE, Call, Const, Int, Load, Term
 from ..undetermined import among, numbers
 from . import Matches, Refuses, recogniser
+from ._crop import outside, regions
 from ._moves import dims
 
-OP = "relax.image.resize2d"
-MODE = "coordinate_transformation_mode"
+OP, OP3 = "relax.image.resize2d", "relax.image.resize3d"
+MODE, CROP = "coordinate_transformation_mode", "tf_crop_and_resize"
 NEAREST = "nearest_neighbor"
-METHODS = {1: NEAREST, 2: "linear", 4: "linear", 16: "cubic"}
 
 
 def _match(method: str, mode: str, rounding: str, size: tuple[int, int], layout: str) -> Matches:
@@ -37,6 +40,18 @@ def _match(method: str, mode: str, rounding: str, size: tuple[int, int], layout:
     attrs = {"size": size, "method": method, MODE: mode, "layout": layout}
     rounded = {"rounding_method": rounding} if method == NEAREST else {}
     return Matches(OP, (shape,), {**attrs, **rounded})
+
+
+def _match3(method: str, mode: str, size: tuple[int, ...], layout: str) -> Matches:
+    shape = "float32[1, 3, 5, 7, 8]" if layout == "NCDHW" else "float16[n, 5, 7, 8, 3]"
+    return Matches(OP3, (shape,), {"size": size, "method": method, MODE: mode, "layout": layout})
+
+
+def _cropped(
+    x: str, size: tuple[Any, ...], method: str, roi: tuple[float, ...], outside: float
+) -> Matches:
+    attrs = {"size": size, "method": method, "roi": roi, MODE: CROP}
+    return Matches(OP if len(size) == 2 else OP3, (x,), {**attrs, "extrapolation_value": outside})
 
 
 ROUNDINGS = ("round", "floor", "ceil", "round_prefer_floor", "round_prefer_ceil")
@@ -54,6 +69,26 @@ MATCHES = [
     _match("cubic", "half_pixel", "", (9, 4), "NCHW"),
     Matches(OP, ("float16[1, 3, n, m]",), {"size": (20, 30), "method": "linear"}),
     Matches(OP, ("float32[1, 3, n, m]",), {"size": (20, 30), MODE: "align_corners"}),
+    Matches(OP, ("int8[1, 3, 5, n]",), {"size": (9, 4), "method": NEAREST}),
+    Matches(OP, ("uint8[1, 5, 7, 3]",), {"size": (9, 4), "layout": "NHWC"}),
+    Matches(OP, ("float32[1, 3, 5, 7, 4]",), {"size": (9, 4), "layout": "NCHW4c"}),
+    _cropped("float32[1, 3, 5, 7]", (9, 4), NEAREST, (0.1, 0.2, 0.8, 0.9), 2.5),
+    _cropped("float32[1, 3, 5, 7]", (9, 4), "linear", (0.0, 0.25, 1.0, 0.75), 0.0),
+    _cropped("float32[1, 3, n, 7]", (9, 4), "linear", (0.1, 0.3, 0.7, 1.0), -1.0),
+    _cropped("float16[1, 3, 5, 7]", ("m", 4), NEAREST, (0.1, 0.2, 0.8, 0.9), 0.0),
+    _cropped("float32[1, 3, 5, 7, 8]", (4, 6, 9), NEAREST, (0.1, 0.2, 0.3, 0.7, 0.8, 0.9), 1.0),
+    *(
+        _match3(NEAREST, mode, (9, 4, 16), layout)
+        for mode, layout in (
+            ("half_pixel", "NCDHW"),
+            ("align_corners", "NDHWC"),
+            ("tf_half_pixel_for_nn", "NCDHW"),
+        )
+    ),
+    _match3(NEAREST, "asymmetric", (10, 14, 16), "NDHWC"),
+    *(_match3("linear", mode, (9, 4, 16), "NCDHW") for mode in ("half_pixel", "align_corners")),
+    _match3("linear", "asymmetric", (9, 4, 16), "NDHWC"),
+    _match3("cubic", "half_pixel", (9, 4, 16), "NCDHW"),
 ]
 
 REFUSES = [
@@ -83,49 +118,78 @@ UNSEEN = {
 }
 
 
-@recogniser("resize2d", precedence=345, ops=(OP,))
-def resize2d(f: Lifted) -> Sequence[Proposal] | Refusal:
+@recogniser("resize", precedence=345, ops=(OP, OP3))
+def resize(f: Lifted) -> Sequence[Proposal] | Refusal:
     """Guesses the attributes from the form of the sampling; the certificate decides."""
     (c,) = f.outputs[:1]
     loads = [s for s in subterms(c.body) if isinstance(s, Load)]
     if len(f.outputs) != 1 or not loads or len({x.tensor for x in loads}) != 1:
         return Refusal("the compute does not sample one input")
     x = loads[0]
-    spatial = [k for k, i in enumerate(x.indices) if k >= len(c.axes) or i is not c.axes[k]]
-    layouts = [s for s in ("NCHW", "NHWC") if set(spatial) <= {s.index("H"), s.index("W")}]
-    if len(c.axes) != 4 or len(x.indices) != 4 or not spatial or not layouts:
-        return Refusal("not one or two neighbouring axes of four are sampled")
-    method = METHODS.get(len(loads))
-    scaled = any(isinstance(s, Call) and s.op in ("cast", "floordiv") for s in subterms(c.body))
-    if method is None or not scaled:
-        return Refusal("no interpolation method reads so many elements")
+    if len(c.axes) not in (4, 5) or len(x.indices) != len(c.axes):
+        return Refusal("a resize has four or five dimensions")
+    if not any(isinstance(s, Call) and s.op in ("cast", "floordiv") for s in subterms(c.body)):
+        return Refusal("no coordinate is computed")
+    sampled = [k for k, i in enumerate(x.indices) if i is not c.axes[k]]
+    layouts = [s for s in _layouts(x) if all(s[k] in "DHW" for k in sampled)]
+    if not sampled or not layouts:
+        return Refusal("not two or three neighbouring axes are sampled")
+    taps = sum(x.tensor.shape[k] is not ONE for k in sampled)
+    method = NEAREST if len(loads) == 1 else "linear" if len(loads) <= 2**taps else "cubic"
+    return [p for s in layouts for p in _proposals(c, x, s, method, layouts)]
+
+
+def _layouts(x: Load) -> list[str]:
+    """Layouts by rank; of five dimensions, the last can be a part of the channels."""
+    if len(x.indices) == 4:
+        return ["NCHW", "NHWC"]
+    part = x.tensor.shape[4].const
+    return ["NCDHW", "NDHWC", *([f"NCHW{part}c"] if part else [])]
+
+
+def _proposals(
+    c: Comprehension, x: Load, layout: str, method: str, layouts: Sequence[str]
+) -> Iterator[Proposal]:
     position = x.tensor.position
-    found = []
-    for layout in layouts:
-        size = dims([c.out.shape[layout.index(a)] for a in "HW"])
-        notes = (*among("layout", layouts, "only what they agree on is sampled"), *UNSEEN[method])
-        for extra in _samplings(c, x, method):
-            attrs = {"size": size, "layout": layout, "method": method, **extra}
-            names = {position: layout, c.out.position: layout}
-            found.append(Proposal(OP, (position,), attrs, names, undetermined=notes))
-    return found
+    places = [layout.index(a) for a in "DHW" if a in layout]
+    size = dims([c.out.shape[k] for k in places])
+    notes = (*among("layout", layouts, "only what they agree on is sampled"), *UNSEEN[method])
+    if outside(c.body) is not None:
+        notes = tuple(u for u in notes if u.attribute != "extrapolation_value")
+    for extra in _samplings(c, x, method, places):
+        attrs = {"size": size, "layout": layout, "method": method, **extra}
+        names = {position: layout, c.out.position: layout}
+        name = OP3 if "D" in layout else OP
+        yield Proposal(name, (position,), attrs, names, undetermined=notes)
 
 
-def _samplings(c: Comprehension, x: Load, method: str) -> Iterator[dict[str, object]]:
+def _samplings(
+    c: Comprehension, x: Load, method: str, places: Sequence[int]
+) -> Iterator[dict[str, object]]:
     """Coordinate transformations, roundings and cubic coefficients that fit the form."""
     terms = list(subterms(c.body))
     roundings = _roundings(terms) if method == NEAREST else [""]
-    for mode in _modes(c, x, terms):
-        for rounding in roundings:
-            extra: dict[str, object] = {MODE: mode}
-            if rounding:
-                extra["rounding_method"] = rounding
-            if method != "cubic":
-                yield extra
-                continue
-            for alpha in _alphas(terms):
-                for exclude in (0, 1):
-                    yield {**extra, "cubic_alpha": alpha, "cubic_exclude": exclude}
+    for where, rounding in product(_transformations(c, x, terms, places), roundings):
+        extra = {**where, "rounding_method": rounding} if rounding else where
+        if method != "cubic":
+            yield extra
+            continue
+        for alpha, exclude in product(_alphas(terms), (0, 1)):
+            yield {**extra, "cubic_alpha": alpha, "cubic_exclude": exclude}
+
+
+def _transformations(
+    c: Comprehension, x: Load, terms: Sequence[Term], places: Sequence[int]
+) -> Iterator[dict[str, object]]:
+    """The coordinate transformation, with its region and the value outside of it."""
+    value = outside(c.body)
+    if value is None:
+        for mode in _modes(c, x, terms):
+            yield {MODE: mode}
+        return
+    # TVM takes the region of three axes from the last one to the first
+    for roi in regions(x, c.axes, places if len(places) == 2 else places[::-1]):
+        yield {MODE: CROP, "roi": roi, "extrapolation_value": value}
 
 
 def _modes(c: Comprehension, x: Load, terms: Sequence[Term]) -> list[str]:

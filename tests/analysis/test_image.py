@@ -37,11 +37,42 @@ def main(a: T.Buffer((2, 2, 3), "float32"), out: T.Buffer((2, 2, 4, 2), "float32
             * a[n, k, 1]) + a[n, k, 0] * (T.Cast("float32", j) + T.float32(-0.5))
 """
 
+# every gradient is pushed to the four elements of its window
+SPREAD = """
+@T.prim_func(s_tir=True)
+def main(g: T.Buffer((1, 2, 3, 3), "float32"), x: T.Buffer((1, 2, 6, 6), "float32"),
+         out: T.Buffer((1, 2, 6, 6), "float32")):
+    for c, i, j, a, b in T.grid(2, 3, 3, 2, 2):
+        out[0, c, i * 2 + a, j * 2 + b] = g[0, c, i, j] / T.float32(4)
+"""
+TRANSPOSED = """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((1, 3, 4, 4, 4), "float32"), w: T.Buffer((3, 5, 3, 1, 2), "float32"),
+         out: T.Buffer((1, 5, 7, 4, 5), "float32")):
+    for o, i, j, k, c, a, b in T.grid(5, 7, 4, 5, 3, 3, 2):
+        with T.sblock("conv"):
+            vo, vi, vj, vk, vc, va, vb = T.axis.remap("SSSSRRR", [o, i, j, k, c, a, b])
+            with T.init():
+                out[0, vo, vi, vj, vk] = T.float32(0)
+            out[0, vo, vi, vj, vk] += w[vc, vo, va, 0, vb] * T.if_then_else(
+                (vi + 1 - va) % 2 == 0 and va <= vi + 1 and vi + 1 - va < 8
+                and vb <= vk and vk - vb < 4,
+                x[0, vc, (vi + 1 - va) // 2, vj, vk - vb], T.float32(0))
+"""
+
 CASES: Mapping[str, tuple[str, str, tuple[Any, ...], dict[str, Any]]] = {
     "quantize": (QUANTIZE, "relax.quantize", (2, 1, 0), {"axis": 2, "out_dtype": "uint8"}),
     "dequantize": (DEQUANTIZE, "relax.dequantize", (0, 0.5, 3), {"axis": -1}),
     "affine_grid": (
         AFFINE, "relax.image.affine_grid", (0,), {"size": (4, 2), "align_corners": False},
+    ),
+    "avg_pool2d_backward": (
+        SPREAD, "relax.grad.avg_pool2d_backward", (0, 1),
+        {"pool_size": (2, 2), "strides": (2, 2), "padding": (0, 0, 0, 0), "layout": "NCHW"},
+    ),
+    "conv3d_transpose": (
+        TRANSPOSED, "relax.nn.conv3d_transpose", (0, 1),
+        {"strides": (2, 1, 1), "padding": (1, 0, 0, 1, 0, 0), "output_padding": (0, 0, 0)},
     ),
     "grid_sample": (
         nearest(), "relax.image.grid_sample", (0, 1),

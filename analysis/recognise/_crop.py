@@ -1,0 +1,78 @@
+"""The region of interest of a resize in mode tf_crop_and_resize, from its sampling.
+
+An axis is sampled at ``begin * (in - 1) + y * (end - begin) * (in - 1) / (out - 1)``. In it
+stand the product ``begin * (in - 1)`` and the difference ``end - begin``, rounded to float32: the
+shortest decimals that give them are proposed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+import numpy as np
+
+from ..rewrite import free, subterms
+from ..term import Call, Const, Int, Load, Term
+from ._contraction import bare
+from ._moves import literal
+
+#: The terms that a rounding method adds to the coordinate.
+EPSILONS = (1e-5, 0.5)
+
+
+def outside(t: Term) -> float | None:
+    """The literal that is the value outside of the input, or None if there is none."""
+    while isinstance(t, Call) and t.op == "cast":
+        t = t.args[0]
+    if not (isinstance(t, Call) and t.op == "ite"):
+        return None
+    values = [literal(bare(v)) for v in t.args[1:]]
+    found = next((v for v in values if v is not None), None)
+    return None if found is None else float(found)
+
+
+def regions(x: Load, axes: Sequence[Int], sampled: Sequence[int]) -> Iterator[tuple[float, ...]]:
+    """Regions of interest that fit: the begins of the sampled axes, then the ends."""
+    every = [list(_interval(x.indices[d], axes[d], x.tensor.shape[d])) for d in sampled]
+    for chosen in product(*every):
+        begins, ends = zip(*chosen, strict=True)
+        yield (*begins, *ends)
+
+
+def _interval(index: Int, y: Int, size: Int) -> Iterator[tuple[float, float]]:
+    """Candidates for ``(begin, end)`` of one axis."""
+    moving = [s for s in subterms(index) if free(y) and not free(y).isdisjoint(free(s))]
+    lengths = [v for s in moving if (v := _factor(s)) is not None]
+    if not lengths or (size.const is not None and size.const - 1 in lengths):
+        lengths = [1.0, *lengths]  # ``in - 1`` comes next to y where the length is 1
+    starts = [b for s in moving for b in _starts(s, size)]
+    for start in (*starts, 0.0):
+        for length in dict.fromkeys(lengths):
+            yield start, _shortest(np.float32(start) + np.float32(length))
+
+
+def _factor(s: Term) -> float | None:
+    """``length * cast(y)``."""
+    if not (isinstance(s, Call) and s.op == "mul"):
+        return None
+    constants = [a.value for a in s.args if isinstance(a, Const)]
+    casts = [a for a in s.args if isinstance(a, Call) and a.op == "cast"]
+    return float(constants[0]) if constants and casts else None
+
+
+def _starts(s: Term, size: Int) -> Iterator[float]:
+    """``begin * (in - 1) + …``, or that product as a literal."""
+    if not (isinstance(s, Call) and s.op == "add"):
+        return
+    for a in s.args:
+        if isinstance(a, Const) and a.value not in EPSILONS and size.const not in (None, 1):
+            assert size.const is not None
+            yield _shortest(np.float32(a.value) / np.float32(size.const - 1))
+        elif isinstance(a, Call) and a.op == "mul" and size.const is None:
+            yield from (float(b.value) for b in a.args if isinstance(b, Const))
+
+
+def _shortest(value: np.float32) -> float:
+    """The shortest decimal of a float32, less what rounding may have added."""
+    return float(f"{value:.6g}")

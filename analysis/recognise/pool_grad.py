@@ -1,0 +1,242 @@
+"""Gradients of two-dimensional pools: every window passes its gradient on to what it read.
+
+    avg:  out[n, c, y] = Σ_r g[n, c, (y + p) // s - r] / count    for the windows that contain y
+    max:  the same sum without the division, of the windows whose greatest element is at y
+
+A window contains y if ``y + p - s * w`` is less than the kernel's extent k, so r takes
+``ceil(k / s)`` values, and k stands in the guard. Where windows do not divide the input, TVM's
+lowering of the maximum reads past the end of its buffer of positions: it has no meaning to recover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from ..comprehension import Comprehension, Lifted
+from ..op_info import Proposal, Refusal
+from ..quotient import is_div
+from ..rewrite import subterms
+from ..term import Call, Fold, Int, Load, Tensor, Term, as_int
+from ..undetermined import flags
+from . import Matches, Refuses, recogniser
+from ._contraction import affine
+from ._window import Fitted, Window, fit, undetermined
+
+AVG, MAX = "relax.grad.avg_pool2d_backward", "relax.grad.max_pool2d_backward"
+#: At most so many kernels are tried.
+TRIED = 12
+
+
+def _case(op: str, g: str, x: str, attrs: dict[str, Any], **expect: Any) -> Matches:
+    return Matches(op, (g, x), attrs, {**attrs, **expect})
+
+
+MATCHES = [
+    _case(
+        AVG,
+        "float32[1, 2, 3, 3]",
+        "float32[1, 2, 6, 6]",
+        {"pool_size": (3, 3), "strides": (2, 2), "padding": (1, 1, 1, 1)},
+        count_include_pad=False,
+    ),
+    _case(
+        AVG,
+        "float32[1, 2, 3, 3]",
+        "float32[1, 2, 6, 6]",
+        {
+            "pool_size": (3, 3),
+            "strides": (2, 2),
+            "padding": (1, 1, 1, 1),
+            "count_include_pad": True,
+        },
+    ),
+    _case(
+        AVG,
+        "float16[n, 3, 2, 2]",
+        "float16[n, 6, 6, 2]",
+        {"pool_size": (2, 3), "strides": (2, 3), "layout": "NHWC"},
+    ),
+    _case(
+        AVG,
+        "float32[1, 2, 4, 4]",
+        "float32[1, 2, 7, 7]",
+        {"pool_size": (2, 2), "strides": (2, 2), "ceil_mode": True},
+    ),
+    _case(
+        AVG,
+        "float32[1, 2, 6, 6]",
+        "float32[1, 2, 6, 6]",
+        {"pool_size": (3, 3), "strides": (1, 1), "padding": (1, 1, 1, 1)},
+    ),
+    _case(
+        AVG,
+        "float32[1, 2, 3, 3]",
+        "float32[1, 2, 9, 9]",
+        {"pool_size": (2, 2), "strides": (3, 3)},
+        ceil_mode=False,
+    ),
+    _case(
+        MAX,
+        "float32[n, 2, 3, 3]",
+        "float32[n, 2, 6, 6]",
+        {"pool_size": (2, 2), "strides": (2, 2)},
+    ),
+    _case(
+        MAX,
+        "float32[1, 3, 2, 2]",
+        "float32[1, 9, 8, 2]",
+        {"pool_size": (2, 3), "strides": (3, 4), "layout": "NHWC"},
+    ),
+]
+
+_HEAD = """
+@T.prim_func(s_tir=True)
+def main(g: T.Buffer((1, 2, 3, 3), "float32"), x: T.Buffer((1, 2, 6, 6), "float32"),
+         out: T.Buffer((1, 2, 6, 6), "float32")):
+    for c, i, j in T.grid(2, 6, 6):
+        out[0, c, i, j] = {value}
+"""
+
+
+def spread(value: str) -> str:
+    """By hand: the gradient of a 2x2 window to each of its elements."""
+    return _HEAD.format(value=value)
+
+
+REFUSES = [
+    Refuses("each element gets the whole gradient", spread("g[0, c, i // 2, j // 2]")),
+    Refuses("of another window", spread("g[0, c, j // 2, i // 2] / T.float32(4)")),
+]
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """How one dimension of the gradients is read: ``(y + before) // stride - r``."""
+
+    stride: int
+    before: int
+    taps: int
+
+
+@recogniser("pool_backward", precedence=645, ops=(AVG, MAX))
+def pool_backward(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """The gradients are read once; stride and padding come from where, the kernel is tried."""
+    (c,) = f.outputs[:1]
+    inputs = [t for t in f.inputs if isinstance(t, Tensor)]
+    if len(f.outputs) != 1 or len(c.axes) != 4 or len(inputs) != 2:
+        return Refusal("a gradient of a pool has two operands and one output of rank 4")
+    loads = [s for s in subterms(c.body) if isinstance(s, Load)]
+    read = {x.tensor for x in loads}
+    found: list[Proposal] = []
+    for g, x in (inputs, inputs[::-1]):
+        here = [s for s in loads if s.tensor is g]
+        if len(here) == 1 and x.shape == c.out.shape and len(g.shape) == 4:
+            found += _proposals(c, here[0], x, MAX if x in read else AVG)
+    return found or Refusal("gradients are not spread over windows")
+
+
+def _proposals(c: Comprehension, g: Load, x: Tensor, name: str) -> Iterator[Proposal]:
+    for layout in ("NCHW", "NHWC"):
+        places = [layout.index("H"), layout.index("W")]
+        if any(g.indices[layout.index(a)] is not c.axes[layout.index(a)] for a in "NC"):
+            continue
+        dims = [_windows(g.indices[d], c.axes[d]) for d in places]
+        if any(d is None for d in dims):
+            continue
+        windows = [d for d in dims if d is not None]
+        for kernel in _kernels(c, windows, places, name):
+            fitted = [
+                fit(Window(w.stride, 1, w.before, None, None), x.shape[d], g.tensor.shape[d], k)
+                for w, d, k in zip(windows, places, kernel, strict=True)
+            ]
+            if all(s is not None for s in fitted):
+                every = [s for s in fitted if s is not None]
+                yield from _attributes(c, g.tensor, x, name, layout, kernel, every)
+        return
+
+
+def _windows(index: Int, y: Int) -> _Windows | None:
+    """Stride, leading padding and number of windows, of ``(y + p) // s - r``."""
+    quotients = [a for m, k in index.terms for a in m if k == 1 and len(m) == 1 and is_div(a)]
+    rest, stride, before = index, 1, 0
+    if len(quotients) == 1 and isinstance(quotients[0], Call):
+        inner, divisor = map(as_int, quotients[0].args)
+        shift = (inner - y).const
+        if shift is None or divisor.const is None:
+            return None
+        rest, stride, before = index - as_int(quotients[0]), divisor.const, shift
+    elif y.const is None:
+        rest = index - y
+    form = affine(rest)
+    if form is None or any(k != -1 for k in form[0].values()) or len(form[0]) > 1:
+        return None
+    taps = [v.extent.const for v in form[0] if v.extent is not None]
+    before += form[1] * stride
+    if None in taps or before < 0:
+        return None
+    return _Windows(stride, before, taps[0] if taps else 1)  # type: ignore[arg-type]
+
+
+def _kernels(
+    c: Comprehension, windows: Sequence[_Windows], places: Sequence[int], name: str
+) -> Iterator[tuple[int, ...]]:
+    """Kernels whose windows are as many; first those that the guards tell."""
+    terms = list(subterms(c.body))
+    volume = _volume(terms) if name == MAX else None
+    ranges = []
+    for w, d in zip(windows, places, strict=True):
+        told = [b + w.before + 1 for b in _bounds(terms, c.axes[d])]
+        every = range(w.taps * w.stride, (w.taps - 1) * w.stride, -1)
+        ranges.append([*(k for k in every if k in told), *(k for k in every if k not in told)])
+    tried = [k for k in product(*ranges) if volume is None or k[0] * k[1] == volume]
+    yield from tried[:TRIED]
+
+
+def _bounds(terms: Sequence[Term], y: Int) -> Iterator[int]:
+    """The b of conditions ``y <= b``."""
+    for s in terms:
+        if isinstance(s, Call) and s.op == "ge0":
+            b = (as_int(s.args[0]) + y).const
+            if b is not None:
+                yield b
+
+
+def _volume(terms: Sequence[Term]) -> int | None:
+    """The number of elements among which the greatest is found; one needs no loop."""
+    extents = [s.axis.extent.const for s in terms if isinstance(s, Fold) and s.axis.extent]
+    return extents[0] if extents else 1
+
+
+def _attributes(
+    c: Comprehension,
+    g: Tensor,
+    x: Tensor,
+    name: str,
+    layout: str,
+    kernel: tuple[int, ...],
+    fitted: Sequence[Fitted],
+) -> Iterator[Proposal]:
+    before = tuple(s.before for s in fitted)
+    attrs = {
+        "pool_size": kernel,
+        "strides": tuple(s.stride for s in fitted),
+        "padding": (*before, *(s.after for s in fitted)),
+        "dilation": (1, 1),
+        "layout": layout,
+        "out_layout": layout,
+    }
+    positions = (g.position, x.position)
+    layouts = dict.fromkeys((*positions, c.out.position), layout)
+    symmetric = all(s.before == s.after for s in fitted)
+    ways = [({**attrs, "ceil_mode": False}, tuple(undetermined(list(fitted))))]
+    if not symmetric:
+        ways.insert(0, ({**attrs, "padding": (*before, *before), "ceil_mode": True}, ()))
+    unseen = name == MAX or not any(attrs["padding"])
+    for given, notes in ways:
+        for include in (False,) if unseen else (False, True):
+            open_flags = flags(["count_include_pad"], "no padding is counted") if unseen else ()
+            found = {**given, "count_include_pad": include}
+            yield Proposal(name, positions, found, layouts, (*notes, *open_flags))

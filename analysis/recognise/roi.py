@@ -1,0 +1,132 @@
+"""Pooling of regions of interest: roi_align and roi_pool.
+
+    rois[i] = (image, left, top, right, bottom), scaled by ``spatial_scale``
+    roi_align:  out[i, c, y] = mean or max of ``sample_ratio`` points an axis of bin y
+    roi_pool:   out[i, c, y] = max over the elements of bin y, 0 for an empty one
+
+The sizes are those of the output; points are interpolated. Unless aligned, a region of roi_align is
+at least 1 in extent. A ``sample_ratio`` of 0 lets the region tell the number of points, a loop that
+is not lifted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isqrt
+
+from ..comprehension import Comprehension, Lifted
+from ..op_info import Proposal, Refusal
+from ..rewrite import subterms, tensors
+from ..scalar import is_const
+from ..term import Call, Const, Load, Reduce, Tensor, Term
+from . import Matches, Refuses, recogniser
+from ._contraction import bare, uncast
+from ._moves import dims
+from ._sweep import volume
+
+ALIGN, POOL = "relax.vision.roi_align", "relax.vision.roi_pool"
+
+
+def _aligned(x: str, ratio: int, mode: str, aligned: bool, scale: float, layout: str) -> Matches:
+    attrs = {"pooled_size": (3, 2), "spatial_scale": scale, "sample_ratio": ratio, "mode": mode}
+    rois = f"{x[: x.index('[')]}[5, 5]"
+    return Matches(ALIGN, (x, rois), {**attrs, "aligned": aligned, "layout": layout})
+
+
+MATCHES = [
+    _aligned("float32[2, 3, 8, 9]", 2, "avg", False, 1.0, "NCHW"),
+    _aligned("float32[2, 3, 8, 9]", 2, "avg", True, 0.25, "NCHW"),
+    _aligned("float32[2, 8, 9, 3]", 3, "max", False, 0.5, "NHWC"),
+    _aligned("float16[n, 3, 8, 9]", 1, "avg", True, 0.125, "NCHW"),
+    Matches(
+        POOL,
+        ("float32[2, 3, 8, 9]", "float32[n, 5]"),
+        {"pooled_size": (3, 2), "spatial_scale": 0.0625, "layout": "NCHW"},
+    ),
+    Matches(
+        POOL,
+        ("float16[n, 3, 4, 4]", "float16[5, 5]"),
+        {"pooled_size": (2, 2), "spatial_scale": 1.0, "layout": "NCHW"},
+    ),
+]
+
+_HEAD = """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((2, 3, 8, 8), "float32"), rois: T.Buffer((5, 5), "float32"),
+         out: T.Buffer((5, 3, 2, 2), "float32")):
+    for i, c, y, z in T.grid(5, 3, 2, 2):
+        out[i, c, y, z] = {value}
+"""
+
+REFUSES = [
+    Refuses(
+        "one element of the image that the region is of",
+        _HEAD.format(value='x[T.Cast("int64", rois[i, 0]), c, y, z]'),
+    ),
+    Refuses(
+        "the element where the region begins",
+        _HEAD.format(
+            value='x[T.Cast("int64", rois[i, 0]), c, T.Cast("int64", T.floor(rois[i, 2])), '
+            'T.Cast("int64", T.floor(rois[i, 1]))]'
+        ),
+    ),
+]
+
+
+@recogniser("roi", precedence=650, ops=(ALIGN, POOL))
+def roi(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """One tensor is read where regions say; the form tells mode, ratio and alignment."""
+    (c,) = f.outputs[:1]
+    if len(f.outputs) != 1 or len(c.axes) != 4 or len(tensors(c.body)) != 2:
+        return Refusal("not an image and regions")
+    loads = [s for s in subterms(c.body) if isinstance(s, Load)]
+    images = {s.tensor for s in loads if any(tensors(i) for i in s.indices)}
+    if len(images) != 1:
+        return Refusal("no tensor is read where another one says")
+    (x,) = images
+    (rois,) = tensors(c.body) - images
+    if len(rois.shape) != 2 or rois.shape[1].const != 5:
+        return Refusal("a region has five numbers")
+    channel = [s.indices[k] is c.axes[k] for k in (1, 3) for s in loads if s.tensor is x][:1]
+    layout = "NCHW" if channel == [True] else "NHWC"
+    scale = _scale(c, rois)
+    size = dims([c.out.shape[layout.index(a)] for a in "HW"])
+    attrs = {"pooled_size": size, "spatial_scale": scale, "layout": layout}
+    layouts = {x.position: layout, c.out.position: layout}
+    operands = (x.position, rois.position)
+    pool = isinstance(bare(c.body), Call) and getattr(bare(c.body), "op", "") == "ite"
+    if pool:
+        return [Proposal(POOL, operands, attrs, layouts)]
+    more = _sampling(c)
+    if more is None:
+        return Refusal("not a mean or maximum of points")
+    return [Proposal(ALIGN, operands, {**attrs, **more}, layouts)]
+
+
+def _scale(c: Comprehension, rois: Tensor) -> float:
+    """The literal that multiplies the numbers of a region."""
+    for s in subterms(c.body):
+        if isinstance(s, Call) and s.op == "mul":
+            factors = [a.value for a in s.args if isinstance(a, Const)]
+            read = [x for a in s.args if isinstance(x := uncast(a), Load)]
+            if factors and any(x.tensor is rois for x in read):
+                return float(factors[0])
+    return 1.0
+
+
+def _sampling(c: Comprehension) -> dict[str, object] | None:
+    """Mode, ratio and alignment; one point needs no reduction."""
+    r = uncast(c.body)
+    points: int | None = 1
+    if isinstance(r, Reduce):
+        points = volume(r.axes).const
+    op = r.op if isinstance(r, (Reduce, Call)) else ""
+    if points is None or op not in ("add", "max"):
+        return None
+    least = any(_at_least_one(s) for s in subterms(c.body))
+    mode = "avg" if op == "add" else "max"
+    return {"mode": mode, "sample_ratio": isqrt(points), "aligned": not least}
+
+
+def _at_least_one(s: Term) -> bool:
+    return isinstance(s, Call) and s.op == "max" and any(is_const(a, 1) for a in s.args)

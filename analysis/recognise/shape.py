@@ -1,0 +1,65 @@
+"""shape_to_tensor: ``out[k] = shape[k]``, a vector of sizes.
+
+One that is a single literal is full. ``relax.size`` is this and a product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..comprehension import Lifted
+from ..op_info import Proposal, Refusal
+from ..rewrite import free, ints
+from ..term import SIZES, Int, integer
+from . import Matches, Refuses, recogniser
+from ._moves import dims
+
+OP = "relax.shape_to_tensor"
+#: A longer vector is no shape.
+RANK = 16
+
+MATCHES = [
+    Matches(OP, (), {"expr": (3, 4)}),
+    Matches(OP, (), {"expr": (3, "n", 1, "m")}),
+    Matches(OP, (), {"expr": ("n",)}),
+    Matches(OP, (), {"expr": (5, 5)}, {"shape": (2,), "fill_value": 5}, "relax.full"),
+]
+
+REFUSES = [
+    Refuses(
+        "one of the numbers is data",
+        """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((1,), "int64"), out: T.Buffer((2,), "int64")):
+    for i in range(2):
+        out[i] = T.if_then_else(i == 0, x[0], T.int64(4))
+""",
+    ),
+    Refuses(
+        "of another type",
+        """
+@T.prim_func(s_tir=True)
+def main(out: T.Buffer((2,), "int32")):
+    for i in range(2):
+        out[i] = T.if_then_else(i == 0, 3, 4)
+""",
+    ),
+]
+
+
+@recogniser("shape_to_tensor", precedence=357, ops=(OP,))
+def shape_to_tensor(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """The value at each coordinate is a polynomial over the sizes."""
+    (c,) = f.outputs[:1]
+    if len(f.outputs) != 1 or len(c.axes) != 1 or not isinstance(c.body, Int):
+        return Refusal("not one vector of integers")
+    extent = c.out.shape[0].const
+    if extent is None or extent > RANK or c.out.dtype != "int64":
+        return Refusal("a shape is a short vector of int64")
+    (y,) = free(c.axes[0]) or (None,)
+    values = [c.body if y is None else ints(c.body, {y: k}) for k in map(integer, range(extent))]
+    if any(v.kind not in SIZES for value in values for v in free(value)):
+        return Refusal("the values depend on more than sizes")
+    if any(value.const is not None and value.const < 0 for value in values):
+        return Refusal("a size is not negative")
+    return [Proposal(OP, (), {"expr": dims(values)})]
