@@ -66,7 +66,7 @@ def call_op(name: str, operands: Sequence[Any], attrs: Mapping[str, Any], dtype:
     for key in operand_names(name):
         if isinstance(named.get(key), (int, float, bool)):
             named[key] = relax.const(named[key], dtype)
-        elif isinstance(named.get(key), (list, tuple)):
+        elif name in SHAPED and isinstance(named.get(key), (list, tuple)):
             named[key] = relax.ShapeExpr(named[key])
     if name in TUPLED:
         return constructor(name)(list(operands), **named)
@@ -87,6 +87,8 @@ def call_op(name: str, operands: Sequence[Any], attrs: Mapping[str, Any], dtype:
 
 #: Ops whose scalars are numbers, though they are declared as Expr.
 NUMBERED = frozenset({"relax.clip"})
+#: Ops whose operand is a shape.
+SHAPED = frozenset({"relax.shape_to_tensor"})
 #: Ops whose operands are one tuple; with a tuple of all but the first; of all but both ends.
 TUPLED = frozenset({"relax.concat", "relax.stack", "relax.einsum", "relax.meshgrid"})
 TUPLED_REST = frozenset({"relax.index_tensor"})

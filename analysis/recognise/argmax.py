@@ -16,11 +16,12 @@ from collections.abc import Sequence
 from ..comprehension import Lifted
 from ..op_info import Proposal, Refusal
 from ..rewrite import free, subterms
-from ..term import Const, Fold, Int, Load, Term
+from ..term import Call, Const, Fold, Int, Load, Tensor, Term
 from ..undetermined import among
 from . import Matches, Refuses, recogniser
 from ._contraction import uncast
 from ._sweep import units
+from .reduce import shape_without
 
 OPS = ("relax.argmax", "relax.argmin")
 
@@ -34,6 +35,9 @@ MATCHES = [
     *(Matches(op, ("float32[n, m]",), {}, {"axis": None, "keepdims": False}) for op in OPS),
     Matches("relax.argmax", ("float32[2, 3, 4]",), {"axis": None, "keepdims": True}),
     Matches("relax.argmax", ("float32[6]",), {"axis": 0}, {"axis": None, "keepdims": False}),
+    *(Matches(op, ("float32[n, 1, 4]",), {"axis": 1, "keepdims": True}) for op in OPS),
+    *(Matches(op, ("int32[n, 1, 4]",), {"axis": 1, "keepdims": False}) for op in OPS),
+    Matches("relax.argmax", ("float16[1]",), {"axis": 0}, {"axis": None, "keepdims": False}),
     Matches("relax.argmin", ("int32[1, 4]",), {"axis": -1}, {"axis": 1, "keepdims": False}),
 ]
 
@@ -77,6 +81,8 @@ REFUSES = [
 def argmax(f: Lifted) -> Sequence[Proposal] | Refusal:
     """A fold of an index and a value; the value starts below or above all others."""
     t = uncast(f.outputs[0].body)
+    if len(f.outputs) == 1 and isinstance(t, Call) and t.op == "ite":
+        return _of_one_element(f.outputs[0].out, t)
     if len(f.outputs) != 1 or not isinstance(t, Fold) or len(t.states) != 2:
         return Refusal("the compute is no loop over a place and a value")
     x = next((s for s in subterms(t.updates[1]) if isinstance(s, Load)), None)
@@ -97,6 +103,22 @@ def argmax(f: Lifted) -> Sequence[Proposal] | Refusal:
             undetermined=loose,
         )
     ]
+
+
+def _of_one_element(out: Tensor, t: Call) -> Sequence[Proposal] | Refusal:
+    """``0 if x[..] > lowest else -1``: the place along a dimension of extent 1."""
+    loads = {s for s in subterms(t) if isinstance(s, Load)}
+    if len(loads) != 1 or {_literal(v) for v in t.args[1:]} != {0, -1}:
+        return Refusal("the compute is no place among one element")
+    x = loads.pop().tensor
+    keepdims = len(out.shape) == len(x.shape)
+    axes = [[d] for d in units(x) if shape_without(x, [d], keepdims) == out.shape]
+    if not axes:
+        return Refusal("no dimension of extent 1 is searched")
+    axis = None if len(x.shape) == 1 else axes[0][0]
+    attrs = {"axis": axis, "keepdims": keepdims}
+    loose = among("axis", [d for (d,) in axes], "dimensions of extent 1 are alike")
+    return [Proposal(op, (x.position,), attrs, undetermined=loose) for op in OPS]
 
 
 def _literal(t: Term) -> float | None:

@@ -16,7 +16,7 @@ from ..comprehension import Lifted
 from ..op_info import Proposal, Refusal
 from ..rewrite import free
 from ..scalar import is_const
-from ..term import Call, Int, Load, Term, as_int
+from ..term import FALSE, ONE, TRUE, Call, Int, Load, Term, as_int
 from ..undetermined import Undetermined
 from . import Matches, Refuses, recogniser
 from ._moves import affine, atom, dims, literal, plain
@@ -34,6 +34,11 @@ MATCHES = [
     Matches("relax.arange", (), {"start": 3, "end": "n", "step": 2, "dtype": "float32"}),
     Matches("relax.eye", (), {"n": 3, "m": 4, "k": -1, "dtype": "float32"}),
     Matches("relax.eye", (), {"n": 3, "m": 3, "k": 0, "dtype": "int32"}),
+    Matches("relax.eye", (), {"n": "n", "m": 3, "k": 1, "dtype": "bool"}),
+    Matches("relax.eye", (), {"n": 1, "m": 4, "k": 0, "dtype": "float16"}),
+    Matches("relax.eye", (), {"n": 4, "m": 1, "k": -3, "dtype": "int8"}),
+    Matches("relax.triu", ("float32[3, 4]",), {"k": -3}, {"dtype": "float32"}, name="relax.astype"),
+    Matches("relax.tril", ("int8[3, 4]",), {"k": -3}, {"fill_value": 0}, name="relax.full"),
     Matches("relax.eye_like", ("float32[3, 4]",), {"k": 1}, {"n": 3, "m": 4}, "relax.eye"),
     Matches("relax.tril", ("float32[3, 4]",), {"k": 1}),
     Matches("relax.tril", ("int64[2, n, 4]",), {"k": 0}),
@@ -116,11 +121,12 @@ def eye(f: Lifted) -> Found:
     """``out[i, j] = 1 if j - i = k else 0``."""
     (c,) = f.outputs[:1]
     body = atom(c.body)
-    if len(f.outputs) != 1 or len(c.axes) != 2 or not isinstance(body, Call) or body.op != "ite":
+    if len(f.outputs) != 1 or len(c.axes) != 2 or not isinstance(body, Call):
         return Refusal("the compute is not a selection over a matrix")
-    on = body.args[0]
-    k = _diagonal(on, c.axes) if isinstance(on, Call) and on.op == "eq0" else None
-    if k is None or not (is_const(body.args[1], 1) and is_const(body.args[2], 0)):
+    on, one, zero = body.args if body.op == "ite" else (body, TRUE, FALSE)
+    equal = ("eq0", "ge0") if ONE in c.out.shape else ("eq0",)  # y = 0 can be y <= 0
+    k = _diagonal(on, c.axes) if isinstance(on, Call) and on.op in equal else None
+    if k is None or not (is_const(one, 1) and is_const(zero, 0)):
         return Refusal("not 1 on a diagonal and 0 elsewhere")
     n, m = dims(c.out.shape)
     return [Proposal("relax.eye", (), {"n": n, "m": m, "k": k[0], "dtype": c.out.dtype})]

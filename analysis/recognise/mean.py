@@ -11,9 +11,10 @@ from collections.abc import Sequence
 
 from ..comprehension import Lifted
 from ..op_info import Proposal, Refusal
-from ..term import Load, Reduce
+from ..pairing import without_zeros
+from ..term import Load, Reduce, Term
 from . import Matches, Refuses, recogniser
-from ._sweep import args, average, deviation, load, swept
+from ._sweep import args, average, deviation, load, swept, units
 from .reduce import proposals
 
 OPS = ("relax.mean", "relax.variance", "relax.std")
@@ -26,6 +27,9 @@ MATCHES = [
     ),
     *(Matches(op, ("float32[n, 3, 4, 5]",), {"axis": [2, 3], "keepdims": True}) for op in OPS),
     *(Matches(op, ("float32[2, n]",), {}, {"axis": None, "keepdims": False}) for op in OPS),
+    *(Matches(op, ("float32[n, 1, 4]",), {"axis": [1], "keepdims": True}) for op in OPS[1:]),
+    *(Matches(op, ("float16[n, 1, 4]",), {"axis": [1], "keepdims": False}) for op in OPS[1:]),
+    Matches("relax.mean", ("float32[n, 1]",), {"axis": [1]}, {"axis": [1]}, "relax.sum"),
     Matches("relax.mean", ("int32[2, 4]",), {"axis": [1], "keepdims": False}),
     Matches("relax.mean", ("float32[n, m, 3]",), {"axis": [0, 1], "keepdims": False}),
 ]
@@ -94,7 +98,11 @@ def mean(f: Lifted) -> Sequence[Proposal] | Refusal:
     root = args(body, "sqrt")
     r = average(root[0] if root else body)
     if r is None:
-        return Refusal("the compute is no sum divided by its count")
+        x = _of_one_element(root[0] if root else body)
+        if x is None:
+            return Refusal("the compute is no sum divided by its count")
+        dims = units(x.tensor)[:1] if len(out.shape) == len(x.tensor.shape) else ()
+        return list(proposals(OPS[2] if root else OPS[1], x.tensor, dims, out))
     x, square = _summand(r)
     if x is None or (root and not square):
         return Refusal("the average is not of one tensor", repr(r.body))
@@ -103,6 +111,15 @@ def mean(f: Lifted) -> Sequence[Proposal] | Refusal:
         return Refusal("the average does not run over whole dimensions", repr(x))
     name = OPS[0] if not square else OPS[2] if root else OPS[1]
     return list(proposals(name, x.tensor, dims, out))
+
+
+def _of_one_element(t: Term) -> Load | None:
+    """``0 + (x - (0 + x))²``: the variance over a dimension of extent 1."""
+    factors = args(without_zeros(t), "mul") or ()
+    difference = args(factors[0], "sub") if len(set(factors)) == 1 else None
+    if difference is None or load(without_zeros(difference[1])) is not load(difference[0]):
+        return None
+    return load(difference[0])
 
 
 def _summand(r: Reduce) -> tuple[Load | None, bool]:

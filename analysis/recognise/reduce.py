@@ -43,6 +43,7 @@ MATCHES = [
     Matches("relax.min", ("float32[4, 1]",), {"axis": [1]}, {"axis": [1], "keepdims": False}),
     Matches("relax.sum", ("float32[4, 1]",), {"axis": [1]}, {"axis": [1], "keepdims": False}),
     Matches("relax.prod", ("float32[1, n]",), {"axis": [0]}, {"axis": [0], "keepdims": False}),
+    Matches("relax.prod", ("float32[3, 1, n]",), {"axis": [1], "keepdims": True}),
     Matches("relax.sum", ("bool[2, n, 4]",), {"axis": [1], "keepdims": False}),
     Matches("relax.prod", ("bool[2, 4]",), {"axis": [1], "keepdims": True}),
     Matches(COLLAPSE, ("float32[2, 3, 4]",), {"shape": (3, 1)}),
@@ -115,8 +116,7 @@ def _of_one_element(out: Tensor, t: Term) -> Sequence[Proposal] | Refusal:
             continue
         if len(out.shape) < len(x.tensor.shape):
             return list(proposals(name, x.tensor, (), out))
-        if op in ("max", "min"):
-            return list(proposals(name, x.tensor, units(x.tensor)[:1], out))
+        return list(proposals(name, x.tensor, units(x.tensor)[:1], out))
     return Refusal("the compute is no reduction")
 
 
