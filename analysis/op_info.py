@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from .equal import Obligation
+from .relay.layout import BufferLayout
 from .term import Int
 from .undetermined import Undetermined
 
@@ -66,13 +67,25 @@ class Proposal:
 
 
 @dataclass(frozen=True)
+class Relayout:
+    """How the buffers of a PrimFunc lie that computes an op in layouts of its own.
+
+    ``attrs`` are those of the op over the logical buffers, which legalises; ``buffers`` say, by
+    parameter (None for a size), where the elements of the logical buffer are in the PrimFunc's.
+    """
+
+    attrs: Mapping[str, Any]
+    buffers: tuple[BufferLayout | None, ...]
+
+
+@dataclass(frozen=True)
 class OpInfo:
     """The operator that a PrimFunc computes.
 
     ``op(*operands, **attrs)`` with the public constructor that ``name`` names rebuilds it; symbolic
     dimensions in attributes are polynomials over the PrimFunc's sizes. ``layouts`` has one string a
-    parameter (empty where the op has no notion of layout). ``relaid`` says that the buffers are
-    packed or permuted: attributes are those of the logical op, the layouts tell the buffers'.
+    parameter (empty where the op has no notion of layout). ``relayout`` is there if the buffers are
+    packed or permuted: attributes are those of the logical op, layout strings tell the buffers'.
     """
 
     name: str
@@ -83,13 +96,18 @@ class OpInfo:
     certificate: Certificate
     undetermined: tuple[Undetermined, ...] = ()
     alternatives: tuple[OpInfo, ...] = ()
-    relaid: bool = False
+    relayout: Relayout | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attrs", MappingProxyType(dict(self.attrs)))
 
     def __bool__(self) -> bool:
         return True
+
+    @property
+    def relaid(self) -> bool:
+        """Whether the buffers are in layouts that the op itself does not have."""
+        return self.relayout is not None
 
     def __repr__(self) -> str:
         inside = [f"%{o}" if isinstance(o, int) else f"{o.value}" for o in self.operands]
@@ -104,6 +122,7 @@ class OpInfo:
             "operands": [o if isinstance(o, int) else to_plain(o.value) for o in self.operands],
             "kind": self.kind,
             "layouts": list(self.layouts),
+            "buffers": [repr(b) for b in self.relayout.buffers] if self.relayout else [],
             "undetermined": [_open(u) for u in self.undetermined],
             "alternatives": [a.to_json() for a in self.alternatives],
             "certificate": {

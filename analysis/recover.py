@@ -15,7 +15,8 @@ from .kind import pattern_kind
 from .lift import lift
 from .op_info import Certificate, OpInfo, Proposal, Refusal
 from .recognise import recognisers
-from .relay import Relaid, relay
+from .relay import relayings
+from .relay.answer import physical
 from .same import ByStructure
 from .term import Tensor, Var
 
@@ -72,11 +73,11 @@ def recover(lifted: Lifted, func: Any, alternatives: bool = False) -> OpInfo | R
     found = _candidates(lifted, func, alternatives)
     if isinstance(found, OpInfo):
         return found
-    relaid = relay(lifted)
-    if relaid is None:
-        return found
-    logical = _candidates(relaid.lifted, None, alternatives)
-    return _physical(logical, relaid) if isinstance(logical, OpInfo) else found
+    for relaid in relayings(lifted):
+        logical = _candidates(relaid.lifted, None, alternatives)
+        if isinstance(logical, OpInfo):
+            return physical(logical, relaid)
+    return found
 
 
 def _candidates(
@@ -103,37 +104,6 @@ def _candidates(
     if refusals:
         return refusals[0]
     return Refusal("no recogniser knows this compute", _summary(lifted))
-
-
-LAYOUTS = ("data_layout", "kernel_layout", "out_layout", "layout")
-
-
-def _physical(info: OpInfo, relaid: Relaid) -> OpInfo:
-    """The answer about logical buffers as one about the packed ones."""
-    layouts, attrs = [], dict(info.attrs)
-    for position, t in enumerate(relaid.lifted.params):
-        logical = info.layouts[position]
-        if not logical and isinstance(t, Tensor):
-            logical = "ABCDEFGHIJKLMNOP"[: len(t.shape)]
-        layouts.append(relaid.layout(position, logical))
-    out = relaid.lifted.outputs[0].out.position
-    for key in (k for k in LAYOUTS if k in attrs):
-        operand = {"kernel_layout": 1, "out_layout": None}.get(key, 0)
-        place = out if operand is None else info.operands[operand]
-        assert isinstance(place, int)
-        attrs[key] = layouts[place]
-    return replace(
-        info,
-        attrs=attrs,
-        layouts=tuple(layouts),
-        relaid=True,
-        certificate=replace(
-            info.certificate,
-            exact=info.certificate.exact and not relaid.notes,
-            assumptions=(*info.certificate.assumptions, *relaid.notes),
-        ),
-        alternatives=tuple(_physical(a, relaid) for a in info.alternatives),
-    )
 
 
 def _summary(lifted: Lifted) -> str:

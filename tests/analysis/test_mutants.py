@@ -6,6 +6,7 @@ compute what the mutant computes.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,15 @@ from tvm.tirx.buffer import is_buffer_var
 
 from opinfo.analysis import OpInfo, op_info
 from opinfo.analysis.build import rebuild
+from opinfo.analysis.comprehension import Lifted
 from opinfo.analysis.legalise import lowered
 from opinfo.analysis.lift import lift
 from opinfo.analysis.op_info import Proposal
-from opinfo.analysis.relay import relay
+from opinfo.analysis.term import Tensor
 
 from ..interpret import Array, Undefined, interpret
 from ..mutants import mutants, parsed
+from ..relaid.check import view
 
 OPS = relax.op
 LIMIT = 40  # mutants of one operator, spread over its script
@@ -99,20 +102,39 @@ def outputs(func: Any, inputs: list[Array]) -> list[Array] | None:
 
 
 def answer(func: Any, info: OpInfo, inputs: list[Array]) -> list[Array] | None:
-    """What the answered operator computes, by its own lowering."""
-    lifted = lift(func)
-    attrs = dict(info.attrs)
-    relaid = relay(lifted) if info.relaid else None
-    if relaid is not None:  # the same op with an output of its own order of dimensions
-        assert not relaid.digits, "no mutant here is a packed operator"
-        lifted = relaid.lifted
-        attrs.update({k: info.layouts[0] for k in ("out_layout",) if k in attrs})
+    """What the answered operator computes, by its own lowering, in the function's buffers."""
+    lifted = logical(lift(func), info)
+    attrs = info.attrs if info.relayout is None else info.relayout.attrs
     built = rebuild(Proposal(info.name, info.operands, attrs), lifted)
+    buffers = [tuple(map(int, p.ty.shape)) for p in func.params if is_buffer_var(p)]
+    views = [view(info, k, shape, {})[1] for k, shape in enumerate(buffers)]
     places = [p.position for p in built.params]  # type: ignore[union-attr]
-    results = outputs(built.func, [inputs[p] for p in places if p < len(inputs)])
-    if relaid is None or results is None:
-        return results
-    return [np.transpose(r, np.argsort(relaid.order)) for r in results]
+    results = outputs(built.func, [inputs[p][views[p]] for p in places if p < len(inputs)])
+    out = outputs(func, inputs)  # for what is padding
+    if results is None or out is None:
+        return None
+    for a, index, r in zip(out, views[len(inputs) :], results, strict=True):
+        a[index] = r
+    return out
+
+
+def logical(lifted: Lifted, info: OpInfo) -> Lifted:
+    """The function over the buffers that the answer's operator has."""
+    if info.relayout is None:
+        return lifted
+    params = tuple(
+        Tensor(t.name, layout.shape, t.dtype, t.position) if isinstance(t, Tensor) and layout else t
+        for t, layout in zip(lifted.params, info.relayout.buffers, strict=True)
+    )
+    outs = [params[c.out.position] for c in lifted.outputs]
+    return Lifted(
+        params,
+        tuple(
+            replace(c, out=t)
+            for c, t in zip(lifted.outputs, outs, strict=True)
+            if isinstance(t, Tensor)
+        ),
+    )
 
 
 def same(a: list[Array] | None, b: list[Array] | None) -> bool:
@@ -146,8 +168,8 @@ def test_mutants_get_no_wrong_answer(name: str) -> None:
             continue
         different += 1
         if isinstance(info, OpInfo):
-            claim = (info.name, dict(info.attrs), info.operands)
-            assert claim != (truth.name, dict(truth.attrs), truth.operands), change
+            claim = (info.name, dict(info.attrs), info.operands, info.relaid)
+            assert claim != (truth.name, dict(truth.attrs), truth.operands, False), change
             if got is not None:
                 assert same(got, answer(mutant, info, inputs)), f"{change}: {info}"
     assert different >= least, f"only {different} mutants of {name} compute something else"

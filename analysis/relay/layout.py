@@ -1,0 +1,134 @@
+"""Where the elements of a logical buffer lie in the physical one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+
+from ..index_map.emit import to_tvm
+from ..integer import floordiv
+from ..quotient import is_div
+from ..rewrite import free
+from ..term import ONE, ZERO, Call, Int, Var, as_int, integer, mul, polynomial, variable
+from .move import Move
+
+LETTERS = "ABCDEFGHIJKLMNOP"
+
+
+@dataclass(frozen=True)
+class BufferLayout:
+    """``physical[index_map(l)] = logical[l]`` for every ``l`` inside the logical ``shape``.
+
+    ``padded`` says that the physical buffer has elements beside those.
+    """
+
+    shape: tuple[Int, ...]
+    index_map: Any
+    padded: bool = False
+
+    def __repr__(self) -> str:
+        return f"{list(self.shape)} at {self.index_map}"
+
+
+@dataclass(frozen=True)
+class Place:
+    """The physical indices of a buffer over variables of its logical coordinates."""
+
+    axes: tuple[Var, ...]
+    indices: tuple[Int, ...]
+
+    def layout(self, physical: Sequence[Int]) -> BufferLayout:
+        shape = tuple(a.extent for a in self.axes if a.extent is not None)
+        names = [tirx.Var(f"i{k}", "int64") for k in range(len(self.axes))]
+        leaves = dict(zip(self.axes, names, strict=True))
+        sizes = {v for p in self.indices for v in free(p)} - set(self.axes)
+        leaves.update({v: tirx.Var(v.name, "int64") for v in sizes})
+        final = [to_tvm(p, leaves) for p in self.indices]
+        return BufferLayout(shape, tirx.IndexMap(names, final, None), _smaller(shape, physical))
+
+    def name(self, logical: str) -> str:
+        """The layout string, ``NCHW4c`` over ``NCHW``; the index map's text if it has none."""
+        found = [None if p is ZERO else _digit(p, self.axes) for p in self.indices]
+        digits = [d for d in found if d is not None]
+        if len(digits) < sum(p is not ZERO for p in self.indices) or not _unambiguous(digits):
+            return self.text(logical)
+        return "".join("1" if d is None else _named(d, logical) for d in found)
+
+    def text(self, logical: str) -> str:
+        names = [tirx.Var(c.lower(), "int64") for c in logical]
+        leaves: dict[Var, Any] = dict(zip(self.axes, names, strict=True))
+        sizes = {v for p in self.indices for v in free(p)} - set(self.axes)
+        leaves.update({v: tirx.Var(v.name, "int64") for v in sizes})
+        return ", ".join(str(to_tvm(p, leaves)) for p in self.indices).join("[]")
+
+
+def place(moves: Sequence[Move], shape: tuple[Int, ...]) -> Place:
+    """The indices in a buffer over the coordinates after all moves."""
+    last = moves[-1].shape if moves else shape
+    axes = tuple(variable("axis", f"x{k}", e) for k, e in enumerate(last))
+    index = tuple(map(as_int, axes))
+    for m in reversed(moves):
+        index = m.old(index)
+    return Place(axes, index)
+
+
+def _named(d: Digit, logical: str) -> str:
+    k, _, mod = d
+    return logical[k] if mod is None else f"{mod}{logical[k].lower()}"
+
+
+def _smaller(shape: Sequence[Int], physical: Sequence[Int]) -> bool:
+    one = two = ONE
+    for e in shape:
+        one = mul(one, e)
+    for e in physical:
+        two = mul(two, e)
+    return one is not two
+
+
+Digit = tuple[int, int, int | None]
+"""``(axis // div) % mod``: the axis, the divisor, the modulus or None."""
+
+
+def _digit(p: Int, axes: Sequence[Var]) -> Digit | None:
+    found = [k for k, v in enumerate(axes) if v in free(p)]
+    if len(found) != 1:
+        return None
+    (k,), x = found, as_int(axes[found[0]])
+    low, mod = p, None
+    negative = [(m, c) for m, c in p.terms if c < 0]
+    if len(negative) == 1:
+        ((mono, c),) = negative
+        low, mod = p - polynomial({mono: c}), -c
+    div = 1 if low is x else _divisor(low, x)
+    if div is None or low is not floordiv(x, integer(div)):
+        return None
+    if mod is not None and p is not low - mul(floordiv(x, integer(div * mod)), integer(mod)):
+        return None
+    return k, div, mod
+
+
+def _divisor(p: Int, x: Int) -> int | None:
+    atom = p.atom
+    if isinstance(atom, Call) and is_div(atom) and atom.args[0] is x:
+        return as_int(atom.args[1]).const
+    return None
+
+
+def _unambiguous(digits: Sequence[Digit]) -> bool:
+    """One whole part an axis; its inner digits, if several, from the highest to the lowest."""
+    for k in {d[0] for d in digits}:
+        mine = [d for d in digits if d[0] == k]
+        inner = [(div, mod) for _, div, mod in mine if mod is not None]
+        heads = [div for _, div, mod in mine if mod is None]
+        step = 1
+        for div, mod in reversed(inner):
+            if div != step:
+                return False
+            step *= mod
+        if heads != [step]:
+            return False
+    return True

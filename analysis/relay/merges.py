@@ -1,0 +1,158 @@
+"""Dimensions that are digits of one coordinate: packed layouts.
+
+Two dimensions ``i`` and ``j`` of a buffer are merged if every access has ``P // E`` and ``P % E``
+there, or two axes ``a`` and ``b`` that stand for one: wherever else they occur, they stand in two
+dimensions of another buffer, which are merged too, or as ``E * a + b``. It is *evidence* if some
+``P`` gets simpler by it; without any, a merge only makes the ranks smaller.
+
+    Before: out[n, co, h, w, ci] = Σ x[n, ro, h, w, ri] * w[co, ro, ri, ci]     (NCHW4c, OI4i4o)
+    After:  out[n, c, h, w]      = Σ x[n, r, h, w] * w[c, r]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import permutations
+
+from ..integer import floordiv
+from ..quotient import is_div
+from ..rewrite import free, ints, subterms
+from ..term import ONE, Int, Tensor, Term, Var, as_int, fresh, mul
+from .access import Access, Accesses, only
+from .move import State, merge, moved
+
+Pair = tuple[int, int, int]
+"""Position of a parameter, its outer and its inner dimension."""
+
+
+@dataclass
+class Component:
+    """Pairs of dimensions that must be merged together, and how many accesses gain by it."""
+
+    extent: Int
+    pairs: list[Pair] = field(default_factory=list)
+    axes: set[tuple[Var, Var]] = field(default_factory=set)
+    evidence: int = 0
+
+
+def merged(state: State, c: Component) -> State:
+    """The state with all pairs of a component merged."""
+    for position, outer, inner in c.pairs:
+        state = moved(state, position, merge(state.tensor(position), outer, inner))
+    return state
+
+
+def components(state: State, a: Accesses) -> list[Component]:
+    """All merges that there could be, the most convincing first."""
+    found: list[Component] = []
+    seen: set[Pair] = set()
+    for t in _tensors(state):
+        for i, j in permutations(range(len(t.shape)), 2):
+            if t.shape[i] is ONE or t.shape[j] is ONE or (t.position, i, j) in seen:
+                continue
+            c = _component(state, a, (t.position, i, j))
+            if c is not None:
+                seen.update(c.pairs)
+                found.append(c)
+    return sorted(found, key=lambda c: _rank(state, c))
+
+
+def _rank(state: State, c: Component) -> tuple[object, ...]:
+    innermost = sum(j == len(state.tensor(p).shape) - 1 for p, _, j in c.pairs)
+    forward = sum(i < j for _, i, j in c.pairs)
+    return (-c.evidence, -len(c.pairs), -forward, -innermost, c.extent.const or 0, c.pairs)
+
+
+def _tensors(state: State) -> Iterator[Tensor]:
+    yield from (t for t in state.lifted.params if isinstance(t, Tensor))
+
+
+def _component(state: State, a: Accesses, seed: Pair) -> Component | None:
+    position, _, inner = seed
+    c = Component(state.tensor(position).shape[inner])
+    todo = [seed]
+    while todo:
+        pair = todo.pop()
+        if pair in c.pairs:
+            continue
+        if any(p == pair[0] and {i, j} & set(pair[1:]) for p, i, j in c.pairs):
+            return None
+        if state.tensor(pair[0]).shape[pair[2]] is not c.extent:
+            return None
+        c.pairs.append(pair)
+        for access in a.at(pair[0]):
+            new = _stands(access.indices[pair[1]], access.indices[pair[2]], c)
+            if new is None:
+                return None
+            for axes in new - c.axes:
+                linked = _elsewhere(a, axes, c)
+                if linked is None:
+                    return None
+                c.axes.add(axes)
+                todo += linked
+    return c
+
+
+def _stands(high: Int, low: Int, c: Component) -> set[tuple[Var, Var]] | None:
+    """The axes that stand for one, none if the indices are digits; None if they are neither."""
+    if high.const is not None or low.const is not None:
+        return set()
+    whole = mul(high, c.extent) + low
+    if len(_divisions(whole)) < len(_divisions(high) | _divisions(low)):
+        c.evidence += 1
+        return set()
+    one, two = only(high), only(low)
+    if one is None or two is None or one is two or two.extent is not c.extent:
+        return None
+    return {(one, two)}
+
+
+def _elsewhere(a: Accesses, axes: tuple[Var, Var], c: Component) -> list[Pair] | None:
+    """The pairs of dimensions where the axes stand; None if one occurs without the other."""
+    found: list[Pair] = []
+    for access in a.all:
+        if any(v in free(p) for v in axes for p in access.indices):
+            new = _in_access(access, axes, c)
+            if new is None:
+                return None
+            found += new
+    for p in a.conditions:
+        together = _together(p, axes, c.extent)
+        if together is False and len(free(p)) > 1:
+            return None
+    return None if any(_together(p, axes, c.extent) is False for p in a.numbers) else found
+
+
+def _in_access(access: Access, axes: tuple[Var, Var], c: Component) -> list[Pair] | None:
+    places: list[list[int]] = [[], []]
+    for d, p in enumerate(access.indices):
+        together = _together(p, axes, c.extent)
+        if together:
+            c.evidence += 1
+        elif together is False:
+            k = 0 if only(p) is axes[0] else 1 if only(p) is axes[1] else None
+            if k is None:
+                return None
+            places[k].append(d)
+    if not places[0] and not places[1]:
+        return []
+    if len(places[0]) != 1 or len(places[1]) != 1:
+        return None
+    return [(access.position, places[0][0], places[1][0])]
+
+
+def _together(p: Int, axes: tuple[Var, Var], extent: Int) -> bool | None:
+    """Whether it is one of ``P = extent * a + b`` and not of the digits; None if it has neither."""
+    a, b = axes
+    if a not in free(p) and b not in free(p):
+        return None
+    assert a.extent is not None
+    whole = as_int(fresh(mul(a.extent, extent), "P"))
+    high = floordiv(whole, extent)
+    one = ints(p, {a: high, b: whole - mul(high, extent)})
+    return all(s is not high.atom for s in subterms(one))
+
+
+def _divisions(p: Int) -> set[Term]:
+    return {s for s in subterms(p) if is_div(s)}

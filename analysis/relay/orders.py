@@ -1,0 +1,270 @@
+"""Orders of dimensions: which of a buffer's dimensions comes where in the logical buffer.
+
+Dimensions that share an axis are of one class. An order is a list of slots for each buffer, each
+filled by the dimension of a class; a dimension of extent 1, which leaves no trace in a term, fills
+a slot that is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ..rewrite import free
+from ..term import ONE, Tensor
+from .access import Access, Accesses, accesses, classes, only
+from .move import State, arrange, moved
+
+Order = Sequence[int | None]
+Holes = Callable[[list[int], Sequence[int | None], int], list[int]]
+Orders = Mapping[int, Order]
+"""By position of the parameter; parameters that are not there stay as they are."""
+
+
+def arranged(state: State, orders: Orders) -> State:
+    """The state with the dimensions of its buffers in these orders."""
+    for position, order in orders.items():
+        t = state.tensor(position)
+        if list(order) != list(range(len(t.shape))):
+            state = moved(state, position, arrange(t, order))
+    return state
+
+
+def candidates(state: State) -> Iterator[Orders]:
+    """Orders to try, the usual ones first."""
+    view = _View.of(state)
+    yield from _contraction(view)
+    yield from _like_one(view)
+    yield from _window(view)
+
+
+@dataclass(frozen=True)
+class _View:
+    """The dimensions of a state's buffers; those of extent 1 have no class."""
+
+    state: State
+    accesses: Accesses
+    number: Mapping[tuple[int, int], int]
+    tensors: tuple[Tensor, ...]
+    outputs: tuple[int, ...]
+
+    @classmethod
+    def of(cls, state: State) -> _View:
+        a = accesses(state)
+        outputs = tuple(c.out.position for c in state.lifted.outputs)
+        params = [t for t in state.lifted.params if isinstance(t, Tensor)]
+        used = tuple(t for t in params if a.at(t.position))
+        return cls(state, a, classes(a, used), used, outputs)
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        return tuple(t for t in self.tensors if t.position not in self.outputs)
+
+    def dims(self, t: Tensor) -> list[int]:
+        """The dimensions that are more than 1 long."""
+        return [d for d, e in enumerate(t.shape) if e is not ONE]
+
+    def classes(self, t: Tensor) -> list[int]:
+        return [self.number[t.position, d] for d in self.dims(t)]
+
+    def index(self, t: Tensor, d: int) -> list[Access]:
+        return self.accesses.at(t.position)
+
+    def bare(self, t: Tensor, d: int) -> bool:
+        """Whether a dimension is always read at one axis."""
+        return all(only(x.indices[d]) is not None for x in self.accesses.at(t.position))
+
+    def stored(self, t: Tensor, d: int) -> bool:
+        """Whether an axis of an output occurs in the dimension's index."""
+        of = self.accesses.outputs
+        return any(free(x.indices[d]) & of for x in self.accesses.at(t.position))
+
+
+def _or_unit(found: Sequence[int]) -> list[int | None]:
+    return list(found) or [None]
+
+
+def _filled(t: Tensor, slots: Sequence[int | None]) -> Order | None:
+    """Slots with the dimensions of extent 1 where they are empty, as far as there are any."""
+    units = iter([d for d, e in enumerate(t.shape) if e is ONE])
+    order = [next(units, None) if d is None else d for d in slots]
+    kept = [d for d in slots if d is not None]
+    whole = sorted(kept) == [d for d, e in enumerate(t.shape) if e is not ONE]
+    return order if whole else None
+
+
+# ---------------------------------------------------------------------------- contractions
+
+
+def _contraction(view: _View) -> Iterator[Orders]:
+    """Convolutions as NCHW, OIHW (IOHW where transposed), NCHW; matrix products as MK, KN, MN."""
+    if len(view.inputs) != 2 or len(view.outputs) != 1:
+        return
+    one, two = view.inputs
+    out = view.state.tensor(view.outputs[0])
+    for x, w in ((one, two), (two, one)):
+        roles = _Roles(view, x, w, out)
+        for found in (roles.conv(), roles.conv(transposed=True), roles.matmul()):
+            if found is not None:
+                yield found
+
+
+@dataclass(frozen=True)
+class _Roles:
+    """Classes of a contraction by the buffers that have them."""
+
+    view: _View
+    x: Tensor
+    w: Tensor
+    out: Tensor
+
+    def within(self, *tensors: Tensor) -> list[int]:
+        """Classes of exactly these buffers, in the order of the first."""
+        sets = [(t, set(self.view.classes(t))) for t in (self.x, self.w, self.out)]
+        return [
+            c
+            for c in dict.fromkeys(self.view.classes(tensors[0]))
+            if all((c in s) == any(t is u for u in tensors) for t, s in sets)
+        ]
+
+    def at(self, t: Tensor, c: int | None) -> list[int]:
+        return [d for d in self.view.dims(t) if self.view.number[t.position, d] == c]
+
+    def one(self, t: Tensor, c: int | None) -> int | None:
+        found = self.at(t, c)
+        return found[0] if found else None
+
+    def conv(self, transposed: bool = False) -> Orders | None:
+        x, w, out = self.x, self.w, self.out
+        rows = [c for c in self.within(x, out) if self._bare(c)]
+        batch, flat = rows[:1], rows[1:]
+        depth = self._channels()
+        spatial = [c for c in self.view.classes(x) if c not in (*batch, *depth)]
+        spatial = [*spatial, *(c for c in self.view.classes(w) if c not in (*spatial, *depth))]
+        spatial = list(dict.fromkeys([*spatial, *flat]))
+        if not spatial:
+            return None
+        rank = max(3, 2 + len(spatial))
+        blank: list[int | None] = [None] * (rank - 2 - len(spatial))
+        space: list[int | None] = [*spatial, *blank]
+        first = batch[0] if batch else None
+        kernel = [d for c in depth for d in self.at(w, c)]
+        o = [d for d in kernel if self.view.stored(w, d)]
+        i = [d for d in kernel if d not in o]
+        if len(o) > 1 or len(i) > 1:
+            return None
+        heads = (i, o) if transposed else (o, i)
+        deep = [d for c in depth for d in self.at(x, c)]
+        wide = [d for c in depth for d in self.at(out, c)]
+        return self._orders(
+            [self.one(x, first), *_or_unit(deep), *(self.one(x, c) for c in space)],
+            [*(d for h in heads for d in _or_unit(h)), *(self.one(w, c) for c in space)],
+            [self.one(out, first), *_or_unit(wide), *(self.one(out, c) for c in space)],
+        )
+
+    def _channels(self) -> list[int]:
+        """Classes of C and O: bare in the kernel, and no window in the data."""
+        x, w, out = self.x, self.w, self.out
+        three = [
+            c for c in self.within(x, w, out) if any(self.view.stored(w, d) for d in self.at(w, c))
+        ]
+        return [*self.within(w, out), *self.within(x, w), *three]
+
+    def _bare(self, c: int) -> bool:
+        return all(self.view.bare(self.x, d) for d in self.at(self.x, c))
+
+    def matmul(self) -> Orders | None:
+        x, w, out = self.x, self.w, self.out
+        batch, rows = self.within(x, w, out), self.within(x, out)
+        inner, columns = self.within(x, w), self.within(w, out)
+        if len(inner) > 1 or len(columns) > 1:
+            return None
+        m, k, n = (_or_unit(found) for found in (rows[-1:], inner, columns))
+        lead = [*batch, *rows[:-1]]
+        return self._orders(
+            [*(self.one(x, c) for c in (*lead, *m, *k))],
+            [*(self.one(w, c) for c in (*batch, *k, *n))],
+            [*(self.one(out, c) for c in (*lead, *m, *n))],
+        )
+
+    def _orders(self, x: Order, w: Order, out: Order) -> Orders | None:
+        found = {}
+        for t, slots in ((self.x, x), (self.w, w), (self.out, out)):
+            order = _filled(t, slots)
+            if order is None:
+                return None
+            found[t.position] = order
+        return found
+
+
+# ---------------------------------------------------------------------------- like one buffer
+
+
+def _like_one(view: _View) -> Iterator[Orders]:
+    """All buffers in the order of one of those that have the most dimensions."""
+    most = max((len(view.dims(t)) for t in view.tensors), default=0)
+    heads = [t for t in view.tensors if len(view.dims(t)) == most]
+    for head in sorted(heads, key=lambda t: (-len(t.shape), t.position in view.outputs)):
+        for holes in (_usual, _right, _none):
+            yield {t.position: _like(view, head, t, holes) for t in view.tensors}
+    for head in heads:
+        if ONE in head.shape:
+            bare = {head.position: view.dims(head)}
+            yield {t.position: _like(view, head, t, _none, False) for t in view.tensors} | bare
+
+
+Slots = Sequence[int | None]
+"""The classes of the head's dimensions; None for one of extent 1."""
+
+
+def _usual(empty: list[int], slots: Slots, count: int) -> list[int]:
+    """Dimensions of extent 1 go where the head has some, then to the right."""
+    return sorted(sorted(empty, key=lambda k: (slots[k] is not None, -k))[:count])
+
+
+def _right(empty: list[int], slots: Slots, count: int) -> list[int]:
+    return sorted(sorted(empty, reverse=True)[:count])
+
+
+def _none(empty: list[int], slots: Slots, count: int) -> list[int]:
+    """Only as many as a buffer of the head's rank needs."""
+    return empty if count >= len(empty) and len(empty) < len(slots) - 1 else []
+
+
+def _like(view: _View, head: Tensor, t: Tensor, holes: Holes, units: bool = True) -> Order:
+    """The order of t's dimensions by the head's; its units where the head has other dimensions."""
+    if t is head:
+        return range(len(t.shape))
+    slots = [None if e is ONE else view.number[head.position, d] for d, e in enumerate(head.shape)]
+    rank = {c: k for k, c in reversed(list(enumerate(slots))) if c is not None}
+    at = {d: rank.get(view.number[t.position, d], len(slots)) for d in view.dims(t)}
+    mine = sorted(at, key=lambda d: at[d])
+    spare = [d for d, e in enumerate(t.shape) if e is ONE] if units else []
+    empty = [k for k in range(len(slots)) if k not in at.values()]
+    keyed = [(at[d], d) for d in mine]
+    keyed += zip(holes(empty, slots, len(spare)), spare, strict=False)
+    return [d for _, d in sorted(keyed, key=lambda item: item[0])]
+
+
+# ---------------------------------------------------------------------------- windows
+
+
+def _window(view: _View) -> Iterator[Orders]:
+    """One large input and its output: the dimensions read at one axis, then the others."""
+    if not view.inputs:
+        return
+    x = max(view.inputs, key=lambda t: len(view.dims(t)))
+    bare = [d for d in view.dims(x) if view.bare(x, d) and view.stored(x, d)]
+    space = [d for d in view.dims(x) if d not in bare]
+    if len(bare) > 2:
+        bare, space = bare[:2], [d for d in view.dims(x) if d not in bare[:2]]
+    slots: list[int | None] = [*[None] * (2 - len(bare)), *bare, *space]
+    found: dict[int, Order] = {}
+    for t in (x, *(view.state.tensor(p) for p in view.outputs)):
+        by_class = {view.number[t.position, d]: d for d in view.dims(t)}
+        mine = [None if s is None else by_class.get(view.number[x.position, s]) for s in slots]
+        order = _filled(t, mine)
+        if order is None:
+            return
+        found[t.position] = order
+    yield found

@@ -1,0 +1,104 @@
+"""Dimensions that are two coordinates fused: ``extent * P + Q``.
+
+Before: out[n, y] = Σ x[n, y // W + r, y % W + q]        After: out[n, h, w] = Σ x[n, h + r, w + q]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..quotient import is_div
+from ..rewrite import subterms
+from ..term import ONE, ZERO, Call, Int, Tensor, Var, polynomial
+from .access import accesses, coefficient
+from .move import Facts, State, factored, guarded_loads, inside, moved, split, tidied
+
+
+def unfused(state: State) -> Iterator[State]:
+    """The state with one, two, … fused dimensions apart."""
+    for _ in range(6):
+        new = _input(state) or _output(state)
+        if new is None:
+            return
+        state = tidied(new)
+        yield state
+
+
+def _output(state: State) -> State | None:
+    """An output axis y that only occurs in ``y // E`` and ``y % E``."""
+    for c in state.lifted.outputs:
+        for d, axis in enumerate(c.axes):
+            if not isinstance(axis.atom, Var):
+                continue
+            for extent in _divisors(c.body, axis):
+                if not _divides(extent, c.out.shape[d]):
+                    continue
+                new = moved(state, c.out.position, split(c.out, d, extent))
+                while (further := _input(new)) is not None:
+                    new = further
+                if not _combined(new, c.out.position, d, extent):
+                    return new
+    return None
+
+
+def _divisors(body: object, axis: Int) -> list[Int]:
+    found: dict[Int, None] = {}
+    for s in subterms(body):  # type: ignore[arg-type]
+        if isinstance(s, Call) and is_div(s) and s.args[0] is axis and isinstance(s.args[1], Int):
+            found[s.args[1]] = None
+    return list(found)
+
+
+def _divides(extent: Int, whole: Int) -> bool:
+    if len(extent.terms) != 1 or extent is whole or whole is ZERO:
+        return False
+    high, low = factored(whole, extent)
+    return low is ZERO and high is not ONE
+
+
+def _combined(state: State, position: int, d: int, extent: Int) -> bool:
+    """Whether the two new axes still occur as ``extent * a + b``."""
+    a = accesses(state)
+    stores = next(x for x in a.all if x.position == position)
+    one, two = (stores.indices[k].atom for k in (d, d + 1))
+    assert isinstance(one, Var) and isinstance(two, Var)
+    indices = [p for x in a.all if x.position != position for p in x.indices]
+    for p in (*indices, *a.numbers):
+        high, low = coefficient(p, one), coefficient(p, two)
+        if low is None or high is None or (low is not ZERO and high is low * extent):
+            return True
+    return False
+
+
+def _input(state: State) -> State | None:
+    """A dimension that every load reads at ``extent * P + Q`` with ``0 <= Q < extent``."""
+    written = {c.out.position for c in state.lifted.outputs}
+    for t in state.lifted.params:
+        if not isinstance(t, Tensor) or t.position in written:
+            continue
+        loads = [x for c in state.lifted.outputs for x in guarded_loads(c.body, t)]
+        for d in range(len(t.shape)):
+            reads = [(x.indices[d], facts) for x, facts in loads]
+            for extent in _extents(reads):
+                if _divides(extent, t.shape[d]) and _fits(reads, extent):
+                    return moved(state, t.position, split(t, d, extent))
+    return None
+
+
+def _extents(reads: list[tuple[Int, Facts]]) -> Iterator[Int]:
+    """Coefficients that could be the inner extent, largest first."""
+    found: dict[Int, None] = {}
+    for p, _ in reads:
+        for mono, c in p.terms:
+            sizes = tuple(a for a in mono if isinstance(a, Var) and a.kind == "size")
+            extent = polynomial({sizes: abs(c)})
+            if len(sizes) < len(mono) and extent is not ONE:
+                found[extent] = None
+    yield from sorted(found, key=lambda e: (-len(e.terms[0][0]), -(e.terms[0][1])))
+
+
+def _fits(reads: list[tuple[Int, Facts]], extent: Int) -> bool:
+    """Both parts occur, and the inner one is proved to be in its range everywhere."""
+    parts = [(factored(p, extent), facts) for p, facts in reads]
+    both = any(high.const is None and low.const is None for (high, low), _ in parts)
+    return both and all(inside(low, extent, facts) for (_, low), facts in parts)

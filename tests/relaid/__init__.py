@@ -1,0 +1,1 @@
+"""Operators whose buffers were moved to random layouts: what is read back must compute the same."""
