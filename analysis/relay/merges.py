@@ -28,12 +28,16 @@ Pair = tuple[int, int, int]
 
 @dataclass
 class Component:
-    """Pairs of dimensions that must be merged together, and how many accesses gain by it."""
+    """Pairs of dimensions that must be merged together, and how many accesses gain by it.
+
+    ``loose`` says that an outer axis occurs alone somewhere, as the group of a channel does.
+    """
 
     extent: Int
     pairs: list[Pair] = field(default_factory=list)
     axes: set[tuple[Var, Var]] = field(default_factory=set)
     evidence: int = 0
+    loose: bool = False
 
 
 def merged(state: State, c: Component) -> State:
@@ -52,7 +56,7 @@ def components(state: State, a: Accesses) -> list[Component]:
             if t.shape[i] is ONE or t.shape[j] is ONE or (t.position, i, j) in seen:
                 continue
             c = _component(state, a, (t.position, i, j))
-            if c is not None:
+            if c is not None and (c.evidence or not c.loose):
                 seen.update(c.pairs)
                 found.append(c)
     return sorted(found, key=lambda c: _rank(state, c))
@@ -109,7 +113,7 @@ def _stands(high: Int, low: Int, c: Component) -> set[tuple[Var, Var]] | None:
 
 
 def _elsewhere(a: Accesses, axes: tuple[Var, Var], c: Component) -> list[Pair] | None:
-    """The pairs of dimensions where the axes stand; None if one occurs without the other."""
+    """The pairs of dimensions where the axes stand; None if the inner one occurs for itself."""
     found: list[Pair] = []
     for access in a.all:
         if any(v in free(p) for v in axes for p in access.indices):
@@ -118,28 +122,34 @@ def _elsewhere(a: Accesses, axes: tuple[Var, Var], c: Component) -> list[Pair] |
                 return None
             found += new
     for p in a.conditions:
-        together = _together(p, axes, c.extent)
-        if together is False and len(free(p)) > 1:
-            return None
+        if _together(p, axes, c.extent) is False and len(free(p)) > 1:
+            c.loose = True
+            if axes[1] in free(p):
+                return None
     return None if any(_together(p, axes, c.extent) is False for p in a.numbers) else found
 
 
 def _in_access(access: Access, axes: tuple[Var, Var], c: Component) -> list[Pair] | None:
-    places: list[list[int]] = [[], []]
+    outer, inner = axes
+    high: list[int] = []
+    low: list[int] = []
     for d, p in enumerate(access.indices):
-        together = _together(p, axes, c.extent)
-        if together:
-            c.evidence += 1
-        elif together is False:
-            k = 0 if only(p) is axes[0] else 1 if only(p) is axes[1] else None
-            if k is None:
-                return None
-            places[k].append(d)
-    if not places[0] and not places[1]:
+        if outer not in free(p) and inner not in free(p):
+            continue
+        if _together(p, axes, c.extent):
+            c.evidence += inner in free(p)
+        elif only(p) is inner:
+            low.append(d)
+        elif inner in free(p):
+            return None
+        elif only(p) is outer:
+            high.append(d)
+        else:
+            c.loose = True
+    if not low:
+        c.loose |= bool(high)
         return []
-    if len(places[0]) != 1 or len(places[1]) != 1:
-        return None
-    return [(access.position, places[0][0], places[1][0])]
+    return [(access.position, high[0], low[0])] if len(high) == len(low) == 1 else None
 
 
 def _together(p: Int, axes: tuple[Var, Var], extent: Int) -> bool | None:

@@ -14,7 +14,7 @@ from ..comprehension import Comprehension, Lifted
 from ..integer import floordiv
 from ..prove import prove
 from ..quotient import is_div
-from ..rewrite import rebuild, substitute, tensors
+from ..rewrite import rebuild, substitute, subterms, tensors
 from ..rewrite import replace as rebuilt
 from ..scalar import conj, ge0, negate, parts
 from ..term import (
@@ -217,23 +217,24 @@ def tidied(state: State) -> State:
     outputs = []
     for c in state.lifted.outputs:
         body = c.body
-        for t in tensors(body):
+        for t in sorted(tensors(body), key=lambda t: t.position):
             body = map_loads(body, t, _short)
         outputs.append(replace(c, body=body))
     return replace(state, lifted=replace(state.lifted, outputs=tuple(outputs)))
 
 
 def _short(x: Load, facts: Facts) -> Term:
-    index = []
-    for p in x.indices:
-        for atom in {a for m, _ in p.terms for a in m if is_div(a)} if facts else ():
-            num, den = map(as_int, atom.args)  # type: ignore[attr-defined]
-            for k in (0, 1):  # the normal form has (x - 1) // 4 as (x + 3) // 4 - 1
-                if inside(num - den * k, den, facts):
-                    p = as_int(rebuilt(p, {atom: integer(k)}))
-                    break
-        index.append(p)
-    return load(x.tensor, tuple(index))
+    return load(x.tensor, tuple(_shorter(p, facts) for p in x.indices))
+
+
+def _shorter(p: Int, facts: Facts) -> Int:
+    divisions = [s for s in subterms(p) if is_div(s)] if facts else []
+    for atom in sorted(divisions, key=lambda s: s.uid):
+        num, den = map(as_int, atom.args)  # type: ignore[attr-defined]
+        for k in (0, 1):  # the normal form has (x - 1) // 4 as (x + 3) // 4 - 1
+            if inside(num - den * k, den, facts):
+                return _shorter(as_int(rebuilt(p, {atom: integer(k)})), facts)
+    return p
 
 
 def guarded_loads(body: Term, t: Tensor) -> Iterator[tuple[Load, Facts]]:
