@@ -3,8 +3,8 @@
     python -m benchmarks.relaid [--cases 1000] [--seed 0] [--verbose] [--out FILE]
 
 Any subset of a PrimFunc's buffers (inputs, weights, outputs, intermediate ones) is permuted,
-packed, packed with padding, packed in two levels or fused by `Schedule.transform_layout`. An answer is
-right if the operator, built from its name and attributes over the logical buffers and compiled,
+packed, packed with padding, packed in two levels or fused by `Schedule.transform_layout`. An answer
+is right if the operator, built from its name and attributes over the logical buffers and compiled,
 gives what the transformed PrimFunc gives, through the index maps that the answer claims. Exits with
 1 if one is wrong.
 """
