@@ -14,7 +14,20 @@ import math
 from . import call_bounds as call_bounds
 from .order import CALL_BOUNDS, Bounds, bounds, nonneg, positive
 from .quotient import divide, divides, is_div
-from .term import ONE, ZERO, Call, Int, Var, as_int, integer, mul, polynomial, raw_call
+from .term import (
+    ONE,
+    ZERO,
+    Call,
+    Int,
+    Var,
+    as_int,
+    integer,
+    mul,
+    polynomial,
+    raw_call,
+    recall,
+    remember,
+)
 
 
 def floordiv(p: Int, d: Int) -> Int:
@@ -26,9 +39,10 @@ def floordiv(p: Int, d: Int) -> Int:
     if not positive(d):
         return as_int(raw_call("floordiv_any", (p, d), "int"))
     key = f"//{d.uid}"
-    found = p.memo.get(key)
+    found: Int | None = recall(p, key)
     if found is None:
-        found = p.memo[key] = _floordiv(p, d)
+        found = _floordiv(p, d)
+        remember(p, key, found)
     return found
 
 

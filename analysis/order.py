@@ -19,15 +19,19 @@ CALL_BOUNDS: dict[str, Callable[[Call], Bounds]] = {}
 
 def bounds(p: Int) -> Bounds:
     """Inclusive bounds as polynomials over sizes; None where there is none."""
-    found = p.memo.get("bounds")
+    if p.const is not None or p.memo.get("closed"):
+        return p, p
+    found: Bounds | None = p.memo.get("bounds")
     if found is None:
-        found = p.memo["bounds"] = _bounds(p)
+        found = _bounds(p)
+        if found[0] is p and found[1] is p:
+            p.memo["closed"] = True  # without a reference to itself, it goes when it is not needed
+        elif p not in found:
+            p.memo["bounds"] = found
     return found
 
 
 def _bounds(p: Int) -> Bounds:
-    if p.const is not None:
-        return p, p
     lo: Int | None = ZERO
     hi: Int | None = ZERO
     low = high = 0  # the literal part is summed apart: it is most of the work

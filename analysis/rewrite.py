@@ -71,20 +71,22 @@ def _rebuild_int(t: Int, go: Callable[[Term], Term]) -> Int:
     return polynomial(out)
 
 
+_NOTHING: frozenset[Any] = frozenset()
+
+
 def free(t: Term) -> frozenset[Var]:
     """Variables that occur and are not bound by a reduction inside."""
-    found = t.memo.get("free")
+    if isinstance(t, Var):
+        return frozenset((t,))
+    found: frozenset[Var] | None = t.memo.get("free")
     if found is None:
-        if isinstance(t, Var):
-            found = frozenset({t})
-        else:
-            found = frozenset[Var]().union(*(free(c) for c in children(t)))
-            if isinstance(t, Reduce):
-                found = (found - frozenset(t.axes)) | free(t.init)
-                found = found.union(*(free(a.extent) for a in t.axes if a.extent is not None))
-            elif isinstance(t, Fold):
-                assert t.axis.extent is not None
-                found = (found - {t.axis}).union(free(t.axis.extent), *map(free, t.inits))
+        found = _NOTHING.union(*map(free, t.children))
+        if isinstance(t, Reduce):
+            found = (found - frozenset(t.axes)) | free(t.init)
+            found = found.union(*(free(a.extent) for a in t.axes if a.extent is not None))
+        elif isinstance(t, Fold):
+            assert t.axis.extent is not None
+            found = (found - {t.axis}).union(free(t.axis.extent), *map(free, t.inits))
         t.memo["free"] = found
     return found
 
@@ -178,9 +180,9 @@ def subterms(t: Term) -> Iterator[Term]:
 
 def tensors(t: Term) -> frozenset[Tensor]:
     """Tensors that are read."""
-    found = t.memo.get("tensors")
+    found: frozenset[Tensor] | None = t.memo.get("tensors")
     if found is None:
-        found = frozenset[Tensor]().union(*(tensors(c) for c in children(t)))
+        found = _NOTHING.union(*map(tensors, t.children))
         if isinstance(t, Load):
             found |= {t.tensor}
         t.memo["tensors"] = found

@@ -29,6 +29,8 @@ from .term import (
     integer,
     raw_call,
     raw_reduce,
+    recall,
+    remember,
 )
 
 #: No index reaches it: ``min(n, MAX_INT64)`` is n.
@@ -38,9 +40,10 @@ COMMUTES = frozenset({"add", "mul", "eq", "ne", "bitand", "bitor", "bitxor"})
 
 def ge0(p: Int) -> Term:
     """``p >= 0``."""
-    found: Term | None = p.memo.get("ge0")
+    found: Term | None = recall(p, "ge0")
     if found is None:
-        found = p.memo["ge0"] = _ge0(p)
+        found = _ge0(p)
+        remember(p, "ge0", found)
     return found
 
 

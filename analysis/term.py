@@ -65,6 +65,20 @@ def _new(cls: type[Term], key: tuple[Any, ...], dtype: str, children: tuple[Term
     return made
 
 
+def recall(t: Term, key: str) -> Any:
+    """What :func:`remember` put there, or None."""
+    entry = t.memo.get(key)
+    return None if entry is None else entry()
+
+
+def remember(t: Term, key: str, value: Term) -> None:
+    """Keep a term that ``t`` may be a part of, as long as somebody else does.
+
+    The table's keys hold the parts of a term, so a part that held the whole would never go.
+    """
+    t.memo[key] = weakref.ref(value)
+
+
 class Tensor:
     """A buffer as a value: identity is the object, not the name. ``position`` is its place among
     the parameters, -1 for a buffer inside."""

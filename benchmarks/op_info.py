@@ -3,8 +3,10 @@
     python -m benchmarks.op_info [--models resnet50,bert] [--runs 3] [--out FILE]
 
 Each run is a process of its own that first analyses another model, so that imports are not counted
-and nothing of this model is remembered. `cold` is the first analysis, `warm` the next one. Ratios
-are medians over the runs; times on a busy machine are not worth much, ratios are.
+and nothing of this model is remembered. `cold` is the first analysis, `warm` the median of the next
+ones; each is a multiple of the legalisations before and after it. `median` and `p95` are of single
+PrimFuncs, `memory` is how far an analysis raises the peak of resident memory. Times are CPU times,
+figures the medians over the runs.
 """
 
 from __future__ import annotations
@@ -12,25 +14,18 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import subprocess
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from .measure import cpu, forget_peak, fresh, peak, percentile, resident, write
+
 RESULTS = Path(__file__).parent / "results" / "op_info.json"
 WARM_UP = "squeezenet"
-
-
-def _seconds(work: Callable[[], Any]) -> tuple[float, Any]:
-    start = time.perf_counter()
-    result = work()
-    return time.perf_counter() - start, result
+REPEATS = 3
 
 
 def measure(name: str) -> dict[str, Any]:
-    """One run, in this process: seconds for legalising and for analysing `name`."""
+    """One run, in this process."""
     from tvm import relax, tirx
 
     import opinfo
@@ -39,27 +34,28 @@ def measure(name: str) -> dict[str, Any]:
     legalize = relax.transform.LegalizeOps()
     opinfo.inspect(legalize(models.module(WARM_UP)))
     mod = models.module(name)
-    first, lowered = _seconds(lambda: legalize(mod))
-    again, _ = _seconds(lambda: legalize(mod))
-    cold, report = _seconds(lambda: opinfo.inspect(lowered))
-    warm, _ = _seconds(lambda: opinfo.inspect(lowered))
-    legal = min(first, again)
+    before, lowered = cpu(lambda: legalize(mod))
+    forget_peak()
+    start, grown = resident(), 0
+    ratios: list[float] = []
+    for _ in range(1 + REPEATS):
+        taken, report = cpu(lambda: opinfo.inspect(lowered))
+        grown = grown or peak() - start
+        after, _ = cpu(lambda: legalize(mod))
+        ratios.append(2 * taken / (before + after))
+        before = after
+    prims = [f for f in lowered.functions.values() if isinstance(f, tirx.PrimFunc)]
+    alone = [cpu(lambda f=f: opinfo.analysis.op_info(f))[0] * 1e3 for f in prims]
     return {
-        "prim_funcs": sum(isinstance(f, tirx.PrimFunc) for f in lowered.functions.values()),
+        "prim_funcs": len(prims),
         "recovered": len(report.known),
-        "legalize_s": legal,
-        "cold_s": cold,
-        "warm_s": warm,
-        "cold_ratio": cold / legal,
-        "warm_ratio": warm / legal,
+        "legalize_s": after,
+        "cold_ratio": ratios[0],
+        "warm_ratio": statistics.median(ratios[1:]),
+        "median_ms": statistics.median(alone),
+        "p95_ms": percentile(alone, 0.95),
+        "peak_growth_mib": grown / 2**20,
     }
-
-
-def _run(name: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "benchmarks.op_info", "--worker", name]
-    told = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    found: dict[str, Any] = json.loads(told.stdout)
-    return found
 
 
 def main() -> None:
@@ -74,18 +70,18 @@ def main() -> None:
         print(json.dumps(measure(options.worker)))
         return
     results = {}
-    print(f"{'model':14}{'PrimFuncs':>10}{'recovered':>10}{'legalise':>10}{'cold':>9}{'warm':>9}")
+    print("model          PrimFuncs recovered legalise   cold   warm   median      p95  memory")
     for name in options.models.split(","):
-        runs = [_run(name) for _ in range(options.runs)]
+        runs = [fresh(__spec__.name, name) for _ in range(options.runs)]
         middle = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
         results[name] = {"median": middle, "runs": runs}
         print(
             f"{name:14}{middle['prim_funcs']:10.0f}{middle['recovered']:10.0f}"
-            f"{middle['legalize_s']:9.2f}s{middle['cold_ratio']:8.2f}x{middle['warm_ratio']:8.2f}x"
+            f"{middle['legalize_s']:8.2f}s{middle['cold_ratio']:6.2f}x{middle['warm_ratio']:6.2f}x"
+            f"{middle['median_ms']:6.2f} ms{middle['p95_ms']:6.2f} ms"
+            f"{middle['peak_growth_mib']:4.0f} MiB"
         )
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(results, indent=1) + "\n")
-    print(f"written: {options.out}")
+    write(options.out, results)
 
 
 if __name__ == "__main__":
