@@ -1,11 +1,15 @@
 """Facts about PrimFuncs: what they compute, which operator it is, with a certificate."""
 
+from typing import TYPE_CHECKING, Any
+
 from .chain import Chain, PartlyRead, Result, Step, op_infos
-from .index_map import compose, invert, prove_equal, prove_identity
 from .lift import lift
 from .op_info import Certificate, Constant, OpInfo, Refusal
 from .recover import op_info
 from .undetermined import Undetermined
+
+if TYPE_CHECKING:
+    from .index_map import compose, invert, prove_equal, prove_identity
 
 __all__ = [
     "Certificate",
@@ -25,3 +29,12 @@ __all__ = [
     "prove_equal",
     "prove_identity",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The algebra of index maps is imported when it is asked for."""
+    if name not in ("compose", "invert", "prove_equal", "prove_identity"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import index_map
+
+    return getattr(index_map, name)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import io
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING, Any
 
 from .analysis import OpInfo, Refusal
 from .render import call, explain, html
+
+if TYPE_CHECKING:  # rich is imported where a table is made: it is a tenth of our own import
+    from rich.table import Table
 
 WIDTH = 120
 
@@ -82,6 +81,9 @@ class Report:
 
     def table(self) -> Table:
         """A rich table, a row for each PrimFunc, refused ones last."""
+        from rich.table import Table
+        from rich.text import Text
+
         table = Table(box=None, header_style="bold", pad_edge=False)
         table.add_column("PrimFunc", no_wrap=True)
         table.add_column("sites", justify="right")
@@ -103,6 +105,8 @@ class Report:
         return "\n\n".join(explain(r.func, r.sites, r.buffers, r.result) for r in self.rows)
 
     def __repr__(self) -> str:
+        from rich.console import Console
+
         out = io.StringIO()
         console = Console(file=out, width=WIDTH, color_system=None)
         console.print(self.table())
