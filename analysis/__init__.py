@@ -1,7 +1,11 @@
 """Facts about PrimFuncs: what they compute, which operator it is, with a certificate."""
 
+<<<<<<< HEAD
 from typing import TYPE_CHECKING, Any
 
+=======
+from .annotate import Annotation, annotation
+>>>>>>> d63dcd4 (AnnotateOpInfo: operators as function attributes, with the hash of their body; op_pattern of packed PrimFuncs)
 from .chain import Chain, PartlyRead, Result, Step, op_infos
 from .lift import lift
 from .op_info import Certificate, Constant, OpInfo, Refusal
@@ -12,6 +16,7 @@ if TYPE_CHECKING:
     from .index_map import compose, invert, prove_equal, prove_identity
 
 __all__ = [
+    "Annotation",
     "Certificate",
     "Chain",
     "Constant",
@@ -21,6 +26,7 @@ __all__ = [
     "Result",
     "Step",
     "Undetermined",
+    "annotation",
     "compose",
     "invert",
     "lift",

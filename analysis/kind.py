@@ -32,6 +32,23 @@ def pattern_kind(lifted: Lifted) -> PatternKind:
     return max((_kind(c) for c in lifted.outputs), key=_ORDER.index, default="kOpaque")
 
 
+def fusion_kind(lifted: Lifted) -> PatternKind:
+    """The kind as ``FuseOps`` wants it in ``op_pattern``.
+
+    TVM calls a broadcast that reads one operand at the output's own coordinates, such as a bias
+    added to a convolution, kElemWise: it may follow in the loops of that operand's producer.
+    """
+    kind = pattern_kind(lifted)
+    along = all(
+        any(
+            isinstance(s, Load) and s.indices == c.axes and s.tensor.shape == c.out.shape
+            for s in subterms(c.body)
+        )
+        for c in lifted.outputs
+    )
+    return "kElemWise" if kind == "kBroadcast" and along else kind
+
+
 def _kind(c: Comprehension) -> PatternKind:
     terms = list(subterms(c.body))
     reductions = [s for s in terms if isinstance(s, (Reduce, Fold))]

@@ -76,7 +76,7 @@ def recover(lifted: Lifted, func: Any, alternatives: bool = False) -> OpInfo | R
     for relaid in relayings(lifted):
         logical = _candidates(relaid.lifted, None, alternatives)
         if isinstance(logical, OpInfo):
-            return physical(logical, relaid)
+            return replace(physical(logical, relaid), kind=pattern_kind(lifted))
     return found
 
 

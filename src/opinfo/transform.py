@@ -7,9 +7,27 @@ from typing import Any
 
 import tvm
 
+from .analysis.annotate import annotate
 from .byoc.raise_ops import check_kind, raise_ops
 
-__all__ = ["RaiseOps"]
+__all__ = ["AnnotateOpInfo", "RaiseOps"]
+
+
+def AnnotateOpInfo() -> Any:
+    """What each PrimFunc computes as its function attributes `opinfo.ops`, `opinfo.kind`, ...
+
+    A fused PrimFunc gets the chain of its operators. `opinfo.body` is the hash of the body that the
+    attributes are about: `opinfo.analysis.annotation` reads them only while it holds, and running
+    the pass again derives what changed. `op_pattern` is set where it is missing or kOpaque, so that
+    packed PrimFuncs fuse: run the pass between `AnnotateTIROpPattern` and `FuseOps`. The input
+    module is not changed.
+    """
+
+    @tvm.transform.module_pass(opt_level=0, name="opinfo.AnnotateOpInfo")  # type: ignore[untyped-decorator]
+    def run(mod: Any, _: Any) -> Any:
+        return annotate(mod)
+
+    return run
 
 
 def RaiseOps(

@@ -1,0 +1,167 @@
+"""What a PrimFunc computes as function attributes, which C++ passes can read.
+
+| attribute | value |
+|---|---|
+| ``opinfo.ops`` | ``Array<Map>``, one operator each, in order |
+| ``opinfo.outputs`` | ``Array<Array<int>>``, the results that the output buffers hold |
+| ``opinfo.kind`` | ``String``, the pattern kind of the whole function |
+| ``opinfo.body`` | ``String``, the structural hash of the parameters and body that all this is about |
+| ``opinfo.op_pattern`` | ``int``, there if the pass set ``op_pattern``, and to what |
+
+An operator is ``{"name", "kind", "attrs", "operands", "buffers", "layouts", "certificate"}``. An
+operand is an ``int``, a parameter; an ``Array<int>``, ``[step, output]`` of an earlier operator; or a
+``Map`` with a literal's ``value`` and ``dtype``. ``layouts`` has a ``String`` for each of
+``buffers``. Attributes are ``int``, ``float``, ``String`` and ``Array``; a symbolic one is its text.
+
+The attributes stay on a PrimFunc when its body changes. So they hold only while ``opinfo.body`` is
+the body's hash: :func:`annotation` checks it, :func:`annotate` derives them again or takes them away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+from .chain import Chain, Chains, Result, Step, Value
+from .from_tir import Unliftable
+from .kind import fusion_kind
+from .lift import lift
+from .op_info import Constant, PatternKind, Refusal, to_plain
+from .same import bare
+
+OPS, OUTPUTS, KIND, BODY, SET = (
+    f"opinfo.{k}" for k in ("ops", "outputs", "kind", "body", "op_pattern")
+)
+KEYS = (OPS, OUTPUTS, KIND, BODY, SET)
+#: ``relay::OpPatternKind``.
+PATTERNS: dict[PatternKind, int] = {
+    "kElemWise": 0,
+    "kBroadcast": 1,
+    "kInjective": 2,
+    "kCommReduce": 3,
+    "kOutEWiseFusable": 4,
+    "kOpaque": 8,
+}
+OPAQUE = PATTERNS["kOpaque"]
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """The function attributes as plain Python values."""
+
+    kind: PatternKind
+    ops: tuple[Mapping[str, Any], ...]
+    outputs: tuple[tuple[int, int], ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The operators' names, in order."""
+        return tuple(op["name"] for op in self.ops)
+
+
+def annotation(func: Any) -> Annotation | Refusal:
+    """What the attributes of a PrimFunc say, if they are about its body as it is now.
+
+    Raises ``TypeError`` for anything but a PrimFunc.
+    """
+    if not isinstance(func, tirx.PrimFunc):
+        raise TypeError(f"annotation: expected a tvm.tirx.PrimFunc, got {type(func).__name__}")
+    attrs = func.attrs or {}
+    if BODY not in attrs:
+        return Refusal("the PrimFunc has no annotation", "run opinfo.transform.AnnotateOpInfo")
+    if str(attrs[BODY]) != fingerprint(func):
+        told = "the body is another one than was annotated"
+        return Refusal(told, "run opinfo.transform.AnnotateOpInfo again")
+    ops = tuple(_python(op) for op in attrs[OPS])
+    outputs = tuple((int(step), int(k)) for step, k in attrs[OUTPUTS])
+    return Annotation(str(attrs[KIND]), ops, outputs)  # type: ignore[arg-type]
+
+
+def annotate(mod: Any, chains: Chains | None = None) -> Any:
+    """The module with the attributes on every PrimFunc that is understood, and on no other.
+
+    ``op_pattern`` is set where it is missing or kOpaque and the kind is known to be better.
+    Raises ``TypeError`` if ``mod`` is no IRModule.
+    """
+    if not isinstance(mod, tvm.IRModule):
+        raise TypeError(f"AnnotateOpInfo: expected a tvm.IRModule, got {type(mod).__name__}")
+    chains = chains or Chains()
+    functions = {
+        gvar: _annotated(f, chains) if isinstance(f, tirx.PrimFunc) else f
+        for gvar, f in mod.functions_items()
+    }
+    return tvm.IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
+
+
+def fingerprint(func: Any) -> str:
+    """The structural hash of the parameters and the body: names and attributes do not count."""
+    return f"{tvm_ffi.structural_hash(bare(func), map_free_vars=True) & (2**64 - 1):016x}"
+
+
+def _annotated(func: Any, chains: Chains) -> Any:
+    if isinstance(annotation(func), Annotation):
+        return _with_pattern(func)
+    own = (func.attrs or {}).get(SET)
+    if own is not None and (func.attrs or {}).get("op_pattern") == own:
+        func = func.with_attr("op_pattern", OPAQUE)
+    for key in KEYS:
+        if key in (func.attrs or {}):
+            func = func.without_attr(key)
+    chain = chains(func)
+    if not isinstance(chain, Chain):
+        return func
+    func = func.with_attr(OPS, [_op(s) for s in chain.steps])
+    func = func.with_attr(OUTPUTS, [[o.step, o.output] for o in chain.outputs])
+    func = func.with_attr(KIND, chain.kind)
+    return _with_pattern(func.with_attr(BODY, fingerprint(func)))
+
+
+def _with_pattern(func: Any) -> Any:
+    if int(func.attrs.get("op_pattern", OPAQUE)) != OPAQUE:
+        return func
+    try:
+        pattern = PATTERNS[fusion_kind(lift(func))]
+    except (Unliftable, RecursionError):
+        return func
+    if pattern == OPAQUE:
+        return func
+    return func.with_attr("op_pattern", pattern).with_attr(SET, pattern)
+
+
+def _op(s: Step) -> dict[str, Any]:
+    return {
+        "name": s.name,
+        "kind": s.info.kind,
+        "attrs": {k: _plain(v) for k, v in s.attrs.items() if v is not None},
+        "operands": [_operand(o) for o in s.operands],
+        "buffers": [_operand(b) for b in s.buffers],
+        "layouts": [s.info.layouts[k] for k in range(len(s.buffers))],
+        "certificate": s.info.certificate.kind,
+    }
+
+
+def _operand(o: Value | Constant) -> Any:
+    if isinstance(o, Result):
+        return [o.step, o.output]
+    return {"value": _plain(o.value), "dtype": o.dtype} if isinstance(o, Constant) else o
+
+
+def _plain(value: Any) -> Any:
+    plain = to_plain(value)
+    if isinstance(plain, list):
+        return [_plain(v) for v in plain]
+    return str(plain) if plain is None else plain
+
+
+def _python(value: Any) -> Any:
+    """ffi containers as Python's."""
+    if isinstance(value, tvm_ffi.Map):
+        return {str(k): _python(v) for k, v in value.items()}
+    if isinstance(value, (tvm_ffi.Array, tuple, list)):
+        return [_python(v) for v in value]
+    return str(value) if isinstance(value, str) else getattr(value, "value", value)
