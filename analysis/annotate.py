@@ -5,16 +5,16 @@
 | ``opinfo.ops`` | ``Array<Map>``, one operator each, in order |
 | ``opinfo.outputs`` | ``Array<Array<int>>``, the results that the output buffers hold |
 | ``opinfo.kind`` | ``String``, the pattern kind of the whole function |
-| ``opinfo.body`` | ``String``, the structural hash of the parameters and body that all this is about |
+| ``opinfo.body`` | ``String``, the structural hash of the body that all this is about |
 | ``opinfo.op_pattern`` | ``int``, there if the pass set ``op_pattern``, and to what |
 
 An operator is ``{"name", "kind", "attrs", "operands", "buffers", "layouts", "certificate"}``. An
-operand is an ``int``, a parameter; an ``Array<int>``, ``[step, output]`` of an earlier operator; or a
-``Map`` with a literal's ``value`` and ``dtype``. ``layouts`` has a ``String`` for each of
-``buffers``. Attributes are ``int``, ``float``, ``String`` and ``Array``; a symbolic one is its text.
+operand is an ``int``, a parameter; an ``Array<int>``, ``[step, output]`` of an earlier operator; or
+a ``Map`` with a literal's ``value`` and ``dtype``. ``layouts`` has a ``String`` for each of
+``buffers``. Attributes are ``int``, ``float``, ``String`` and ``Array``; symbolic ones are text.
 
 The attributes stay on a PrimFunc when its body changes. So they hold only while ``opinfo.body`` is
-the body's hash: :func:`annotation` checks it, :func:`annotate` derives them again or takes them away.
+the body's hash: :func:`annotation` checks it, :func:`annotate` derives or removes what changed.
 """
 
 from __future__ import annotations
