@@ -1,11 +1,8 @@
 """Facts about PrimFuncs: what they compute, which operator it is, with a certificate."""
 
-<<<<<<< HEAD
 from typing import TYPE_CHECKING, Any
 
-=======
 from .annotate import Annotation, annotation
->>>>>>> d63dcd4 (AnnotateOpInfo: operators as function attributes, with the hash of their body; op_pattern of packed PrimFuncs)
 from .chain import Chain, PartlyRead, Result, Step, op_infos
 from .lift import lift
 from .op_info import Certificate, Constant, OpInfo, Refusal
