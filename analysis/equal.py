@@ -150,12 +150,13 @@ class _Prover:
     def cases(self, a: Term, b: Term, facts: Facts) -> None:
         first = a if is_choice(a) else b
         assert isinstance(first, Call)
-        condition = first.args[0]
-        for c in (condition, negate(condition)):
+        condition, *branches = first.args
+        for c, branch in zip((condition, negate(condition)), branches, strict=True):
             given = (*facts, *parts(c))
             if c is FALSE or prove(FALSE, given).proved:
                 continue
-            self.equal(simplify(a, given, thorough), simplify(b, given, thorough), given)
+            x, y = (branch if t is first else t for t in (a, b))
+            self.equal(simplify(x, given, thorough), simplify(y, given, thorough), given)
 
     def loads(self, a: Load, b: Load, facts: Facts) -> None:
         if a.tensor is not b.tensor:

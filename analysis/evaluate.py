@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .term import Call, Const, Fold, Int, Load, Reduce, Tensor, Term, Var
+from .term import FOREVER, Call, Const, Fold, Int, Load, Reduce, Tensor, Term, Var
 
 Array = npt.NDArray[Any]
+#: Iterations after which a ``while`` loop is taken not to end.
+ENDLESS = 10_000
 Read = Callable[[Tensor, tuple[Array, ...]], Array]
 
 
@@ -106,15 +108,25 @@ def _reduce(ev: _Evaluator, t: Reduce) -> Array:
 def _steps(ev: _Evaluator, t: Fold) -> Array:
     """The loop, one iteration after the other, at all points at once."""
     assert t.axis.extent is not None
-    extent = np.unique(ev(t.axis.extent))
+    extent = np.asarray([ENDLESS]) if t.axis.extent is FOREVER else np.unique(ev(t.axis.extent))
     if extent.size != 1:
         raise Unevaluable(f"extent of {t.axis!r} is not the same at all points")
     values: dict[Term, Array] = dict(zip(t.states, map(ev, t.inits), strict=True))
     for k in range(int(extent[0])):
+        before = values
         step = _Evaluator({**ev.env, t.axis: np.asarray(k)}, ev.read)
         step.memo.update(values)
         values = dict(zip(t.states, [step(u) for u in t.updates], strict=True))
+        if t.axis.extent is FOREVER and all(_same(values[s], before[s]) for s in values):
+            break
+    else:
+        if t.axis.extent is FOREVER:
+            raise Unevaluable("a while loop does not end")
     return values[t.states[0]]
+
+
+def _same(a: Array, b: Array) -> bool:
+    return bool(np.all((a == b) | ((a != a) & (b != b))))
 
 
 _NODES: dict[type[Term], Callable[[_Evaluator, Any], Array]] = {

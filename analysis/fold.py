@@ -18,6 +18,7 @@ from .order import nonneg
 from .rewrite import free, replace, substitute, subterms
 from .scalar import conj, ge0, ite, parts
 from .term import (
+    FOREVER,
     INT_DTYPES,
     SIZES,
     ZERO,
@@ -137,8 +138,10 @@ def _flattened(axis: Var, states: tuple[Call, ...], inits: Terms, updates: Terms
         return None
     if len(inner.states) != len(states) or inner.axis.extent is None or axis.extent is None:
         return None
-    if axis in free(inner.axis.extent) or any(
-        not set(states).isdisjoint(subterms(u)) for u in inner.updates
+    if (
+        FOREVER in (axis.extent, inner.axis.extent)
+        or axis in free(inner.axis.extent)
+        or any(not set(states).isdisjoint(subterms(u)) for u in inner.updates)
     ):
         return None
     outer = {s: states.index(atom(x)) for s, x in zip(inner.states, inner.inits, strict=True)}

@@ -6,7 +6,7 @@
 - ``kCommReduce``: one commutative reduction of what is injective, or of one operand only;
 - ``kOutEWiseFusable``: a reduction that combines two operands (convolution, matmul);
 - ``kOpaque``: several reductions that depend on each other, or one whose extent depends on where
-  the element is: a scan, a scatter.
+  the element is: a scan, a scatter; a search.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .comprehension import Comprehension, Lifted
 from .context import has_choice
 from .op_info import PatternKind
 from .rewrite import free, subterms, tensors
-from .term import ONE, Call, Fold, Load, Reduce, Term
+from .term import FOREVER, ONE, Call, Fold, Load, Reduce, Term
 
 _ORDER: tuple[PatternKind, ...] = (
     "kElemWise",
@@ -81,7 +81,8 @@ def _reduction(c: Comprehension, reductions: list[Reduce | Fold]) -> PatternKind
         return "kOpaque"
     r = reductions[0]
     inside = (r.body,) if isinstance(r, Reduce) else r.updates
-    if any(_placed(t, c) for t in inside):
+    endless = isinstance(r, Fold) and r.axis.extent is FOREVER
+    if endless or any(_placed(t, c) for t in inside):
         return "kOpaque"
     operands = {s.tensor for t in inside for s in _reads(t)}
     return "kOutEWiseFusable" if len(operands) > 1 else "kCommReduce"

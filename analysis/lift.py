@@ -26,6 +26,7 @@ from .parameters import Parameters
 from .prove import prove
 from .quotient import is_div
 from .reduction import canonical
+from .repeat import repeated
 from .rewrite import free, subterms, tensors
 from .scalar import conj, eq0, ge0, negate, parts
 from .scatter import scatters
@@ -307,6 +308,21 @@ class Executor(Parameters):
                     joined.store(tensor, Write(w.vars, both, w.index, w.value, w.scattered))
         self.effects.then(joined)
 
+    def run_While(self, s: Any) -> None:
+        outside = set(self.values.values())
+        asked = Effects()
+        self.frames.append(asked)
+        try:
+            condition = self.reader(s.condition)
+        finally:
+            self.frames.pop()
+        effects = self.nested(s.body)
+        for t in [t for t in effects.writes if t not in outside]:
+            self.check_stores(t, effects.writes.pop(t))  # each iteration has its own
+        if not (asked.outer | effects.outer).isdisjoint(effects.writes):
+            raise Unliftable("a loop changes what a value from before it was read from", "while")
+        self.effects.then(repeated(condition, effects))
+
     def run_Bind(self, s: Any) -> None:
         self.env[s.var] = self.reader(s.value)
 
@@ -326,7 +342,7 @@ class Executor(Parameters):
     def run_Evaluate(self, s: Any) -> None:
         name = str(getattr(getattr(s.value, "op", None), "name", ""))
         if type(s.value).__name__ != "IntImm" and name not in _WITHOUT_EFFECT:
-            raise Unliftable("a call with effects is opaque", str(s.value)[:80])
+            raise Unliftable(*_effect(name, s.value))
 
     # ------------------------------------------------------------------ result
 
@@ -363,6 +379,24 @@ class Executor(Parameters):
     def unwritten(self, body: Term, out: Tensor) -> Tensor | None:
         """A tensor whose state before the function the body reads, and must not."""
         return next((t for t in tensors(body) if t is out or t not in self.inputs), None)
+
+
+#: Calls whose first argument is the name of a function outside TIR.
+_EXTERN = frozenset(
+    f"tirx.{n}" for n in ("tvm_call_packed", "tvm_call_cpacked", "call_extern", "call_pure_extern")
+)
+    "tirx.tvm_call_packed",
+    "tirx.tvm_call_cpacked",
+    "tirx.call_extern",
+    "tirx.call_pure_extern",
+)
+
+
+def _effect(name: str, call: Any) -> tuple[str, str]:
+    """Why a call with effects is not understood, and where."""
+    if name in _EXTERN and type(call.args[0]).__name__ == "StringImm":
+        return f"calls {call.args[0].value}, an extern function: not TIR", ""
+    return "a call with effects is opaque", str(call)[:80]
 
 
 def _meet(i: Var, w: Write) -> bool:

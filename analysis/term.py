@@ -367,5 +367,7 @@ INT_DTYPES: frozenset[str] = frozenset({"int", "int32", "int64"})
 SIZES = frozenset({"size", "scalar"})
 ZERO = integer(0)
 ONE = integer(1)
+#: The number of iterations of a ``while`` loop: as many as change something.
+FOREVER = as_int(raw_call("forever", (), "int"))
 TRUE = const(True, "bool")
 FALSE = const(False, "bool")

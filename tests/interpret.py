@@ -127,6 +127,10 @@ class _Writer:
         self.line(depth, f"for {self.name(s.loop_var)} in range({start}, {start} + {extent}):")
         self.statement(s.body, depth + 1)
 
+    def While(self, s: Any, depth: int) -> None:
+        self.line(depth, f"while {self.expr(s.condition)}:")
+        self.statement(s.body, depth + 1)
+
     def SBlockRealize(self, s: Any, depth: int) -> None:
         block = s.block
         for iv, value in zip(block.iter_vars, s.iter_values, strict=True):

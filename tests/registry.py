@@ -73,7 +73,6 @@ REASONS: Mapping[str, str] = {
     **dict.fromkeys(
         (
             "relax.argsort",
-            "relax.bucketize",
             "relax.grad.nll_loss_backward",
             "relax.median",
             "relax.sort",

@@ -38,7 +38,8 @@ class Matches:
     such a letter among ``attrs`` is that size. ``"int8(3)"`` is a constant; scalar operands can be
     attributes too, ``{"x2": 2.0}``.
     ``expect`` are the attributes that must come back, by default ``attrs`` themselves; ``name`` is
-    the canonical op that comes back where one compute is several ops, by default ``op``.
+    the canonical op that comes back where one compute is several ops, by default ``op``. ``places``
+    are the operands' places among the PrimFunc's parameters where those are in another order.
     """
 
     op: str
@@ -46,6 +47,7 @@ class Matches:
     attrs: dict[str, Any] = field(default_factory=dict)
     expect: dict[str, Any] | None = None
     name: str | None = None
+    places: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ def check(case: Matches, info: OpInfo) -> None:
 
 def _check_operands(case: Matches, info: OpInfo) -> None:
     """Parameters in their order; what is literal has its value and type."""
-    count = itertools.count()
+    count = itertools.count() if case.places is None else iter(case.places)
     for text, got in zip(case.operands, info.operands, strict=True):
         if "(" not in text:
             assert got == next(count), f"{info!r}"
