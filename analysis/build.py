@@ -62,7 +62,7 @@ def operand_names(name: str) -> tuple[str, ...]:
 
 def call_op(name: str, operands: Sequence[Any], attrs: Mapping[str, Any], dtype: str) -> Any:
     """The Relax call: operands that are attributes become constants of ``dtype``, or shapes."""
-    named = dict(attrs)
+    named = {k: _typed(v) for k, v in attrs.items()}
     for key in operand_names(name):
         if isinstance(named.get(key), (int, float, bool)):
             named[key] = relax.const(named[key], dtype)
@@ -93,6 +93,11 @@ SHAPED = frozenset({"relax.shape_to_tensor"})
 TUPLED = frozenset({"relax.concat", "relax.stack", "relax.einsum", "relax.meshgrid"})
 TUPLED_REST = frozenset({"relax.index_tensor"})
 TUPLED_MIDDLE = frozenset({"relax.index_put"})
+
+
+def _typed(value: Any) -> Any:
+    """An attribute that is a literal of a type of its own, as TVM wants it."""
+    return tirx.const(value.value, value.dtype) if isinstance(value, Constant) else value
 
 
 def to_prim(value: Any, sizes: Mapping[Var, Any]) -> Any:

@@ -385,11 +385,6 @@ class Executor(Parameters):
 _EXTERN = frozenset(
     f"tirx.{n}" for n in ("tvm_call_packed", "tvm_call_cpacked", "call_extern", "call_pure_extern")
 )
-    "tirx.tvm_call_packed",
-    "tirx.tvm_call_cpacked",
-    "tirx.call_extern",
-    "tirx.call_pure_extern",
-)
 
 
 def _effect(name: str, call: Any) -> tuple[str, str]:

@@ -160,6 +160,8 @@ def to_plain(value: Any) -> Any:
         return value.const if value.const is not None else repr(value)
     if isinstance(value, (tuple, list)):
         return [to_plain(v) for v in value]
+    if isinstance(value, Constant):
+        return value.value
     plain = value is None or isinstance(value, (str, int, float))
     return value if plain else str(value)
 

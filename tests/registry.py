@@ -18,6 +18,7 @@ from tvm.relax.backend import dispatch_sort_scan
 from opinfo.analysis.recognise import modules, recognisers
 
 EXTERN = "lowers to a call of an external function, not to TIR"
+SORTS = "its PrimFunc calls an external function that sorts: not TIR"
 VANISHES = "its legalisation is its operand: there is no PrimFunc"
 HOST = "a host function that reads the descriptor of its tensor: it has no buffers"
 TODO = "no recogniser yet"
@@ -73,13 +74,13 @@ REASONS: Mapping[str, str] = {
     **dict.fromkeys(
         (
             "relax.argsort",
-            "relax.grad.nll_loss_backward",
             "relax.median",
             "relax.sort",
             "relax.topk",
         ),
-        TODO,
+        SORTS,
     ),
+    "relax.grad.nll_loss_backward": TODO,
 }
 
 

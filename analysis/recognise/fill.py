@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..comprehension import Lifted
-from ..op_info import Proposal, Refusal
+from ..op_info import Constant, Proposal, Refusal
 from ..rewrite import free
 from ..scalar import is_const
 from ..term import FALSE, ONE, TRUE, Call, Int, Load, Term, as_int
@@ -46,6 +46,15 @@ MATCHES = [
     Matches("relax.triu", ("float32[5, 5]",), {"k": 2}),
     Matches("relax.one_hot", ("int64[3, 4]",), {"on_value": 1.0, "off_value": 0.0, "depth": 5}),
     Matches("relax.one_hot", ("int32[n]",), {"on_value": 2, "off_value": 3, "depth": 5, "axis": 0}),
+    *(
+        Matches("relax.one_hot", ("int64[3, n]",), {"on_value": on, "off_value": off, "depth": 5})
+        for on, off in (
+            (Constant(1.0, "float32"), Constant(0.0, "float32")),
+            (Constant(2.5, "float16"), Constant(-1.0, "float16")),
+            (Constant(1, "int32"), Constant(0, "int32")),
+            (Constant(1, "int8"), Constant(0, "int8")),
+        )
+    ),
 ]
 
 REFUSES = [
@@ -149,13 +158,19 @@ def one_hot(f: Lifted) -> Found:
         rest = tuple(a for k, a in enumerate(c.axes) if k != axis)
         if len(loads) == 1 and loads[0].indices == rest and p in _both(as_int(loads[0]) - y):
             attrs = {
-                "on_value": values[0],
-                "off_value": values[1],
+                "on_value": _typed(values[0], c.out.dtype),
+                "off_value": _typed(values[1], c.out.dtype),
                 "depth": plain(c.out.shape[axis]),
                 "axis": axis,
             }
             return [Proposal("relax.one_hot", (loads[0].tensor.position,), attrs)]
     return Refusal("an index is not compared with the coordinate of an axis")
+
+
+def _typed(value: float | int | None, dtype: str) -> float | int | Constant | None:
+    """The value, which says its type unless that is the one that TVM gives to a Python number."""
+    own = {float: "float64", int: "int64"}.get(type(value))
+    return value if value is None or dtype == own else Constant(value, dtype)
 
 
 @recogniser("trilu", precedence=358, ops=("relax.tril", "relax.triu"))
