@@ -16,7 +16,7 @@ from opinfo.frontend.from_script import from_text
 from opinfo.render import call
 from tests.test_cli import MODEL
 
-inspect_module = importlib.import_module("opinfo.inspect")
+inspect_module = importlib.import_module("opinfo.inspection")
 
 RELAX = """
 from tvm.script import ir as I, relax as R

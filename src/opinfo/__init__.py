@@ -1,8 +1,33 @@
 """opinfo: given a TIR PrimFunc and nothing else, say which operator it computes, with proof."""
 
-from . import analysis, transform
-from .frontend import FrontendError, load
-from .inspect import inspect
-from .report import Report, Row
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import analysis, transform
+    from .frontend import FrontendError, load
+    from .inspection import inspect
+    from .report import Report, Row
 
 __all__ = ["FrontendError", "Report", "Row", "analysis", "inspect", "load", "transform"]
+
+_HOME = {
+    "FrontendError": "frontend",
+    "Report": "report",
+    "Row": "report",
+    "inspect": "inspection",
+    "load": "frontend",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Modules are imported when something of them is asked for."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module(f".{_HOME.get(name, name)}", __name__)
+    found = globals()[name] = getattr(module, name) if name in _HOME else module
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -15,8 +15,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from . import frontend
 from .frontend.error import one_line
-from .inspect import inspect as analyse
-from .inspect import legalize
+from .inspection import inspect as analyse
+from .inspection import legalize
 from .quiet import quiet
 from .report import Report
 
