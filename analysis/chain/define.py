@@ -145,19 +145,20 @@ class _Splitter(Executor):
             effects = self.nested(s)
             for t, writes in effects.writes.items():
                 self.check_stores(t, writes)
-            bodies = {t: effects.read(t, over(t)) for t in effects.writes if t in self.scopes}
         except (Unliftable, RecursionError) as e:
             for t in self._stored(s):
                 self._add(t, None, place, str(e), self._loaded(s))
             return
-        current = frozenset(self.version)
-        now = {
-            t: map_loads(body, current, lambda u, i: load(self.version[u], i))
-            for t, body in bodies.items()
-        }
+        before = dict(self.version)
         order = self._loaded(s)
-        for t, body in now.items():
-            self._add(t, body, place, "", order)
+        for t in [t for t in effects.writes if t in self.scopes]:
+            try:
+                body = effects.read(t, over(t))
+            except (Unliftable, RecursionError) as e:  # which matters if it is read later
+                self._add(t, None, place, str(e), order)
+                continue
+            now = map_loads(body, frozenset(before), lambda u, i: load(before[u], i))
+            self._add(t, now, place, "", order)
 
     def _add(
         self,

@@ -8,15 +8,18 @@ and a convolution are one conv2d; two transposes are two); the fewest operators.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..op_info import OpInfo, Refusal
 from ..term import Tensor
 from .define import Definition, Program
+from .peel import peel
 from .window import Growing, Recover, Window
 
 #: No operator's lowering writes more buffers.
 LONGEST = 24
+#: Definitions of which the last one has operators inlined.
+INLINED = 4
 
 
 @dataclass(frozen=True)
@@ -36,15 +39,20 @@ class Reading:
     cost: tuple[int, int, int] = (0, 0, 0)
     parts: tuple[Part, ...] = ()
 
-    def then(self, p: Part) -> Reading:
+    def then(self, new: tuple[Part, ...]) -> Reading:
         unknown, strain, steps = self.cost
-        if isinstance(p.found, Refusal):
-            unknown += len(p.definitions)
-        return Reading((unknown, strain + p.strain, steps + 1), (*self.parts, p))
+        unknown += sum(len(p.definitions) for p in new if isinstance(p.found, Refusal))
+        strain += sum(p.strain for p in new)
+        return Reading((unknown, strain, steps + len(new)), (*self.parts, *new))
 
 
 def segment(program: Program, recover: Recover) -> tuple[Part, ...]:
-    """The best partition of the program's definitions."""
+    """The best partition; operators that were inlined are looked for only where one is missing."""
+    best = _best(program, recover, peeling=False)
+    return (best if best.cost[0] == 0 else _best(program, recover, peeling=True)).parts
+
+
+def _best(program: Program, recover: Recover, peeling: bool) -> Reading:
     found = program.definitions
     best: list[Reading | None] = [Reading(), *(None for _ in found)]
     for start in range(len(found)):
@@ -54,16 +62,33 @@ def segment(program: Program, recover: Recover) -> tuple[Part, ...]:
             part = _part(program, growing, found[stop - 1], recover)
             if part is None:
                 break
-            if isinstance(part.found, Refusal) and stop > start + 1:
-                continue
-            new, old = here.then(part), best[stop]
-            if old is None or new.cost < old.cost:
-                best[stop] = new
+            parts: tuple[Part, ...] | None = (part,)
+            if isinstance(part.found, Refusal):
+                parts = _peeled(part, recover) if peeling and stop - start <= INLINED else None
+                parts = parts or ((part,) if stop == start + 1 else None)
+            if parts is not None:
+                new, old = here.then(parts), best[stop]
+                if old is None or new.cost < old.cost:
+                    best[stop] = new
             if not growing.definitions:
                 break
     last = best[-1]
     assert last is not None
-    return last.parts
+    return last
+
+
+def _peeled(part: Part, recover: Recover) -> tuple[Part, ...] | None:
+    """The operators inlined into a window of one result."""
+    w = part.window
+    if w is None or len(w.writes) != 1:
+        return None
+    found = peel(Definition(w.writes[0], w.body, frozenset()), recover)
+    if found is None:
+        return None
+    stages = sum(info.certificate.stages for _, info in found)
+    strain = abs(stages - len(part.definitions))
+    first, *rest = (Part(v, info, ()) for v, info in found)
+    return (replace(first, strain=strain), *rest)
 
 
 def _part(program: Program, growing: Growing, d: Definition, recover: Recover) -> Part | None:

@@ -32,12 +32,16 @@ OPERANDS = 8
 
 @dataclass(frozen=True)
 class Window:
-    """``lifted`` is over parameters of its own: ``reads``, then ``writes``."""
+    """``lifted`` is over parameters of its own: ``reads``, then ``writes``.
+
+    ``body`` is what the last one of ``writes`` holds, over the buffers themselves.
+    """
 
     lifted: Lifted
     reads: tuple[Tensor, ...]
     writes: tuple[Tensor, ...]
     definitions: tuple[Definition, ...]
+    body: Term
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
@@ -107,7 +111,7 @@ def _renumbered(
     sizes |= {v for t in own for e in t.shape for v in free(e)}
     loose = sorted(sizes - whole, key=lambda v: v.name)
     lifted = Lifted((*own.values(), *loose), tuple(outputs))
-    return Window(lifted, reads, writes, tuple(found))
+    return Window(lifted, reads, writes, tuple(found), canonical(bodies[writes[-1]]))
 
 
 _PARAMETERS: dict[tuple[int, tuple[Int, ...], str], Tensor] = {}

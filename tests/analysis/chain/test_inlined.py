@@ -1,0 +1,138 @@
+"""Operators that a schedule or a person has put into one block are told apart again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import tvm
+from tvm import relax, tirx
+from tvm.script import tirx as T
+
+from opinfo.analysis import Chain, Refusal, op_infos
+from tests.compose import differs
+from tests.strip import strip
+
+from .test_op_infos import Conv
+
+NAMES = ("relax.nn.conv2d", "relax.add", "relax.nn.relu")
+
+
+def _fused() -> tirx.PrimFunc:
+    mod = relax.transform.AnnotateTIROpPattern()(relax.transform.LegalizeOps()(Conv))
+    mod = relax.transform.FuseTIR()(relax.transform.FuseOps()(mod))
+    (func,) = (f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc))
+    return func
+
+
+def inline_padding(s: Any, pad: Any, conv: Any, add: Any, relu: Any) -> None:
+    s.compute_inline(pad)
+
+
+def inline_bias(s: Any, pad: Any, conv: Any, add: Any, relu: Any) -> None:
+    s.compute_inline(add)
+
+
+def reverse_inline(s: Any, pad: Any, conv: Any, add: Any, relu: Any) -> None:
+    s.reverse_compute_inline(relu)
+
+
+def compute_at(s: Any, pad: Any, conv: Any, add: Any, relu: Any) -> None:
+    s.compute_inline(add)
+    s.compute_at(conv, s.get_loops(relu)[2])
+
+
+def reverse_compute_at(s: Any, pad: Any, conv: Any, add: Any, relu: Any) -> None:
+    s.reverse_compute_inline(relu)
+    s.reverse_compute_at(add, s.get_loops(conv)[2])
+
+
+def everything_in_one_nest(s: Any, pad: Any, conv: Any, add: Any, relu: Any) -> None:
+    s.compute_at(pad, s.get_loops(conv)[2])
+    reverse_compute_at(s, pad, conv, add, relu)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        inline_padding,
+        inline_bias,
+        reverse_inline,
+        compute_at,
+        reverse_compute_at,
+        everything_in_one_nest,
+    ],
+)
+def test_scheduled(change: Callable[..., None]) -> None:
+    mod = tvm.IRModule({"main": _fused().with_attr("global_symbol", "main")})
+    s = tvm.s_tir.Schedule(mod)
+    change(s, *s.get_child_blocks(s.get_sblock("root")))
+    chain = op_infos(strip(s.mod["main"]))
+    assert isinstance(chain, Chain), chain
+    conv = chain.steps[0]
+    assert chain.names == NAMES
+    assert conv.operands == (0, 1) and conv.attrs["padding"] == (1, 1, 1, 1)
+    assert (conv.attrs["strides"], conv.attrs["groups"]) == ((2, 2), 2)
+    assert 2 in chain.steps[1].operands
+
+
+@T.prim_func(s_tir=True)
+def by_hand(
+    x: T.Buffer((1, 4, 8, 8), "float32"),
+    w: T.Buffer((6, 4, 3, 3), "float32"),
+    b: T.Buffer((6,), "float32"),
+    y: T.Buffer((1, 6, 6, 6), "float32"),
+) -> None:
+    acc = T.sblock_alloc_buffer((1,), "float32")
+    for f, i, j in T.grid(6, 6, 6):
+        with T.sblock("o"):
+            vf, vi, vj = T.axis.remap("SSS", [f, i, j])
+            acc[0] = T.float32(0)
+            for c, u, v in T.grid(4, 3, 3):
+                acc[0] = acc[0] + T.max(x[0, c, vi + u, vj + v], T.float32(0)) * w[vf, c, u, v]
+            y[0, vf, vi, vj] = T.max(acc[0] + b[vf], T.float32(0))
+
+
+def test_relu_conv_bias_relu_in_one_block() -> None:
+    chain = op_infos(by_hand)
+    assert isinstance(chain, Chain), chain
+    names = ("nn.relu", "nn.conv2d", "reshape", "add", "nn.relu")
+    assert chain.names == tuple(f"relax.{n}" for n in names)
+    assert differs(by_hand, chain) == 0
+
+
+@T.prim_func(s_tir=True)
+def shared_formula(
+    x: T.Buffer((4, 8), "float32"), w: T.Buffer((8, 6), "float32"), y: T.Buffer((4, 6), "float32")
+) -> None:
+    m = T.sblock_alloc_buffer((4, 6), "float32")
+    for i, j, k in T.grid(4, 6, 8):
+        with T.sblock("matmul"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                m[vi, vj] = T.float32(0)
+            m[vi, vj] += x[vi, vk] * w[vk, vj]
+    for i, j in T.grid(4, 6):
+        with T.sblock("silu of twice"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            y[vi, vj] = (m[vi, vj] + m[vi, vj]) * T.sigmoid(m[vi, vj] + m[vi, vj])
+
+
+def test_the_largest_operator_is_cut_out() -> None:
+    chain = op_infos(shared_formula)
+    assert isinstance(chain, Chain), chain
+    assert chain.names[0] == "relax.matmul" and chain.names[-1] == "relax.nn.silu"
+    assert differs(shared_formula, chain) < 1e-6
+
+
+@T.prim_func(s_tir=True)
+def mixed_places(x: T.Buffer((8,), "float32"), y: T.Buffer((4,), "float32")) -> None:
+    for i in range(4):
+        with T.sblock("gcd"):
+            v = T.axis.spatial(4, i)
+            y[v] = T.call_extern("float32", "mystery", x[v]) + x[v * v % 7]
+
+
+def test_an_unknown_formula_is_refused() -> None:
+    assert isinstance(op_infos(mixed_places), Refusal)
