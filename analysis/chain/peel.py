@@ -2,9 +2,9 @@
 
     out = max(Σ pad(relu(x)) * w + b, 0)
 
-*Behind* a reduction stands a formula: its outermost operator is what is recognised after one part of
-it, or each of its arguments, is replaced by a tensor of its own. The largest operator wins, so
-``gelu(x + b)`` is cut at ``x + b`` and not inside. *In front of* it stand formulas of single
+*Behind* a reduction stands a formula: its outermost operator is what is recognised after one part
+of it, or each of its arguments, is replaced by a tensor of its own. The largest operator wins, so
+gelu of ``x + b`` is cut at ``x + b`` and not inside. *In front of* it stand formulas of single
 elements: the argument of a product that reads tensors at one place is a tensor of its own.
 
     V0 = max(x, 0);  V1 = Σ pad(V0) * w;  V2 = V1 + b;  out = max(V2, 0)
