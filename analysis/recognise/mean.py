@@ -101,8 +101,8 @@ def mean(f: Lifted) -> Sequence[Proposal] | Refusal:
         x = _of_one_element(root[0] if root else body)
         if x is None:
             return Refusal("the compute is no sum divided by its count")
-        dims = units(x.tensor)[:1] if len(out.shape) == len(x.tensor.shape) else ()
-        return list(proposals(OPS[2] if root else OPS[1], x.tensor, dims, out))
+        kept = units(x.tensor)[:1] if len(out.shape) == len(x.tensor.shape) else []
+        return list(proposals(OPS[2] if root else OPS[1], x.tensor, kept, out))
     x, square = _summand(r)
     if x is None or (root and not square):
         return Refusal("the average is not of one tensor", repr(r.body))

@@ -20,10 +20,10 @@ from ..op_info import Proposal, Refusal
 from ..quotient import is_div
 from ..rewrite import subterms
 from ..term import Call, Fold, Int, Load, Tensor, Term, as_int
-from ..undetermined import flags
+from ..undetermined import Undetermined, flags
 from . import Matches, Refuses, recogniser
 from ._contraction import affine
-from ._window import Fitted, Window, fit, undetermined
+from ._window import Fitted, Window, fit
 
 AVG, MAX = "relax.grad.avg_pool2d_backward", "relax.grad.max_pool2d_backward"
 #: At most so many kernels are tried.
@@ -231,7 +231,8 @@ def _attributes(
     positions = (g.position, x.position)
     layouts = dict.fromkeys((*positions, c.out.position), layout)
     symmetric = all(s.before == s.after for s in fitted)
-    ways = [({**attrs, "ceil_mode": False}, tuple(undetermined(list(fitted))))]
+    loose = tuple(_loose(g, x, layout, fitted)) if name == AVG else ()
+    ways = [({**attrs, "ceil_mode": False}, loose)]
     if not symmetric:
         ways.insert(0, ({**attrs, "padding": (*before, *before), "ceil_mode": True}, ()))
     unseen = name == MAX or not any(attrs["padding"])
@@ -240,3 +241,19 @@ def _attributes(
             open_flags = flags(["count_include_pad"], "no padding is counted") if unseen else ()
             found = {**given, "count_include_pad": include}
             yield Proposal(name, positions, found, layouts, (*notes, *open_flags))
+
+
+def _loose(g: Tensor, x: Tensor, layout: str, fitted: Sequence[Fitted]) -> Iterator[Undetermined]:
+    """Trailing padding: any that adds only windows without an element of the input."""
+    rounded = True
+    for d, (w, a) in enumerate(zip(fitted, "HW", strict=True)):
+        size, count = (t.shape[layout.index(a)].const for t in (x, g))
+        if size is None or count is None:
+            return
+        most = None if count * w.stride - w.before >= size else w.most
+        if most is None or w.least < most:
+            why = "more windows would have no element"
+            yield Undetermined("padding", why, d + len(fitted), w.least, most)
+        rounded &= most is None or w.after + w.stride - 1 <= most
+    if rounded:
+        yield from flags(["ceil_mode"], "more windows would have no element")

@@ -150,10 +150,10 @@ def _layouts(x: Load) -> list[str]:
 def _proposals(
     c: Comprehension, x: Load, layout: str, method: str, layouts: Sequence[str]
 ) -> Iterator[Proposal]:
-    position = x.tensor.position
+    position, size = x.tensor.position, _size(c, layout)
     places = [layout.index(a) for a in "DHW" if a in layout]
-    size = dims([c.out.shape[k] for k in places])
-    notes = (*among("layout", layouts, "only what they agree on is sampled"), *UNSEEN[method])
+    alike = [s for s in layouts if _size(c, s) == size and ("D" in s) == ("D" in layout)]
+    notes = (*among("layout", alike, "only what they agree on is sampled"), *UNSEEN[method])
     if outside(c.body) is not None:
         notes = tuple(u for u in notes if u.attribute != "extrapolation_value")
     for extra in _samplings(c, x, method, places):
@@ -161,6 +161,10 @@ def _proposals(
         names = {position: layout, c.out.position: layout}
         name = OP3 if "D" in layout else OP
         yield Proposal(name, (position,), attrs, names, undetermined=notes)
+
+
+def _size(c: Comprehension, layout: str) -> tuple[int | Int, ...]:
+    return dims([c.out.shape[k] for k, a in enumerate(layout[: len(c.axes)]) if a in "DHW"])
 
 
 def _samplings(

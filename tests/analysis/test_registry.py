@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tvm import relax, tirx
 
-from opinfo.analysis import op_info
+from opinfo.analysis import OpInfo, Refusal, op_info
 from opinfo.analysis.legalise import lowered
 from tests import registry
 
@@ -37,6 +39,7 @@ def test_operators_that_are_recognised_are_of_tvm() -> None:
     assert registry.recognised() - registry.lowered() == {"relax.nn.relu6"}
 
 
+MATRIX = relax.TensorType((4, 6), "float32")
 SORTS = {
     "argsort": (relax.op.argsort, "tvm.contrib.sort.argsort"),
     "median": (lambda x: relax.op.median(x, axis=[0]), "tvm.contrib.sort.argsort"),
@@ -48,10 +51,52 @@ SORTS = {
 @pytest.mark.parametrize("op", SORTS)
 def test_what_sorts_names_the_function_that_it_calls(op: str) -> None:
     build, extern = SORTS[op]
-    x = relax.Var("x", relax.TensorType((4, 3), "float32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [x]):
-        builder.emit_func_output(builder.emit(build(x)))
-    mod = lowered(builder.get())
-    told = {repr(op_info(f)) for f in mod.functions.values() if isinstance(f, tirx.PrimFunc)}
+    told = {repr(op_info(f)) for f in _prim_funcs(_lowered(build, MATRIX))}
     assert f"not recognised: calls {extern}, an extern function: not TIR" in told
+
+
+def _lowered(call: Any, *types: Any) -> Any:
+    """The module after legalisation of ``call`` over operands of these types."""
+    operands = [relax.Var(f"x{k}", ty) for k, ty in enumerate(types)]
+    builder = relax.BlockBuilder()
+    with builder.function("main", operands):
+        builder.emit_func_output(builder.emit(call(*operands)))
+    return lowered(builder.get())
+
+
+def _prim_funcs(mod: Any) -> list[Any]:
+    return [f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc)]
+
+
+def test_external_calls_and_what_vanishes() -> None:
+    for call in (
+        lambda x: relax.op.ccl.allreduce(x, "sum"),
+        lambda x: relax.op.grad.no_grad(x),
+        lambda x: relax.op.grad.start_checkpoint(x),
+        lambda x: relax.op.grad.end_checkpoint(x),
+    ):
+        assert not _prim_funcs(_lowered(call, MATRIX))
+
+
+def test_several_prim_funcs() -> None:
+    """The parts of size are recognised; a slice by data has a shape of its own to compute."""
+    n = tirx.Var("n", "int64")
+    parts = [
+        op_info(f) for f in _prim_funcs(_lowered(relax.op.size, relax.TensorType((3, n), "int8")))
+    ]
+    names = {part.name for part in parts if isinstance(part, OpInfo)}
+    assert names == {"relax.shape_to_tensor", "relax.prod"} and len(parts) == 2
+    at = relax.TensorType((2,), "int64")
+    assert len(_prim_funcs(_lowered(relax.op.dynamic_strided_slice, MATRIX, at, at, at))) == 2
+
+
+def test_what_is_broken_or_not_lifted() -> None:
+    with pytest.raises(AttributeError):
+        _lowered(lambda x: relax.op.nn.pixel_shuffle(x, 2), relax.TensorType((1, 4, 2, 2), "int8"))
+    boxes = relax.TensorType((1, 5, 6), "float32")
+    (func,) = _prim_funcs(_lowered(relax.op.vision.get_valid_counts, boxes))
+    assert isinstance(op_info(func), Refusal)
+    counts, places = relax.TensorType((1,), "int32"), relax.TensorType((1, 5), "int32")
+    (func,) = _prim_funcs(_lowered(relax.op.vision.non_max_suppression, boxes, counts, places))
+    told = op_info(func)
+    assert isinstance(told, Refusal) and "call" in told.reason

@@ -21,6 +21,12 @@ WINDOW = {"pool_size": (3, 3), "strides": (2, 2)}
 X8, W3 = "float32[1, 4, 8, 8]", "float32[4, 4, 3, 3]"
 SLICE = "relax.strided_slice"
 
+AVG_GRAD, RESIZE = "relax.grad.avg_pool2d_backward", "relax.image.resize2d"
+RESIZED = {
+    "rounding_method in {, round, floor, ceil, round_prefer_floor, round_prefer_ceil}",
+    "cubic_alpha is any number", "cubic_exclude in {0, 1}", "extrapolation_value is any number",
+}  # fmt: skip
+
 #: A call, and what its compute leaves open.
 CASES: list[tuple[Matches, set[str]]] = [
     (Matches(NN + "conv2d", (X8, W3)), set()),
@@ -57,6 +63,17 @@ CASES: list[tuple[Matches, set[str]]] = [
      {"center in {False, True}", "scale in {False, True}"}),
     (Matches(NN + "attention", ("float32[2, 6, 3, 8]",) * 3, {"causal_mask": "TopLeft"}),
      {"causal_mask in {TopLeft, BottomRight}"}),
+    (Matches(AVG_GRAD, ("float32[1, 2, 3, 3]", "float32[1, 2, 9, 9]"),
+             {"pool_size": (2, 2), "strides": (3, 3)}),
+     {"padding[2] >= 0", "padding[3] >= 0", "ceil_mode in {False, True}",
+      "count_include_pad in {False, True}"}),
+    (Matches(AVG_GRAD, ("float32[1, 2, 3, 4]", "float32[1, 2, 7, 9]"),
+             {"pool_size": (2, 2), "strides": (2, 2)}),
+     {"count_include_pad in {False, True}"}),
+    (Matches("relax.quantize", ("float32[2, 4]", "float32[1]", "int8[]"), {"axis": 0}),
+     {"axis in {-1, 0, 1}"}),
+    (Matches("relax.argmax", ("float32[3, 1, 1]",), {"axis": 1}), {"axis in {1, 2}"}),
+    (Matches(RESIZE, ("float32[1, 3, 5, 7]",), {"size": (9, 1), "method": "linear"}), RESIZED),
     (Matches(NN + "pad", ("float32[6]",), {"pad_width": [1, 2], "pad_mode": "reflect"}),
      {"pad_value is any number"}),
 ]  # fmt: skip
