@@ -80,7 +80,6 @@ REASONS: Mapping[str, str] = {
         ),
         SORTS,
     ),
-    "relax.grad.nll_loss_backward": TODO,
 }
 
 

@@ -1,0 +1,112 @@
+"""The gradient of nll_loss with respect to its predictions.
+
+    g[n, c, y] = -w(t[n, y]) * grad if t[n, y] = c else 0
+    w(k)       = weights[k] if k != ignore_index else 0
+    grad       = output_grad[n, y]  |  output_grad  |  output_grad / Σ w(t)       none, sum, mean
+
+The predictions are not read, only their shape matters; weights that are not given are 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..comprehension import Lifted
+from ..op_info import Proposal, Refusal
+from ..rewrite import subterms, tensors
+from ..scalar import is_const
+from ..term import Call, Load, Tensor, Term, as_int
+from ..undetermined import Undetermined, among
+from . import Matches, Refuses, recogniser
+from ._contraction import bare
+from ._sweep import DIVISIONS, args
+
+OP = "relax.grad.nll_loss_backward"
+
+MATCHES = [
+    *(
+        Matches(OP, operands, {"reduction": reduction, "ignore_index": ignored})
+        for reduction, ignored in (("sum", 3), ("mean", -100), ("mean", 0))
+        for operands in (
+            ("float32[]", "float32[2, 4]", "int64[2]", "float32[4]"),
+            ("float32[]", "float32[n, 4, 5]", "int64[n, 5]", "float32[4]"),
+            ("float16[]", "float16[2, 4, 5]", "int64[2, 5]"),
+        )
+    ),
+    Matches(OP, ("float32[3]", "float32[3, 4]", "int64[3]"), {"reduction": "none"}),
+    Matches(
+        OP,
+        ("float32[n]", "float32[n, 4]", "int64[n]", "float32[4]"),
+        {"reduction": "none", "ignore_index": 2},
+    ),
+    Matches(OP, ("float32[]", "float32[4]", "int64[]", "float32[4]"), {"reduction": "mean"}),
+]
+
+_BODY = """
+@T.prim_func(s_tir=True)
+def main(g: T.Buffer((3,), "float32"), x: T.Buffer((3, 4), "float32"), t: T.Buffer((3,), "int64"),
+         w: T.Buffer((4,), "float32"), out: T.Buffer((3, 4), "float32")):
+    for i, k in T.grid(3, 4):
+        with T.sblock("gradient"):
+            vi, vk = T.axis.remap("SS", [i, k])
+            out[vi, vk] = T.Select(t[vi] == T.Cast("int64", vk), {value}, {rest})
+"""
+
+REFUSES = [
+    Refuses("the sign is not changed", _BODY.format(value="w[t[vi]] * g[vi]", rest="T.float32(0)")),
+    Refuses(
+        "1 elsewhere", _BODY.format(value="T.float32(-1) * w[t[vi]] * g[vi]", rest="T.float32(1)")
+    ),
+    Refuses(
+        "the weight of another class",
+        _BODY.format(value="T.float32(-1) * w[vi] * g[vi]", rest="T.float32(0)"),
+    ),
+]
+
+
+@recogniser("nll_loss_backward", precedence=497, ops=(OP,))
+def nll_loss_backward(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """A selection where the target is the class, of a product with a weight that data chooses."""
+    c = f.outputs[0]
+    choice = bare(c.body)
+    if len(f.outputs) != 1 or not (isinstance(choice, Call) and choice.op == "ite"):
+        return Refusal("the compute is no selection on targets")
+    condition, value, rest = choice.args
+    targets = {s.tensor for s in subterms(condition) if isinstance(s, Load)}
+    if len(targets) != 1 or not is_const(rest, 0):
+        return Refusal("the gradient is not 0 where the target is another class")
+    (t,) = targets
+    loads = [s for s in subterms(value) if isinstance(s, Load) and s.tensor is not t]
+    weights = {s.tensor for s in loads if any(tensors(i) for i in s.indices)}
+    grads = {s.tensor for s in loads} - weights
+    used = {t, *weights, *grads}
+    spare = [p for p in f.inputs if isinstance(p, Tensor) and p not in used]
+    x = next((p for p in spare if (p.shape, p.dtype) == (c.out.shape, c.out.dtype)), None)
+    if len(grads) != 1 or len(weights) > 1 or x is None:
+        return Refusal("the gradient is not of one output, with the predictions' shape")
+    (g,) = grads
+    divided = any(args(s, *DIVISIONS) is not None for s in subterms(value))
+    how = "mean" if divided else "sum" if not g.shape else "none"
+    ignored = next(_ignored(value, t), None)
+    notes = []
+    if ignored is None:
+        notes.append(Undetermined("ignore_index", "negative ones ignore nothing", high=-1))
+    if not t.shape and not divided:
+        notes += among("reduction", ["sum", "none"], "there is one target")
+    operands = tuple(p.position for p in (g, x, t, *weights))
+    attrs = {"reduction": how, "ignore_index": -100 if ignored is None else ignored}
+    return [Proposal(OP, operands, attrs, undetermined=tuple(notes))]
+
+
+def _ignored(value: Term, t: Tensor) -> Iterator[int]:
+    """``k`` of selections on ``t == k``; the first and the last class are ``<=`` and ``>=``."""
+    for s in subterms(value):
+        if not (isinstance(s, Call) and s.op in ("eq0", "ge0")):
+            continue
+        p = as_int(s.args[0])
+        loads = [m[0] for m, _ in p.terms if len(m) == 1 and isinstance(m[0], Load)]
+        if len(loads) == 1 and loads[0].tensor is t:
+            coef = dict(p.terms)[(loads[0],)]
+            shift = (p - as_int(loads[0]) * coef).const
+            if shift is not None:
+                yield -shift * coef
