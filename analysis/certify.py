@@ -20,6 +20,7 @@ from .from_tir import Unliftable
 from .lift import lift
 from .op_info import ASSUMED, Certificate, Proposal, Refusal
 from .pairing import Different
+from .real import real
 from .rewrite import subterms
 from .same import structurally_equal
 from .sampled import Unequal, compare
@@ -27,19 +28,20 @@ from .term import Reduce, Term, Var
 
 
 def certify(
-    p: Proposal, lifted: Lifted, func: Any, *, tested: bool = False
+    p: Proposal, lifted: Lifted, func: Any, *, tested: bool = False, rounded: bool = False
 ) -> Certificate | Refusal:
     """The certificate of a proposal for a PrimFunc that was lifted.
 
     ``func`` is None if the comprehension is over other buffers than the PrimFunc's own, or gives
     by ``over(params)`` the PrimFunc over parameters in the order of the op's lowering. With
-    ``tested``, what is not proved is compared at random points.
+    ``tested``, what is not proved is compared at random points; with ``rounded``, both are compared
+    in real arithmetic.
     """
     try:
         built = rebuild(p, lifted)
     except NotBuilt as e:
         return Refusal(str(e), p.name)
-    found = _compared(p, lifted, func, built, tested)
+    found = _compared(p, lifted, func, built, tested, rounded)
     return replace(found, stages=stages(built.func)) if isinstance(found, Certificate) else found
 
 
@@ -51,7 +53,7 @@ def stages(func: Any) -> int:
 
 
 def _compared(
-    p: Proposal, lifted: Lifted, func: Any, built: Rebuilt, tested: bool
+    p: Proposal, lifted: Lifted, func: Any, built: Rebuilt, tested: bool, rounded: bool
 ) -> Certificate | Refusal:
     given = _over(func, lifted.params, built.params)
     if given is not None and structurally_equal(built.func, given):
@@ -64,7 +66,7 @@ def _compared(
         return Refusal("not both have parallel iterations that may store in one element", p.name)
     if len(other.outputs) != len(lifted.outputs):
         return Refusal("the op has another number of outputs", p.name)
-    found = _proved(p, lifted, _aligned(other, lifted))
+    found = _proved(p, lifted, _aligned(other, lifted), rounded)
     if isinstance(found, Refusal) and tested:
         return _sampled(p, lifted, _aligned(other, lifted))
     return found
@@ -76,11 +78,14 @@ def _over(func: Any, params: tuple[Any, ...], wanted: tuple[Any, ...]) -> Any:
     return func if wanted == params else None
 
 
-def _proved(p: Proposal, lifted: Lifted, bodies: list[Term]) -> Certificate | Refusal:
-    proof = Proof()
+def _proved(
+    p: Proposal, lifted: Lifted, bodies: list[Term], rounded: bool
+) -> Certificate | Refusal:
+    proof = Proof(rounded=rounded)
     for mine, theirs in zip(lifted.outputs, bodies, strict=True):
         try:
-            part = prove_equal(mine.body, theirs)
+            form = real if rounded else itself
+            part = prove_equal(form(mine.body), form(theirs))
         except Different as e:
             return Refusal(f"its compute differs: {e}", p.name)
         proof.obligations += part.obligations
@@ -89,10 +94,14 @@ def _proved(p: Proposal, lifted: Lifted, bodies: list[Term]) -> Certificate | Re
         proof.ordered |= part.ordered or _reduces(mine.body, "min", "max")
     return Certificate(
         "proved",
-        exact=not (proof.reassociated or proof.finite or proof.ordered),
+        exact=not (proof.reassociated or proof.finite or proof.ordered or rounded),
         assumptions=(*ASSUMED, *_given(lifted), *_flags(proof)),
         obligations=tuple(proof.obligations),
     )
+
+
+def itself(t: Term) -> Term:
+    return t
 
 
 def _sampled(p: Proposal, lifted: Lifted, bodies: list[Term]) -> Certificate | Refusal:
@@ -126,6 +135,7 @@ def _given(lifted: Lifted) -> tuple[str, ...]:
 def _flags(proof: Proof) -> tuple[str, ...]:
     told = {
         "floating-point sums equal up to reassociation": proof.reassociated,
+        "equal in real arithmetic on finite operands, not up to rounding": proof.rounded,
         "operands are finite where padding multiplies them by 0": proof.finite,
         "no operand of a minimum or maximum is NaN, nor zeros of both signs": proof.ordered,
     }

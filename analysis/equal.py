@@ -8,7 +8,8 @@ each other. What was needed beyond bit-equality is recorded:
 - ``reassociated``: a floating-point sum or product was regrouped or permuted;
 - ``finite``: ``0 * x = 0`` was used, which holds for finite x;
 - ``ordered``: a floating-point minimum or maximum was regrouped or permuted, which changes nothing
-  where no operand is NaN and zeros are not told apart by sign.
+  where no operand is NaN and zeros are not told apart by sign;
+- ``rounded``: the terms were compared in real arithmetic, see :mod:`.real`.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ class Proof:
     reassociated: bool = False
     finite: bool = False
     ordered: bool = False
+    rounded: bool = False
 
 
 def prove_equal(a: Term, b: Term, facts: Facts = ()) -> Proof:

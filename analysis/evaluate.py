@@ -197,6 +197,7 @@ OPS: dict[str, Callable[..., Any]] = {
     "sub": np.subtract,
     "mul": np.multiply,
     "div": np.divide,
+    "recip": lambda x: np.asarray(1 / x, dtype=x.dtype),
     "min": _fold(np.minimum),
     "max": _fold(np.maximum),
     "lt": np.less,

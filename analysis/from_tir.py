@@ -247,6 +247,8 @@ def cast(value: Term, dtype: str) -> Term:
             return ite(value, integer(1), integer(0))
         if value.dtype in _WIDENED[dtype]:
             return as_int(value)
+        if "float" in value.dtype:  # int32 or int64: they do not overflow
+            return as_int(raw_call("cast", (value,), "int"))
     return call("cast", (value,), dtype)
 
 

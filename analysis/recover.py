@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -14,9 +15,11 @@ from .from_tir import Unliftable
 from .kind import pattern_kind
 from .lift import lift
 from .op_info import Certificate, OpInfo, Proposal, Refusal
+from .real import idiomatic
 from .recognise import recognisers
 from .relay import relayings
 from .relay.answer import physical
+from .rewrite import subterms
 from .same import ByStructure
 from .term import Tensor, Var
 
@@ -77,33 +80,64 @@ def recover(lifted: Lifted, func: Any, alternatives: bool = False) -> OpInfo | R
         logical = _candidates(relaid.lifted, None, alternatives)
         if isinstance(logical, OpInfo):
             return replace(physical(logical, relaid), kind=pattern_kind(lifted))
-    return found
+    rounded = _rounded(lifted, alternatives)
+    return rounded if isinstance(rounded, OpInfo) else found
+
+
+def _rounded(lifted: Lifted, alternatives: bool) -> OpInfo | Refusal:
+    """The op that is the same but for rounding."""
+    if not any("float" in c.out.dtype for c in lifted.outputs):
+        return Refusal("nothing is rounded")
+    if sum(1 for c in lifted.outputs for _ in subterms(c.body)) > LARGEST:
+        return Refusal("the compute is too large to be compared up to rounding")
+    return _candidates(lifted, None, alternatives, rounded=True)
+
+
+def _proposals(lifted: Lifted, rounded: bool) -> Iterator[Proposal]:
+    """What recognisers believe; up to rounding also about the form that rounding does not tell."""
+    own = [r for r in recognisers() if r.rounded == rounded]
+    views = [(r, lifted) for r in own]
+    if rounded:
+        usual = idiomatic(lifted)
+        views += [(r, usual) for r in recognisers() if not r.rounded]
+    for r, view in views:
+        found = r.run(view)
+        if not isinstance(found, Refusal):
+            yield from found
 
 
 def _candidates(
-    lifted: Lifted, func: Any, alternatives: bool, tested: bool = False
+    lifted: Lifted,
+    func: Any,
+    alternatives: bool,
+    *,
+    tested: bool = False,
+    rounded: bool = False,
 ) -> OpInfo | Refusal:
     found: list[OpInfo] = []
     refusals: list[Refusal] = []
-    for r in recognisers():
-        proposals = r.run(lifted)
-        if isinstance(proposals, Refusal):
+    tried: list[tuple[Any, ...]] = []
+    for p in _proposals(lifted, rounded):
+        claim = (p.name, p.operands, dict(p.attrs))
+        if any(p.name == f.name for f in found) or (rounded and claim in tried):
             continue
-        for p in proposals:
-            if any(p.name == f.name for f in found):
-                continue
-            certificate = certify(p, lifted, func, tested=tested)
-            if isinstance(certificate, Refusal):
-                refusals.append(certificate)
-                continue
-            found.append(_info(p, lifted, certificate))
-            if not alternatives:
-                return found[0]
+        tried.append(claim)
+        certificate = certify(p, lifted, func, tested=tested, rounded=rounded)
+        if isinstance(certificate, Refusal):
+            refusals.append(certificate)
+            continue
+        found.append(_info(p, lifted, certificate))
+        if not alternatives:
+            return found[0]
     if found:
         return replace(found[0], alternatives=tuple(found[1:]))
     if refusals:
         return refusals[0]
     return Refusal("no recogniser knows this compute", _summary(lifted))
+
+
+#: Terms with more sub-terms are not compared up to rounding.
+LARGEST = 300
 
 
 def _summary(lifted: Lifted) -> str:

@@ -35,7 +35,8 @@ def compare(c: Comprehension, other: Term, seed: int = 0) -> int:
         env: dict[Var, Any] = {v: int(rng.integers(1, 6)) for v in _sizes(c)}
         shape = [_extent(e, env) for e in c.out.shape]
         points = rng.integers(0, max(math.prod(shape), 1), POINTS)
-        for a, p in zip(c.axes, np.unravel_index(points, shape), strict=True):
+        places = np.unravel_index(points, shape) if shape else ()
+        for a, p in zip(c.axes, places, strict=True):
             if isinstance(a.atom, Var):
                 env[a.atom] = p
         elements = _Elements(int(rng.integers(1 << 30)), round_)

@@ -22,12 +22,16 @@ Recognise = Callable[[Lifted], Sequence[Proposal] | Refusal]
 
 @dataclass(frozen=True)
 class Recogniser:
-    """A registered recogniser. Lower ``precedence`` is asked first; it is unique."""
+    """A registered recogniser. Lower ``precedence`` is asked first; it is unique.
+
+    One that is ``rounded`` is only asked for what is an operator up to rounding, see :mod:`..real`.
+    """
 
     name: str
     precedence: int
     ops: tuple[str, ...]
     run: Recognise
+    rounded: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ _REGISTERED: dict[str, Recogniser] = {}
 
 
 def recogniser(
-    name: str, *, precedence: int, ops: Sequence[str]
+    name: str, *, precedence: int, ops: Sequence[str], rounded: bool = False
 ) -> Callable[[Recognise], Recognise]:
     """Register a recogniser; a name or precedence taken already raises ``ValueError``."""
 
@@ -73,7 +77,7 @@ def recogniser(
                     f"recogniser {name!r} at precedence {precedence}: taken by {r.name!r} "
                     f"at {r.precedence}"
                 )
-        _REGISTERED[name] = Recogniser(name, precedence, tuple(ops), run)
+        _REGISTERED[name] = Recogniser(name, precedence, tuple(ops), run, rounded)
         return run
 
     return register

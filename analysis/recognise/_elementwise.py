@@ -20,9 +20,18 @@ from ..term import INT_DTYPES, Call, Load, Term, as_int, integer
 from ._scalar import Scalar, axis_of, broadcasts, covers, scalar
 from ._template import Op, Template, learn, value_of
 
+Form = Callable[[Term], Term]
 
-def proposals(f: Lifted, ops: Sequence[Op]) -> list[Proposal] | Refusal:
-    """What the compute can be among these ops, the most natural reading first."""
+
+def itself(t: Term) -> Term:
+    return t
+
+
+def proposals(f: Lifted, ops: Sequence[Op], form: Form = itself) -> list[Proposal] | Refusal:
+    """What the compute can be among these ops, the most natural reading first.
+
+    Formulas are compared in the given form, by default as they stand.
+    """
     if len(f.outputs) != 1:
         return Refusal("an elementwise op has one output")
     (c,) = f.outputs
@@ -31,17 +40,21 @@ def proposals(f: Lifted, ops: Sequence[Op]) -> list[Proposal] | Refusal:
         return Refusal(s.reason or "the compute reads nothing")
     found: list[tuple[tuple[int, ...], Proposal]] = []
     for rank, op in enumerate(ops):
-        if s.root not in op.roots.split() or (op.uses and op.uses not in s.ops):
+        if form is itself and not _may_be(op, s):
             continue
         if len(s.loads) > len(op.operands) or not _read_alike(op, c, s):
             continue
         for dtype in {x.tensor.dtype for x in s.loads} & op.types:
             template = learn(op, dtype)
             if isinstance(template, Template) and template.dtype == c.out.dtype:
-                found += [((*_unnatural(p), rank), p) for p in _fillings(op, template, c, s)]
+                found += [((*_unnatural(p), rank), p) for p in _fillings(op, template, c, s, form)]
     if not found:
         return Refusal("no formula of these ops gives the compute", s.root)
     return [p for _, p in sorted(found, key=lambda item: item[0])]
+
+
+def _may_be(op: Op, s: Scalar) -> bool:
+    return s.root in op.roots.split() and (not op.uses or op.uses in s.ops)
 
 
 def _unnatural(p: Proposal) -> tuple[int, ...]:
@@ -57,7 +70,7 @@ def _read_alike(op: Op, c: Comprehension, s: Scalar) -> bool:
     return all(broadcasts(x, c) for x in s.loads) and covers(s.loads, c)
 
 
-def _fillings(op: Op, t: Template, c: Comprehension, s: Scalar) -> Iterator[Proposal]:
+def _fillings(op: Op, t: Template, c: Comprehension, s: Scalar, form: Form) -> Iterator[Proposal]:
     choices: list[Sequence[Term]] = []
     for k, hole in enumerate(t.operands):
         dtype = hole.tensor.dtype
@@ -65,14 +78,14 @@ def _fillings(op: Op, t: Template, c: Comprehension, s: Scalar) -> Iterator[Prop
         choices.append([*here, *(_candidates(s, dtype) if k in op.scalars else ())])
     marks = [*t.attrs.values(), *t.derived]
     choices += [_candidates(s, m.dtype) for m in marks]
-    every = frozenset(s.loads)
+    every, body = frozenset(s.loads), form(c.body)
     n = len(t.operands)
     for chosen in product(*choices):
         read = [x for x in chosen[:n] if isinstance(x, Load)]
         if frozenset(read) != every:
             continue
         holes = {h: x for h, x in zip([*t.operands, *marks], chosen, strict=True)}
-        if instantiate(t.body, holes) is c.body:
+        if form(instantiate(t.body, holes)) is body:
             p = _proposal(op, c, t, chosen[:n], chosen[n:])
             if p is not None:
                 yield p

@@ -78,12 +78,6 @@ REFUSES = [
         ),
     ),
     Refuses(
-        "epsilon added before the division",
-        _RMS.format(
-            extent=6, weight="vk", root="T.rsqrt((q[vi] + T.float32(1e-5)) / T.float32(6))"
-        ),
-    ),
-    Refuses(
         "divided by another count",
         _RMS.format(extent=6, weight="vk", root="T.rsqrt(q[vi] / T.float32(5) + T.float32(1e-5))"),
     ),

@@ -34,14 +34,14 @@ MATCHES = [
 
 REFUSES = [
     Refuses(
-        "the bounds of clip are applied the other way round",
+        "bounds that exclude each other, applied the other way round than clip does",
         """
 @T.prim_func(s_tir=True)
 def main(x: T.Buffer((4,), "float32"), out: T.Buffer((4,), "float32")):
     for i in range(4):
         with T.sblock("c"):
             vi = T.axis.spatial(4, i)
-            out[vi] = T.min(T.max(x[vi], T.float32(0)), T.float32(1))
+            out[vi] = T.min(T.max(x[vi], T.float32(1)), T.float32(0))
 """,
     ),
     Refuses(

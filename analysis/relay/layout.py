@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from tvm import tirx
@@ -55,7 +56,14 @@ class Place:
         digits = [d for d in found if d is not None]
         if len(digits) < sum(p is not ZERO for p in self.indices) or not _unambiguous(digits):
             return self.text(logical)
-        return "".join("1" if d is None else _named(d, logical) for d in found)
+        told = ["1" if d is None else _named(d, logical) for d in found]
+        for k, (one, after) in enumerate(pairwise(told)):
+            if one == "1" and after[0].isdigit():  # "1" before "4o" would read as "14o"
+                unit = next((n for n, a in enumerate(self.axes) if a.extent is ONE), None)
+                if unit is None:
+                    return self.text(logical)
+                told[k] = f"1{logical[unit].lower()}"
+        return "".join(told)
 
     def text(self, logical: str) -> str:
         names = [tirx.Var(c.lower(), "int64") for c in logical]

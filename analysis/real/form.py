@@ -1,0 +1,198 @@
+"""Terms in real arithmetic: one form for what rounding alone tells apart.
+
+    a / sqrt(b) = a * rsqrt(b)      Σ_k c*f = c * Σ_k f      (a - b)² = a² - 2ab + b²
+    sigmoid(x) = 1 / (1 + exp(-x))  x if 0 < x else k*x = max(x, k*x) for k < 1
+
+A floating-point term becomes a sum of products of atoms with literal coefficients, rounded to the
+digits that its type has. Nothing is cancelled that may be zero: ``x * (1 / x)`` stays. So two terms
+of one form are equal wherever operands are finite, up to rounding; there is a flag for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..reduction import canonical
+from ..rewrite import free, rebuild, subterms
+from ..scalar import ite, reduce, split_guard
+from ..term import (
+    ONE,
+    TRUE,
+    Call,
+    Const,
+    Fold,
+    Int,
+    Load,
+    Reduce,
+    Term,
+    Var,
+    const,
+    mul,
+    raw_call,
+)
+from .extremes import absorbed, chosen, extreme_of
+from .polynomial import (
+    DIGITS,
+    Monomial,
+    Poly,
+    combined,
+    inverse,
+    of,
+    operands,
+    ordered,
+    plus,
+    product_of,
+    times,
+    written,
+)
+from .reroll import forward, prolonged, rerolled
+
+
+def real(t: Term) -> Term:
+    """The form of a term in real arithmetic; terms of other types are left as they are."""
+    return canonical(_Real()(t))
+
+
+class _Real:
+    def __init__(self) -> None:
+        self.memo: dict[Term, Term] = {}
+
+    def __call__(self, t: Term) -> Term:
+        found = self.memo.get(t)
+        if found is None:
+            found = self.memo[t] = self.term(t)
+        return found
+
+    def term(self, t: Term) -> Term:
+        if isinstance(t, (Int, Var, Load)):
+            return t
+        if t.dtype not in DIGITS:
+            return t if isinstance(t, Const) else rebuild(t, self)
+        return written(rerolled(self.poly(t), t.dtype), t.dtype)
+
+    def poly(self, t: Term) -> Poly:
+        """A floating-point term as a polynomial over atoms in this form."""
+        if isinstance(t, Const):
+            return of(t, t.dtype)
+        if isinstance(t, Reduce):
+            return self.reduction(t)
+        if isinstance(t, Fold):
+            return self.fold(t)
+        if isinstance(t, Call) and t.op in _RULES:
+            return _RULES[t.op](self, t)
+        return of(rebuild(t, self), t.dtype)
+
+    # ------------------------------------------------------------------ reductions
+
+    def reduction(self, r: Reduce) -> Poly:
+        if r.op in ("max", "min"):
+            found = rebuild(r, self)
+            return of(absorbed(found) if isinstance(found, Reduce) else found, r.dtype)
+        if r.op != "add":
+            return of(rebuild(r, self), r.dtype)
+        r = prolonged(r)
+        guard, body = split_guard(r.body, const(0.0, r.dtype))
+        out = dict(self.poly(r.init))
+        for mono, c in self.poly(self(body)).items():
+            out = plus(out, _summed(r, guard, mono, c))
+        return out
+
+    def fold(self, f: Fold) -> Poly:
+        """``for k: s = max(s, g)`` is a maximum over k, where g does not read s."""
+        if len(f.states) != 1:
+            return of(rebuild(f, self), f.dtype)
+        state, update = f.states[0], self(f.updates[0])
+        for op in ("max", "min", "add"):
+            if not (isinstance(update, Call) and update.op == op):
+                continue
+            terms = list(operands(op, update))
+            rest = [x for x in terms if x is not state]
+            if len(rest) + 1 != len(terms) or any(state in set(subterms(x)) for x in rest):
+                continue
+            body = combined(op, rest, f.dtype)
+            return self.poly(reduce(op, (f.axis,), body, f.inits[0], f.dtype))
+        return of(rebuild(f, self), f.dtype)
+
+
+def _summed(r: Reduce, guard: Term, mono: Monomial, c: float) -> Poly:
+    """``Σ_axes c * Π mono``: what does not depend on the axes stands before the sum."""
+    axes = frozenset(r.axes)
+    inside = [x for x in mono if not axes.isdisjoint(free(x))]
+    outside = [x for x in mono if axes.isdisjoint(free(x))]
+    product = combined("mul", inside, r.dtype)
+    used = free(product) | free(guard)
+    count, count_term = 1, ONE
+    for a in (a for a in r.axes if a not in used):
+        assert a.extent is not None
+        if a.extent.const is not None:
+            count *= a.extent.const
+        else:
+            count_term = mul(count_term, a.extent)
+    if count_term is not ONE:
+        outside.append(raw_call("cast", (count_term,), r.dtype))
+    kept = tuple(a for a in r.axes if a in used)
+    zero = const(0.0, r.dtype)
+    if kept or guard is not TRUE:
+        outside.append(
+            canonical(forward(reduce("add", kept, ite(guard, product, zero), zero, r.dtype)))
+        )
+    return product_of({ordered(outside): c * count})
+
+
+# ---------------------------------------------------------------------------- operations
+
+Rule = Callable[[_Real, Call], Poly]
+
+
+def _add(n: _Real, t: Call) -> Poly:
+    return plus(n.poly(t.args[0]), n.poly(t.args[1]), -1.0 if t.op == "sub" else 1.0)
+
+
+def _mul(n: _Real, t: Call) -> Poly:
+    return times(n.poly(t.args[0]), n.poly(t.args[1]), t.dtype)
+
+
+def _div(n: _Real, t: Call) -> Poly:
+    return times(n.poly(t.args[0]), inverse(n.poly(t.args[1]), t.dtype), t.dtype)
+
+
+def _sigmoid(n: _Real, t: Call) -> Poly:
+    exp = raw_call("exp", (written(plus({}, n.poly(t.args[0]), -1.0), t.dtype),), t.dtype)
+    return inverse({(): 1.0, (exp,): 1.0}, t.dtype)
+
+
+def _pow(n: _Real, t: Call) -> Poly:
+    base, exponent = n.poly(t.args[0]), n.poly(t.args[1])
+    if exponent == {(): 2.0}:
+        return times(base, base, t.dtype)
+    return of(rebuild(t, n), t.dtype)
+
+
+def _cast(n: _Real, t: Call) -> Poly:
+    x = t.args[0]
+    if isinstance(x, Int) and x.const is not None:
+        return {(): float(x.const)} if x.const else {}
+    return of(rebuild(t, n), t.dtype)
+
+
+def _extreme(n: _Real, t: Call) -> Poly:
+    return of(extreme_of(t.op, [n(x) for x in t.args], t.dtype), t.dtype)
+
+
+def _abs(n: _Real, t: Call) -> Poly:
+    x = n.poly(t.args[0])
+    return of(
+        extreme_of("max", [written(x, t.dtype), written(plus({}, x, -1.0), t.dtype)], t.dtype),
+        t.dtype,
+    )
+
+
+def _ite(n: _Real, t: Call) -> Poly:
+    condition, a, b = t.args
+    return chosen(n(condition), n.poly(a), n.poly(b), t.dtype)
+
+
+_RULES: dict[str, Rule] = {
+    "add": _add, "sub": _add, "mul": _mul, "div": _div, "sigmoid": _sigmoid, "pow": _pow,
+    "cast": _cast, "max": _extreme, "min": _extreme, "abs": _abs, "ite": _ite,
+}  # fmt: skip

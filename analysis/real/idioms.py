@@ -1,0 +1,89 @@
+"""The form in real arithmetic, written the way operators are usually written.
+
+    0.125 * Σ = Σ / 8        a + -1 * b = a - b        a * recip(b) = a / b
+
+Only for recognisers to look at: what they propose is compared in the form itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ..comprehension import Lifted
+from ..rewrite import rebuild
+from ..term import Call, Const, Reduce, Term, const, raw_call
+from .form import real
+from .polynomial import DIGITS, combined, operands
+
+
+def idiomatic(lifted: Lifted) -> Lifted:
+    """The same function up to rounding, in the operators' own idioms."""
+    outputs = tuple(replace(c, body=_idioms(real(c.body))) for c in lifted.outputs)
+    return replace(lifted, outputs=outputs)
+
+
+def _idioms(t: Term) -> Term:
+    memo: dict[Term, Term] = {}
+
+    def go(s: Term) -> Term:
+        found = memo.get(s)
+        if found is None:
+            if isinstance(s, Call) and s.dtype in DIGITS and s.op in _RULES:
+                found = _RULES[s.op](s, go)
+            else:
+                found = rebuild(s, go)
+            memo[s] = found
+        return found
+
+    return go(t)
+
+
+Go = Callable[[Term], Term]
+
+
+def _sum(s: Term, go: Go) -> Term:
+    plain: list[Term] = []
+    negative: list[Term] = []
+    for x in operands("add", s):
+        c, rest = _literal(x)
+        (negative if c == -1.0 else plain).append(
+            go(combined("mul", rest, s.dtype) if c == -1.0 else x)
+        )
+    if not plain:
+        plain = [const(0.0, s.dtype)]
+    out = combined("add", plain, s.dtype)
+    for x in negative:
+        out = raw_call("sub", (out, x), s.dtype)
+    return out
+
+
+def _product(s: Term, go: Go) -> Term:
+    c, factors = _literal(s)
+    recips = [x for x in factors if isinstance(x, Call) and x.op == "recip"]
+    above = [go(x) for x in factors if x not in recips]
+    count = 1 / c if c else 0.0
+    sums = any(isinstance(x, Reduce) for x in factors)
+    if sums and count > 1 and abs(count - round(count)) < 1e-3 * count:
+        out = combined("mul", above, s.dtype)
+        out = raw_call("div", (out, const(float(round(count)), s.dtype)), s.dtype)
+    else:
+        out = combined("mul", above if c == 1.0 else [const(c, s.dtype), *above], s.dtype)
+    for x in recips:
+        out = raw_call("div", (out, go(x.args[0])), s.dtype)
+    return out
+
+
+def _recip(s: Call, go: Go) -> Term:
+    return raw_call("div", (const(1.0, s.dtype), go(s.args[0])), s.dtype)
+
+
+def _literal(x: Term) -> tuple[float, list[Term]]:
+    """The literal factor of a product, and the others."""
+    factors = list(operands("mul", x))
+    if isinstance(factors[0], Const) and len(factors) > 1:
+        return float(factors[0].value), factors[1:]
+    return 1.0, factors
+
+
+_RULES: dict[str, Callable[[Call, Go], Term]] = {"add": _sum, "mul": _product, "recip": _recip}

@@ -1,0 +1,146 @@
+"""Sums of products of atoms with literal coefficients, for floating-point terms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from ..rewrite import free
+from ..term import Call, Const, Term, const, raw_call
+
+Monomial = tuple[Term, ...]
+Poly = dict[Monomial, float]
+
+#: Decimal digits that a type keeps.
+DIGITS = {"float16": 3, "bfloat16": 2, "float32": 7, "float64": 15}
+MOST = 64  # monomials of a product; beyond it the factors stay as they are
+_INVERSE = {"sqrt": "rsqrt", "rsqrt": "sqrt"}
+
+
+def ordered(atoms: Iterable[Term]) -> Monomial:
+    return tuple(sorted(atoms, key=lambda t: t.uid))
+
+
+def of(t: Term, dtype: str) -> Poly:
+    """A term in this form as a polynomial: sums, products and literals are taken apart."""
+    if isinstance(t, Const) and isinstance(t.value, (int, float)) and math.isfinite(t.value):
+        return {(): float(t.value)} if t.value else {}
+    if isinstance(t, Call) and t.op == "add":
+        out: Poly = {}
+        for x in t.args:
+            out = plus(out, of(x, dtype))
+        return out
+    if isinstance(t, Call) and t.op == "mul":
+        parts = [of(x, dtype) for x in t.args]
+        if all(len(p) == 1 for p in parts):
+            out = {(): 1.0}
+            for p in parts:
+                out = times(out, p, dtype)
+            return out
+    return {(t,): 1.0}
+
+
+def product_of(p: Poly) -> Poly:
+    """Atoms of monomials that are products or literals themselves, taken apart."""
+    out: Poly = {}
+    for mono, c in p.items():
+        part: Poly = {(): c}
+        for x in mono:
+            part = times(part, of(x, x.dtype), x.dtype)
+        out = plus(out, part)
+    return out
+
+
+def plus(a: Poly, b: Poly, k: float = 1.0) -> Poly:
+    out = dict(a)
+    for mono, c in b.items():
+        total = out.get(mono, 0.0) + k * c
+        if abs(total) <= 1e-12 * abs(k * c):
+            out.pop(mono, None)
+        else:
+            out[mono] = total
+    return out
+
+
+def times(a: Poly, b: Poly, dtype: str) -> Poly:
+    if len(a) * len(b) > MOST:
+        return {ordered((written(a, dtype), written(b, dtype))): 1.0}
+    out: Poly = {}
+    for m, c in a.items():
+        for n, d in b.items():
+            out = plus(out, {_cancelled(ordered((*m, *n))): c * d})
+    return out
+
+
+def _cancelled(mono: Monomial) -> Monomial:
+    """Without ``n * (1 / n)`` for sizes n: they are no zeros."""
+    atoms = list(mono)
+    for x in mono:
+        inverse = raw_call("recip", (x,), x.dtype) if _is_size(x) else None
+        if inverse in atoms and x in atoms:
+            atoms.remove(x)
+            atoms.remove(inverse)
+    return tuple(atoms)
+
+
+def _is_size(x: Term) -> bool:
+    return isinstance(x, Call) and x.op == "cast" and all(v.kind == "size" for v in free(x))
+
+
+def inverse(p: Poly, dtype: str) -> Poly:
+    """``1 / p``: of each factor of a product; of a sum as one atom, its first coefficient 1."""
+    if not p or not all(p.values()):
+        return {(raw_call("recip", (written(p, dtype),), dtype),): 1.0}
+    if len(p) == 1:
+        ((mono, c),) = p.items()
+        return {ordered(_flipped(x) for x in mono): 1 / c}
+    lead = p[min(p, key=key_of)]
+    whole = written({m: c / lead for m, c in p.items()}, dtype)
+    return {(raw_call("recip", (whole,), dtype),): 1 / lead}
+
+
+def _flipped(x: Term) -> Term:
+    if isinstance(x, Call) and x.op == "recip":
+        return x.args[0]
+    return raw_call(
+        _INVERSE.get(x.op, "recip") if isinstance(x, Call) else "recip",
+        x.args if isinstance(x, Call) and x.op in _INVERSE else (x,),
+        x.dtype,
+    )
+
+
+def key_of(mono: Monomial) -> tuple[int, ...]:
+    return (len(mono), *(x.uid for x in mono))
+
+
+def rounded(c: float, dtype: str) -> float:
+    """With the digits of its type; the largest numbers are limits and stay."""
+    if abs(c) > 6e4:
+        return c
+    return float(f"{c:.{DIGITS[dtype] - 1}e}")
+
+
+def written(p: Poly, dtype: str) -> Term:
+    """The polynomial as a term: sums and products of two, in a fixed order."""
+    terms = []
+    for mono in sorted(p, key=key_of):
+        c = rounded(p[mono], dtype)
+        factors = [*mono] if c == 1.0 and mono else [const(c, dtype), *mono]
+        terms.append(combined("mul", factors, dtype))
+    return combined("add", terms, dtype)
+
+
+def combined(op: str, terms: Iterable[Term], dtype: str) -> Term:
+    """``((t0 ⊕ t1) ⊕ t2) ⊕ …``; 0 or 1 for none."""
+    out: Term | None = None
+    for t in terms:
+        out = t if out is None else raw_call(op, (out, t), dtype)
+    return const(1.0 if op == "mul" else 0.0, dtype) if out is None else out
+
+
+def operands(op: str, t: Term) -> Iterable[Term]:
+    if isinstance(t, Call) and t.op == op:
+        for x in t.args:
+            yield from operands(op, x)
+    else:
+        yield t

@@ -1,0 +1,155 @@
+"""Unrolled loops as loops again.
+
+    x[0] + x[1] + x[2]                 = Σ_{k<3} x[k]
+    Σ_{k<3} x[k] + Σ_{k<3} x[k + 3]    = Σ_{h<2, k<3} x[3h + k]
+    x[0] + Σ_{k<5} x[k + 1]            = Σ_{k<6} x[k]
+
+Terms that differ only by literals in the indices of loads are one reduction if the differences fill
+a box, in multiples of a few vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..reduction import canonical
+from ..rewrite import map_loads, substitute, subterms, tensors
+from ..scalar import identity, reduce
+from ..term import Int, Load, Reduce, Tensor, Term, Var, as_int, fresh, integer, load
+from .polynomial import Monomial, Poly, combined, of, plus
+
+Vector = tuple[int, ...]
+Shape = tuple[Term, tuple[Tensor, ...]]
+
+
+def rerolled(p: Poly, dtype: str) -> Poly:
+    """A polynomial with its unrolled sums as sums."""
+    groups: dict[tuple[Term, float], list[tuple[Vector, Monomial]]] = {}
+    for mono, c in p.items():
+        found = _skeleton(combined("mul", mono, dtype)) if mono else None
+        if found is not None:
+            groups.setdefault((found[0], round(c, 12)), []).append((found[1], mono))
+    out = dict(p)
+    for (skeleton, c), members in groups.items():
+        new = _loop("add", skeleton, [v for v, _ in members], dtype)
+        if new is None:
+            continue
+        for _, mono in members:
+            del out[mono]
+        out = plus(out, of(new, dtype), c)
+    return out
+
+
+def rolled(op: str, terms: Sequence[Term], dtype: str) -> list[Term]:
+    """Operands of a minimum or maximum with the unrolled ones as a reduction."""
+    groups: dict[Term, list[tuple[Vector, Term]]] = {}
+    for t in terms:
+        found = _skeleton(t)
+        if found is not None:
+            groups.setdefault(found[0], []).append((found[1], t))
+    out = list(terms)
+    for skeleton, members in groups.items():
+        new = _loop(op, skeleton, [v for v, _ in members], dtype)
+        if new is not None:
+            out = [t for t in out if all(t is not m for _, m in members)] + [new]
+    return out
+
+
+def _skeleton(t: Term) -> tuple[Term, Vector] | None:
+    """The term with the literals of its loads' indices taken out, if each tensor has one load."""
+    loads = [s for s in subterms(t) if isinstance(s, Load)]
+    if not loads or len({x.tensor for x in loads}) < len(loads):
+        return None
+    loads.sort(key=lambda x: x.tensor.position)
+    shift = {x.tensor: tuple(_literal(i) for i in x.indices) for x in loads}
+
+    def read(tensor: Tensor, index: tuple[Int, ...]) -> Term:
+        moved = zip(index, shift[tensor], strict=True)
+        return load(tensor, tuple(i - k for i, k in moved))
+
+    vector = tuple(k for x in loads for k in shift[x.tensor])
+    return map_loads(t, tensors(t), read), vector
+
+
+def _literal(i: Int) -> int:
+    return next((c for m, c in i.terms if not m), 0)
+
+
+def _loop(op: str, skeleton: Term, vectors: Sequence[Vector], dtype: str) -> Term | None:
+    """``⊕`` of the skeleton at all vectors, as a reduction over axes."""
+    base = min(vectors)
+    found = _grid({tuple(a - b for a, b in zip(v, base, strict=True)) for v in vectors})
+    if found is None or len(vectors) != len(set(vectors)) or len(vectors) < 2:
+        return None
+    axes = [(fresh(integer(n), "r"), step) for n, step in found]
+    loads = sorted(
+        (s for s in subterms(skeleton) if isinstance(s, Load)), key=lambda x: x.tensor.position
+    )
+    starts, place = {}, 0
+    for x in loads:
+        starts[x.tensor] = place
+        place += len(x.indices)
+
+    def read(tensor: Tensor, index: tuple[Int, ...]) -> Term:
+        moved = []
+        for d, i in enumerate(index, starts[tensor]):
+            moved.append(i + base[d] + sum((as_int(a) * s[d] for a, s in axes), integer(0)))
+        return load(tensor, tuple(moved))
+
+    body = map_loads(skeleton, tensors(skeleton), read)
+    unit = identity(op, dtype)
+    assert unit is not None
+    return canonical(forward(reduce(op, tuple(a for a, _ in axes), body, unit, dtype)))
+
+
+def _grid(points: set[Vector]) -> list[tuple[int, Vector]] | None:
+    """Steps and counts whose multiples' sums are the points, each once; None if they are no box."""
+    found: list[tuple[int, Vector]] = []
+    while len(points) > 1:
+        zero = min(points)
+        step = min(p for p in points if p > zero)
+        count = 1
+        while tuple(z + count * s for z, s in zip(zero, step, strict=True)) in points:
+            count += 1
+        starts = {
+            p for p in points if tuple(a - s for a, s in zip(p, step, strict=True)) not in points
+        }
+        box = {
+            tuple(a + k * s for a, s in zip(p, step, strict=True))
+            for p in starts
+            for k in range(count)
+        }
+        if box != points or len(starts) * count != len(points):
+            return None
+        found.append((count, step))
+        points = starts
+    return found
+
+
+def forward(t: Term) -> Term:
+    """A reduction whose axes count upwards in the indices of loads."""
+    if not isinstance(t, Reduce):
+        return t
+    indices = [i for s in subterms(t.body) if isinstance(s, Load) for i in s.indices]
+    back = {}
+    for a in t.axes:
+        signs = {c < 0 for i in indices for m, c in i.terms if a in m}
+        if signs == {True} and a.extent is not None:
+            back[a] = a.extent - 1 - as_int(a)
+    body = substitute(t.body, back) if back else t.body
+    return reduce(t.op, t.axes, body, t.init, t.dtype) if back else t
+
+
+def prolonged(r: Reduce) -> Reduce:
+    """With the start as one more iteration, where it is the body one step before the first."""
+    if len(r.axes) != 1 or not tensors(r.init):
+        return r
+    (a,) = r.axes
+    if substitute(r.body, {a: integer(-1)}) is not r.init or a.extent is None:
+        return r
+    longer: Var = fresh(a.extent + 1, "r")
+    body = substitute(r.body, {a: as_int(longer) - 1})
+    unit = identity(r.op, r.dtype)
+    assert unit is not None
+    found = reduce(r.op, (longer,), body, unit, r.dtype)
+    return found if isinstance(found, Reduce) else r

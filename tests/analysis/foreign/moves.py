@@ -1,0 +1,402 @@
+"""Data movement, pads, gathers and fills."""
+
+from __future__ import annotations
+
+from tvm import tirx, topi
+
+from .case import Foreign, script, tensors
+
+nn = topi.nn
+
+CASES = [
+    Foreign(
+        "transpose, fused loop",
+        script("x 4,6; out 6,4", "for f in range(24):\n    out[f % 6, f // 6] = x[f // 6, f % 6]"),
+        "relax.permute_dims",
+        {"axes": [1, 0]},
+    ),
+    Foreign(
+        "transpose in tiles",
+        script(
+            "x 8,8; out 8,8",
+            """
+            for io, jo, ii, ji in T.grid(2, 2, 4, 4):
+                out[jo * 4 + ji, io * 4 + ii] = x[io * 4 + ii, jo * 4 + ji]
+            """,
+        ),
+        "relax.permute_dims",
+        {"axes": [1, 0]},
+    ),
+    Foreign(
+        "transpose through a flat buffer",
+        script(
+            "x 2,3,4; out 4,2,3",
+            """
+        t = T.alloc_buffer((24,))
+        for f in range(24):
+            t[f] = x[f // 12, f % 12 // 4, f % 4]
+        for k, i, j in T.grid(4, 2, 3):
+            out[k, i, j] = t[i * 12 + j * 4 + k]
+        """,
+        ),
+        "relax.permute_dims",
+        {"axes": [2, 0, 1]},
+    ),
+    Foreign(
+        "reshape by div and mod",
+        script(
+            "x 4,6; out 3,8",
+            "for i, j in T.grid(3, 8):\n    out[i, j] = x[(i * 8 + j) // 6, (i * 8 + j) % 6]",
+        ),
+        "relax.reshape",
+        {"shape": [3, 8]},
+    ),
+    Foreign(
+        "reshape written from the input",
+        script("x 4,6; out 24", "for i, j in T.grid(4, 6):\n    out[i * 6 + j] = x[i, j]"),
+        "relax.reshape",
+        {"shape": [24]},
+        also=("relax.flatten",),
+    ),
+    Foreign(
+        "broadcast",
+        script("x 4,1; out 2,4,6", "for a, i, j in T.grid(2, 4, 6):\n    out[a, i, j] = x[i, 0]"),
+        "relax.broadcast_to",
+        {"shape": [2, 4, 6]},
+    ),
+    Foreign(
+        "slice with a stride",
+        script("x 10,4; out 3,4", "for i, j in T.grid(3, 4):\n    out[i, j] = x[i * 3 + 1, j]"),
+        "relax.strided_slice",
+        {"axes": [0], "begin": [1], "end": [10], "strides": [3]},
+    ),
+    Foreign(
+        "flip",
+        script("x 4,6; out 4,6", "for i, j in T.grid(4, 6):\n    out[i, j] = x[i, 5 - j]"),
+        "relax.flip",
+        {"axis": 1},
+    ),
+    Foreign(
+        "concat by two copies",
+        script(
+            "a 2,3; b 2,5; out 2,8",
+            """
+        for i, j in T.grid(2, 3):
+            out[i, j] = a[i, j]
+        for i, j in T.grid(2, 5):
+            out[i, j + 3] = b[i, j]
+        """,
+        ),
+        "relax.concat",
+        {"axis": 1},
+    ),
+    Foreign(
+        "concat by if_then_else",
+        script(
+            "a 2,3; b 2,5; out 2,8",
+            "for i, j in T.grid(2, 8):\n  out[i, j] = T.if_then_else(j < 3, a[i, j], b[i, j - 3])",
+        ),
+        "relax.concat",
+        {"axis": 1},
+    ),
+    Foreign(
+        "stack by copies",
+        script(
+            "a 2,3; b 2,3; out 2,2,3",
+            """
+        for i, j in T.grid(2, 3):
+            out[0, i, j] = a[i, j]
+            out[1, i, j] = b[i, j]
+        """,
+        ),
+        "relax.stack",
+        {"axis": 0},
+    ),
+    Foreign(
+        "split into two outputs",
+        script(
+            "x 6,4; a 2,4; b 4,4",
+            """
+        for i, j in T.grid(2, 4):
+            a[i, j] = x[i, j]
+        for i, j in T.grid(4, 4):
+            b[i, j] = x[i + 2, j]
+        """,
+        ),
+        "relax.split",
+        {"indices_or_sections": [2], "axis": 0},
+    ),
+    Foreign(
+        "repeat",
+        script("x 3,4; out 6,4", "for i, j in T.grid(6, 4):\n    out[i, j] = x[i // 2, j]"),
+        "relax.repeat",
+        {"repeats": 2, "axis": 0},
+    ),
+    Foreign(
+        "tile",
+        script("x 3,4; out 6,12", "for i, j in T.grid(6, 12):\n    out[i, j] = x[i % 3, j % 4]"),
+        "relax.tile",
+        {"repeats": [2, 3]},
+    ),
+    Foreign(
+        "space to depth by hand",
+        script(
+            "x 1,2,4,4; out 1,8,2,2",
+            """
+            for c, i, j in T.grid(8, 2, 2):
+                out[0, c, i, j] = x[0, c % 2, i * 2 + c // 4, j * 2 + c // 2 % 2]
+            """,
+        ),
+        "relax.layout_transform",
+        also=("relax.layout_transform",),
+    ),
+    Foreign(
+        "pixel shuffle by hand",
+        script(
+            "x 1,8,3,3; out 1,2,6,6",
+            """
+            for c, i, j in T.grid(2, 6, 6):
+                out[0, c, i, j] = x[0, c * 4 + i % 2 * 2 + j % 2, i // 2, j // 2]
+            """,
+        ),
+        "relax.nn.pixel_shuffle",
+        {"upscale_factor": 2},
+        also=("relax.layout_transform",),
+    ),
+    Foreign(
+        "pad by zeroing and copying",
+        script(
+            "x 4,6; out 6,9",
+            """
+        for i, j in T.grid(6, 9):
+            out[i, j] = T.float32(0)
+        for i, j in T.grid(4, 6):
+            out[i + 1, j + 2] = x[i, j]
+        """,
+        ),
+        "relax.nn.pad",
+        {"pad_width": [1, 1, 2, 1], "pad_value": 0.0},
+    ),
+    Foreign(
+        "pad with Select and clamped reads",
+        script(
+            "x 4,6; out 6,6",
+            """
+        for i, j in T.grid(6, 6):
+            out[i, j] = T.Select(1 <= i and i < 5, x[T.min(T.max(i - 1, 0), 3), j], T.float32(2))
+        """,
+        ),
+        "relax.nn.pad",
+        {"pad_width": [1, 1, 0, 0], "pad_value": 2.0},
+    ),
+    Foreign(
+        "replicate pad by clamping",
+        script(
+            "x 4,6; out 8,6",
+            "for i, j in T.grid(8, 6):\n    out[i, j] = x[T.min(T.max(i - 2, 0), 3), j]",
+        ),
+        "relax.nn.pad",
+        {"pad_width": [2, 2, 0, 0], "pad_mode": "replicate"},
+    ),
+    Foreign(
+        "rows by index",
+        script(
+            "x 5,4; k int32 3; out 3,4", "for i, j in T.grid(3, 4):\n    out[i, j] = x[k[i], j]"
+        ),
+        "relax.take",
+        {"axis": 0, "mode": "fast"},
+    ),
+    Foreign(
+        "lower triangle by an if",
+        script(
+            "x 5,5; out 5,5",
+            """
+        for i, j in T.grid(5, 5):
+            out[i, j] = T.float32(0)
+            if j <= i:
+                out[i, j] = x[i, j]
+        """,
+        ),
+        "relax.tril",
+        {"k": 0},
+    ),
+    Foreign(
+        "one hot by an if",
+        script(
+            "k int32 5; out 5,7",
+            """
+        for i, j in T.grid(5, 7):
+            out[i, j] = T.float32(0)
+        for i, j in T.grid(5, 7):
+            if k[i] == j:
+                out[i, j] = T.float32(1)
+        """,
+        ),
+        "relax.one_hot",
+        {"depth": 7, "axis": 1, "on_value": 1.0, "off_value": 0.0},
+    ),
+    Foreign(
+        "the diagonal: no operator",
+        script("x 5,5; out 5", "for i in range(5):\n    out[i] = x[i, i]"),
+    ),
+    Foreign(
+        "topi transpose",
+        tensors(lambda x: topi.transpose(x, (0, 2, 1)), "2,3,4"),
+        "relax.permute_dims",
+        {"axes": [0, 2, 1]},
+    ),
+    Foreign(
+        "topi reshape",
+        tensors(lambda x: topi.reshape(x, (6, 4)), "2,3,4"),
+        "relax.reshape",
+        {"shape": [6, 4]},
+    ),
+    Foreign(
+        "topi expand_dims",
+        tensors(lambda x: topi.expand_dims(x, 1), "2,3"),
+        "relax.reshape",
+        {"shape": [2, 1, 3]},
+        also=("relax.expand_dims",),
+    ),
+    Foreign(
+        "topi squeeze",
+        tensors(lambda x: topi.squeeze(x, 1), "2,1,3"),
+        "relax.reshape",
+        {"shape": [2, 3]},
+        also=("relax.squeeze",),
+    ),
+    Foreign("topi flip", tensors(lambda x: topi.flip(x, 0), "4,3"), "relax.flip", {"axis": 0}),
+    Foreign(
+        "topi strided_slice",
+        tensors(lambda x: topi.strided_slice(x, [1, 0], [7, 4], [2, 1]), "8,4"),
+        "relax.strided_slice",
+        {"axes": [0], "begin": [1], "end": [7], "strides": [2]},
+    ),
+    Foreign(
+        "topi concatenate",
+        tensors(lambda a, b: topi.concatenate((a, b), 1), "2,3", "2,4"),
+        "relax.concat",
+        {"axis": 1},
+    ),
+    Foreign(
+        "topi stack",
+        tensors(lambda a, b: topi.stack((a, b), 1), "2,3", "2,3"),
+        "relax.stack",
+        {"axis": 1},
+    ),
+    Foreign(
+        "topi split",
+        tensors(lambda x: topi.split(x, 3, 1), "2,6"),
+        "relax.split",
+        {"indices_or_sections": 3, "axis": 1},
+    ),
+    Foreign(
+        "topi take, clip",
+        tensors(lambda x, k: topi.take(x, k, 1, mode="clip"), "4,6", "int32 3"),
+        "relax.take",
+        {"axis": 1, "mode": "clip"},
+    ),
+    Foreign(
+        "topi gather",
+        tensors(lambda x, k: topi.gather(x, 1, k), "4,6", "int64 4,3"),
+        "relax.gather_elements",
+        {"axis": 1},
+    ),
+    Foreign(  # The tuples lie in the first dimension of the indices; Relax wants them in the last.
+        "topi gather_nd",
+        tensors(lambda x, k: topi.gather_nd(x, k), "4,6", "int64 2,5"),
+        "relax.gather_nd",
+        also=("relax.gather_nd",),
+    ),
+    Foreign(
+        "topi repeat",
+        tensors(lambda x: topi.repeat(x, 3, 1), "2,4"),
+        "relax.repeat",
+        {"repeats": 3, "axis": 1},
+    ),
+    Foreign(
+        "topi tile",
+        tensors(lambda x: topi.tile(x, (2, 3)), "2,4"),
+        "relax.tile",
+        {"repeats": [2, 3]},
+    ),
+    Foreign("topi where", tensors(topi.where, "bool 4,6", "4,6", "4,6"), "relax.where"),
+    Foreign(
+        "topi broadcast_to",
+        tensors(lambda x: topi.broadcast_to(x, (3, 4, 5)), "4,1"),
+        "relax.broadcast_to",
+        {"shape": [3, 4, 5]},
+    ),
+    Foreign(
+        "topi trilu",
+        tensors(lambda x: topi.trilu(x, tirx.const(0, "int64"), True), "5,5"),
+        "relax.triu",
+        {"k": 0},
+    ),
+    Foreign(
+        "topi pad",
+        tensors(lambda x: nn.pad(x, (1, 0), (0, 2), 1.5), "4,6"),
+        "relax.nn.pad",
+        {"pad_width": [1, 0, 0, 2], "pad_value": 1.5},
+    ),
+    Foreign(
+        "topi mirror_pad",
+        tensors(lambda x: nn.mirror_pad(x, (0, 1), (0, 1), "REFLECT"), "4,6"),
+        "relax.nn.pad",
+        {"pad_width": [0, 0, 1, 1], "pad_mode": "reflect"},
+    ),
+    Foreign(
+        "topi mirror_pad, symmetric",
+        tensors(lambda x: nn.mirror_pad(x, (0, 2), (0, 1), "SYMMETRIC"), "4,6"),
+    ),
+    Foreign(
+        "topi circular_pad",
+        tensors(lambda x: nn.circular_pad(x, (0, 2), (0, 1)), "4,6"),
+        "relax.nn.pad",
+        {"pad_width": [0, 0, 2, 1], "pad_mode": "circular"},
+    ),
+    Foreign(
+        "topi depth_to_space, CRD",
+        tensors(lambda x: nn.depth_to_space(x, 2, "NCHW", "CRD"), "1,8,3,3"),
+        "relax.nn.pixel_shuffle",
+        {"upscale_factor": 2},
+        also=("relax.layout_transform",),
+    ),
+    Foreign(
+        "topi depth_to_space, DCR",
+        tensors(lambda x: nn.depth_to_space(x, 2, "NCHW", "DCR"), "1,8,3,3"),
+        "relax.layout_transform",
+        also=("relax.layout_transform",),
+    ),
+    Foreign(
+        "topi layout_transform",
+        tensors(lambda x: topi.layout_transform(x, "NCHW", "NCHW4c"), "1,8,3,3"),
+        "relax.layout_transform",
+        also=("relax.layout_transform",),
+    ),
+    Foreign("topi flatten", tensors(nn.flatten, "2,3,4"), "relax.reshape", {"shape": [2, 12]}),
+    Foreign(
+        "topi meshgrid",
+        tensors(lambda a, b: topi.meshgrid((a, b), "ij"), "3", "4"),
+        "relax.meshgrid",
+        {"indexing": "ij"},
+    ),
+    Foreign(
+        "topi one_hot",
+        tensors(lambda k: topi.one_hot(k, 1.0, 0.0, 6, -1, "float32"), "int32 4"),
+        "",
+    ),
+    Foreign(
+        "topi full_like",
+        tensors(lambda x: topi.full_like(x, 2.0), "4,6"),
+        "relax.full",
+        {"shape": [4, 6], "dtype": "float32", "fill_value": 2.0},
+    ),
+    Foreign(
+        "topi reverse_sequence",
+        tensors(lambda x, n: topi.reverse_sequence(x, n, 1, 0), "3,5", "int32 3"),
+        "relax.reverse_sequence",
+        {"seq_axis": 1, "batch_axis": 0},
+    ),
+    Foreign("topi dilate: no operator", tensors(lambda x: nn.dilate(x, (1, 2)), "4,6")),
+]

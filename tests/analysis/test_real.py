@@ -1,0 +1,108 @@
+"""The form in real arithmetic keeps the value, and joins only what is equal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from opinfo.analysis import OpInfo, lift, op_info
+from opinfo.analysis.real import real
+from opinfo.analysis.sampled import compare
+from tests.analysis.foreign import corpus
+from tests.analysis.foreign.case import Foreign, script
+
+FAMILIES = ("elementwise", "norm", "pool", "reductions", "softmax")
+CASES = [
+    pytest.param(c, id=f"{family}-{c.form}")
+    for family, c in corpus()
+    if family in FAMILIES and "fast_" not in c.form  # they reinterpret bits
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_form_has_the_same_value(case: Foreign) -> None:
+    try:
+        lifted = lift(case.build())
+    except Exception as e:  # what is not lifted has no form
+        pytest.skip(str(e))
+    for c in lifted.outputs:
+        if "float" in c.out.dtype:
+            assert compare(c, real(c.body))
+
+
+def _forms(*formulas: str) -> list[Any]:
+    """The formulas over the same x and y, in real arithmetic."""
+    params: Any = None
+    found = []
+    for f in formulas:
+        body = f"for i, j in T.grid(4, 6):\n    out[i, j] = {f}"
+        lifted = lift(script("x 4,6; y 4,6; out 4,6", body)(), params)
+        params = lifted.params
+        found.append(real(lifted.outputs[0].body))
+    return found
+
+
+X, Y, F = "x[i, j]", "y[i, j]", "T.float32"
+EQUAL = [
+    (f"({X} + {Y}) * ({X} - {Y})", f"{X} * {X} - {Y} * {Y}"),
+    (f"{X} / (T.float32(2) * {Y})", f"T.float32(0.5) * {X} / {Y}"),
+    (f"{X} / T.sqrt({Y})", f"T.rsqrt({Y}) * {X}"),
+    (f"T.Select({X} < {Y}, {Y}, {X})", f"T.max({Y}, {X})"),
+    (f"T.Select({X} >= {Y}, {Y}, {X})", f"T.min({X}, {Y})"),
+    (
+        f"T.max(T.min({X}, T.float32(3)), T.float32(1))",
+        f"T.min(T.max(T.float32(1), {X}), T.float32(3))",
+    ),
+]
+DIFFERENT = [
+    (f"{X} / {X}", "T.float32(1)"),
+    (f"T.sqrt({X}) * T.sqrt({X})", X),
+    (f"T.Select({X} < {Y}, {X} * T.float32(2), {Y})", f"T.min({X} * T.float32(2), {Y})"),
+    (f"T.max(T.min({X}, {F}(1)), {F}(3))", f"T.min(T.max({X}, {F}(3)), {F}(1))"),
+    (f"T.Select({X} < {Y}, {X}, {Y} + {F}(1))", f"T.Select({X} <= {Y}, {X}, {Y} + {F}(1))"),
+    (f"T.exp({X} - {Y})", f"T.exp({X}) / T.exp({Y})"),
+    (f"{X} * T.float32(1.00001)", X),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("a", "b"), EQUAL)
+def test_equal_in_real_arithmetic(a: str, b: str) -> None:
+    one, two = _forms(a, b)
+    assert one is two
+
+
+@pytest.mark.parametrize(("a", "b"), DIFFERENT)
+def test_different_somewhere(a: str, b: str) -> None:
+    one, two = _forms(a, b)
+    assert one is not two
+
+
+NEARLY = [
+    # A sum that skips an element, a maximum that starts at 0, a mean over another count.
+    ("x 3,5; out 3", "for i in range(3):\n    out[i] = x[i, 0] + x[i, 1] + x[i, 3] + x[i, 4]"),
+    (
+        "x 3,4; out 3",
+        "for i in range(3):\n    out[i] = T.max(T.float32(0), T.max(T.max(x[i, 0], x[i, 1]), "
+        "T.max(x[i, 2], x[i, 3])))",
+    ),
+    (
+        "x 3,4; out 3",
+        "for i in range(3):\n    out[i] = (x[i, 0] + x[i, 1] + x[i, 2] + x[i, 3]) / T.float32(3)",
+    ),
+    ("x 3,4; out 3", "for i in range(3):\n    out[i] = x[i, 0] + x[i, 1] + x[i, 1] + x[i, 3]"),
+]
+
+
+@pytest.mark.parametrize(("params", "body"), NEARLY)
+def test_what_is_nearly_a_reduction_is_none(params: str, body: str) -> None:
+    info = op_info(script(params, body)())
+    assert not isinstance(info, OpInfo)
+
+
+def test_an_answer_up_to_rounding_says_so() -> None:
+    body = "for i in range(4):\n    out[i] = x[i] / (T.float32(1) + T.exp(T.float32(0) - x[i]))"
+    info = op_info(script("x 4; out 4", body)())
+    assert isinstance(info, OpInfo) and info.name == "relax.nn.silu"
+    assert not info.certificate.exact
+    assert any("real arithmetic" in a for a in info.certificate.assumptions)
