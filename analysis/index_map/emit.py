@@ -75,9 +75,9 @@ class _Emitter:
         return tirx.IntImm(self.dtype, value)
 
     def total(self, pieces: list[tuple[int, Any]]) -> Any:
-        """The sum, positive parts first and the literal last among them."""
+        """The sum, positive parts first, large factors before small ones, the literal last."""
         out = None
-        for coef, e in sorted(pieces, key=lambda c: (c[0] < 0, c[1] is None)):
+        for coef, e in sorted(pieces, key=lambda c: (c[0] < 0, c[1] is None, -abs(c[0]))):
             size = self.literal(abs(coef)) if e is None else e if abs(coef) == 1 else e * abs(coef)
             if out is None:
                 out = size if coef > 0 else self.literal(coef) if e is None else e * coef

@@ -66,11 +66,11 @@ class Place:
         return "".join(told)
 
     def text(self, logical: str) -> str:
-        names = [tirx.Var(c.lower(), "int64") for c in logical]
+        names = [tirx.Var(c.lower(), "int32") for c in logical]
         leaves: dict[Var, Any] = dict(zip(self.axes, names, strict=True))
         sizes = {v for p in self.indices for v in free(p)} - set(self.axes)
-        leaves.update({v: tirx.Var(v.name, "int64") for v in sizes})
-        return ", ".join(str(to_tvm(p, leaves)) for p in self.indices).join("[]")
+        leaves.update({v: tirx.Var(v.name, "int32") for v in sizes})
+        return ", ".join(str(to_tvm(p, leaves, "int32")) for p in self.indices).join("[]")
 
 
 def place(moves: Sequence[Move], shape: tuple[Int, ...]) -> Place:

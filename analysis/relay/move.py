@@ -129,11 +129,22 @@ def crop(t: Tensor, d: int, extent: Int) -> Move:
 
 def digits(p: Int, extent: Int, facts: Facts = ()) -> tuple[Int, Int]:
     """``p // extent`` and ``p % extent``, in the clean form if the facts allow it."""
-    high, low = factored(p, extent)
-    if high is not ZERO and inside(low, extent, facts):
-        return high, low
+    found = clean(p, extent, facts)
+    if found is not None:
+        return found
     high = floordiv(p, extent)
     return high, p - mul(high, extent)
+
+
+def clean(p: Int, extent: Int, facts: Facts) -> tuple[Int, Int] | None:
+    """``p = extent * high + low`` term by term, if low is proved to be the remainder."""
+    high, low = factored(p, extent)
+    k, shift = extent.const, next((c for m, c in low.terms if not m), 0)
+    steps = (0,) if k is None or not shift else (0, shift // k, shift // k + 1)
+    for q in steps:
+        if high is not ZERO and inside(low - q * (k or 0), extent, facts):
+            return high + q, low - q * (k or 0)
+    return None
 
 
 def factored(p: Int, extent: Int) -> tuple[Int, Int]:

@@ -18,12 +18,12 @@ from .move import State, crop, guarded_loads, moved
 
 def cropped(state: State) -> State:
     """The state without the padding of packed dimensions."""
-    for position, t in enumerate(state.lifted.params):
-        if not isinstance(t, Tensor):
-            continue
-        for d in range(len(t.shape)):
-            if _packed(state, position):
-                state = _output(state, position, d) or _input(state, position, d) or state
+    for one in (_output, _input):  # what is read depends on what is written
+        for position, t in enumerate(state.lifted.params):
+            if not isinstance(t, Tensor) or not _packed(state, position):
+                continue
+            for d in range(len(t.shape)):
+                state = one(state, position, d) or state
     return state
 
 

@@ -11,7 +11,7 @@ from ..quotient import is_div
 from ..rewrite import subterms
 from ..term import ONE, ZERO, Call, Int, Tensor, Var, polynomial
 from .access import accesses, coefficient
-from .move import Facts, State, factored, guarded_loads, inside, moved, split, tidied
+from .move import Facts, State, clean, factored, guarded_loads, moved, split, tidied
 
 
 def unfused(state: State) -> Iterator[State]:
@@ -99,6 +99,6 @@ def _extents(reads: list[tuple[Int, Facts]]) -> Iterator[Int]:
 
 def _fits(reads: list[tuple[Int, Facts]], extent: Int) -> bool:
     """Both parts occur, and the inner one is proved to be in its range everywhere."""
-    parts = [(factored(p, extent), facts) for p, facts in reads]
-    both = any(high.const is None and low.const is None for (high, low), _ in parts)
-    return both and all(inside(low, extent, facts) for (_, low), facts in parts)
+    parts = [factored(p, extent) for p, _ in reads]
+    both = any(high.const is None and low.const is None for high, low in parts)
+    return both and all(clean(p, extent, facts) is not None for p, facts in reads)

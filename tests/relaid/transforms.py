@@ -31,18 +31,18 @@ def move(func: Any, rng: random.Random) -> Moved:
     copy = tvm.ir.load_json(tvm.ir.save_json(func))
     sch = Schedule(tvm.IRModule({"main": copy}))
     moves = []
-    places = list(_buffers(sch))
+    places = list(buffers(sch))
     chosen = [p for p in places if rng.random() < 0.6] or [rng.choice(places)]
     for name, block, place in chosen:
-        rank = len(_buffer(sch, block, place).ty.shape)
-        shape = [_literal(e) for e in _buffer(sch, block, place).ty.shape]
+        rank = len(buffer(sch, block, place).ty.shape)
+        shape = [_literal(e) for e in buffer(sch, block, place).ty.shape]
         kind = rng.choice(KINDS)
         results = layout(kind, shape, rng)
         if results is None or rank == 0:
             continue
         extra: dict[str, Any] = {}
         if kind == "pad":
-            dtype = str(_buffer(sch, block, place).ty.dtype)
+            dtype = str(buffer(sch, block, place).ty.dtype)
             value = rng.choice((0, 1))
             extra["pad_value"] = float(value) if "float" in dtype else value
         try:
@@ -64,11 +64,11 @@ def _literal(e: Any) -> int | None:
 
 
 def _dtype(sch: Any, block: Any, place: tuple[str, int]) -> str:
-    shape = _buffer(sch, block, place).ty.shape
+    shape = buffer(sch, block, place).ty.shape
     return str(shape[0].ty.dtype) if len(shape) else "int64"
 
 
-def _buffers(sch: Any) -> Iterator[tuple[str, Any, tuple[str, int]]]:
+def buffers(sch: Any) -> Iterator[tuple[str, Any, tuple[str, int]]]:
     """Each buffer once, with a block and the place among its reads or writes."""
     seen: list[Any] = []
     root = sch.get_sblock(sch.mod["main"].body.block.name_hint)
@@ -81,7 +81,7 @@ def _buffers(sch: Any) -> Iterator[tuple[str, Any, tuple[str, int]]]:
                     yield str(region.source.name), block, (kind, k)
 
 
-def _buffer(sch: Any, block: Any, place: tuple[str, int]) -> Any:
+def buffer(sch: Any, block: Any, place: tuple[str, int]) -> Any:
     b = sch.get(block)
     return (b.reads if place[0] == "read" else b.writes)[place[1]].source
 
