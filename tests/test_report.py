@@ -132,3 +132,20 @@ def test_renderings_agree() -> None:
     told = json.loads(json.dumps(report.to_json()))
     assert told["sites"] == {"recovered": 3, "total": 4} and told["others"] == {"relax.cumsum": 1}
     assert told["rows"][0]["op"]["name"] == "relax.add" and told["rows"][1]["op"] is None
+
+
+@pytest.mark.parametrize(
+    ("build", "reason"),
+    [
+        (lambda x: relax.op.ccl.allreduce(x, "sum"), "calls runtime.disco.allreduce, an extern"),
+        (lambda x: relax.op.unique(x), "calls relax.run.unique, an extern function: not TIR"),
+    ],
+)
+def test_calls_that_are_no_tir_say_why(build: Any, reason: str) -> None:
+    x = relax.Var("x", relax.TensorType((4, 3), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        builder.emit_func_output(builder.emit(build(x)))
+    report = opinfo.inspect(builder.get())
+    (refusal,) = report.outside
+    assert reason in refusal.reason and reason in report.explain()

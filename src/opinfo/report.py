@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -45,6 +46,14 @@ class Row:
         }
 
 
+def outside(name: str) -> Refusal:
+    """Why a call of a Relax operator, ``relax.call_dps_packed(symbol)``, is no PrimFunc."""
+    packed = re.fullmatch(r"relax\.call_\w*packed\((.+)\)", name)
+    if packed is not None:
+        return Refusal(f"calls {packed[1]}, an extern function: not TIR", name)
+    return Refusal("no legalisation lowers it to TIR", name)
+
+
 @dataclass(frozen=True)
 class Report:
     """The operators of a module. `others` are calls that are no PrimFunc, with their number."""
@@ -61,6 +70,11 @@ class Report:
     def refused(self) -> tuple[Row, ...]:
         """The rows with a `Refusal`."""
         return tuple(row for row in self.rows if isinstance(row.result, Refusal))
+
+    @property
+    def outside(self) -> tuple[Refusal, ...]:
+        """Why each call that is no PrimFunc is none."""
+        return tuple(outside(name) for name, _ in self.others)
 
     def sites(self) -> tuple[int, int]:
         """Call sites recovered, and all call sites."""
@@ -102,7 +116,8 @@ class Report:
 
     def explain(self) -> str:
         """Everything known of each row, as text: attributes, layouts, certificate, reasons."""
-        return "\n\n".join(explain(r.func, r.sites, r.buffers, r.result) for r in self.rows)
+        rows = [explain(r.func, r.sites, r.buffers, r.result) for r in self.rows]
+        return "\n\n".join([*rows, *(f"{r.where}\n  {r!r}" for r in self.outside)])
 
     def __repr__(self) -> str:
         from rich.console import Console
