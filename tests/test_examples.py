@@ -1,0 +1,34 @@
+"""The examples run, and do what they say."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+import tvm
+
+from opinfo.analysis import Refusal, annotation
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+def test_schedule_conv_is_faster_and_equal(capsys: pytest.CaptureFixture[str]) -> None:
+    example = runpy.run_path(str(EXAMPLES / "schedule_conv.py"))
+    assert example["main"]() > 1.5  # about 30 on an idle machine
+    assert "x faster, outputs equal" in capsys.readouterr().out
+
+
+def test_tiles_follow_strides_and_groups() -> None:
+    example = runpy.run_path(str(EXAMPLES / "schedule_conv.py"))
+    attrs = {"strides": [1, 1], "groups": 1}
+    assert example["tiles"]({"attrs": attrs}, (1, 64, 32, 32)) == (4, 16)
+    assert example["tiles"]({"attrs": {**attrs, "strides": [2, 2]}}, (1, 64, 32, 32)) == (4, 8)
+    assert example["tiles"]({"attrs": {**attrs, "groups": 64}}, (1, 64, 32, 28)) == (1, 14)
+
+
+def test_a_stale_annotation_is_not_scheduled_by() -> None:
+    example = runpy.run_path(str(EXAMPLES / "schedule_conv.py"))
+    scheduled = example["schedule"](example["fused"]())
+    assert isinstance(annotation(scheduled), Refusal)
+    tvm.ir.assert_structural_equal(example["schedule"](scheduled), scheduled)
