@@ -2,10 +2,10 @@
 
     python examples/schedule_conv.py
 
-`AnnotateOpInfo` has put the chain of operators on the PrimFunc. The rule looks for a convolution that
-elementwise operators follow, and chooses its tiles from what it finds: the width of the tile from the
-stride (a vector of outputs reads `stride` times as many inputs), the number of output channels that
-share a loaded input from the groups (channels of different groups read different inputs).
+`AnnotateOpInfo` has put the chain of operators on the PrimFunc. The rule looks for a convolution
+that elementwise operators follow, and chooses its tiles from what it finds: the width of the tile
+from the stride (a vector of outputs reads `stride` times as many inputs), the number of output
+channels that share a loaded input from the groups (other groups read other inputs).
 """
 
 from __future__ import annotations

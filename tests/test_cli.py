@@ -104,3 +104,13 @@ def test_as_a_process() -> None:
     command = [sys.executable, "-m", "opinfo", "--version"]
     told = subprocess.run(command, capture_output=True, text=True, check=True)
     assert told.stdout.startswith("opinfo ") and "apache-tvm 0.27" in told.stdout
+
+
+def test_fused_prints_chains(opinfo: Opinfo, model: Path) -> None:
+    told = opinfo("inspect", model, "--fused", "--func", "mystery")
+    assert told.returncode == 0, told.stderr
+    assert "$0 = relax.exp(%0)" in told.stdout
+    assert "1 of 1 PrimFuncs read as chains of 1 operators" in told.stdout
+    found = json.loads(opinfo("inspect", model, "--fused", "--json").stdout)
+    assert {row["func"] for row in found["rows"]} == {"mystery", "odd"}
+    assert opinfo("inspect", model, "--fused", "--func", "none").returncode == 2

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from . import frontend
+from .chains import ChainReport, inspect_fused
 from .frontend.error import one_line
 from .inspection import inspect as analyse
 from .inspection import legalize
@@ -43,6 +44,9 @@ def inspect(
     explain: Annotated[
         bool, typer.Option("--explain", help="Attributes, alternatives, certificates, reasons.")
     ] = False,
+    fused: Annotated[
+        bool, typer.Option("--fused", help="The operators of each PrimFunc after fusion.")
+    ] = False,
     shape: Annotated[
         list[str] | None, typer.Option(help="Shape of an input, like x:1,3,224,224 or x:n,3,8,8.")
     ] = None,
@@ -54,7 +58,7 @@ def inspect(
     with quiet() as stderr:
         console = Console(file=stderr)
         try:
-            report = _inspect(model, shape or [], func, explain, console)
+            report = _inspect(model, shape or [], func, explain, fused, console)
         except Problem as error:
             console.print(f"opinfo: {error}", markup=False, highlight=False, soft_wrap=True)
             raise typer.Exit(UNREADABLE) from None
@@ -73,8 +77,8 @@ class Problem(Exception):
 
 
 def _inspect(
-    model: Path, shapes: list[str], func: str | None, explain: bool, console: Console
-) -> Report:
+    model: Path, shapes: list[str], func: str | None, explain: bool, fused: bool, console: Console
+) -> Report | ChainReport:
     try:
         with _status(console, f"reading {model}"):
             mod = frontend.load(model, dict(map(frontend.parse_shape, shapes)))
@@ -86,15 +90,14 @@ def _inspect(
         raise Problem(f"{model}: TVM cannot legalise it: {one_line(error)}") from error
     with _bar(console) as bar:
         task = bar.add_task("analysing", total=None)
+
+        def shown(done: int, total: int, name: str) -> None:
+            bar.update(task, completed=done, total=total, description=name or "done")
+
         try:
-            return analyse(
-                mod,
-                lambda done, total, name: bar.update(
-                    task, completed=done, total=total, description=name or "done"
-                ),
-                func=func,
-                alternatives=explain,
-            )
+            if fused:
+                return inspect_fused(mod, shown, func=func)
+            return analyse(mod, shown, func=func, alternatives=explain)
         except KeyError as error:
             raise Problem(f"{model}: {error.args[0]}") from error
 

@@ -10,19 +10,27 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from .analysis import Constant, OpInfo, Refusal
+from .analysis import Constant, OpInfo, Refusal, Result, Step
 
 _MISSING = object()
 
 
 def call(info: OpInfo) -> str:
     """`relax.nn.conv2d(%0, %1, strides=[2, 2])`; attributes at their default are left out."""
+    return _call(info, [_operand(operand) for operand in info.operands])
+
+
+def step(s: Step) -> str:
+    """The same for a step of a chain: `relax.add($0, %2)`, `$0` being an earlier step."""
+    return _call(s.info, [repr(o) if isinstance(o, Result) else _operand(o) for o in s.operands])
+
+
+def _call(info: OpInfo, operands: list[str]) -> str:
     usual = _defaults(info.name)
     told = info.to_json()["attrs"]
     usual["out_layout"] = told.get("data_layout", told.get("layout"))
-    parts = [_operand(operand) for operand in info.operands]
-    parts += [f"{k}={_short(v)}" for k, v in told.items() if not _same(v, usual.get(k, _MISSING))]
-    return f"{info.name}({', '.join(parts)})"
+    named = [f"{k}={_short(v)}" for k, v in told.items() if not _same(v, usual.get(k, _MISSING))]
+    return f"{info.name}({', '.join([*operands, *named])})"
 
 
 def explain(func: str, sites: int, buffers: tuple[str, ...], result: OpInfo | Refusal) -> str:

@@ -1,0 +1,111 @@
+"""`opinfo inspect MODEL --fused`: the chain of operators of every PrimFunc after fusion."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from tvm import relax, tirx
+
+from .analysis import Chain, PartlyRead, Refusal
+from .analysis.chain import Chains
+from .inspection import Progress, call_sites, legalize
+from .render import step
+from .report import WIDTH
+
+
+@dataclass(frozen=True)
+class ChainRow:
+    """One PrimFunc: its name, its number of calls, its operators."""
+
+    func: str
+    sites: int
+    result: Chain | Refusal
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The operators as text; a refusal after those that are known."""
+        known = self.result.steps if isinstance(self.result, (Chain, PartlyRead)) else ()
+        told = [f"${k} = {step(s)}" for k, s in enumerate(known)]
+        if isinstance(self.result, Refusal):
+            told.append(f"? {self.result.reason} ({self.result.where})")
+        return tuple(told)
+
+
+@dataclass(frozen=True)
+class ChainReport:
+    """The chains of a module. `%0` is a parameter of the PrimFunc, `$0` the result of a step."""
+
+    rows: tuple[ChainRow, ...]
+
+    def summary(self) -> str:
+        """One line: how many functions are read, and how many operators they are."""
+        known = [r.result for r in self.rows if isinstance(r.result, Chain)]
+        total = sum(map(len, known))
+        return f"{len(known)} of {len(self.rows)} PrimFuncs read as chains of {total} operators"
+
+    def table(self) -> Table:
+        """A rich table, a line for each operator."""
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        table.add_column("PrimFunc", overflow="fold")
+        table.add_column("sites", justify="right")
+        table.add_column("operators", ratio=1, overflow="fold")
+        for row in self.rows:
+            style = "red" if isinstance(row.result, Refusal) else ""
+            for k, line in enumerate(row.lines or ("",)):
+                first = (Text(row.func), str(row.sites)) if k == 0 else ("", "")
+                table.add_row(*first, Text(line, style=style if line.startswith("?") else ""))
+        return table
+
+    def explain(self) -> str:
+        """Every chain with its certificates, as text."""
+        return "\n\n".join(f"{r.func} ({r.sites} call sites)\n{r.result!r}" for r in self.rows)
+
+    def __repr__(self) -> str:
+        out = io.StringIO()
+        Console(file=out, width=WIDTH, color_system=None).print(self.table())
+        return f"{out.getvalue()}\n{self.summary()}"
+
+    def to_json(self) -> dict[str, Any]:
+        """A value that `json.dumps` takes."""
+        return {
+            "rows": [
+                {"func": r.func, "sites": r.sites, "chain": r.result.to_json()} for r in self.rows
+            ]
+        }
+
+
+def fuse(mod: tvm.IRModule) -> tvm.IRModule:
+    """The module as the usual pipeline fuses it; `mod` is not changed."""
+    passes = [
+        relax.transform.AnnotateTIROpPattern(),
+        relax.transform.FuseOps(),
+        relax.transform.FuseTIR(),
+    ]
+    return tvm.transform.Sequential(passes)(legalize(mod))
+
+
+def inspect_fused(
+    mod: tvm.IRModule, progress: Progress | None = None, *, func: str | None = None
+) -> ChainReport:
+    """Say for each PrimFunc of the fused module which operators it computes.
+
+    Raises `KeyError` if there is no PrimFunc called `func` after fusion.
+    """
+    fused = fuse(mod)
+    sites, _ = call_sites(fused)
+    prims = {g.name_hint: f for g, f in fused.functions_items() if isinstance(f, tirx.PrimFunc)}
+    if func is not None and func not in prims:
+        raise KeyError(f"no PrimFunc is called '{func}' after fusion")
+    names = [func] if func is not None else [n for n in (*sites, *prims) if n in prims]
+    rows, chains = [], Chains()
+    for done, name in enumerate(dict.fromkeys(names)):
+        if progress is not None:
+            progress(done, len(prims), name)
+        rows.append(ChainRow(name, sites[name], chains(prims[name])))
+    return ChainReport(tuple(rows))
