@@ -11,11 +11,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from .comprehension import Comprehension, Lifted
-from .context import has_choice
 from .op_info import PatternKind
-from .rewrite import free, subterms, tensors
-from .term import FOREVER, ONE, Call, Fold, Load, Reduce, Term
+from .rewrite import children, free, subterms
+from .term import FOREVER, ONE, Call, Fold, Load, Reduce, Term, Var
 
 _ORDER: tuple[PatternKind, ...] = (
     "kElemWise",
@@ -55,18 +56,31 @@ def _kind(c: Comprehension) -> PatternKind:
     if reductions:
         return _reduction(c, reductions)
     loads = [s for s in terms if isinstance(s, Load)]
-    if has_choice(c.body) and any(_places(s) for s in terms):
+    if not _outside_loads(c.body).isdisjoint(_free(c.axes)):
         return "kInjective"
     if all(s.indices == c.axes and s.tensor.shape == c.out.shape for s in loads):
         return "kElemWise" if loads else "kInjective"
     return "kBroadcast" if all(_broadcast(s, c) for s in loads) else "kInjective"
 
 
-def _places(s: Term) -> bool:
-    """Whether a selection depends on where the element is, not on data: concat, stack, pad."""
-    return (
-        isinstance(s, Call) and s.op == "ite" and bool(free(s.args[0]) and not tensors(s.args[0]))
-    )
+def _outside_loads(t: Term) -> set[Var]:
+    """Coordinates that are used for more than to read there: concat, one_hot, pad."""
+    found: set[Var] = set()
+    seen: set[Term] = {t}
+    stack = [t]
+    while stack:
+        s = stack.pop()
+        if isinstance(s, Var):
+            found.add(s)
+        for x in () if isinstance(s, Load) else children(s):
+            if x not in seen:
+                seen.add(x)
+                stack.append(x)
+    return found
+
+
+def _free(terms: Iterable[Term]) -> frozenset[Var]:
+    return frozenset().union(*map(free, terms))
 
 
 def _broadcast(s: Load, c: Comprehension) -> bool:
@@ -80,6 +94,8 @@ def _reduction(c: Comprehension, reductions: list[Reduce | Fold]) -> PatternKind
     if len(reductions) > 1:
         return "kOpaque"
     r = reductions[0]
+    if not _free(c.axes) <= free(r):  # what is combined is read at several places, as in a norm
+        return "kOpaque"
     inside = (r.body,) if isinstance(r, Reduce) else r.updates
     endless = isinstance(r, Fold) and r.axis.extent is FOREVER
     if endless or any(_placed(t, c) for t in inside):

@@ -1,7 +1,7 @@
 """Calls of every operator, generated: products of attribute values, types and shapes.
 
-A family is a function that yields :class:`Variant`; :func:`variants` gathers them by operator. Types
-are texts, ``"float32[n, 3, 8]"``; a letter is a symbolic dimension, also among the attributes.
+A family is a function that yields :class:`Variant`; :func:`variants` gathers them by operator.
+Types are texts, ``"float32[n, 3, 8]"``; a letter is a symbolic dimension, also in the attributes.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ LIMIT = 72
 LIMITS = {
     "relax.nn.conv2d": 400, "relax.nn.conv1d": 160, "relax.nn.conv3d": 120,
     "relax.nn.conv2d_transpose": 160, "relax.nn.max_pool2d": 160, "relax.nn.avg_pool2d": 200,
-    "relax.nn.avg_pool1d": 100, "relax.matmul": 200, "relax.einsum": 160, "relax.strided_slice": 160,
+    "relax.nn.avg_pool1d": 100, "relax.matmul": 200, "relax.einsum": 160,
+    "relax.strided_slice": 160,
     "relax.nn.batch_norm": 120, "relax.nn.group_norm": 120, "relax.nn.layer_norm": 120,
     "relax.image.resize2d": 240, "relax.nn.pad": 140, "relax.take": 120, "relax.astype": 162,
     "relax.nn.attention": 120, "relax.sum": 120, "relax.reshape": 140,
@@ -108,7 +109,7 @@ def forms(
     *,
     keep: Sequence[str] = ("",),
     dtypes: Sequence[str] = ("float32",),
-    **sizes: int,
+    **sizes: Any,
 ) -> Iterator[Variant]:
     """A call with the letters of each ``keep`` symbolic and the others numbers, in each type.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from . import Variant, family, forms, options
 
-SIZES = {"n": 4, "m": 5, "k": 6, "b": 2}
+SIZES: dict[str, Any] = {"n": 4, "m": 5, "k": 6, "b": 2}
 MATMUL = (
     ("T[n, k]", "T[k, m]"), ("T[b, n, k]", "T[k, m]"), ("T[b, n, k]", "T[b, k, m]"),
     ("T[n, k]", "T[b, k, m]"), ("T[b, 1, n, k]", "T[3, k, m]"), ("T[1, n, k]", "T[b, k, m]"),
@@ -19,10 +20,22 @@ EINSUM = (
     "ij,jk->ik", "ik,jk->ij", "ki,kj->ij", "bij,bjk->bik", "bik,bjk->bij", "bhqd,bhkd->bhqk",
     "bqhd,bkhd->bhqk", "ij,ij->i", "ij,ij->", "i,j->ij", "ij,j->i", "ijk,k->ij", "ij->ji",
     "ij->i", "ij->", "ijk->ik", "ijk->kji", "ij,ij->ij", "ii->", "ii->i", "ij,jk,kl->il",
-    "abc,cd->abd", "abc,abd->acd", "i,i->", "ij,k->ijk", "b...i,b...j->b...", "...ij,...jk->...ik",
+    "abc,cd->abd", "abc,abd->acd", "i,i->", "ij,k->ijk", "b...i,b...j->b...",
+    "...ij,...jk->...ik",
     "bij,bij->b",
 )  # fmt: skip
-LETTERS = {"i": 3, "j": 4, "k": 5, "l": 2, "b": 2, "h": 3, "q": 4, "d": 3, "a": 2, "c": 3}
+LETTERS: dict[str, Any] = {
+    "i": 3,
+    "j": 4,
+    "k": 5,
+    "l": 2,
+    "b": 2,
+    "h": 3,
+    "q": 4,
+    "d": 3,
+    "a": 2,
+    "c": 3,
+}
 
 
 @family
@@ -43,14 +56,22 @@ def einsums() -> Iterator[Variant]:
         ends = subscripts.partition("->")[0].split(",")
         types = [f"T[{', '.join(end.replace('...', 'yz'))}]" for end in ends]
         for keep in ("", ends[0].replace(".", "")[:1], "".join(LETTERS)):
-            yield from forms("relax.einsum", types, {"subscripts": subscripts}, keep=(keep,),
-                             dtypes=("float32", "float16", "int32"), y=2, z=3, **LETTERS)  # fmt: skip
+            yield from forms(
+                "relax.einsum",
+                types,
+                {"subscripts": subscripts},
+                keep=(keep,),
+                dtypes=("float32", "float16", "int32"),
+                y=2,
+                z=3,
+                **LETTERS,
+            )
 
 
 @family
 def attentions() -> Iterator[Variant]:
     q, k, v = "T[b, s, 2, 8]", "T[b, t, 2, 8]", "T[b, t, 2, 6]"
-    sizes = {"b": 2, "s": 4, "t": 6}
+    sizes: dict[str, Any] = {"b": 2, "s": 4, "t": 6}
     for o in options(
         scale=(None, 0.5), causal_mask=(None, "TopLeft", "BottomRight"), bias=(None, "", "1"),
         square=(False, True), window_size=(None, 3),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from . import FLOATS, NUMBERS, Variant, family, forms, options
 
-SIZES = {"n": 3, "m": 4}
+SIZES: dict[str, Any] = {"n": 3, "m": 4}
 SHAPES = ("T[n, m]", "T[n, 1, 4]", "T[]", "T[5]")
 KEEP = ("", "n", "nm")
 FLOAT_ONLY = (
@@ -30,20 +31,29 @@ def unary() -> Iterator[Variant]:
 def activations() -> Iterator[Variant]:
     for shape in SHAPES:
         for alpha in (0.01, 0.2, 1.0, 0.0):
-            yield from forms("relax.nn.leakyrelu", (shape,), {"alpha": alpha}, keep=KEEP,
-                             dtypes=FLOATS, **SIZES)  # fmt: skip
+            yield from forms(
+                "relax.nn.leakyrelu", (shape,), {"alpha": alpha}, keep=KEEP, dtypes=FLOATS, **SIZES
+            )
         for o in options(beta=(1.0, 2.0, 0.5), threshold=(20.0, 10.0)):
             yield from forms("relax.nn.softplus", (shape,), o, keep=KEEP, dtypes=FLOATS, **SIZES)
         for rate in (0.5, 0.1):
-            yield from forms("relax.nn.dropout", (shape,), {"rate": rate}, keep=KEEP,
-                             dtypes=FLOATS, **SIZES)  # fmt: skip
+            yield from forms(
+                "relax.nn.dropout", (shape,), {"rate": rate}, keep=KEEP, dtypes=FLOATS, **SIZES
+            )
         for low, high in ((0, 6), (-1, 1), (0.5, 2.5), (-100, 100)):
             types = FLOATS if isinstance(low, float) else NUMBERS[:-1]
-            yield from forms("relax.clip", (shape,), {"min": low, "max": high}, keep=KEEP,
-                             dtypes=types, **SIZES)  # fmt: skip
+            yield from forms(
+                "relax.clip", (shape,), {"min": low, "max": high}, keep=KEEP, dtypes=types, **SIZES
+            )
     for shape, axis in (("T[n, 6, m]", 1), ("T[n, 6]", 1), ("T[n, m, 6]", 2), ("T[n, m, 6]", -1)):
-        yield from forms("relax.nn.prelu", (shape, "T[6]"), {"axis": axis}, keep=KEEP,
-                         dtypes=("float32", "float16"), **SIZES)  # fmt: skip
+        yield from forms(
+            "relax.nn.prelu",
+            (shape, "T[6]"),
+            {"axis": axis},
+            keep=KEEP,
+            dtypes=("float32", "float16"),
+            **SIZES,
+        )
 
 
 @family
@@ -51,8 +61,9 @@ def conversions() -> Iterator[Variant]:
     types = (*FLOATS, "bfloat16", "int8", "uint8", "int32", "int64", "bool")
     for source in types:
         for target in types:
-            yield from forms("relax.astype", (f"{source}[n, 4]",), {"dtype": target},
-                             keep=("", "n"), **SIZES)  # fmt: skip
+            yield from forms(
+                "relax.astype", (f"{source}[n, 4]",), {"dtype": target}, keep=("", "n"), **SIZES
+            )
 
 
 PAIRS = (
@@ -94,8 +105,14 @@ def with_literals() -> Iterator[Variant]:
                 for side in ("x2",) if zero else ("x1", "x2"):
                     if zero:
                         continue
-                    yield from forms(f"relax.{name}", ("T[n, 4]",), {side: value},
-                                     keep=("", "n"), dtypes=(dtype,), **SIZES)  # fmt: skip
+                    yield from forms(
+                        f"relax.{name}",
+                        ("T[n, 4]",),
+                        {side: value},
+                        keep=("", "n"),
+                        dtypes=(dtype,),
+                        **SIZES,
+                    )
 
 
 @family
@@ -104,8 +121,9 @@ def where() -> Iterator[Variant]:
         ("bool[n, m]", "T[n, m]", "T[n, m]"), ("bool[n, 1]", "T[n, m]", "T[1, m]"),
         ("bool[]", "T[n, m]", "T[m]"), ("bool[m]", "T[]", "T[n, m]"), ("bool[5]", "T[5]", "T[]"),
     ):  # fmt: skip
-        yield from forms("relax.where", (condition, x, y), keep=KEEP,
-                         dtypes=(*NUMBERS[:-1], "bool"), **SIZES)  # fmt: skip
+        yield from forms(
+            "relax.where", (condition, x, y), keep=KEEP, dtypes=(*NUMBERS[:-1], "bool"), **SIZES
+        )
 
 
 @family
@@ -114,9 +132,19 @@ def quantization() -> Iterator[Variant]:
                            ("T[4, m]", 0, "4"), ("T[n, 4]", -1, "")):  # fmt: skip
         for zero in ("int8", "int32"):
             for out in ("int8", "uint8", "int32"):
-                yield from forms("relax.quantize", (shape, f"float32[{c}]", f"{zero}[{c}]"),
-                                 {"axis": axis, "out_dtype": out}, keep=("", "n"), **SIZES)  # fmt: skip
+                yield from forms(
+                    "relax.quantize",
+                    (shape, f"float32[{c}]", f"{zero}[{c}]"),
+                    {"axis": axis, "out_dtype": out},
+                    keep=("", "n"),
+                    **SIZES,
+                )
             for out in ("float32", "float16"):
                 operands = (shape.replace("T", "int8"), f"{out}[{c}]", f"{zero}[{c}]")
-                yield from forms("relax.dequantize", operands,
-                                 {"axis": axis, "out_dtype": out}, keep=("", "n"), **SIZES)  # fmt: skip
+                yield from forms(
+                    "relax.dequantize",
+                    operands,
+                    {"axis": axis, "out_dtype": out},
+                    keep=("", "n"),
+                    **SIZES,
+                )

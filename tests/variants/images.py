@@ -7,7 +7,7 @@ from typing import Any
 
 from . import Variant, family, forms, options, thin
 
-SIZES = {"n": 2, "h": 5, "w": 7}
+SIZES: dict[str, Any] = {"n": 2, "h": 5, "w": 7}
 MODES = (
     "half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel", "tf_half_pixel_for_nn",
     "tf_crop_and_resize",
@@ -30,7 +30,7 @@ def resizes() -> Iterator[Variant]:
         ]
         named = options(coordinate_transformation_mode=MODES, size=sizes, layout=(first, last))
         calls = [{**o, **m} for o in named for m in every]
-        found = []
+        found: list[Variant] = []
         for o in calls:
             shape = {"NCHW": "n, 3, h, w", "NHWC": "n, h, w, 3", "NCDHW": "n, 2, 3, h, w",
                      "NDHWC": "n, 3, h, w, 2"}[o["layout"]]  # fmt: skip
@@ -49,8 +49,13 @@ def samples() -> Iterator[Variant]:
         method=("bilinear", "nearest", "bicubic"), padding_mode=("zeros", "border", "reflection"),
         align_corners=(False, True), layout=("NCHW",),
     ):  # fmt: skip
-        yield from forms("relax.image.grid_sample", ("T[n, 3, h, w]", "T[n, 2, 4, 6]"), o,
-                         keep=("", "n"), **SIZES)  # fmt: skip
+        yield from forms(
+            "relax.image.grid_sample",
+            ("T[n, 3, h, w]", "T[n, 2, 4, 6]"),
+            o,
+            keep=("", "n"),
+            **SIZES,
+        )
     for corners in (True, False):
         attrs = {"size": (4, 6), "align_corners": corners}
         yield from forms("relax.image.affine_grid", ("T[n, 2, 3]",), attrs, keep=("", "n"), **SIZES)
@@ -77,12 +82,18 @@ def gradients() -> Iterator[Variant]:
         ]
         operands = (f"T[n, 2, {ends[0]}, {ends[1]}]", "T[n, 2, 6, 7]")
         for kind in ("avg", "max"):
-            yield from forms(f"relax.grad.{kind}_pool2d_backward", operands, o, keep=("", "n"),
-                             **SIZES)  # fmt: skip
+            yield from forms(
+                f"relax.grad.{kind}_pool2d_backward", operands, o, keep=("", "n"), **SIZES
+            )
     for axis in (0, 1):
         grad = ("T[3, 4]", "T[5, 3]")[axis]
         yield from forms("relax.grad.take_backward", (grad, "T[5, 4]", "int32[3]"), {"axis": axis})
     for o in options(reduction=("none", "sum", "mean"), ignore_index=(-100, 2)):
         grad = "T[n]" if o["reduction"] == "none" else "T[]"
-        yield from forms("relax.grad.nll_loss_backward", (grad, "T[n, 4]", "int64[n]", "T[4]"), o,
-                         keep=("", "n"), **SIZES)  # fmt: skip
+        yield from forms(
+            "relax.grad.nll_loss_backward",
+            (grad, "T[n, 4]", "int64[n]", "T[4]"),
+            o,
+            keep=("", "n"),
+            **SIZES,
+        )

@@ -101,7 +101,9 @@ def answered(v: Variant, low: Lowered, found: Recovered, info: OpInfo) -> Any:
             return f"operand {o}"
         t = found.params[o]
         assert isinstance(t, Tensor)
-        args.append(relax.Var(f"p{o}", relax.TensorType([to_prim(e, sizes) for e in t.shape], t.dtype)))
+        args.append(
+            relax.Var(f"p{o}", relax.TensorType([to_prim(e, sizes) for e in t.shape], t.dtype))
+        )
     attrs = {k: to_prim(a, sizes) for k, a in info.attrs.items()}
     return relax.BlockBuilder().normalize(call_op(info.name, args, attrs, v.literal))
 
@@ -187,7 +189,7 @@ def plain(a: Any) -> Any:
     return str(a)
 
 
-POINTS = tuple({c: p + 2 * k * (1 + ord(c) % 7) for c in LETTERS} for k, p in enumerate((5, 11, 18)))
+POINTS = tuple({c: p + 3 * (ord(c) % 7) for c in LETTERS} for p in (5, 31, 58))
 
 
 def at(e: Any, sizes: Mapping[str, int]) -> int:
@@ -204,7 +206,7 @@ def at(e: Any, sizes: Mapping[str, int]) -> int:
     return int(_ARITHMETIC[kind](at(e.a, sizes), at(e.b, sizes)))
 
 
-_ARITHMETIC = {
+_ARITHMETIC: dict[str, Any] = {
     "Add": operator.add, "Sub": operator.sub, "Mul": operator.mul, "FloorDiv": operator.floordiv,
     "FloorMod": operator.mod, "Min": min, "Max": max, "LT": operator.lt, "LE": operator.le,
     "GT": operator.gt, "GE": operator.ge, "EQ": operator.eq, "NE": operator.ne,
@@ -213,7 +215,9 @@ _ARITHMETIC = {
 
 def _moved(m: Any) -> list[list[int]]:
     """An index map at some coordinates."""
-    points = [[(7 * k + 3 * d + k * d) % 5 for d in range(len(m.initial_indices))] for k in range(9)]
+    points = [
+        [(7 * k + 3 * d + k * d) % 5 for d in range(len(m.initial_indices))] for k in range(9)
+    ]
     return [[int(x) for x in m.map_indices(p)] for p in points]
 
 
@@ -271,7 +275,9 @@ def _slices(attrs: dict[str, Any], call: Any) -> None:
 def unequal(v: Variant, low: Lowered, found: Recovered, info: OpInfo) -> str:
     """Why two calls are not the same function, found by running both; empty if they are."""
     try:
-        mine = concrete(v, v.op, v.operands, {k: with_sizes(a, _sizes(v)) for k, a in v.attrs.items()})
+        mine = concrete(
+            v, v.op, v.operands, {k: with_sizes(a, _sizes(v)) for k, a in v.attrs.items()}
+        )
     except Exception as e:
         return f"what was built does not run: {type(e).__name__} {str(e)[:80]}"
     operands, fixed = [], {x: _sizes(v)[n] for x, n in size_names(v, low, found).items()}

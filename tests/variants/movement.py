@@ -8,7 +8,7 @@ from typing import Any
 
 from . import Variant, family, forms, options, thin
 
-SIZES = {"n": 4, "m": 6}
+SIZES: dict[str, Any] = {"n": 4, "m": 6}
 KEEP = ("", "n", "nm")
 FEW = ("float32", "float16", "int8")
 ALL = (*FEW, "int64", "bool")
@@ -26,8 +26,9 @@ def reshapes() -> Iterator[Variant]:
         ("T[1, 1, 8, 8]", ((8, 8), (64,), (1, 64), (4, 16))),
     ):  # fmt: skip
         for target in targets:
-            yield from forms("relax.reshape", (shape,), {"shape": target}, keep=KEEP, dtypes=ALL,
-                             **SIZES)  # fmt: skip
+            yield from forms(
+                "relax.reshape", (shape,), {"shape": target}, keep=KEEP, dtypes=ALL, **SIZES
+            )
     for shape in ("T[n, 6]", "T[2, 3, 4]", "T[n, m]", "T[5]", "T[]", "T[1, n]", "T[n, 1, 1, 3]"):
         for op in ("flatten", "nn.batch_flatten"):
             if op == "flatten" or shape.count(","):
@@ -37,12 +38,14 @@ def reshapes() -> Iterator[Variant]:
         ("T[1, 1]", (None, [0], [1])), ("T[n, 4]", (None, [])), ("T[1]", (None, [0])),
     ):  # fmt: skip
         for axis in axes:
-            yield from forms("relax.squeeze", (shape,), {"axis": axis}, keep=KEEP, dtypes=FEW,
-                             **SIZES)  # fmt: skip
+            yield from forms(
+                "relax.squeeze", (shape,), {"axis": axis}, keep=KEEP, dtypes=FEW, **SIZES
+            )
     for shape, several in (("T[n, 4]", ([0], [1], [2], [-1], [0, 2], [0, 1, 4])), ("T[]", ([0],))):
         for given in several:
-            yield from forms("relax.expand_dims", (shape,), {"axis": given}, keep=KEEP, dtypes=FEW,
-                             **SIZES)  # fmt: skip
+            yield from forms(
+                "relax.expand_dims", (shape,), {"axis": given}, keep=KEEP, dtypes=FEW, **SIZES
+            )
 
 
 @family
@@ -52,9 +55,11 @@ def permutations_() -> Iterator[Variant]:
         for axes in (None, *permutations(range(rank))):
             attrs = {"axes": None if axes is None else list(axes)}
             types = ALL if rank == 3 else ("float32", "int8")
-            yield from forms("relax.permute_dims", (shape,), attrs, keep=KEEP, dtypes=types, **SIZES)
-    for axes in ([-1, 0, 1], [0, -1, -2]):
-        yield from forms("relax.permute_dims", ("T[n, 3, m]",), {"axes": axes}, **SIZES)
+            yield from forms(
+                "relax.permute_dims", (shape,), attrs, keep=KEEP, dtypes=types, **SIZES
+            )
+    for order in ([-1, 0, 1], [0, -1, -2]):
+        yield from forms("relax.permute_dims", ("T[n, 3, m]",), {"axes": order}, **SIZES)
 
 
 @family
@@ -65,15 +70,17 @@ def repetitions() -> Iterator[Variant]:
         ("T[1, m]", (("n", "m"),)), ("T[1, n, 1]", ((3, "n", 4),)),
     ):  # fmt: skip
         for target in targets:
-            yield from forms("relax.broadcast_to", (shape,), {"shape": target}, keep=KEEP,
-                             dtypes=ALL, **SIZES)  # fmt: skip
+            yield from forms(
+                "relax.broadcast_to", (shape,), {"shape": target}, keep=KEEP, dtypes=ALL, **SIZES
+            )
     for shape, several in (
         ("T[n, 3]", ([1, 2], [2, 1], [2, 3], [2, 1, 1], [2, 2, 2], [3], 2, [1, 1])),
         ("T[4]", ([3], [2, 2], 1)), ("T[1, n]", ([3, 1], [2, 2])), ("T[1]", ([4],)),
     ):  # fmt: skip
         for repeats in several:
-            yield from forms("relax.tile", (shape,), {"repeats": repeats}, keep=KEEP, dtypes=FEW,
-                             **SIZES)  # fmt: skip
+            yield from forms(
+                "relax.tile", (shape,), {"repeats": repeats}, keep=KEEP, dtypes=FEW, **SIZES
+            )
     for shape in ("T[n, 3]", "T[4]", "T[1, n]", "T[2, n, 3]"):
         for o in options(repeats=(1, 2, 3), axis=(None, *range(-1, shape.count(",") + 1))):
             yield from forms("relax.repeat", (shape,), o, keep=KEEP, dtypes=FEW, **SIZES)
@@ -94,7 +101,9 @@ def joins() -> Iterator[Variant]:
     for operands in (("T[n, 3]",) * 2, ("T[n, 3]",) * 3, ("T[5]",) * 2, ("T[]",) * 2,
                      ("T[n, 1, m]",) * 2, ("T[1, n]",) * 3, ("T[n]",)):  # fmt: skip
         for axis in range(-1, operands[0].count(",") + (operands[0] != "T[]") + 1):
-            yield from forms("relax.stack", operands, {"axis": axis}, keep=KEEP, dtypes=FEW, **SIZES)
+            yield from forms(
+                "relax.stack", operands, {"axis": axis}, keep=KEEP, dtypes=FEW, **SIZES
+            )
     for shape, axis, several in (
         ("T[n, 12]", 1, (2, 3, [4], [3, 5], [1, 2, 3], 12)), ("T[12, n]", 0, (2, [5])),
         ("T[n, 12]", -1, (4, [5])), ("T[n, 4]", 0, ([1, 3], 2)), ("T[10]", 0, (3, 5, [3, 3])),
@@ -105,8 +114,9 @@ def joins() -> Iterator[Variant]:
             yield from forms("relax.split", (shape,), attrs, keep=KEEP, dtypes=FEW, **SIZES)
     for operands in (("T[3]", "T[4]"), ("T[3]",) * 3, ("T[n]", "T[m]"), ("T[1]", "T[4]")):
         for indexing in ("ij", "xy"):
-            yield from forms("relax.meshgrid", operands, {"indexing": indexing}, keep=KEEP,
-                             dtypes=FEW, **SIZES)  # fmt: skip
+            yield from forms(
+                "relax.meshgrid", operands, {"indexing": indexing}, keep=KEEP, dtypes=FEW, **SIZES
+            )
 
 
 @family
@@ -121,21 +131,46 @@ def slices() -> Iterator[Variant]:
             for inbound in (False, True):
                 if inbound and (begin < 0 or end > 10 or end < 0):
                     continue
-                attrs: dict[str, Any] = {"axes": [axis], "begin": [begin], "end": [end],
-                                         "strides": [stride], "assume_inbound": inbound}  # fmt: skip
+                attrs: dict[str, Any] = {
+                    "axes": [axis],
+                    "begin": [begin],
+                    "end": [end],
+                    "strides": [stride],
+                    "assume_inbound": inbound,
+                }
                 yield from forms("relax.strided_slice", (shape,), attrs, keep=("", "n"), **SIZES)
-    for begin, end, stride in ((1, 4, 1), (0, 2, 1), (1, 4, 2), (-2, 2**63 - 1, 1), (0, -1, 1),
-                               (0, "n", 2), (1, "n", 1)):  # fmt: skip
-        attrs = {"axes": [0], "begin": [begin], "end": [end], "strides": [stride]}
+
+
+@family
+def symbolic_slices() -> Iterator[Variant]:
+    ranges: tuple[tuple[Any, Any, int], ...] = (
+        (1, 4, 1), (0, 2, 1), (1, 4, 2), (-2, 2**63 - 1, 1), (0, -1, 1), (0, "n", 2), (1, "n", 1),
+    )  # fmt: skip
+    for begin, end, stride in ranges:
+        attrs: dict[str, Any] = {"axes": [0], "begin": [begin], "end": [end], "strides": [stride]}
         for inbound in (False, True):
-            yield from forms("relax.strided_slice", ("T[n, 3]",), {**attrs, "assume_inbound": inbound},
-                             keep=("", "n"), dtypes=FEW, **SIZES)  # fmt: skip
+            yield from forms(
+                "relax.strided_slice",
+                ("T[n, 3]",),
+                {**attrs, "assume_inbound": inbound},
+                keep=("", "n"),
+                dtypes=FEW,
+                **SIZES,
+            )
+
+
+@family
+def several_slices() -> Iterator[Variant]:
     for axes, begin, end, stride in (
         ([0, 1], [1, 2], [5, 9], [1, 2]), ([1, 0], [2, 1], [9, 5], [3, 1]),
         ([0, 1, 2], [0, 1, 1], [6, 9, 2], [2, 2, 1]), ([0, 2], [1, 0], [2, 2], [1, 1]),
     ):  # fmt: skip
         attrs = {"axes": axes, "begin": begin, "end": end, "strides": stride}
         yield from forms("relax.strided_slice", ("T[6, 10, 3]",), attrs, dtypes=ALL)
+
+
+@family
+def replacements() -> Iterator[Variant]:
     for shape, source, o in (
         ("T[10, n]", "T[3, n]", (1, 6, 2, 0)), ("T[n, 10]", "T[n, 4]", (2, 6, 1, 1)),
         ("T[n, 10]", "T[n, 4]", (2, 6, 1, -1)), ("T[10]", "T[10]", (0, 10, 1, 0)),
@@ -143,14 +178,30 @@ def slices() -> Iterator[Variant]:
         ("T[10, n]", "T[9, n]", (1, 10, 1, 0)),
     ):  # fmt: skip
         names = ("start", "end", "step", "axis")
-        yield from forms("relax.slice_scatter", (shape, source), dict(zip(names, o, strict=True)),
-                         keep=("", "n"), dtypes=FEW, **SIZES)  # fmt: skip
+        yield from forms(
+            "relax.slice_scatter",
+            (shape, source),
+            dict(zip(names, o, strict=True)),
+            keep=("", "n"),
+            dtypes=FEW,
+            **SIZES,
+        )
+
+
+@family
+def reversals() -> Iterator[Variant]:
     for o in options(seq_axis=(0, 1), batch_axis=(0, 1)):
         if o["seq_axis"] != o["batch_axis"]:
             for extra in ("", ", 3"):
                 length = "n" if o["batch_axis"] == 0 else "m"
-                yield from forms("relax.reverse_sequence", (f"T[n, m{extra}]", f"int64[{length}]"),
-                                 o, keep=KEEP, dtypes=FEW, **SIZES)  # fmt: skip
+                yield from forms(
+                    "relax.reverse_sequence",
+                    (f"T[n, m{extra}]", f"int64[{length}]"),
+                    o,
+                    keep=KEEP,
+                    dtypes=FEW,
+                    **SIZES,
+                )
 
 
 @family
@@ -166,8 +217,9 @@ def pads() -> Iterator[Variant]:
                 for value in (0.0, 1.5, -3.0) if mode == "constant" else (0.0,):
                     attrs = {"pad_width": widths, "pad_mode": mode, "pad_value": value}
                     types = FEW if value != 1.5 else FEW[:2]
-                    yield from forms("relax.nn.pad", (shape,), attrs, keep=KEEP, dtypes=types,
-                                     **SIZES)  # fmt: skip
+                    yield from forms(
+                        "relax.nn.pad", (shape,), attrs, keep=KEEP, dtypes=types, **SIZES
+                    )
 
 
 def _nhwc(n: Any, c: Any, h: Any, w: Any) -> Any:

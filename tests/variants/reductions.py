@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from . import Variant, family, forms, options
 
 SHAPES = ("T[n, 3, 5]", "T[n, 1, 4]", "T[7]", "T[n, m]", "T[2, 3, n, 4]", "T[1, 1]", "T[n, 1]")
-SIZES = {"n": 4, "m": 6}
+SIZES: dict[str, Any] = {"n": 4, "m": 6}
 
 
 def axes(rank: int) -> list[object]:
@@ -43,8 +44,14 @@ def searches() -> Iterator[Variant]:
     for name in ("argmax", "argmin"):
         for shape in SHAPES:
             for o in options(axis=(None, *range(-1, rank(shape))), keepdims=(False, True)):
-                yield from forms(f"relax.{name}", (shape,), o, keep=("", "n"),
-                                 dtypes=("float32", "float16", "int8", "int32"), **SIZES)  # fmt: skip
+                yield from forms(
+                    f"relax.{name}",
+                    (shape,),
+                    o,
+                    keep=("", "n"),
+                    dtypes=("float32", "float16", "int8", "int32"),
+                    **SIZES,
+                )
     for shape in SHAPES:
         for axis, keepdims in ((0, True), ([0], False), ([-1], True), (None, False)):
             attrs = {"axis": axis, "keepdims": keepdims}
@@ -61,11 +68,13 @@ def collapses() -> Iterator[Variant]:
     ):  # fmt: skip
         types = ("float32", "float16", "int32")
         attrs = {"shape": target}
-        yield from forms("relax.collapse_sum_to", (shape,), attrs, keep=("", "n", "nm"),
-                         dtypes=types, **SIZES)  # fmt: skip
+        yield from forms(
+            "relax.collapse_sum_to", (shape,), attrs, keep=("", "n", "nm"), dtypes=types, **SIZES
+        )
         like = f"T[{', '.join(map(str, target))}]"
-        yield from forms("relax.collapse_sum_like", (shape, like), keep=("", "n", "nm"),
-                         dtypes=types, **SIZES)  # fmt: skip
+        yield from forms(
+            "relax.collapse_sum_like", (shape, like), keep=("", "n", "nm"), dtypes=types, **SIZES
+        )
 
 
 @family
@@ -82,11 +91,13 @@ def norms() -> Iterator[Variant]:
                 w = f"T[{', '.join(dims[a] for a in over_axes)}]"
                 for o in options(center=(None, False), scale=(None, False)):
                     attrs = {"axes": over_axes, "epsilon": eps, **o}
-                    yield from forms(nn + "layer_norm", (shape, w, w), attrs, keep=keep,
-                                     dtypes=types, **SIZES)  # fmt: skip
+                    yield from forms(
+                        nn + "layer_norm", (shape, w, w), attrs, keep=keep, dtypes=types, **SIZES
+                    )
                 attrs = {"axes": over_axes, "epsilon": eps}
-                yield from forms(nn + "rms_norm", (shape, w), attrs, keep=keep, dtypes=types,
-                                 **SIZES)  # fmt: skip
+                yield from forms(
+                    nn + "rms_norm", (shape, w), attrs, keep=keep, dtypes=types, **SIZES
+                )
         for shape, axis in (
             ("T[n, 6, 4, 5]", 1), ("T[n, 4, 5, 6]", 3), ("T[n, 6]", 1), ("T[n, 6, m]", 1),
             ("T[n, 6, 4]", -2), ("T[n, 4, 6]", -1), ("T[6, n]", 0), ("T[n, 1, 4]", 1),
@@ -95,8 +106,9 @@ def norms() -> Iterator[Variant]:
             w = f"T[{shape[2:-1].split(', ')[axis]}]"
             for o in options(training=(False, True), momentum=(None, 0.3), center=(None, False)):
                 attrs = {"axis": axis, "epsilon": eps, **o}
-                yield from forms(nn + "batch_norm", (shape, w, w, w, w), attrs, keep=keep,
-                                 dtypes=types, **SIZES)  # fmt: skip
+                yield from forms(
+                    nn + "batch_norm", (shape, w, w, w, w), attrs, keep=keep, dtypes=types, **SIZES
+                )
 
 
 @family
@@ -108,12 +120,23 @@ def group_norms() -> Iterator[Variant]:
             ("T[n, 6, 4]", -2, [-1]), ("T[n, 6, 4, 5]", 1, [3]), ("T[n, 6, 1, 4]", 1, [2, 3]),
         ):  # fmt: skip
             attrs = {"channel_axis": channel, "axes": over, **o}
-            yield from forms(nn + "instance_norm", (shape, "T[6]", "T[6]"), attrs, keep=keep,
-                             dtypes=types, **SIZES)  # fmt: skip
+            yield from forms(
+                nn + "instance_norm",
+                (shape, "T[6]", "T[6]"),
+                attrs,
+                keep=keep,
+                dtypes=types,
+                **SIZES,
+            )
             for groups in (1, 2, 3, 6):
-                yield from forms(nn + "group_norm", (shape, "T[6]", "T[6]"),
-                                 {"num_groups": groups, **attrs}, keep=keep, dtypes=types,
-                                 **SIZES)  # fmt: skip
+                yield from forms(
+                    nn + "group_norm",
+                    (shape, "T[6]", "T[6]"),
+                    {"num_groups": groups, **attrs},
+                    keep=keep,
+                    dtypes=types,
+                    **SIZES,
+                )
 
 
 @family
@@ -121,25 +144,39 @@ def softmaxes() -> Iterator[Variant]:
     for name in ("softmax", "log_softmax"):
         for shape in ("T[n, m]", "T[n, 3, 4]", "T[7]", "T[2, n, 4, 3]", "T[n, 1]", "T[1, n, 1]"):
             for axis in range(-1, rank(shape)):
-                yield from forms(f"relax.nn.{name}", (shape,), {"axis": axis}, keep=("", "n", "nm"),
-                                 dtypes=("float32", "float16", "float64"), **SIZES)  # fmt: skip
+                yield from forms(
+                    f"relax.nn.{name}",
+                    (shape,),
+                    {"axis": axis},
+                    keep=("", "n", "nm"),
+                    dtypes=("float32", "float16", "float64"),
+                    **SIZES,
+                )
 
 
 @family
 def losses() -> Iterator[Variant]:
     types, nn = ("float32", "float16", "float64"), "relax.nn."
     for shape in ("T[n, 4]", "T[4]", "T[1, 4]", "T[3, 1]"):
-        yield from forms(nn + "cross_entropy_with_logits", (shape, shape), keep=("", "n"),
-                         dtypes=types, **SIZES)  # fmt: skip
+        yield from forms(
+            nn + "cross_entropy_with_logits", (shape, shape), keep=("", "n"), dtypes=types, **SIZES
+        )
     for x, t in (
-        ("T[n, 4]", "[n]"), ("T[4]", "[]"), ("T[n, 4, 5]", "[n, 5]"), ("T[n, 4, 5, 2]", "[n, 5, 2]"),
+        ("T[n, 4]", "[n]"), ("T[4]", "[]"), ("T[n, 4, 5]", "[n, 5]"),
+        ("T[n, 4, 5, 2]", "[n, 5, 2]"),
         ("T[1, 4]", "[1]"), ("T[n, 1]", "[n]"),
     ):  # fmt: skip
         c = x[2:-1].split(", ")[0 if rank(x) == 1 else 1]
         for o in options(reduction=("none", "sum", "mean"), ignore_index=(-100, 0, 2)):
             for w, kind in (((), "int64"), ((f"T[{c}]",), "int64"), ((f"T[{c}]",), "int32")):
-                yield from forms(nn + "nll_loss", (x, kind + t, *w), o, keep=("", "n"),
-                                 dtypes=("float32",), **SIZES)  # fmt: skip
+                yield from forms(
+                    nn + "nll_loss",
+                    (x, kind + t, *w),
+                    o,
+                    keep=("", "n"),
+                    dtypes=("float32",),
+                    **SIZES,
+                )
 
 
 @family
@@ -147,12 +184,19 @@ def scans() -> Iterator[Variant]:
     for name in ("cumsum", "cumprod"):
         for shape in ("T[n, 5]", "T[7]", "T[2, n, 4]"):
             for o in options(axis=(None, 0, -1), exclusive=(False, True), dtype=(None, "float32")):
-                yield from forms(f"relax.{name}", (shape,), o, keep=("", "n"),
-                                 dtypes=("float32", "int32"), **SIZES)  # fmt: skip
+                yield from forms(
+                    f"relax.{name}",
+                    (shape,),
+                    o,
+                    keep=("", "n"),
+                    dtypes=("float32", "int32"),
+                    **SIZES,
+                )
     for shape in ("T[n, 5]", "T[7]"):
         for o in options(axis=(0, -1), descending=(False, True)):
-            yield from forms("relax.sort", (shape,), o, keep=("", "n"),
-                             dtypes=("float32", "int32"), **SIZES)  # fmt: skip
+            yield from forms(
+                "relax.sort", (shape,), o, keep=("", "n"), dtypes=("float32", "int32"), **SIZES
+            )
             for dtype in ("int32", "int64"):
                 yield from forms("relax.argsort", (shape,), {**o, "dtype": dtype}, **SIZES)
         for o in options(k=(1, 3), axis=(0, -1), ret_type=("both", "values", "indices"),

@@ -9,7 +9,7 @@ from . import Variant, family, forms, options, thin
 
 SPACE = {1: "W", 2: "HW", 3: "DHW"}
 EXTENT = {1: "w", 2: "h, w", 3: "d, h, w"}
-SIZES = {"n": 2, "d": 6, "h": 9, "w": 8}
+SIZES: dict[str, Any] = {"n": 2, "d": 6, "h": 9, "w": 8}
 KERNELS = {1: ((3,), (1,), (8,)), 2: ((3, 3), (1, 1), (3, 2), (9, 8)), 3: ((3, 2, 2), (1, 1, 1))}
 STRIDES = {1: ((1,), (2,), (4,)), 2: ((1, 1), (2, 2), (3, 1)), 3: ((1, 1, 1), (2, 1, 3))}
 PADS = {
@@ -80,8 +80,14 @@ def _transposed(d: int, o: Mapping[str, Any]) -> Iterator[Variant]:
     x, w = text(f"NC{s}", {"N": "n", "C": 4, **space(d)}), text(f"IO{s}", {"I": 4, "O": 3, **taps})
     attrs = {k: v for k, v in o.items() if k != "kernel"}
     for dtype in ("float32", "float16") if d < 3 else ("float32",):
-        yield from forms(f"relax.nn.conv{d}d_transpose", (x, w), attrs, keep=("", "n", "nhw"),
-                         dtypes=(dtype,), **SIZES)  # fmt: skip
+        yield from forms(
+            f"relax.nn.conv{d}d_transpose",
+            (x, w),
+            attrs,
+            keep=("", "n", "nhw"),
+            dtypes=(dtype,),
+            **SIZES,
+        )
 
 
 @family
