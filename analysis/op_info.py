@@ -173,6 +173,7 @@ def _open(u: Undetermined) -> dict[str, Any]:
         "low": to_plain(u.low),
         "high": to_plain(u.high),
         "values": to_plain(u.values),
+        "partner": to_plain(u.partner),
         "reason": u.reason,
     }
 

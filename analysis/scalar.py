@@ -291,6 +291,14 @@ def call(op: str, args: tuple[Term, ...], dtype: str) -> Term:
 # ---------------------------------------------------------------------------- reductions
 
 
+def _ends(unsigned: str, bits: int) -> tuple[int, int]:
+    return (0, 2**bits - 1) if unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+#: Least and greatest values of the integers that are not polynomials.
+SMALL = {f"{u}int{b}": _ends(u, b) for u in ("", "u") for b in (8, 16)}
+
+
 def identity(op: str, dtype: str) -> Term | None:
     """The identity element of a combiner, where it is a literal."""
     if op in ("add", "mul"):
@@ -305,6 +313,8 @@ def identity(op: str, dtype: str) -> Term | None:
             return as_int(raw_call("lowest" if op == "max" else "highest", (), "int"))
         if "float" in dtype:
             return const(-math.inf if op == "max" else math.inf, dtype)
+        if dtype in SMALL:
+            return const(SMALL[dtype][op == "min"], dtype)
     return None
 
 

@@ -25,6 +25,7 @@ class Undetermined:
 
     With all others as they are answered, every number from ``low`` to ``high`` gives the same
     compute; None is no bound on that side. Where ``values`` are listed it is these, not a range.
+    Where there is a ``partner``, an entry of another attribute, it changes by as much.
     """
 
     attribute: str
@@ -33,10 +34,12 @@ class Undetermined:
     low: Bound = None
     high: Bound = None
     values: tuple[Any, ...] = ()
+    partner: tuple[str, int] | None = None
 
     def __str__(self) -> str:
         name = self.attribute if self.position is None else f"{self.attribute}[{self.position}]"
-        return f"{name} {self._range()} ({self.reason})"
+        other = f" and {self.partner[0]}[{self.partner[1]}] by as much" if self.partner else ""
+        return f"{name} {self._range()}{other} ({self.reason})"
 
     def _range(self) -> str:
         if self.values:

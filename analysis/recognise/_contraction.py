@@ -6,14 +6,35 @@ from dataclasses import dataclass
 
 from ..rewrite import free
 from ..scalar import is_const, parts, split_guard
-from ..term import TRUE, Call, Int, Load, Reduce, Term, Var
+from ..term import TRUE, ZERO, Call, Const, Int, Load, Reduce, Term, Var
+
+
+@dataclass(frozen=True)
+class Combined:
+    """``init ⊕ ⊕_{axes} body``; without axes where the dimensions that are swept have extent 1."""
+
+    axes: tuple[Var, ...]
+    body: Term
+    init: Term
+
+
+def combined(t: Term, op: str) -> Combined | None:
+    """A term as a reduction, perhaps over dimensions of extent 1: ``init ⊕ body``."""
+    t = uncast(t)
+    if isinstance(t, Reduce):
+        return Combined(t.axes, t.body, t.init) if t.op == op else None
+    if isinstance(t, Call) and t.op == op and len(t.args) == 2:
+        for init, body in (t.args, t.args[::-1]):
+            if isinstance(bare(init), Const) or (isinstance(init, Int) and init.const is not None):
+                return Combined((), body, init)
+    return None
 
 
 @dataclass(frozen=True)
 class Product:
-    """``⊕_{axes} (Π loads if guard else 0)``: loads may be converted to another type first."""
+    """``Σ_{axes} (Π loads if guard else 0)``: loads may be converted to another type first."""
 
-    reduce: Reduce
+    reduce: Combined
     guards: tuple[Term, ...]
     loads: tuple[Load, ...]
 
@@ -33,8 +54,10 @@ def uncast(t: Term) -> Term:
 
 def product(t: Term) -> Product | None:
     """A term as a sum of products of loads, or None."""
-    r = uncast(t)
-    if not isinstance(r, Reduce) or r.op != "add" or not is_const(r.init, 0):
+    r = combined(t, "add")
+    if r is None and "float" not in t.dtype:
+        r = Combined((), t, ZERO)  # 0 + x is x
+    if r is None or not is_const(r.init, 0):
         return None
     guards: list[Term] = []
     loads: list[Load] = []

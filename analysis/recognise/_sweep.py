@@ -12,7 +12,7 @@ from itertools import combinations
 from ..rewrite import subterms
 from ..scalar import is_const
 from ..term import ONE, Call, Const, Int, Load, Reduce, Tensor, Term, Var, mul
-from ._contraction import bare, only, uncast
+from ._contraction import Combined, bare, combined, only, uncast
 
 DIVISIONS = ("div", "truncdiv", "floordiv", "floordiv_elem")
 
@@ -61,12 +61,14 @@ def volume(axes: Sequence[Var]) -> Int:
     return out
 
 
-def average(t: Term) -> Reduce | None:
+def average(t: Term) -> Combined | None:
     """``Σ_{axes} body / count`` with the count of the axes: the sum."""
     parts = args(t, *DIVISIONS)
-    r = None if parts is None else reduction(parts[0], "add")
-    if parts is None or r is None or not is_const(r.init, 0):
+    r = combined(t if parts is None else parts[0], "add")
+    if r is None or not is_const(r.init, 0):
         return None
+    if parts is None:
+        return None if r.axes else r
     count, divisor = volume(r.axes), uncast(parts[1])
     if divisor is count or divisor is bare(count):
         return r
@@ -77,7 +79,9 @@ def deviation(t: Term) -> Load | None:
     """``x[y] - mean(x)``: the load of x."""
     parts = args(t, "sub")
     x = None if parts is None else load(parts[0])
-    if parts is None or x is None or args(parts[1], *DIVISIONS) is None:
+    if parts is None or x is None:
+        return None
+    if args(parts[1], *DIVISIONS) is None and combined(parts[1], "add") is None:
         return None
     means = [s for s in subterms(parts[1]) if isinstance(s, Load)]
     return x if all(s.tensor is x.tensor for s in means) else None
@@ -86,12 +90,13 @@ def deviation(t: Term) -> Load | None:
 def epsilon(t: Term, *roots: str) -> tuple[float, Term] | None:
     """``root(eps + v)`` as ``(eps, v)``."""
     root = args(t, *roots)
-    parts = None if root is None else args(root[0], "add")
-    for k in (0, 1) if parts is not None else ():
-        c = bare(parts[k])  # type: ignore[index]
-        if isinstance(c, Const):
-            return float(c.value), parts[1 - k]  # type: ignore[index]
-    return None
+    if root is None:
+        return None
+    parts = args(root[0], "add") or ()
+    for k, part in enumerate(map(bare, parts)):
+        if isinstance(part, Const):
+            return float(part.value), parts[1 - k]
+    return 0.0, root[0]
 
 
 def scaled_and_shifted(t: Term) -> tuple[Term, Load, Load] | None:

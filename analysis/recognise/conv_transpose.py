@@ -14,6 +14,7 @@ from ..comprehension import Lifted
 from ..op_info import Proposal, Refusal
 from ..quotient import is_div
 from ..term import Call, Int, Load, Var, as_int
+from ..undetermined import Undetermined
 from . import Matches, Refuses, recogniser
 from ._contraction import Product, affine, product
 from .conv import SPATIAL
@@ -101,6 +102,7 @@ def _proposals(f: Lifted, found: Product, x: Load, w: Load) -> Iterator[Proposal
         return
     strides, before, dilation = zip(*(s for s in spatial if s is not None), strict=True)
     behind, extra = [], []
+    loose: list[Undetermined] = []
     for d, (s, b, k) in enumerate(zip(strides, before, dilation, strict=True), start=2):
         taps = w.tensor.shape[d].const
         grown = _grown(x.tensor.shape[d], out.shape[d], s, b, k, taps)
@@ -108,6 +110,9 @@ def _proposals(f: Lifted, found: Product, x: Load, w: Load) -> Iterator[Proposal
             return
         behind.append(grown[0])
         extra.append(grown[1])
+        if taps == 1:
+            loose.append(Undetermined("dilation", "the kernel extent is 1", d - 2, low=1))
+        loose += _traded(d - 2, len(strides), grown, s)
     letters = SPATIAL[len(out.shape)]
     layout, kernel = f"NC{letters}", f"IO{letters}"
     attrs = {
@@ -127,6 +132,7 @@ def _proposals(f: Lifted, found: Product, x: Load, w: Load) -> Iterator[Proposal
         (x.tensor.position, w.tensor.position),
         attrs,
         layouts={x.tensor.position: layout, w.tensor.position: kernel, out.position: layout},
+        undetermined=tuple(loose),
     )
 
 
@@ -150,7 +156,7 @@ def _dimension(
         return None
     if len(coefs) > 1:
         return None
-    dilation, tap = 1, None
+    dilation = 1
     if coefs:
         ((tap, dilation),) = coefs.items()
         if tap not in axes or tap.extent is None:
@@ -165,6 +171,15 @@ def _dimension(
     elif w.indices[d].const is None:
         return None
     return stride, form[1] + dilation * (taps - 1), dilation
+
+
+def _traded(d: int, rank: int, grown: tuple[int, int], stride: int) -> list[Undetermined]:
+    """Output padding adds what trailing padding takes away."""
+    behind, extra = grown
+    low, high = max(0, extra - behind), stride - 1
+    why = "trailing padding takes away what output padding adds"
+    partner = ("padding", rank + d)
+    return [Undetermined("output_padding", why, d, low, high, (), partner)] if low < high else []
 
 
 def _variable(p: Int) -> Var:

@@ -102,7 +102,7 @@ def arange(f: Lifted) -> Found:
     if len(f.outputs) != 1 or len(c.axes) != 1 or not isinstance(body, Int):
         return Refusal("the compute is not an integer along one axis")
     at = affine(body, c.axes[0]) if free(c.axes[0]) else None
-    if at is None or any(v.kind != "size" for p in at for v in free(p)):
+    if at is None or any(v.kind not in ("size", "scalar") for p in at for v in free(p)):
         return Refusal("the compute is not start + step * y")
     start, step = at
     attrs = {"start": plain(start), "step": plain(step), "dtype": c.out.dtype}
@@ -146,9 +146,9 @@ def one_hot(f: Lifted) -> Found:
     """``out[y] = on if t[y without d] = d else off``."""
     (c,) = f.outputs[:1]
     body = atom(c.body)
-    if len(f.outputs) != 1 or not isinstance(body, Call) or body.op != "ite":
+    if len(f.outputs) != 1 or not isinstance(body, Call):
         return Refusal("the compute is not a selection")
-    condition, on, off = body.args
+    condition, on, off = _selection(body)
     values = literal(on), literal(off)
     if None in values or not (isinstance(condition, Call) and condition.op == "eq0"):
         return Refusal("not an equality that selects between two literals")
@@ -188,6 +188,13 @@ def trilu(f: Lifted) -> Found:
         return Refusal("not a triangle of the last two axes")
     name, k0 = ("relax.triu", -k[1]) if k[2] > 0 else ("relax.tril", k[1])
     return [Proposal(name, (x.tensor.position,), {"k": k0})]
+
+
+def _selection(body: Call) -> tuple[Term, Term, Term]:
+    """``yes if c else no``; a truth value is ``True if c else False``."""
+    if body.op == "ite":
+        return body.args[0], body.args[1], body.args[2]
+    return body, TRUE, FALSE
 
 
 def _both(p: Int) -> tuple[Int, Int]:

@@ -15,10 +15,11 @@ from ..comprehension import Lifted
 from ..integer import floordiv
 from ..op_info import Proposal, Refusal
 from ..rewrite import free
-from ..term import ONE, ZERO, Int, Load, Reduce, Term, as_int, mul
+from ..term import ONE, ZERO, Int, Load, Term, as_int, mul
 from ..undetermined import axes_with
 from . import Matches, Refuses, recogniser
-from ._sweep import DIVISIONS, args, deviation, epsilon, load, reduction, scaled_and_shifted, units
+from ._contraction import Combined, combined
+from ._sweep import DIVISIONS, args, deviation, epsilon, load, scaled_and_shifted, units
 from .layer_norm import LOOSE, UNSEEN
 
 GROUP, INSTANCE = "relax.nn.group_norm", "relax.nn.instance_norm"
@@ -100,17 +101,17 @@ def group_norm(f: Lifted) -> Sequence[Proposal] | Refusal:
     return Refusal("the compute is no deviation divided by its root mean square")
 
 
-def _summed(var: Term) -> tuple[Load, Reduce] | None:
+def _summed(var: Term) -> tuple[Load, Combined] | None:
     """``Σ x² / R - ...``: the load of x in the sum, and the sum."""
     parts = args(var, "sub")
-    squares = None if parts is None else args(parts[0], *DIVISIONS)
-    r = None if squares is None else reduction(squares[0], "add")
+    squares = None if parts is None else args(parts[0], *DIVISIONS) or (parts[0],)
+    r = None if squares is None else combined(squares[0], "add")
     factors = None if r is None else args(r.body, "mul")
     x = None if factors is None else load(factors[0])
     return None if r is None or x is None else (x, r)
 
 
-def _shape(x: Load, inside: Load, r: Reduce, c: Int) -> dict[str, Any] | Refusal:
+def _shape(x: Load, inside: Load, r: Combined, c: Int) -> dict[str, Any] | Refusal:
     """Channel axis, axes and groups from where the sum reads x."""
     places = [d for d, i in enumerate(x.indices) if i is c] if c is not ZERO else units(x.tensor)
     if not places:

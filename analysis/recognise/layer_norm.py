@@ -16,6 +16,7 @@ from ..op_info import Proposal, Refusal
 from ..term import Load, Term
 from ..undetermined import flags
 from . import Matches, Refuses, recogniser
+from ._contraction import combined
 from ._sweep import (
     DIVISIONS,
     apart,
@@ -23,7 +24,6 @@ from ._sweep import (
     deviation,
     epsilon,
     load,
-    reduction,
     scaled_and_shifted,
     swept,
     with_units,
@@ -123,7 +123,7 @@ def rms_norm(f: Lifted) -> Sequence[Proposal] | Refusal:
 def _averaged(t: Term, x: Load, weight: Load) -> tuple[int, ...] | None:
     """The dimensions of x that an average of squares is over: those that the weight has."""
     parts = args(t, *DIVISIONS)
-    r = None if parts is None else reduction(parts[0], "add")
+    r = combined(t if parts is None else parts[0], "add")
     square = None if r is None else args(r.body, "mul")
     if r is None or square is None or square[0] is not square[-1]:
         return None

@@ -61,8 +61,6 @@ def layout_transform(f: Lifted) -> Sequence[Proposal] | Refusal:
     if len(f.outputs) != 1 or len(loads) != 1 or len(others) > 1:
         return Refusal("the compute is not one load, or one load and a literal")
     x = loads[0]
-    if any(e.const is None for e in (*x.tensor.shape, *c.out.shape)):
-        return Refusal("the shape is symbolic")
     if not others and volume(x.tensor.shape) is not volume(c.out.shape):
         return Refusal("input and output differ in their number of elements")
     inputs = [ZERO if e is ONE else as_int(fresh(e, "x")) for e in x.tensor.shape]

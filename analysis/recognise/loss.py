@@ -18,8 +18,8 @@ from ..scalar import is_const
 from ..term import Call, Load, Term, as_int
 from ..undetermined import among
 from . import Matches, Refuses, recogniser
-from ._contraction import bare
-from ._sweep import DIVISIONS, args, load, reduction
+from ._contraction import bare, combined
+from ._sweep import DIVISIONS, args, load
 
 CROSS, NLL = "relax.nn.cross_entropy_with_logits", "relax.nn.nll_loss"
 
@@ -84,7 +84,7 @@ def cross_entropy(f: Lifted) -> Sequence[Proposal] | Refusal:
         return Refusal("the loss is one number")
     divided = args(body, *DIVISIONS)
     factors = args(divided[0] if divided else body, "mul") or ()
-    r = next((r for r in (reduction(x, "add") for x in factors) if r is not None), None)
+    r = next((r for r in (combined(x, "add") for x in factors) if r is not None), None)
     if r is None or not any(is_const(bare(x), -1) for x in factors):
         return Refusal("the compute is no negated sum")
     pair = [load(x) for x in args(r.body, "mul") or ()]
@@ -100,7 +100,7 @@ def nll_loss(f: Lifted) -> Sequence[Proposal] | Refusal:
     body = f.outputs[0].body
     divided = args(body, *DIVISIONS) if len(f.outputs) == 1 else None
     top = divided[0] if divided else body
-    r = reduction(top, "add")
+    r = combined(top, "add")
     how = "mean" if divided else "sum" if r is not None else "none"
     choice = bare(r.body if r is not None else top)
     if not (isinstance(choice, Call) and choice.op == "ite"):

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from ..comprehension import Lifted
 from ..op_info import Proposal, Refusal
 from ..pairing import without_zeros
-from ..term import Load, Reduce, Term
+from ..term import Load, Term
 from . import Matches, Refuses, recogniser
+from ._contraction import Combined
 from ._sweep import args, average, deviation, load, swept, units
 from .reduce import proposals
 
@@ -122,7 +123,7 @@ def _of_one_element(t: Term) -> Load | None:
     return load(difference[0])
 
 
-def _summand(r: Reduce) -> tuple[Load | None, bool]:
+def _summand(r: Combined) -> tuple[Load | None, bool]:
     """The load that is averaged, and whether its squared deviation is."""
     x = load(r.body)
     if x is not None:

@@ -122,7 +122,7 @@ def pad_mode(f: Lifted) -> Sequence[Proposal] | Refusal:
         before = 0
         if extra:
             mode, shift = _mode(i, r.tensor.shape[k]), _shift(i, y, r.tensor.shape[k], extra)
-            if mode is None or shift is None:
+            if mode is None:
                 return Refusal("no padding mode reads like this")
             modes.add(mode)
             before = shift
@@ -143,7 +143,7 @@ def _mode(i: Int, extent: Int) -> str | None:
     return "replicate" if ops & {"min", "max"} else None
 
 
-def _shift(i: Int, y: Int, extent: Int, extra: int) -> int | None:
+def _shift(i: Int, y: Int, extent: Int, extra: int) -> int:
     """``b`` from a term ``y - b`` in the index, for a rotation modulo the extent."""
     found: list[int] = []
     for s in subterms(i):
@@ -158,4 +158,4 @@ def _shift(i: Int, y: Int, extent: Int, extra: int) -> int | None:
             b %= extent.const
         if 0 <= b <= extra:
             found.append(b)
-    return max(found, default=None)
+    return max(found, default=0)

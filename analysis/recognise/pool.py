@@ -14,10 +14,10 @@ from typing import Any
 
 from ..comprehension import Lifted
 from ..op_info import Proposal, Refusal
-from ..term import Call, Int, Load, Reduce, Term, Var, as_int
+from ..term import Call, Int, Load, Term, Var, as_int
 from ..undetermined import Undetermined, flags
 from . import Matches, Refuses, recogniser
-from ._contraction import uncast
+from ._contraction import Combined, combined, uncast
 from ._window import Fitted, Window, fit, undetermined, window
 from .conv import DATA, SPATIAL
 
@@ -87,30 +87,36 @@ def pool(f: Lifted) -> Sequence[Proposal] | Refusal:
     found = _reduction(f.outputs[0].body)
     if found is None:
         return Refusal("the compute is no maximum or average over a window")
-    r, x, divisor = found
+    kind, r, x, divisor = found
     if len(x.indices) != len(f.outputs[0].axes):
         return Refusal("input and output of a pool have one rank")
-    kind = "max" if r.op == "max" else "avg"
     out = [*_windows(f, r, x, kind, divisor), *(_adaptive(f, x) if kind == "avg" else ())]
     return out or Refusal("the accesses are not those of a pool", repr(x))
 
 
-def _reduction(body: Term) -> tuple[Reduce, Load, Term | None] | None:
-    """The reduction, what it reads, and the divisor of an average."""
+def _reduction(body: Term) -> tuple[str, Combined, Load, Term | None] | None:
+    """``max`` or ``avg``, the reduction, what it reads, and the divisor of an average."""
     t: Term = uncast(body)
     divisor: Term | None = None
     if isinstance(t, Call) and t.op in ("div", "floordiv_elem"):
         divisor = t.args[1]
         t = uncast(t.args[0])
-    if not isinstance(t, Reduce) or t.op != ("max" if divisor is None else "add"):
-        return None
-    inner = uncast(t.body)
-    if isinstance(inner, Call) and inner.op == "ite":
-        inner = uncast(inner.args[1])
-    return (t, inner, divisor) if isinstance(inner, Load) else None
+    for kind, op in (("max", "max"), ("avg", "add")):
+        r = combined(t, op)
+        inner = None if r is None else uncast(r.body)
+        if isinstance(inner, Call) and inner.op == "ite":
+            inner = uncast(inner.args[1])
+        if r is not None and isinstance(inner, Load):
+            return kind, r, inner, divisor
+    inner = uncast(t.args[1]) if isinstance(t, Call) and t.op == "ite" else t
+    if divisor is None and "int" in t.dtype and isinstance(inner, Load):  # the maximum of one
+        return "max", Combined((), t, t), inner, None
+    return None
 
 
-def _windows(f: Lifted, r: Reduce, x: Load, kind: str, divisor: Term | None) -> Iterator[Proposal]:
+def _windows(
+    f: Lifted, r: Combined, x: Load, kind: str, divisor: Term | None
+) -> Iterator[Proposal]:
     axes = f.outputs[0].axes
     outs = frozenset(a.atom for a in axes if a.atom is not None)
     for layout in DATA[len(axes)]:
@@ -148,8 +154,11 @@ def _proposals(
     size, fitted = [], []
     for w, place in windows:
         taps = 1 if w.tap is None or w.tap.extent is None else w.tap.extent.const
-        end = taps and fit(w, x.tensor.shape[place], out.shape[place], taps)
-        if not taps or not end:
+        if not taps:
+            return
+        end = fit(w, x.tensor.shape[place], out.shape[place], taps)
+        if end is None:
+            yield from _symbolic(f, x, kind, divisor, layout, windows)
             return
         size.append(taps)
         fitted.append(end)
@@ -164,16 +173,16 @@ def _proposals(
         "layout": layout,
         "out_layout": layout,
     }
-    padded = any(attrs["padding"])
-    counted = kind == "avg" and _constant(divisor) and padded
+    padded = any(attrs["padding"]) or any(d > 1 for d in attrs["dilation"])
     seen = kind == "avg" and padded
+    counted = (True, False) if seen and _constant(divisor) else (False,)
     notes = (*undetermined(fitted), *_modes(fitted), *(() if seen else UNSEEN))
     found = [attrs]
     if any(s.after != s.before for s in fitted) and all(map(_rounds_up, fitted)):
         up = {**attrs, "ceil_mode": True, "padding": (*before, *before)}
         found.insert(0 if all(s.before < s.after for s in fitted) else 1, up)
     for given in found:
-        for include in (True, False) if counted else (False,):
+        for include in counted:
             yield Proposal(
                 f"relax.nn.{kind}_pool{len(windows)}d",
                 (x.tensor.position,),
@@ -181,6 +190,37 @@ def _proposals(
                 layouts={x.tensor.position: layout, out.position: layout},
                 undetermined=notes if given is attrs else (),
             )
+
+
+def _symbolic(
+    f: Lifted,
+    x: Load,
+    kind: str,
+    divisor: Term | None,
+    layout: str,
+    windows: list[tuple[Window, int]],
+) -> Iterator[Proposal]:
+    """Rounding up a symbolic extent gives a selection: the usual trailing paddings are tried."""
+    if any(w.stride is None or w.before < 0 for w, _ in windows):
+        return
+    before = tuple(w.before for w, _ in windows)
+    taps = [1 if w.tap is None or w.tap.extent is None else w.tap.extent.const for w, _ in windows]
+    for behind in (before, before[::-1], (0,) * len(before), (1,) * len(before)):
+        for include in (True, False) if kind == "avg" else (False,):
+            attrs = {
+                "pool_size": tuple(taps),
+                "strides": tuple(w.stride for w, _ in windows),
+                "padding": (*before, *behind),
+                "dilation": tuple(w.dilation or 1 for w, _ in windows),
+                "ceil_mode": True,
+                "count_include_pad": include,
+                "layout": layout,
+                "out_layout": layout,
+            }
+            names = {x.tensor.position: layout, f.outputs[0].out.position: layout}
+            loose = () if kind == "avg" else UNSEEN
+            op = f"relax.nn.{kind}_pool{len(windows)}d"
+            yield Proposal(op, (x.tensor.position,), attrs, names, loose)
 
 
 UNSEEN = flags(["count_include_pad"], "no padding is counted")

@@ -13,7 +13,7 @@ from typing import Any
 from ..comprehension import Lifted
 from ..op_info import Proposal, Refusal
 from ..scalar import is_const
-from ..term import ONE, Const, Load, Reduce, Tensor, Term
+from ..term import ONE, Const, Int, Load, Reduce, Tensor, Term
 from ..undetermined import among, axes_with
 from . import Matches, Refuses, recogniser
 from ._contraction import bare
@@ -112,7 +112,8 @@ def _of_one_element(out: Tensor, t: Term) -> Sequence[Proposal] | Refusal:
     """``max(lowest, x[..])``: the maximum over a dimension of extent 1."""
     for op, name in NAMES.items():
         start, x = sorted(map(bare, args(t, op) or ()), key=lambda s: isinstance(s, Load)) or (t, t)
-        if not (isinstance(start, Const) and isinstance(x, Load) and units(x.tensor)):
+        literal = isinstance(start, Const) or (isinstance(start, Int) and start.const is not None)
+        if not (literal and isinstance(x, Load) and units(x.tensor)):
             continue
         if len(out.shape) < len(x.tensor.shape):
             return list(proposals(name, x.tensor, (), out))
@@ -126,6 +127,7 @@ def proposals(
     """The op over these dimensions, and over those of extent 1 that the result's shape lacks."""
     rank = len(x.shape)
     keepdims = len(out.shape) == rank
+    dims = dims or units(x)[:keepdims]
     count = len(dims) if keepdims else rank - len(out.shape)
     choices = [d for d in with_units(dims, x, count) if shape_without(x, d, keepdims) == out.shape]
     spare = [d for d in units(x) if d not in dims]

@@ -33,6 +33,7 @@ from ._moves import dims
 OP, OP3 = "relax.image.resize2d", "relax.image.resize3d"
 MODE, CROP = "coordinate_transformation_mode", "tf_crop_and_resize"
 NEAREST = "nearest_neighbor"
+MODES = ("half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn")
 
 
 def _match(method: str, mode: str, rounding: str, size: tuple[int, int], layout: str) -> Matches:
@@ -197,6 +198,8 @@ def _transformations(
 
 
 def _modes(c: Comprehension, x: Load, terms: Sequence[Term]) -> list[str]:
+    if all(i is o for i, o in zip(x.tensor.shape, c.out.shape, strict=True)):
+        return list(MODES)
     if not _calls(terms, "add", 0.5, "cast"):
         scaled = [_scaled(terms, i, o) for i, o in zip(x.tensor.shape, c.out.shape, strict=True)]
         return ["asymmetric"] if all(scaled) else ["align_corners"]

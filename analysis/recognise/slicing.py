@@ -106,7 +106,7 @@ def strided_slice(f: Lifted) -> Sequence[Proposal] | Refusal:
     if not axes:
         return Refusal("no axis is sliced")
     ends = [_end(*at[k], r.out.shape[k], r.tensor.shape[k]) for k in axes]
-    symbolic = any(p.const is None for k in axes for p in (r.tensor.shape[k], r.out.shape[k]))
+    symbolic = any(e.const is None for e in (*r.tensor.shape, *r.out.shape))
     notes = () if symbolic else tuple(_loose(r, axes, at))
     strides = [at[k][1] for k in axes]
     return [
@@ -151,6 +151,8 @@ def _variants(
             yield {"begin": begin, "end": far}
         bounds = {"begin": [*map(plain, begins)], "end": [*map(plain, ends)]}
         yield {**bounds, "assume_inbound": True}
+        ends = [ZERO if e is -n - 1 else e for e, n in zip(ends, extents, strict=True)]
+        yield {**bounds, "end": [*map(plain, ends)], "assume_inbound": True}  # TVM includes it
 
 
 def _unclipped(p: Int, extent: Int) -> Int:

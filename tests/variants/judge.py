@@ -129,7 +129,8 @@ def different(v: Variant, mine: Any, theirs: Any, info: OpInfo) -> list[tuple[st
     rank = ranks[0] if ranks else 0
     for side in (a, b):
         canonical(v, side, rank, mine)
-    return [
+    together = _together(a, b, info) if v.op == info.name else []
+    return together + [
         (key, allowed(key, a.get(key), b.get(key), info))
         for key in sorted({*a, *b})
         if a.get(key) != b.get(key)
@@ -148,6 +149,20 @@ def allowed(key: str, mine: Any, theirs: Any, info: OpInfo) -> bool:
         or any(u.attribute == key and u.position == k and u.allows(x) for u in info.undetermined)
         for k, (x, y) in enumerate(zip(mine, theirs, strict=True))
     )
+
+
+def _together(a: dict[str, Any], b: dict[str, Any], info: OpInfo) -> list[tuple[str, bool]]:
+    """Entries that may change by as much as each other, made the same where they did."""
+    found = []
+    for u in info.undetermined:
+        if u.partner is None or u.position is None:
+            continue
+        (key, k), own, at = u.partner, u.attribute, u.position
+        change = a[own][at] - b[own][at]
+        if change and u.allows(a[own][at]) and a[key][k] - b[key][k] == change:
+            a[own][at], a[key][k] = b[own][at], b[key][k]
+            found.append((own, True))
+    return found
 
 
 def plain_call(call: Any) -> dict[str, Any]:

@@ -75,6 +75,10 @@ def legalised(v: Variant, operands: list[Any], sizes: Sizes) -> tuple[Any, Any]:
     return call, relax.transform.LegalizeOps()(relax.backend.DispatchSortScan()(mod))
 
 
+def _types(ty: Any) -> list[Any]:
+    return list(ty.fields) if hasattr(ty, "fields") else [ty]
+
+
 def lower(v: Variant) -> Lowered:
     """The only PrimFunc that the variant legalises to; raises :class:`Unlowered`."""
     sizes: Sizes = {}
@@ -89,6 +93,8 @@ def lower(v: Variant) -> Lowered:
     names = [str(getattr(c.op, "name", "")) for c in calls]
     if names != ["relax.call_tir"]:
         raise Unlowered(f"lowers to {', '.join(names) or 'no call'}")
+    if any(isinstance(e, tirx.IntImm) and e.value < 1 for t in _types(call.ty) for e in t.shape):
+        raise Unlowered("the output is empty")
     places = {}
     for k, a in enumerate(calls[0].args[1].fields):
         a = values.get(a, a)
