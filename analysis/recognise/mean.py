@@ -11,11 +11,10 @@ from collections.abc import Sequence
 
 from ..comprehension import Lifted
 from ..op_info import Proposal, Refusal
-from ..pairing import without_zeros
-from ..term import Load, Term
+from ..term import Load
 from . import Matches, Refuses, recogniser
 from ._contraction import Combined
-from ._sweep import args, average, deviation, load, swept, units
+from ._sweep import args, average, deviation, load, swept
 from .reduce import proposals
 
 OPS = ("relax.mean", "relax.variance", "relax.std")
@@ -99,11 +98,7 @@ def mean(f: Lifted) -> Sequence[Proposal] | Refusal:
     root = args(body, "sqrt")
     r = average(root[0] if root else body)
     if r is None:
-        x = _of_one_element(root[0] if root else body)
-        if x is None:
-            return Refusal("the compute is no sum divided by its count")
-        kept = units(x.tensor)[:1] if len(out.shape) == len(x.tensor.shape) else []
-        return list(proposals(OPS[2] if root else OPS[1], x.tensor, kept, out))
+        return Refusal("the compute is no sum divided by its count")
     x, square = _summand(r)
     if x is None or (root and not square):
         return Refusal("the average is not of one tensor", repr(r.body))
@@ -112,15 +107,6 @@ def mean(f: Lifted) -> Sequence[Proposal] | Refusal:
         return Refusal("the average does not run over whole dimensions", repr(x))
     name = OPS[0] if not square else OPS[2] if root else OPS[1]
     return list(proposals(name, x.tensor, dims, out))
-
-
-def _of_one_element(t: Term) -> Load | None:
-    """``0 + (x - (0 + x))²``: the variance over a dimension of extent 1."""
-    factors = args(without_zeros(t), "mul") or ()
-    difference = args(factors[0], "sub") if len(set(factors)) == 1 else None
-    if difference is None or load(without_zeros(difference[1])) is not load(difference[0]):
-        return None
-    return load(difference[0])
 
 
 def _summand(r: Combined) -> tuple[Load | None, bool]:
