@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ..comprehension import Lifted
 from ..op_info import Proposal, Refusal
-from ..term import Int, Load, Tensor, Var
+from ..term import ONE, Int, Load, Tensor, Var
 from . import Matches, Refuses, recogniser
 from ._contraction import Product, only, product
 
@@ -55,6 +55,8 @@ def matmul(f: Lifted) -> Sequence[Proposal] | Refusal:
     found = product(f.outputs[0].body)
     if found is None or len(found.loads) != 2 or found.guards:
         return Refusal("the compute is not a sum of products of two operands")
+    if not found.reduce.axes and all(e is not ONE for x in found.loads for e in x.tensor.shape):
+        return Refusal("nothing is summed")
     if any(only(i) is None and i.const != 0 for x in found.loads for i in x.indices):
         return Refusal("an operand is not read at plain coordinates", repr(found.loads))
     out = []

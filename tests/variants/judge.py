@@ -53,7 +53,10 @@ def judge(v: Variant) -> Verdict:
         low = lower(v)
     except Unlowered as e:
         return told("unlowered", str(e))
-    found = analyse(strip(low.func))
+    try:
+        found = analyse(strip(low.func))
+    except Exception as e:
+        return told("wrong", f"raised {type(e).__name__}: {str(e)[:100]}")
     info = found.info
     if isinstance(info, Refusal):
         return told("refused", info.reason)
