@@ -11,7 +11,7 @@ from .registry import lowered
 from .variants import Variant, thin, variants
 from .variants.judge import judge
 
-SAMPLE = 2  # calls of an operator
+SAMPLE = 1  # calls of an operator
 
 
 def _sample() -> list[Variant]:

@@ -60,7 +60,10 @@ def judge(v: Variant) -> Verdict:
     info = found.info
     if isinstance(info, Refusal):
         return told("refused", info.reason)
-    grade, note = compare(v, low, found, info)
+    try:
+        grade, note = compare(v, low, found, info)
+    except Exception as e:
+        return told("wrong", f"not comparable: {type(e).__name__}: {str(e)[:100]}")
     if grade != "wrong":
         fault = kinds(v, info) or layouts_of(v, info)
         if fault:
@@ -70,8 +73,11 @@ def judge(v: Variant) -> Verdict:
 
 def compare(v: Variant, low: Lowered, found: Recovered, info: OpInfo) -> tuple[Grade, str]:
     """The grade of an answer, and what is different."""
-    theirs = answered(v, low, found, info)
-    if info.name == v.op and info.operands == low.operands and not info.relaid:
+    if info.relaid:
+        return "refused", f"answered as {info.name} in other layouts"
+    note = info.name
+    if info.name == v.op and info.operands == low.operands:
+        theirs = answered(v, low, found, info)
         if isinstance(theirs, str):
             return "wrong", theirs
         wrong = different(v, low.call, theirs, info)
@@ -80,10 +86,6 @@ def compare(v: Variant, low: Lowered, found: Recovered, info: OpInfo) -> tuple[G
         if all(allowed for _, allowed in wrong):
             return "open", ", ".join(name for name, _ in wrong)
         note = ", ".join(name for name, _ in wrong)
-    else:
-        note = info.name if not info.relaid else f"{info.name} in other layouts"
-    if info.relaid:
-        return "refused", f"answered as {note}"
     fault = unequal(v, low, found, info)
     if fault:
         return "wrong", f"{note}: {fault}"
