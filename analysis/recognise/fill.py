@@ -88,8 +88,10 @@ def full(f: Lifted) -> Found:
     value = literal(c.body)
     if len(f.outputs) != 1 or value is None:
         return Refusal("the compute is not a literal")
-    attrs = {"shape": dims(c.out.shape), "fill_value": value, "dtype": c.out.dtype}
-    return [Proposal("relax.full", (), attrs)]
+    shape = {"shape": dims(c.out.shape), "dtype": c.out.dtype}
+    named = {0: "relax.zeros", 1: "relax.ones"}
+    found = [Proposal("relax.full", (), {**shape, "fill_value": value})]
+    return [*found, *(Proposal(name, (), shape) for k, name in named.items() if value == k)]
 
 
 @recogniser("arange", precedence=352, ops=("relax.arange",))

@@ -18,6 +18,7 @@ from ..term import Call, Int, Load, Term, Var, as_int
 from ..undetermined import Undetermined, flags
 from . import Matches, Refuses, recogniser
 from ._contraction import Combined, combined, uncast
+from ._sweep import swept
 from ._window import Fitted, Window, fit, undetermined, window
 from .conv import DATA, SPATIAL
 
@@ -91,6 +92,10 @@ def pool(f: Lifted) -> Sequence[Proposal] | Refusal:
     if len(x.indices) != len(f.outputs[0].axes):
         return Refusal("input and output of a pool have one rank")
     out = [*_windows(f, r, x, kind, divisor), *(_adaptive(f, x) if kind == "avg" else ())]
+    swept_dims = swept(x, r.axes)
+    if kind == "avg" and r.axes and swept_dims is not None:
+        attrs = {"axis": list(swept_dims), "keepdims": True}
+        out.append(Proposal("relax.mean", (x.tensor.position,), attrs))
     return out or Refusal("the accesses are not those of a pool", repr(x))
 
 

@@ -102,9 +102,9 @@ def reduce(f: Lifted) -> Sequence[Proposal] | Refusal:
     if dims is None:
         return Refusal("the reduction does not run over whole dimensions", repr(x))
     found = list(proposals(name, x.tensor, dims, out))
-    if not found and name == NAMES["add"]:
+    if name == NAMES["add"]:
         shape = tuple(e if e.const is None else e.const for e in out.shape)
-        return [Proposal(COLLAPSE, (x.tensor.position,), {"shape": shape})]
+        found.append(Proposal(COLLAPSE, (x.tensor.position,), {"shape": shape}))
     return found
 
 

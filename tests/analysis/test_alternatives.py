@@ -1,0 +1,53 @@
+"""Equivalent readings: one compute that is several operators, each with its own certificate."""
+
+from __future__ import annotations
+
+import pytest
+
+from opinfo.analysis import OpInfo, op_info
+from opinfo.analysis.recognise import Matches
+
+from ..strip import strip
+from .test_recognisers import lower
+
+NN = "relax.nn."
+
+#: A call, the canonical operator, and what else it must be told to be.
+CASES: list[tuple[Matches, str, set[str]]] = [
+    (Matches("relax.squeeze", ("float32[2, 1, n]",), {"axis": [1]}), "reshape", {"squeeze"}),
+    (Matches("relax.expand_dims", ("int8[2, 3]",), {"axis": [1]}), "reshape", {"expand_dims"}),
+    (Matches("relax.flatten", ("float32[2, n]",)), "reshape", {"flatten"}),
+    (Matches("relax.matmul", ("float32[n, 4]", "float32[4, 5]")), "matmul", {"einsum"}),
+    (Matches("relax.sum", ("float32[3, n]",), {"axis": [0]}), "sum", {"collapse_sum_to"}),
+    (Matches("relax.zeros", (), {"shape": (2, "n"), "dtype": "float32"}), "full", {"zeros"}),
+    (Matches("relax.ones", (), {"shape": (2,), "dtype": "int8"}), "full", {"ones"}),
+    (Matches(NN + "avg_pool2d", ("float32[1, 3, 4, 5]",), {"pool_size": (4, 5)}),
+     "mean", {"nn.avg_pool2d", "nn.adaptive_avg_pool2d"}),
+    (Matches("relax.broadcast_to", ("float32[3, 1]",), {"shape": (3, 5)}),
+     "broadcast_to", {"tile", "repeat"}),
+    (Matches("relax.take", ("float32[9, 4]", "int64[3]"), {"axis": 0, "mode": "fast"}),
+     "take", {"index_tensor"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "canonical", "others"), CASES, ids=lambda x: str(x)[:60])
+def test_alternatives(case: Matches, canonical: str, others: set[str]) -> None:
+    info = op_info(strip(lower(case)), alternatives=True)
+    assert isinstance(info, OpInfo), info
+    assert info.name == f"relax.{canonical}"
+    told = {a.name.removeprefix("relax."): a for a in info.alternatives}
+    assert others <= told.keys()
+    assert all(a.certificate.kind in ("rebuilt", "proved") for a in told.values())
+
+
+def test_a_convolution_of_one_tap_is_no_matmul_of_its_own_buffers() -> None:
+    case = Matches(NN + "conv2d", ("float32[1, 4, 6, 6]", "float32[8, 4, 1, 1]"))
+    info = op_info(strip(lower(case)), alternatives=True)
+    assert isinstance(info, OpInfo) and info.name == NN + "conv2d"
+    assert "relax.matmul" not in {a.name for a in info.alternatives}
+
+
+def test_other_numbers_are_no_alternative() -> None:
+    case = Matches("relax.full", (), {"shape": (2,), "fill_value": 2, "dtype": "int8"})
+    info = op_info(strip(lower(case)), alternatives=True)
+    assert isinstance(info, OpInfo) and not info.alternatives
