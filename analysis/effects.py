@@ -11,7 +11,7 @@ from functools import cache, cached_property
 
 from .from_tir import Unliftable
 from .implication import implied
-from .order import bounds, nonneg
+from .order import bounds, nonneg, ranges_over
 from .rewrite import free, ints, map_loads, substitute, tensors
 from .scalar import conj, eq0, ge0, ite, parts
 from .solve import solve
@@ -71,7 +71,7 @@ class Write:
         inside = [
             c
             for v, p in chosen.items()
-            if v.extent is not None and not _same_domain(v, p)
+            if v.extent is not None and not ranges_over(p, v.extent)
             for c in (ge0(p), ge0(v.extent - 1 - p))
         ]
         condition = conj(*hits, *inside, substitute(self.guard, chosen))
@@ -85,11 +85,6 @@ class Write:
             raise Unliftable("cannot tell which iteration writes an element", where)
         runs = (ge0(v.extent - 1) for v in loose if v.extent is not None)
         return conj(condition, *runs), value
-
-
-def _same_domain(v: Var, p: Int) -> bool:
-    """Whether an index is a variable that ranges over what v ranges over."""
-    return isinstance(p.atom, Var) and p.atom.extent is v.extent
 
 
 @cache

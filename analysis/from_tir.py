@@ -84,6 +84,8 @@ class Reader:
         self.lane: Var | None = None  # which of a vector's lanes is read, if one occurred
 
     def index(self, e: Any) -> Int:
+        if type(e) is tvm.tirx.IntImm and self.dtype_of(e) in INT_DTYPES:
+            return integer(e.value)
         return as_int(self(e))
 
     def __call__(self, e: Any) -> Term:

@@ -21,7 +21,7 @@ from .facts import settled
 from .from_tir import Unliftable, check_index
 from .loops import carried_by, close
 from .node import items
-from .order import bounds
+from .order import bounds, ranges_over
 from .parameters import Parameters
 from .prove import prove
 from .quotient import is_div
@@ -131,11 +131,18 @@ class Executor(Parameters):
             raise Unliftable("lanes of a vector may be stored into one element", tensor.name)
         self.effects.store(tensor, write)
 
-    def nested(self, s: Any) -> Effects:
-        """The effects of a statement on the state before it, which is left as it is."""
+    def nested(self, s: Any, condition: Term = TRUE) -> Effects:
+        """The effects of a statement on the state before it, which is left as it is.
+
+        It is executed only where the condition holds.
+        """
         self.frames.append(Effects())
         try:
-            self.run(s)
+            if condition is TRUE:
+                self.run(s)
+            else:
+                with self.given(condition):
+                    self.run(s)
             return self.effects
         finally:
             self.frames.pop()
@@ -162,8 +169,9 @@ class Executor(Parameters):
         extent, start = self.reader.index(s.extent), self.reader.index(s.min)
         if extent.const is not None and extent.const < 1:
             return
-        self.fixed(extent, s.loop_var.name)
         bound = extent
+        if extent.const is None:
+            self.fixed(extent, s.loop_var.name)
         if tensors(extent) or any(v.kind not in SIZES for v in free(extent)):
             bound = self.largest(extent, s.loop_var.name)
         self.loop(s, s.loop_var, start, extent, bound)
@@ -186,8 +194,7 @@ class Executor(Parameters):
             raise Unliftable("a thread is bound again inside its own loop", tag)
         self.threads.append(tag)
         runs = TRUE if extent is bound else ge0(extent - 1 - value)
-        with self.given(runs):
-            effects = self.nested(s.body)
+        effects = self.nested(s.body, runs)
         self.threads.pop()
         for t in [t for t in effects.writes if t not in outside]:
             self.check_stores(t, effects.writes.pop(t))  # each iteration has its own
@@ -263,7 +270,7 @@ class Executor(Parameters):
         for iv, value in zip(items(block.iter_vars), items(s.iter_values), strict=True):
             bound = self.reader.index(value)
             self.env[iv.var] = bound
-            if int(iv.iter_type) == 2:
+            if block.init is not None and int(iv.iter_type) == 2:
                 first.append(eq0(bound - self.reader.index(iv.dom.min)))
         predicate = self.reader(s.predicate)
         for b in items(block.alloc_buffers):
@@ -287,12 +294,10 @@ class Executor(Parameters):
 
     def run_IfThenElse(self, s: Any) -> None:
         condition = self.reader(s.condition)
-        with self.given(condition):
-            yes = self.nested(s.then_case)
+        yes = self.nested(s.then_case, condition)
         no = None
         if s.else_case is not None:
-            with self.given(negate(condition)):
-                no = self.nested(s.else_case)
+            no = self.nested(s.else_case, negate(condition))
         if no is not None:
             self._both(self.fixed(condition, "if"), yes, no)
         else:
@@ -350,6 +355,8 @@ class Executor(Parameters):
         """Every store must stay inside its buffer."""
         for w in writes:
             for i, extent in zip(w.index, tensor.shape, strict=True):
+                if ranges_over(i, extent):
+                    continue
                 inside = conj(ge0(i), ge0(extent - 1 - i))
                 if inside is TRUE:
                     continue

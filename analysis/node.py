@@ -65,11 +65,11 @@ class Dtypes:
     """The data types of expressions as text, those of one lane of vectors; read once a type."""
 
     def __init__(self) -> None:
-        self._known = NodeDict[str]()
+        self._known: dict[int, tuple[Any, str]] = {}
 
     def __call__(self, e: Any) -> str:
         ty = e.ty
-        found = self._known.get(ty)
+        found = self._known.get(ty.__chandle__())
         if found is None:
-            found = self._known[ty] = _LANES.sub("", str(ty.dtype))
-        return found
+            found = self._known[ty.__chandle__()] = ty, str(ty.dtype)
+        return found[1]

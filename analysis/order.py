@@ -31,6 +31,14 @@ def bounds(p: Int) -> Bounds:
     return found
 
 
+def ranges_over(p: Int, extent: Int | None) -> bool:
+    """Whether it is plain that ``0 <= p < extent``: a variable of that extent, or a literal."""
+    if p.const is not None:
+        return extent is not None and extent.const is not None and 0 <= p.const < extent.const
+    atom = p.atom
+    return extent is not None and isinstance(atom, Var) and atom.extent is extent
+
+
 def _bounds(p: Int) -> Bounds:
     lo: Int | None = ZERO
     hi: Int | None = ZERO
