@@ -70,7 +70,6 @@ REASONS: Mapping[str, str] = {
         "one PrimFunc that sorts by an external function and suppresses in nested loops"
     ),
     "relax.nn.attention_var_len": "its legalisation raises: it is lowered by backends only",
-    "relax.outer": "left out so that docs/add-an-operator.md has an operator to add",
     **dict.fromkeys(
         (
             "relax.argsort",

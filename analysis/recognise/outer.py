@@ -1,0 +1,44 @@
+"""Outer product: ``out[i, j] = x1[i] * x2[j]``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..comprehension import Lifted
+from ..op_info import Proposal, Refusal
+from ..rewrite import subterms
+from ..term import Load
+from . import Matches, Refuses, recogniser
+
+MATCHES = [
+    Matches("relax.outer", ("float32[4]", "float32[n]")),
+    Matches("relax.outer", ("int8[4]", "int8[5]")),
+]
+
+REFUSES = [
+    Refuses(
+        "a sum, not a product",
+        """
+@T.prim_func(s_tir=True)
+def main(a: T.Buffer((4,), "float32"), b: T.Buffer((5,), "float32"),
+         c: T.Buffer((4, 5), "float32")):
+    for i, j in T.grid(4, 5):
+        with T.sblock("b"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            c[vi, vj] = a[vi] + b[vj]
+""",
+    ),
+]
+
+
+@recogniser("outer", precedence=630, ops=("relax.outer",))
+def outer(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """Two vectors, one read at the first coordinate and one at the second."""
+    (c,) = f.outputs[:1]
+    if len(f.outputs) != 1 or len(c.axes) != 2:
+        return Refusal("an outer product has one output of rank 2")
+    by_axis = {s.indices: s for s in subterms(c.body) if isinstance(s, Load)}
+    x1, x2 = by_axis.get(c.axes[:1]), by_axis.get(c.axes[1:])
+    if len(by_axis) != 2 or x1 is None or x2 is None:
+        return Refusal("the operands are not two vectors, one a coordinate")
+    return [Proposal("relax.outer", (x1.tensor.position, x2.tensor.position))]
