@@ -30,7 +30,8 @@ Pair = tuple[int, int, int]
 class Component:
     """Pairs of dimensions that must be merged together, and how many accesses gain by it.
 
-    ``loose`` says that an outer axis occurs alone somewhere, as the group of a channel does.
+    ``loose`` says that an outer axis occurs alone somewhere, as the group of a channel does,
+    ``mixed`` that one axis is reduced and the other is not: ``group * C + c``, no coordinate.
     """
 
     extent: Int
@@ -38,6 +39,7 @@ class Component:
     axes: set[tuple[Var, Var]] = field(default_factory=set)
     evidence: int = 0
     loose: bool = False
+    mixed: bool = False
 
 
 def merged(state: State, c: Component) -> State:
@@ -94,7 +96,10 @@ def _component(state: State, a: Accesses, seed: Pair) -> Component | None:
                 if linked is None:
                     return None
                 c.axes.add(axes)
+                c.mixed |= (axes[0] in a.outputs) != (axes[1] in a.outputs)
                 todo += linked
+    if c.mixed:
+        c.evidence = 0
     return c
 
 

@@ -138,13 +138,14 @@ def digits(p: Int, extent: Int, facts: Facts = ()) -> tuple[Int, Int]:
 
 def clean(p: Int, extent: Int, facts: Facts) -> tuple[Int, Int] | None:
     """``p = extent * high + low`` term by term, if low is proved to be the remainder."""
-    high, low = factored(p, extent)
-    k, shift = extent.const, next((c for m, c in low.terms if not m), 0)
-    steps = (0,) if k is None or not shift else (0, shift // k, shift // k + 1)
-    for q in steps:
-        if high is not ZERO and inside(low - q * (k or 0), extent, facts):
-            return high + q, low - q * (k or 0)
-    return None
+    k, shift = extent.const, next((c for m, c in p.terms if not m), 0)
+    high, low = factored(p - shift if k else p, extent)
+    if high is ZERO:
+        return None
+    for q in dict.fromkeys((shift // k, shift // k + 1, 0)) if k else ():
+        if inside(low + (shift - q * k), extent, facts):
+            return high + q, low + (shift - q * k)
+    return (high, low) if not k and inside(low, extent, facts) else None
 
 
 def factored(p: Int, extent: Int) -> tuple[Int, Int]:

@@ -207,6 +207,10 @@ def _like_one(view: _View) -> Iterator[Orders]:
     for head in sorted(heads, key=lambda t: (-len(t.shape), t.position in view.outputs)):
         for holes in (_usual, _right, _none):
             yield {t.position: _like(view, head, t, holes) for t in view.tensors}
+        yield {
+            t.position: _like(view, head, t, _usual, t.position in view.outputs)
+            for t in view.tensors
+        }
     for head in heads:
         if ONE in head.shape:
             bare = {head.position: view.dims(head)}
