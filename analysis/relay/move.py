@@ -142,10 +142,12 @@ def clean(p: Int, extent: Int, facts: Facts) -> tuple[Int, Int] | None:
     high, low = factored(p - shift if k else p, extent)
     if high is ZERO:
         return None
-    for q in dict.fromkeys((shift // k, shift // k + 1, 0)) if k else ():
+    if not k:
+        return (high, low) if inside(low, extent, facts) else None
+    for q in dict.fromkeys((shift // k, shift // k + 1, 0)):
         if inside(low + (shift - q * k), extent, facts):
             return high + q, low + (shift - q * k)
-    return (high, low) if not k and inside(low, extent, facts) else None
+    return None
 
 
 def factored(p: Int, extent: Int) -> tuple[Int, Int]:
