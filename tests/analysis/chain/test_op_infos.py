@@ -156,8 +156,19 @@ def halves(x: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32")) -> None:
         y[i] = T.exp(a[i])
 
 
-def test_a_buffer_that_is_not_written_everywhere_is_refused() -> None:
-    assert isinstance(op_infos(half), Refusal)
+@T.prim_func(s_tir=True)
+def never(x: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32")) -> None:
+    a = T.sblock_alloc_buffer((4,), "float32")
+    for i in range(4):
+        with T.sblock("add"):
+            v = T.axis.spatial(4, i)
+            y[v] = a[v] + x[v]
+
+
+@pytest.mark.parametrize("func", [half, never])
+def test_a_buffer_that_is_not_written_everywhere_is_refused(func: tirx.PrimFunc) -> None:
+    found = op_infos(func)
+    assert isinstance(found, Refusal) and "before it is written" in found.reason
 
 
 def test_a_buffer_may_be_written_in_pieces() -> None:
