@@ -185,9 +185,10 @@ class Formulas:
     def call_floordiv(self, x: Term, d: Term) -> Any:
         import z3
 
+        num, den = self(x), self(d)  # first: divisions inside them have names of their own
         n = len(self.side)
         q, r = (z3.Int(f"{s}!!{n}", ctx=self.ctx) for s in "qr")
-        self.side += [self(x) == self(d) * q + r, r >= 0, r < self(d)]
+        self.side += [num == den * q + r, r >= 0, r < den]
         return q
 
     def call_truncdiv(self, x: Term, d: Term) -> Any:

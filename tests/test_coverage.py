@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from docs import coverage
 
 from .registry import lowered
 from .variants import Variant, thin, variants
@@ -19,6 +22,10 @@ def _sample() -> list[Variant]:
 def test_sampled_calls_are_not_wrong(call: Variant) -> None:
     verdict = judge(call)
     assert verdict.grade != "wrong", verdict.note
+
+
+def test_the_page_is_about_the_operators_of_the_registry() -> None:
+    assert set(re.findall(r"`(relax\.[\w.]+)`", coverage.PAGE.read_text())) >= lowered()
 
 
 def test_variants_are_of_operators_of_the_registry() -> None:

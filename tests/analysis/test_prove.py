@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from opinfo.analysis.equal import prove_equal
 from opinfo.analysis.evaluate import evaluate
+from opinfo.analysis.from_tir import truncdiv
 from opinfo.analysis.integer import floordiv, floormod
 from opinfo.analysis.pairing import Different
 from opinfo.analysis.prove import prove
@@ -19,17 +20,20 @@ from opinfo.analysis.scalar import conj, disj, eq0, extreme, ge0, ite, negate
 from opinfo.analysis.smt import prove_int
 from opinfo.analysis.term import (
     TRUE,
+    ZERO,
     Int,
     Tensor,
     Term,
     Var,
     as_int,
     const,
+    fresh,
     integer,
     load,
     raw_call,
     size,
     var,
+    variable,
 )
 
 N, M = size("n"), size("m")
@@ -194,3 +198,13 @@ def test_clamping_is_the_same_in_either_order_if_the_interval_is_not_empty() -> 
             prove_equal(clamped("max", "min", 0.0, 6.0), clamped("min", "max", *other))
     with pytest.raises(Different):
         prove_equal(clamped("max", "min", 6.0, 0.0), clamped("min", "max", 6.0, 0.0))
+
+
+def test_a_division_inside_a_division_is_not_itself() -> None:
+    """They shared a variable once, and so everything about them was proved."""
+    n = as_int(variable("size", "n"))
+    y = as_int(fresh(n, "y"))
+    inner = extreme("max", ZERO, truncdiv(integer(3) - y * 4, integer(2)))
+    outer = truncdiv(n + 2 - as_int(inner) * 2, integer(2))
+    assert not prove(eq0(outer - 2)).proved
+    assert not prove(eq0(outer - as_int(inner) - 1)).proved
