@@ -25,7 +25,7 @@ from .order import bounds, ranges_over
 from .parameters import Parameters
 from .prove import prove
 from .quotient import is_div
-from .reduction import canonical
+from .reduction import canonical, reduces
 from .repeat import repeated
 from .rewrite import free, subterms, tensors
 from .scalar import conj, eq0, ge0, negate, parts
@@ -36,6 +36,7 @@ from .term import (
     TRUE,
     ZERO,
     Call,
+    Fold,
     Int,
     Load,
     Tensor,
@@ -217,7 +218,10 @@ class Executor(Parameters):
             guarded = Effects()
             guarded.then(effects, runs)
             effects = guarded
-        self.effects.then(effects if bound is ONE else close(i, effects))
+        closed = effects if bound is ONE else close(i, effects)
+        if tag and _ordered(closed) - _ordered(effects):
+            raise Unliftable("threads update one element, and their order matters", v.name)
+        self.effects.then(closed)
 
     def check_scatters(self, i: Var, effects: Effects, outside: set[Any], parallel: bool) -> None:
         """Iterations that run at the same time and store where data says may store in one element.
@@ -399,6 +403,13 @@ def _effect(name: str, call: Any) -> tuple[str, str]:
     if name in _EXTERN and type(call.args[0]).__name__ == "StringImm":
         return f"calls {call.args[0].value}, an extern function: not TIR", ""
     return "a call with effects is opaque", str(call)[:80]
+
+
+def _ordered(effects: Effects) -> set[Term]:
+    """Folds of a single value: no reduction that threads may share."""
+    values = (w.value for writes in effects.writes.values() for w in writes)
+    folds = {s for value in values if reduces(value) for s in subterms(value)}
+    return {s for s in folds if isinstance(s, Fold) and len(s.states) == 1}
 
 
 def _meet(i: Var, w: Write) -> bool:

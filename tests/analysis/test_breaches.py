@@ -163,6 +163,12 @@ REFUSED = {
         for j in T.thread_binding(8, "threadIdx.x"):
             out[j] = x[j]
 """,
+    "their order matters": """
+    for i in range(8):
+        out[i] = T.float32(0)
+    for j in T.thread_binding(8, "threadIdx.x"):
+        out[0] = out[0] * T.float32(0.5) + x[j]
+""",
     "into the same element": """
     for i in range(8):
         out[i] = T.float32(0)
