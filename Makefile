@@ -29,6 +29,8 @@ quick: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.op_info
+	$(BIN)/python -m benchmarks.growth
+	$(BIN)/python -m benchmarks.imports
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "opinfo needs Python >= 3.10")'

@@ -1,0 +1,23 @@
+"""What an analysis leaves behind: nothing that grows with the number of PrimFuncs."""
+
+from __future__ import annotations
+
+import gc
+
+import tvm
+
+import opinfo
+from benchmarks.growth import modules
+from opinfo.analysis import term
+
+
+def test_terms_go_with_the_report() -> None:
+    funcs = modules(60)
+    opinfo.inspect(tvm.IRModule({f"f{k}": f for k, f in enumerate(funcs[:30])}))
+    gc.collect()
+    before = len(term._TABLE)
+    report = opinfo.inspect(tvm.IRModule({f"f{k}": f for k, f in enumerate(funcs[30:])}))
+    assert len(report.known) == 30 and len(term._TABLE) > before
+    del report
+    gc.collect()
+    assert len(term._TABLE) < before + 30
