@@ -1,0 +1,35 @@
+"""A sample of the foreign PrimFuncs; `python -m benchmarks.foreign` runs all of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from opinfo.analysis import op_info
+from tests.analysis.foreign import corpus
+from tests.analysis.foreign.case import Foreign, judge
+from tests.strip import strip
+
+EVERY = 7
+ALL = list(corpus())
+SAMPLE = [pytest.param(c, id=f"{family}-{c.form}") for family, c in ALL[::EVERY]]
+#: Of the sample: they may be refused, never answered wrongly.
+UNKNOWN = (
+    "scattered from the input",
+    "winograd",
+    "online",
+    "one hot by an if",
+    "group_norm by hand",
+)
+
+
+@pytest.mark.parametrize("case", SAMPLE)
+def test_foreign_forms_are_the_operators_they_are(case: Foreign) -> None:
+    verdict, why = judge(case, op_info(strip(case.build())))
+    assert verdict != "wrong", why
+    if case.op and not any(text in case.form for text in UNKNOWN):
+        assert verdict == "recovered", why
+
+
+def test_the_corpus_is_large() -> None:
+    assert sum(bool(c.op) for _, c in ALL) >= 200
+    assert sum(not c.op for _, c in ALL) >= 25
