@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import tvm
@@ -14,7 +15,9 @@ FLOAT = re.compile(r"T\.float32\((-?[\d.e+-]+)\)")
 WORDS = {
     " < ": " <= ", " <= ": " < ", " + ": " - ", " - ": " + ", " * ": " + ", " / ": " * ",
     "T.max(": "T.min(", "T.min(": "T.max(", "T.exp(": "T.tanh(", "T.sqrt(": "T.exp(",
-    " // ": " % ", " % ": " // ", " and ": " or ",
+    " // ": " % ", " % ": " // ", " and ": " or ", " or ": " and ", " == ": " != ",
+    "T.rsqrt(": "T.sqrt(", "T.tanh(": "T.erf(", "T.erf(": "T.tanh(", "T.log(": "T.exp(",
+    "T.sigmoid(": "T.exp(", "T.fabs(": "T.exp(", "T.floor(": "T.ceil(",
 }  # fmt: skip
 
 
@@ -22,7 +25,8 @@ def mutants(func: Any) -> Iterator[tuple[str, Any]]:
     """``(what was changed, PrimFunc)``; changes that do not parse are left out."""
     text = func.script()
     body = text.index("# with T.sblock") if "# with T.sblock" in text else text.index("def ")
-    for start, end, new in [*_edits(text, body), *_swaps(text, body)]:
+    changes = [*_edits(text, body), *_swaps(text, body), *_guards(text, body)]
+    for start, end, new in [*changes, *_statements(text, body)]:
         changed = text[:start] + new + text[end:]
         line = text.count("\n", 0, start) + 1
         try:
@@ -55,6 +59,30 @@ def _swaps(text: str, body: int) -> Iterator[tuple[int, int, str]]:
             yield line_start + m.start(), line_start + m.end(), f"{m[2]}, {m[1]}"
         for m in re.finditer(r"(\w+\[[^\[\]]*\]) ([-/]) (\w+\[[^\[\]]*\])", line):
             yield line_start + m.start(), line_start + m.end(), f"{m[3]} {m[2]} {m[1]}"
+
+
+def _guards(text: str, body: int) -> Iterator[tuple[int, int, str]]:
+    """Drop a conjunct; read one element before or after."""
+    for line_start, line in _lines(text, body):
+        for m in re.finditer(r" and [^(),\[\]]+(?=[,)])", line):
+            yield line_start + m.start(), line_start + m.end(), ""
+        for m in re.finditer(r"(?<=[\[ ])(v_\w+)(?=[,\]])", line.partition(" = ")[2]):
+            place = line_start + line.index(" = ") + 3
+            for sign in "+-":
+                yield place + m.start(), place + m.end(), f"{m[1]} {sign} T.int64(1)"
+
+
+STORE = re.compile(r"^( +)(\w+\[[^=]*\] = .*)\n", re.M)
+
+
+def _statements(text: str, body: int) -> Iterator[tuple[int, int, str]]:
+    """Drop a store; exchange two stores that follow each other."""
+    stores = list(STORE.finditer(text, body))
+    for m in stores:
+        yield m.start(2), m.end(2), "T.evaluate(0)"
+    for one, two in pairwise(stores):
+        if one.end() == two.start() and one[1] == two[1]:
+            yield one.start(2), two.end(2), f"{two[2]}\n{two[1]}{one[2]}"
 
 
 def _lines(text: str, body: int) -> Iterator[tuple[int, str]]:

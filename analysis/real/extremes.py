@@ -50,9 +50,10 @@ def absorbed(r: Reduce) -> Term:
     if isinstance(body, Call) and body.op == "ite" and body.args[2] is init:
         body = ite(body.args[0], body.args[1], unit)
     guard, _ = split_guard(body, unit)
-    if guard is TRUE and (
-        _never_wins(r.op, init) or init is substitute(body, {a: ZERO for a in r.axes})
-    ):
+    first = {a: ZERO for a in r.axes}
+    last = {a: a.extent - 1 for a in r.axes if a.extent is not None}
+    among = init in (substitute(body, first), substitute(body, last))
+    if guard is TRUE and (among or _never_wins(r.op, init)):
         init = unit
     return canonical(forward(reduce(r.op, r.axes, body, init, r.dtype)))
 
