@@ -15,7 +15,7 @@ from opinfo.analysis import OpInfo, Refusal, op_info
 from opinfo.byoc.raise_ops import raise_ops
 
 from ..interpret import interpret
-from .test_mutants import answer, same
+from ..mutation import answer, same
 
 HEADER = "# from tvm.script import tirx as T\n@T.prim_func(s_tir=True)\n"
 

@@ -10,7 +10,7 @@ from tvm import relax
 from opinfo.analysis import lift
 from opinfo.analysis.kind import pattern_kind
 
-from .test_mutants import legalised
+from ..mutation import legalised
 
 OPS = relax.op
 KINDS: list[tuple[str, Any, tuple[tuple[int, ...], ...]]] = [
