@@ -15,7 +15,7 @@ from .order import bounds, nonneg, ranges_over
 from .rewrite import free, ints, map_loads, substitute, tensors
 from .scalar import conj, eq0, ge0, ite, parts
 from .solve import solve
-from .term import FALSE, TRUE, ZERO, Call, Int, Tensor, Term, Var, as_int, load, variable
+from .term import FALSE, TRUE, ZERO, Call, Int, Tensor, Term, Var, as_int, fresh, load, variable
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +30,7 @@ class Write:
     index: tuple[Int, ...]
     value: Term
     scattered: bool = False
+    settled: bool = False
 
     @cached_property
     def places(self) -> dict[Var, int]:
@@ -51,6 +52,30 @@ class Write:
         forward = dict(zip(ys, self.index, strict=True))
         return {v: p for v, p in found.items() if ints(p, forward) is as_int(v)}
 
+    @cached_property
+    def apart(self) -> Write:
+        """The same stores, with other names for the variables that the index does not determine.
+
+        One that the guard pins, or that only occurs in one bound of it, is gone.
+        """
+        guard, index, value = self.guard, self.index, self.value
+        left = []
+        for v in self.vars:
+            if v in self.inverse:
+                left.append(v)
+                continue
+            at = _satisfying(guard, v, (*index, value))
+            u = v if at is not None else fresh(v.extent, "u") if v.extent is not None else v
+            if at is None:
+                left.append(u)
+            named = {v: as_int(u) if at is None else at}
+            inside = TRUE
+            if at is not None and v.extent is not None:
+                inside = conj(ge0(at), ge0(v.extent - 1 - at))
+            guard, value = conj(substitute(guard, named), inside), substitute(value, named)
+            index = tuple(ints(e, named) for e in index)
+        return Write(tuple(left), guard, index, value, self.scattered, settled=True)
+
     def assigned(self, index: tuple[Int, ...]) -> dict[Var, Int]:
         """The variables that the index determines, at an element."""
         if self.places:
@@ -63,6 +88,8 @@ class Write:
         if index == self.index and not self.vars:
             return self.guard, self.value
         chosen = self.assigned(index)
+        if len(chosen) != len(self.vars) and not self.settled:
+            return self.apart.at(index, where)
         hits = [
             eq0(ints(e, chosen) - i)
             for e, i in zip(self.index, index, strict=True)
@@ -85,6 +112,26 @@ class Write:
             raise Unliftable("cannot tell which iteration writes an element", where)
         runs = (ge0(v.extent - 1) for v in loose if v.extent is not None)
         return conj(condition, *runs), value
+
+
+def _satisfying(guard: Term, v: Var, rest: tuple[Term, ...]) -> Int | None:
+    """The one value of a variable that a guard leaves, or the best one if nothing else reads it."""
+    if v.extent is None or v not in free(guard):
+        return None
+    only = pinned(guard, v)
+    if only is not None:
+        return only
+    bound = [c for c in parts(guard) if v in free(c)]
+    if any(v in free(t) for t in rest) or len(bound) != 1 or v.extent is None:
+        return None
+    (c,) = bound
+    if not (isinstance(c, Call) and c.op == "ge0"):
+        return None
+    p = as_int(c.args[0])
+    coef = dict(p.terms).get((v,), 0)
+    if coef == 0 or v in free(p - as_int(v) * coef):
+        return None
+    return ZERO if coef < 0 else v.extent - 1
 
 
 @cache

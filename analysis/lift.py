@@ -11,7 +11,7 @@ none of them can mislead. What is left is, per output, one closed term over the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from .comprehension import Comprehension, Lifted
@@ -21,7 +21,7 @@ from .facts import settled
 from .from_tir import Unliftable, check_index
 from .loops import carried_by, close
 from .node import items
-from .order import bounds, ranges_over
+from .order import bounds, nonneg, ranges_over
 from .parameters import Parameters
 from .prove import prove
 from .quotient import is_div
@@ -46,6 +46,7 @@ from .term import (
     axis,
     fresh,
 )
+from .threads import Kernel, bound_threads, combined, thread_tag
 
 
 def lift(func: Any, params: Sequence[Tensor | Var] | None = None) -> Lifted:
@@ -53,7 +54,7 @@ def lift(func: Any, params: Sequence[Tensor | Var] | None = None) -> Lifted:
 
     Raises :class:`.from_tir.Unliftable` with the reason where the PrimFunc is not understood.
     """
-    executor = Executor()
+    executor = Executor(synchronised=bool((func.attrs or {}).get("s_tir", False)))
     given = [None] * len(func.params) if params is None else list(params)
     executor.bind_sizes(func.params, given)
     for position, (p, known) in enumerate(zip(func.params, given, strict=True)):
@@ -78,27 +79,20 @@ def lift(func: Any, params: Sequence[Tensor | Var] | None = None) -> Lifted:
 _WITHOUT_EFFECT = frozenset({"tirx.assume", "tirx.tvm_storage_sync"})
 
 
-def _thread(s: Any) -> str:
-    """The thread that a loop runs on, ``threadIdx.x``; empty for any other loop."""
-    bound = getattr(s, "thread_binding", None)
-    bound = getattr(s, "node", None) if bound is None else bound
-    return str(getattr(bound, "thread_tag", ""))
-
-
 #: Kinds of loops whose iterations run at the same time: parallel and vectorized.
 _AT_ONCE = (1, 2)
 _PARALLEL = 1
 
-#: Storage scopes that each thread, or each block of threads, has for itself.
+#: Storage scopes that each thread has for itself.
 _PRIVATE = ("local", "warp", "wmma")
-_PRIVATE_TO_BLOCK = (*_PRIVATE, "shared")
 
 
 class Executor(Parameters):
     """The state of the symbolic execution of one PrimFunc."""
 
-    def __init__(self) -> None:
+    def __init__(self, synchronised: bool) -> None:
         super().__init__()
+        self.synchronised = synchronised  # whether barriers are inserted: in the dialect s_tir
         self.threads: list[str] = []
         self.races = False
 
@@ -111,7 +105,8 @@ class Executor(Parameters):
         rule(s)
 
     def run_SeqStmt(self, s: Any) -> None:
-        for part in items(s.seq):
+        parts = items(s.seq)
+        for part in parts if self.kernel is None else self.kernel.sequence(parts):
             self.run(part)
 
     def run_BufferStore(self, s: Any) -> None:
@@ -123,11 +118,12 @@ class Executor(Parameters):
         tensor, index = self.locate(s.buffer, index)
         if tensor in self.aliased:
             raise Unliftable("a store into a buffer whose elements may overlap", tensor.name)
+        threads = () if self.kernel is None else self.kernel.store(tensor, index, value)
         if lane is None:
-            self.effects.store(tensor, Write((), TRUE, index, value))
+            self.effects.store(tensor, Write(threads, TRUE, index, value))
             return
         check_index(indices)
-        write = Write((lane,), TRUE, index, value)
+        write = Write((*threads, lane), TRUE, index, value)
         if lane not in write.inverse:
             raise Unliftable("lanes of a vector may be stored into one element", tensor.name)
         self.effects.store(tensor, write)
@@ -153,8 +149,10 @@ class Executor(Parameters):
         """While the statements under a condition are executed."""
         count = len(self.facts)
         self.facts += (c for c in parts(condition) if not tensors(c))
+        kernel = self.kernel
         try:
-            yield
+            with nullcontext() if kernel is None else kernel.under(condition):
+                yield
         finally:
             del self.facts[count:]
 
@@ -186,24 +184,29 @@ class Executor(Parameters):
 
     def loop(self, s: Any, v: Any, start: Int, extent: Int, bound: Int) -> None:
         """``for v in range(bound): if v < extent: body``."""
+        tag = thread_tag(s)
+        if tag and not tag.startswith("vthread"):
+            self.on_thread(s, v, start, tag)
+            return
         i = fresh(bound)
         value = ZERO if bound is ONE else as_int(i)
         self.env[v] = start + value
         outside = set(self.values.values())
-        tag = _thread(s)
         if tag and tag in self.threads:
             raise Unliftable("a thread is bound again inside its own loop", tag)
         self.threads.append(tag)
         runs = TRUE if extent is bound else ge0(extent - 1 - value)
         effects = self.nested(s.body, runs)
         self.threads.pop()
+        if self.kernel is not None:
+            outside |= {e for t, e in self.kernel.extended.items() if t in outside}
         for t in [t for t in effects.writes if t not in outside]:
             self.check_stores(t, effects.writes.pop(t))  # each iteration has its own
         if not (effects.outer | tensors(extent)).isdisjoint(effects.writes):
             raise Unliftable("a loop changes what a value from before it was read from", v.name)
-        gone = _PRIVATE_TO_BLOCK if tag.startswith("blockIdx") else _PRIVATE if tag else ()
+        gone = _PRIVATE if tag else ()
         for t in [t for t in effects.writes if self.scopes[t].startswith(gone)]:
-            del effects.writes[t]  # each thread, or block, has its own: nobody else sees it
+            self.check_stores(t, effects.writes.pop(t))  # each thread has its own
         kind = int(getattr(s, "kind", 0))
         if bound is ONE:
             kind, tag = 0, ""  # a single iteration meets no other one
@@ -271,10 +274,14 @@ class Executor(Parameters):
     def run_SBlockRealize(self, s: Any) -> None:
         block = s.block
         first = []
+        over, spatial = set[Var](), set[Var]()
         for iv, value in zip(items(block.iter_vars), items(s.iter_values), strict=True):
             bound = self.reader.index(value)
             self.env[iv.var] = bound
-            if block.init is not None and int(iv.iter_type) == 2:
+            reduction = int(iv.iter_type) == 2
+            if self.kernel is not None:
+                (over if reduction else spatial).update(free(bound) & self.kernel.threads)
+            if block.init is not None and reduction:
                 first.append(eq0(bound - self.reader.index(iv.dom.min)))
         predicate = self.reader(s.predicate)
         for b in items(block.alloc_buffers):
@@ -285,6 +292,7 @@ class Executor(Parameters):
             self.run(block.body)
             return
         start = self.fixed(conj(*first), block.name_hint)
+        noted = self.begin_combining(over, spatial) if over and block.init is not None else None
         self.frames.append(Effects())
         try:
             with self.given(predicate):
@@ -294,7 +302,82 @@ class Executor(Parameters):
             inner = self.effects
         finally:
             self.frames.pop()
-        self.effects.then(inner, predicate)
+        if noted is None:
+            self.effects.then(inner, predicate)
+        else:
+            self.combine(over, inner, predicate, noted)
+
+    # ------------------------------------------------------------------ threads
+
+    def on_thread(self, s: Any, v: Any, start: Int, tag: str) -> None:
+        """A loop that is bound to a thread of a kernel; the outermost one is the kernel."""
+        if self.kernel is not None:
+            self.env[v] = start + self.kernel.at[tag]
+            self.run(s.body)
+            return
+        self.kernel = kernel = Kernel(self.launched(s), self.synchronised)
+        self.frames.append(Effects())
+        try:
+            self.on_thread(s, v, start, tag)
+            effects = self.effects
+        finally:
+            self.frames.pop()
+            self.kernel = None
+        kernel.check(
+            frozenset(t for t in kernel.prefix if self.scopes[t].startswith("shared")), effects
+        )
+        for t in [t for t in effects.writes if t in kernel.prefix]:
+            self.check_stores(t, effects.writes.pop(t))
+        self.effects.then(effects)
+
+    def launched(self, s: Any) -> dict[str, Int]:
+        """The thread indices of a kernel by their tags."""
+        extents: dict[str, Int] = {}
+        for tag, e in bound_threads(s):
+            extent = self.reader.index(e)
+            if tensors(extent) or any(v.kind not in SIZES for v in free(extent)):
+                raise Unliftable("the number of threads varies", tag)
+            if not nonneg(extent - 1):
+                raise Unliftable("there may be no thread", tag)
+            if extents.setdefault(tag, extent) is not extent:
+                raise Unliftable("loops on one thread have different extents", tag)
+        return {t: ZERO if e is ONE else as_int(fresh(e, "t")) for t, e in extents.items()}
+
+    def begin_combining(self, over: set[Var], spatial: set[Var]) -> tuple[int, int]:
+        """How many accesses were noted before a block that reduces over threads."""
+        kernel = self.kernel
+        assert kernel is not None
+        if any(not kernel.thread(v).startswith("threadIdx") for v in over):
+            raise Unliftable("a reduction over blocks of threads")
+        if over & spatial or kernel.differ(()):
+            raise Unliftable("a reduction over threads that not all of them take part in")
+        kernel.over = frozenset(over)
+        return len(kernel.reads), len(kernel.stores)
+
+    def combine(
+        self, over: set[Var], inner: Effects, predicate: Term, noted: tuple[int, int]
+    ) -> None:
+        """The effects of a block that reduces over threads: all of them get the result."""
+        kernel = self.kernel
+        assert kernel is not None
+        kernel.over = frozenset()
+        guarded, effects = Effects(), Effects()
+        guarded.then(inner, predicate)
+        r = {t: fresh(t.extent, "r") for t in over if t.extent is not None}
+        for tensor, writes in guarded.writes.items():
+            prefix = kernel.prefix.get(tensor, ())
+            effects.writes[tensor] = [combined(w, tensor, prefix, r) for w in writes]
+        for v in r.values():
+            effects = close(v, effects)
+        values = [w.value for writes in effects.writes.values() for w in writes]
+        if any(isinstance(t, Fold) for value in values for t in subterms(value)):
+            raise Unliftable("threads are combined by what is no known reduction")
+        for noticed, count in zip((kernel.reads, kernel.stores), noted, strict=True):
+            noticed[count:] = [a for a in noticed[count:] if a.tensor not in effects.writes]
+        for tensor, writes in effects.writes.items():
+            for w in writes:
+                kernel.store(tensor, w.index, w.value)
+        self.effects.then(effects)
 
     def run_IfThenElse(self, s: Any) -> None:
         condition = self.reader(s.condition)

@@ -13,6 +13,7 @@ from .from_tir import Reader, Unliftable
 from .node import NodeDict, items, lanes_of
 from .rewrite import free, tensors
 from .term import INT_DTYPES, ZERO, Int, Tensor, Term, Var, as_int, variable
+from .threads import Kernel
 from .views import Index, View, contiguous, flat, injective, region, row_major, whole
 
 
@@ -85,6 +86,7 @@ class Parameters:
         self.inputs: set[Tensor] = set()
         self.scopes: dict[Tensor, str] = {}
         self.views = NodeDict[View]()
+        self.kernel: Kernel | None = None
         self.facts: list[Term] = []  # conditions around the statement, over loops and sizes
         self.strided: set[Tensor] = set()  # not in row-major order from the start of their memory
         self.aliased: set[Tensor] = set()  # two elements may be at one place
@@ -98,24 +100,29 @@ class Parameters:
     def read(self, b: Any, index: tuple[Int, ...]) -> Term:
         """The element of a buffer now."""
         tensor, index = self.locate(b, index)
+        if self.kernel is not None:
+            self.kernel.read(tensor, index)
         return self.effects.read(tensor, index)
 
     def locate(self, b: Any, index: Index) -> tuple[Tensor, Index]:
         """The tensor and the element in it that a buffer's element is."""
         view = self.views.get(b)
         if view is None:
-            tensor, shape = self.tensor(b), self.logical(b)
+            tensor = self.tensor(b)
+            shape = tensor.shape
         else:
             tensor, shape = view.tensor, view.shape
         if len(index) != len(shape):
             raise Unliftable("an access has another rank than its buffer", tensor.name)
-        if view is None:
-            return tensor, index
-        return tensor, under([*self.facts, *self.reader.given], view.place(index))
-
-    def logical(self, b: Any) -> Index:
-        """The shape of a buffer that is no view."""
-        return self.tensor(b).shape
+        if view is not None:
+            index = under([*self.facts, *self.reader.given], view.place(index))
+        if self.kernel is not None and tensor not in self.inputs:
+            scope = self.scopes[tensor]
+            if scope not in ("", "global"):
+                tensor = self.kernel.private(tensor, scope)
+                self.scopes[tensor] = scope
+                index = (*self.kernel.prefix[tensor], *index)
+        return tensor, index
 
     def bind_sizes(self, params: Sequence[Any], given: Sequence[Tensor | Var | None]) -> None:
         """Bind the variables that are a whole extent or a scalar parameter."""
@@ -204,7 +211,7 @@ class Parameters:
         tensor = self.tensor(b)
         if tensor in self.strided:
             raise Unliftable("a view of a buffer with strides or an offset", b.name)
-        return whole(tensor, self.logical(b))
+        return whole(tensor)
 
     def bind_view(self, b: Any, data: Any) -> None:
         """``b = decl_buffer(shape, data=data)``: other dimensions over the same memory."""

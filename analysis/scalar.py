@@ -328,6 +328,10 @@ def reduce(op: str, axes: tuple[Var, ...], body: Term, init: Term, dtype: str) -
         hoisted = _hoist_guard(op, axes, inner, init, unit)
         if hoisted is not None:
             return hoisted
+    if init is unit and isinstance(inner, Call) and inner.op == op and unit in inner.args[:1]:
+        rest = inner.args[1:]
+        if len(rest) == 1:  # unit ⊕ f is f: of zeros only the sign differs, which the sum drops
+            body = rest[0]
     if isinstance(inner, Reduce) and inner.op == op and inner.init is unit:
         axes, body = (*axes, *inner.axes), inner.body
     elif not axes:

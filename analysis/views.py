@@ -75,9 +75,9 @@ def contiguous(extents: Sequence[Int], shape: Sequence[Int]) -> bool:
     return True
 
 
-def whole(tensor: Tensor, shape: Index) -> View:
+def whole(tensor: Tensor) -> View:
     """A tensor as a view of itself."""
-    return View(tensor, shape, row_major(shape), ZERO, lambda index: index)
+    return View(tensor, tensor.shape, row_major(tensor.shape), ZERO, lambda index: index)
 
 
 def flat(base: View, shape: Index, strides: Index, start: Int) -> View:

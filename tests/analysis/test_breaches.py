@@ -158,10 +158,16 @@ REFUSED = {
         t[0] = x[i]
         out[i] = t[0]
 """,
-    "bound again": """
+    "different extents": """
+    for i in T.thread_binding(8, "threadIdx.x"):
+        for j in T.thread_binding(4, "threadIdx.x"):
+            out[j] = x[j]
+""",
+    "writes no parameter": """
     for i in T.thread_binding(8, "threadIdx.x"):
         for j in T.thread_binding(8, "threadIdx.x"):
-            out[j] = x[j]
+            if i != j:
+                out[j] = x[j]
 """,
     "their order matters": """
     for i in range(8):
