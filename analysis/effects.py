@@ -69,7 +69,7 @@ class Write:
             if at is None:
                 left.append(u)
             named = {v: as_int(u) if at is None else at}
-            inside = TRUE
+            inside: Term = TRUE
             if at is not None and v.extent is not None:
                 inside = conj(ge0(at), ge0(v.extent - 1 - at))
             guard, value = conj(substitute(guard, named), inside), substitute(value, named)

@@ -272,11 +272,13 @@ def _select(r: Reader, e: Any) -> Term:
 def _choice(r: Reader, condition: Any, yes: Any, no: Any) -> Term:
     """A selection; each branch is read under its condition."""
     c, outside = r(condition), r.given
-    r.given = (*outside, *parts(c))
-    one = r(yes)
-    r.given = (*outside, *parts(negate(c)))
-    two = r(no)
-    r.given = outside
+    try:
+        r.given = (*outside, *parts(c))
+        one = r(yes)
+        r.given = (*outside, *parts(negate(c)))
+        two = r(no)
+    finally:
+        r.given = outside
     return ite(c, one, two)
 
 

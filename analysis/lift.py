@@ -54,7 +54,7 @@ def lift(func: Any, params: Sequence[Tensor | Var] | None = None) -> Lifted:
 
     Raises :class:`.from_tir.Unliftable` with the reason where the PrimFunc is not understood.
     """
-    executor = Executor(synchronised=bool((func.attrs or {}).get("s_tir", False)))
+    executor = Executor(has_barriers(func))
     given = [None] * len(func.params) if params is None else list(params)
     executor.bind_sizes(func.params, given)
     for position, (p, known) in enumerate(zip(func.params, given, strict=True)):
@@ -87,10 +87,15 @@ _PARALLEL = 1
 _PRIVATE = ("local", "warp", "wmma")
 
 
+def has_barriers(func: Any) -> bool:
+    """Whether TVM inserts barriers for shared memory: it does so in the dialect ``s_tir``."""
+    return bool((func.attrs or {}).get("s_tir", False))
+
+
 class Executor(Parameters):
     """The state of the symbolic execution of one PrimFunc."""
 
-    def __init__(self, synchronised: bool) -> None:
+    def __init__(self, synchronised: bool = False) -> None:
         super().__init__()
         self.synchronised = synchronised  # whether barriers are inserted: in the dialect s_tir
         self.threads: list[str] = []
@@ -112,9 +117,11 @@ class Executor(Parameters):
     def run_BufferStore(self, s: Any) -> None:
         reader, indices = self.reader, items(s.indices)
         reader.vectors = True
-        index = tuple(reader.index(i) for i in indices)
-        value, lane = reader(s.value), reader.lane
-        reader.vectors, reader.lane = False, None
+        try:
+            index = tuple(reader.index(i) for i in indices)
+            value, lane = reader(s.value), reader.lane
+        finally:
+            reader.vectors, reader.lane = False, None
         tensor, index = self.locate(s.buffer, index)
         if tensor in self.aliased:
             raise Unliftable("a store into a buffer whose elements may overlap", tensor.name)

@@ -20,7 +20,7 @@ from tvm import tirx
 
 from ..context import simplify, thorough
 from ..from_tir import Unliftable
-from ..lift import Executor
+from ..lift import Executor, has_barriers
 from ..rewrite import map_loads, substitute, tensors
 from ..term import Int, Tensor, Term, Var, axis, load
 
@@ -78,7 +78,7 @@ def at(body: Term, tensor: Tensor, index: tuple[Int, ...]) -> Term:
 
 class _Splitter(Executor):
     def __init__(self, func: Any) -> None:
-        super().__init__()
+        super().__init__(has_barriers(func))
         self.func = func
         none = [None] * len(func.params)
         self.bind_sizes(func.params, none)
