@@ -71,5 +71,5 @@ class Dtypes:
         ty = e.ty
         found = self._known.get(ty.__chandle__())
         if found is None:
-            found = self._known[ty.__chandle__()] = ty, str(ty.dtype)
+            found = self._known[ty.__chandle__()] = ty, _LANES.sub("", str(ty.dtype))
         return found[1]
