@@ -384,7 +384,8 @@ CASES = [
     Foreign(
         "topi one_hot",
         tensors(lambda k: topi.one_hot(k, 1.0, 0.0, 6, -1, "float32"), "int32 4"),
-        "",
+        "relax.one_hot",
+        {"depth": 6, "axis": 1, "on_value": 1.0, "off_value": 0.0},
     ),
     Foreign(
         "topi full_like",

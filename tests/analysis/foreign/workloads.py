@@ -83,6 +83,7 @@ CASES = [
             "kernel_layout": "HWIO4i4o",
             "out_layout": "1HWNC4c",
         },
+        also=("relax.nn.conv3d",),  # or the rows of the matrices are its last dimension
     ),
     Foreign("norm_bmn: a root of a sum of squares", _of(w.norm_bmn, 2, 4, 5)),
     Foreign(
