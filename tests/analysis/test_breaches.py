@@ -169,7 +169,7 @@ REFUSED = {
             if i != j:
                 out[j] = x[j]
 """,
-    "their order matters": """
+    "threads store into the same": """
     for i in range(8):
         out[i] = T.float32(0)
     for j in T.thread_binding(8, "threadIdx.x"):
