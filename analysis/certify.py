@@ -45,6 +45,16 @@ def certify(
     return replace(found, stages=stages(built.func)) if isinstance(found, Certificate) else found
 
 
+def lowers_to(p: Proposal, lifted: Lifted, func: Any) -> Certificate | Refusal:
+    """The certificate ``rebuilt``, or that the op's lowering is another PrimFunc."""
+    try:
+        built = rebuild(p, lifted)
+    except NotBuilt as e:
+        return Refusal(str(e), p.name)
+    found = _rebuilt(p, lifted, func, built)
+    return replace(found, stages=stages(built.func)) if isinstance(found, Certificate) else found
+
+
 def stages(func: Any) -> int:
     """The number of buffers that a PrimFunc writes."""
     written: set[Any] = set()
@@ -55,9 +65,9 @@ def stages(func: Any) -> int:
 def _compared(
     p: Proposal, lifted: Lifted, func: Any, built: Rebuilt, tested: bool, rounded: bool
 ) -> Certificate | Refusal:
-    given = _over(func, lifted.params, built.params)
-    if given is not None and structurally_equal(built.func, given):
-        return Certificate("rebuilt", exact=True, assumptions=_given(lifted))
+    same = _rebuilt(p, lifted, func, built)
+    if isinstance(same, Certificate):
+        return same
     try:
         other = lift(built.func, built.params)
     except Unliftable as e:
@@ -70,6 +80,13 @@ def _compared(
     if isinstance(found, Refusal) and tested:
         return _sampled(p, lifted, _aligned(other, lifted))
     return found
+
+
+def _rebuilt(p: Proposal, lifted: Lifted, func: Any, built: Rebuilt) -> Certificate | Refusal:
+    given = _over(func, lifted.params, built.params)
+    if given is None or not structurally_equal(built.func, given):
+        return Refusal("it lowers to another PrimFunc", p.name)
+    return Certificate("rebuilt", exact=True, assumptions=_given(lifted))
 
 
 def _over(func: Any, params: tuple[Any, ...], wanted: tuple[Any, ...]) -> Any:

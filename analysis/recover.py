@@ -9,7 +9,7 @@ from typing import Any
 
 from tvm import tirx
 
-from .certify import certify
+from .certify import certify, lowers_to
 from .comprehension import Lifted
 from .from_tir import Unliftable
 from .kind import pattern_kind
@@ -114,6 +114,7 @@ def _candidates(
     tested: bool = False,
     rounded: bool = False,
 ) -> OpInfo | Refusal:
+    """The first op that is certified; one that lowers to this very PrimFunc goes before it."""
     found: list[OpInfo] = []
     refusals: list[Refusal] = []
     tried: list[tuple[Any, ...]] = []
@@ -122,15 +123,19 @@ def _candidates(
         if any(p.name == f.name for f in found) or (rounded and claim in tried):
             continue
         tried.append(claim)
-        certificate = certify(p, lifted, func, tested=tested, rounded=rounded)
+        if found and not alternatives:
+            certificate = lowers_to(p, lifted, func)
+        else:
+            certificate = certify(p, lifted, func, tested=tested, rounded=rounded)
         if isinstance(certificate, Refusal):
             refusals.append(certificate)
             continue
         found.append(_info(p, lifted, certificate))
-        if not alternatives:
-            return found[0]
+        if not alternatives and (certificate.kind == "rebuilt" or func is None):
+            return found[-1]
     if found:
-        return replace(found[0], alternatives=tuple(found[1:]))
+        found.sort(key=lambda f: f.certificate.kind != "rebuilt")
+        return replace(found[0], alternatives=tuple(found[1:]) if alternatives else ())
     if refusals:
         return refusals[0]
     return Refusal("no recogniser knows this compute", _summary(lifted))

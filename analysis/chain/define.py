@@ -30,7 +30,8 @@ class Definition:
     """``tensor[y0, y1, …] = body``; ``statements`` are the places of the statements that say so.
 
     ``body`` is None, and ``problem`` says why, if the statement is not understood. ``order`` has
-    the tensors that are read in the order in which the statements name them.
+    the tensors that are read in the order in which the statements name them. ``races`` is that of
+    :class:`..comprehension.Lifted`.
     """
 
     tensor: Tensor
@@ -38,6 +39,7 @@ class Definition:
     statements: frozenset[int]
     problem: str = ""
     order: tuple[Tensor, ...] = ()
+    races: bool = False
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,7 @@ class _Splitter(Executor):
             yield s
 
     def _statement(self, place: int, s: Any) -> None:
+        self.races = False
         try:
             effects = self.nested(s)
             for t, writes in effects.writes.items():
@@ -169,11 +172,12 @@ class _Splitter(Executor):
         order: tuple[Tensor, ...] = (),
     ) -> None:
         before = self.version.get(t)
-        statements = frozenset({place})
+        statements, races = frozenset({place}), self.races
         if before is not None:
             old = self.found[before]
             if body is not None and before in tensors(body):
                 statements |= old.statements
+                races |= old.races
                 if old.body is None:
                     body, problem = None, old.problem
                 else:
@@ -181,7 +185,7 @@ class _Splitter(Executor):
                     body = map_loads(body, frozenset({before}), lambda u, i: at(b, u, i))
         new = Tensor(t.name, t.shape, t.dtype)
         self.version[t] = new
-        self.found[new] = Definition(new, body, statements, problem, order)
+        self.found[new] = Definition(new, body, statements, problem, order, races)
 
     def _loaded(self, s: Any) -> tuple[Tensor, ...]:
         found: dict[Tensor, None] = {}

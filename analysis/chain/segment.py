@@ -80,7 +80,7 @@ def _best(program: Program, recover: Recover, peeling: bool) -> Reading:
 def _peeled(part: Part, recover: Recover) -> tuple[Part, ...] | None:
     """The operators inlined into a window of one result."""
     w = part.window
-    if w is None or len(w.writes) != 1:
+    if w is None or len(w.writes) != 1 or w.lifted.races:
         return None
     found = peel(Definition(w.writes[0], w.body, frozenset()), recover)
     if found is None:

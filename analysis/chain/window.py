@@ -110,7 +110,8 @@ def _renumbered(
     sizes = {v for c in outputs for v in free(c.body) if v.kind in SIZES}
     sizes |= {v for t in own for e in t.shape for v in free(e)}
     loose = sorted(sizes - whole, key=lambda v: v.name)
-    lifted = Lifted((*own.values(), *loose), tuple(outputs))
+    races = any(d.races for d in found)
+    lifted = Lifted((*own.values(), *loose), tuple(outputs), races)
     return Window(lifted, reads, writes, tuple(found), canonical(bodies[writes[-1]]))
 
 

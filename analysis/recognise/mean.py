@@ -29,7 +29,6 @@ MATCHES = [
     *(Matches(op, ("float32[2, n]",), {}, {"axis": None, "keepdims": False}) for op in OPS),
     *(Matches(op, ("float32[n, 1, 4]",), {"axis": [1], "keepdims": True}) for op in OPS[1:]),
     *(Matches(op, ("float16[n, 1, 4]",), {"axis": [1], "keepdims": False}) for op in OPS[1:]),
-    Matches("relax.mean", ("float32[n, 1]",), {"axis": [1]}, {"axis": [1]}, "relax.sum"),
     Matches("relax.mean", ("int32[2, 4]",), {"axis": [1], "keepdims": False}),
     Matches("relax.mean", ("float32[n, m, 3]",), {"axis": [0, 1], "keepdims": False}),
 ]

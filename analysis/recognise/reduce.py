@@ -42,7 +42,6 @@ MATCHES = [
     Matches("relax.sum", ("int8[1, 4, 3]",), {"axis": [0, 2]}, {"axis": [0, 2], "keepdims": False}),
     Matches("relax.min", ("float32[4, 1]",), {"axis": [1]}, {"axis": [1], "keepdims": False}),
     Matches("relax.sum", ("float32[4, 1]",), {"axis": [1]}, {"axis": [1], "keepdims": False}),
-    Matches("relax.prod", ("float32[1, n]",), {"axis": [0]}, {"axis": [0], "keepdims": False}),
     Matches("relax.prod", ("float32[3, 1, n]",), {"axis": [1], "keepdims": True}),
     Matches("relax.sum", ("bool[2, n, 4]",), {"axis": [1], "keepdims": False}),
     Matches("relax.prod", ("bool[2, 4]",), {"axis": [1], "keepdims": True}),

@@ -176,6 +176,8 @@ def gather_nd(f: Lifted) -> Found:
         return NO_LOAD
     batch, count = min(loads), len(loads)
     t = loads[batch]
+    if not t.indices:
+        return Refusal("an index of gather_nd is a vector")
     rank = len(t.indices) - 1
     for k, s in enumerate(loads.values()):
         if s.tensor is not t.tensor or s.indices[:rank] != r.axes[:rank]:

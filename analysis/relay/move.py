@@ -187,9 +187,8 @@ def moved(state: State, position: int, move: Move) -> State:
         outputs.append(_output(replace(c, body=body), new, move) if c.out is t else
                        replace(c, body=body))  # fmt: skip
     params = tuple(new if p is t else p for p in state.lifted.params)
-    return replace(
-        state, lifted=Lifted(params, tuple(outputs)), moves=(*state.moves, (position, move))
-    )
+    lifted = replace(state.lifted, params=params, outputs=tuple(outputs))
+    return replace(state, lifted=lifted, moves=(*state.moves, (position, move)))
 
 
 def _output(c: Comprehension, new: Tensor, move: Move) -> Comprehension:

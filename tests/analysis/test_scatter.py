@@ -10,7 +10,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.script import from_source
 
-from opinfo.analysis import OpInfo, Refusal, lift, op_info
+from opinfo.analysis import Chain, OpInfo, PartlyRead, Refusal, lift, op_info, op_infos
 from opinfo.analysis.evaluate import evaluate
 from opinfo.analysis.from_tir import Unliftable
 from opinfo.analysis.legalise import lowered
@@ -145,7 +145,7 @@ def test_parallel_scatters_are_told_apart(value: str) -> None:
     assert lift(body("T.parallel(6)")).races
     for loop in ("T.vectorized(6)", "T.thread_binding(6, 'threadIdx.x')"):
         info = op_info(body(loop))
-        assert isinstance(info, Refusal) and "where data says" in info.reason, info
+        assert isinstance(info, Refusal) and "store" in info.reason, info
 
 
 def legalised(op: Any, *types: tuple[tuple[int, ...], str], **attrs: Any) -> tirx.PrimFunc:
@@ -189,3 +189,13 @@ def test_serial_is_not_taken_for_a_racing_operator() -> None:
     assert isinstance(op_info(func), OpInfo)
     serial = tvm.script.from_source(func.script().replace("T.parallel(", "range("))
     assert isinstance(op_info(serial), Refusal)
+
+
+def test_a_chain_tells_of_races_as_well() -> None:
+    told = "no two iterations of a parallel loop store in one element"
+    func = from_source(f"{HEAD}    for k in T.parallel(6):\n        out[p[k], 0] = x[k, 0]\n")
+    chain = op_infos(func)
+    if isinstance(chain, Chain):
+        assert told in chain.steps[0].info.certificate.assumptions
+    else:
+        assert isinstance(chain, PartlyRead) and chain.reason
