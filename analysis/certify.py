@@ -20,7 +20,7 @@ from .from_tir import Unliftable
 from .lift import lift
 from .op_info import ASSUMED, Certificate, Proposal, Refusal
 from .pairing import Different
-from .real import real
+from .real import TooLarge, real
 from .rewrite import subterms
 from .same import structurally_equal
 from .sampled import Unequal, compare
@@ -103,6 +103,8 @@ def _proved(
         try:
             form = real if rounded else itself
             part = prove_equal(form(mine.body), form(theirs))
+        except TooLarge as e:
+            return Refusal(str(e), p.name)
         except Different as e:
             return Refusal(f"its compute differs: {e}", p.name)
         proof.obligations += part.obligations
@@ -152,7 +154,7 @@ def _given(lifted: Lifted) -> tuple[str, ...]:
 def _flags(proof: Proof) -> tuple[str, ...]:
     told = {
         "floating-point sums equal up to reassociation": proof.reassociated,
-        "equal in real arithmetic on finite operands, not up to rounding": proof.rounded,
+        "equal in real arithmetic where operands are finite and no intermediate value overflows": proof.rounded,
         "operands are finite where padding multiplies them by 0": proof.finite,
         "no operand of a minimum or maximum is NaN, nor zeros of both signs": proof.ordered,
     }

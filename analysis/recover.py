@@ -15,7 +15,7 @@ from .from_tir import Unliftable
 from .kind import pattern_kind
 from .lift import lift
 from .op_info import Certificate, OpInfo, Proposal, Refusal
-from .real import idiomatic
+from .real import TooLarge, idiomatic, real
 from .recognise import recognisers
 from .relay import relayings
 from .relay.answer import physical
@@ -90,7 +90,13 @@ def _rounded(lifted: Lifted, alternatives: bool) -> OpInfo | Refusal:
         return Refusal("nothing is rounded")
     if sum(1 for c in lifted.outputs for _ in subterms(c.body)) > LARGEST:
         return Refusal("the compute is too large to be compared up to rounding")
-    return _candidates(lifted, None, alternatives, rounded=True)
+    try:
+        forms = [real(c.body) for c in lifted.outputs]  # remembered as long as they are held
+        found = _candidates(lifted, None, alternatives, rounded=True)
+        del forms
+        return found
+    except (TooLarge, RecursionError):
+        return Refusal(str(TooLarge()))
 
 
 def _proposals(lifted: Lifted, rounded: bool) -> Iterator[Proposal]:

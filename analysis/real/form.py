@@ -29,7 +29,10 @@ from ..term import (
     const,
     mul,
     raw_call,
+    recall,
+    remember,
 )
+from .budget import limited
 from .extremes import absorbed, chosen, extreme_of
 from .polynomial import (
     DIGITS,
@@ -49,13 +52,22 @@ from .reroll import forward, prolonged, rerolled
 
 
 def real(t: Term) -> Term:
-    """The form of a term in real arithmetic; terms of other types are left as they are."""
-    return canonical(_Real()(t))
+    """The form of a term in real arithmetic; terms of other types are left as they are.
+
+    Raises :class:`TooLarge` where it has too many monomials.
+    """
+    found: Term | None = recall(t, "real")
+    if found is None:
+        with limited():
+            found = canonical(_Real()(t))
+        remember(t, "real", found)
+    return found
 
 
 class _Real:
     def __init__(self) -> None:
         self.memo: dict[Term, Term] = {}
+        self.polys: dict[Term, Poly] = {}
 
     def __call__(self, t: Term) -> Term:
         found = self.memo.get(t)
@@ -72,6 +84,12 @@ class _Real:
 
     def poly(self, t: Term) -> Poly:
         """A floating-point term as a polynomial over atoms in this form."""
+        found = self.polys.get(t)
+        if found is None:
+            found = self.polys[t] = self.expanded(t)
+        return found
+
+    def expanded(self, t: Term) -> Poly:
         if isinstance(t, Const):
             return of(t, t.dtype)
         if isinstance(t, Reduce):

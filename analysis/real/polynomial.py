@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from ..evaluate import numpy_dtype
 from ..rewrite import free
 from ..term import Call, Const, Term, const, raw_call
+from .budget import TooLarge, spend
 
 Monomial = tuple[Term, ...]
 Poly = dict[Monomial, float]
 
-#: Decimal digits that a type keeps.
-DIGITS = {"float16": 3, "bfloat16": 2, "float32": 7, "float64": 15}
+#: Decimal digits by which literals of a type differ: a few units in the last place.
+DIGITS = {"float16": 4, "bfloat16": 3, "float32": 7, "float64": 15}
+LEAST = 1e-4  # every type keeps all its digits above it
+LONGEST = 100  # factors of a monomial, summands of a polynomial
 MOST = 64  # monomials of a product; beyond it the factors stay as they are
 _INVERSE = {"sqrt": "rsqrt", "rsqrt": "sqrt"}
 
@@ -23,6 +27,7 @@ def ordered(atoms: Iterable[Term]) -> Monomial:
 
 def of(t: Term, dtype: str) -> Poly:
     """A term in this form as a polynomial: sums, products and literals are taken apart."""
+    spend(1)
     if isinstance(t, Const) and isinstance(t.value, (int, float)) and math.isfinite(t.value):
         return {(): float(t.value)} if t.value else {}
     if isinstance(t, Call) and t.op == "add":
@@ -52,6 +57,7 @@ def product_of(p: Poly) -> Poly:
 
 
 def plus(a: Poly, b: Poly, k: float = 1.0) -> Poly:
+    spend(len(a) + sum(map(len, b)) + 1)
     out = dict(a)
     for mono, c in b.items():
         total = out.get(mono, 0.0) + k * c
@@ -59,6 +65,8 @@ def plus(a: Poly, b: Poly, k: float = 1.0) -> Poly:
             out.pop(mono, None)
         else:
             out[mono] = total
+    if len(out) > LONGEST:
+        raise TooLarge
     return out
 
 
@@ -74,6 +82,9 @@ def times(a: Poly, b: Poly, dtype: str) -> Poly:
 
 def _cancelled(mono: Monomial) -> Monomial:
     """Without ``n * (1 / n)`` for sizes n: they are no zeros."""
+    spend(len(mono))
+    if len(mono) > LONGEST:
+        raise TooLarge
     atoms = list(mono)
     for x in mono:
         inverse = raw_call("recip", (x,), x.dtype) if _is_size(x) else None
@@ -117,6 +128,8 @@ def rounded(c: float, dtype: str) -> float:
     """With the digits of its type; the largest numbers are limits and stay."""
     if abs(c) > 6e4:
         return c
+    if abs(c) > LEAST:
+        c = float(numpy_dtype(dtype).type(c))
     return float(f"{c:.{DIGITS[dtype] - 1}e}")
 
 
@@ -143,4 +156,5 @@ def operands(op: str, t: Term) -> Iterable[Term]:
         for x in t.args:
             yield from operands(op, x)
     else:
+        spend(1)
         yield t

@@ -201,20 +201,35 @@ def _output(c: Comprehension, new: Tensor, move: Move) -> Comprehension:
     return Comprehension(new, axes, substitute(body, back))  # type: ignore[arg-type]
 
 
+#: Visits of sub-terms after which what selections say is not distinguished any more.
+VISITS = 5_000
+
+
+def _of_places(*facts: Term) -> Facts:
+    """Without those that compare values: they say nothing about indices."""
+    return tuple(f for f in facts if not (f.children and "float" in f.children[0].dtype))
+
+
 def map_loads(body: Term, t: Tensor, fn: Callable[[Load, Facts], Term]) -> Term:
-    """Replace the loads of a tensor, told what selections around them say."""
+    """Replace the loads of a tensor, told what selections around them say.
+
+    Shared terms are visited once for each set of facts; where that gets too often, without facts.
+    """
     memo: dict[tuple[Term, Facts], Term] = {}
 
     def go(s: Term, facts: Facts) -> Term:
         if t not in tensors(s):
             return s
+        if len(memo) > VISITS:
+            facts = ()
         found = memo.get((s, facts))
         if found is None:
             if isinstance(s, Load) and s.tensor is t:
                 found = fn(s, facts)
             elif isinstance(s, Call) and s.op == "ite":
                 c, yes, no = s.args
-                told = (go(c, facts), go(yes, (*facts, *parts(c))), go(no, (*facts, negate(c))))
+                if_so, if_not = _of_places(*parts(c)), _of_places(negate(c))
+                told = (go(c, facts), go(yes, (*facts, *if_so)), go(no, (*facts, *if_not)))
                 rest = iter(told)
                 found = rebuild(s, lambda _: next(rest))
             else:

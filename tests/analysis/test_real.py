@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
-from opinfo.analysis import OpInfo, lift, op_info
-from opinfo.analysis.real import real
+from opinfo.analysis import OpInfo, Refusal, lift, op_info
+from opinfo.analysis.real import TooLarge, real
 from opinfo.analysis.sampled import compare
+from opinfo.analysis.term import raw_call
 from tests.analysis.foreign import corpus
 from tests.analysis.foreign.case import Foreign, script
 
@@ -106,3 +108,56 @@ def test_an_answer_up_to_rounding_says_so() -> None:
     assert isinstance(info, OpInfo) and info.name == "relax.nn.silu"
     assert not info.certificate.exact
     assert any("real arithmetic" in a for a in info.certificate.assumptions)
+
+
+SHARED = {
+    "a polynomial": "a[i] + a[i] * a[7 - i]",
+    "a power": "a[i] * a[i]",
+    "a power of a sum": "(a[i] + T.float32(1)) * (a[i] + T.float32(1))",
+    "a maximum": "T.max(a[i] + a[7 - i], a[i] * a[7 - i])",
+    "a quotient": "(a[i] + a[7 - i]) / (a[i] * a[i] + T.float32(1))",
+    "a selection": "T.Select(a[i] < a[7 - i], a[i] + a[7 - i], a[i] * a[i])",
+    "a sum of exponentials": "T.exp(a[i]) + T.exp(a[7 - i]) * a[i]",
+}
+
+
+@pytest.mark.parametrize("stages", [14, 60])
+@pytest.mark.parametrize("name", SHARED)
+def test_shared_terms_are_answered_soon(name: str, stages: int) -> None:
+    lines = [f"t{k} = T.alloc_buffer((8,))" for k in range(stages)]
+    last = "x"
+    for k in range(stages):
+        lines += ["for i in range(8):", f"    t{k}[i] = {SHARED[name].replace('a[', last + '[')}"]
+        last = f"t{k}"
+    lines += ["for i in range(8):", f"    out[i] = {last}[i]"]
+    func = script("x 8; out 8", "\n".join(lines))()
+    start = time.process_time()
+    info = op_info(func)
+    assert isinstance(info, Refusal) and time.process_time() - start < 5
+
+
+def test_a_form_that_grows_too_large_is_refused_as_such() -> None:
+    body = "for i in range(8):\n    out[i] = x[i]"
+    term = lift(script("x 8; out 8", body)()).outputs[0].body
+    for _ in range(40):
+        term = raw_call("mul", (term, term), "float32")
+    with pytest.raises(TooLarge):
+        real(term)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "factor"),
+    [
+        ("float32", "1.0001"), ("float32", "1.000002"), ("float16", "1.004"),
+        ("bfloat16", "1.04"), ("float64", "1.0000000000001"),
+    ],
+)  # fmt: skip
+def test_a_factor_of_almost_one_is_no_identity(dtype: str, factor: str) -> None:
+    body = f"for i in range(8):\n    out[i] = T.max(x[i], T.{dtype}(0)) * T.{dtype}({factor})"
+    info = op_info(script(f"x {dtype} 8; out {dtype} 8", body)())
+    assert isinstance(info, Refusal), info
+    forms = [
+        real(lift(script(f"x {dtype} 8; out {dtype} 8", text)()).outputs[0].body)
+        for text in (body, body.replace(factor, "1.0"))
+    ]
+    assert forms[0].children and len(set(map(repr, forms))) == 2
