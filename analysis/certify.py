@@ -154,7 +154,7 @@ def _given(lifted: Lifted) -> tuple[str, ...]:
 def _flags(proof: Proof) -> tuple[str, ...]:
     told = {
         "floating-point sums equal up to reassociation": proof.reassociated,
-        "equal in real arithmetic where operands are finite and no intermediate value overflows": proof.rounded,
+        "equal in real arithmetic, where operands are finite and nothing overflows": proof.rounded,
         "operands are finite where padding multiplies them by 0": proof.finite,
         "no operand of a minimum or maximum is NaN, nor zeros of both signs": proof.ordered,
     }
