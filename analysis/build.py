@@ -16,6 +16,7 @@ from .comprehension import Lifted
 from .legalise import Legalised, legalise
 from .node import items
 from .op_info import Constant, Proposal
+from .remember import Key, Known, key_of, recall, remember
 from .rewrite import free
 from .term import Int, Tensor, Var
 
@@ -139,11 +140,29 @@ def _imm(value: Any) -> Any:
     return tirx.IntImm("int64", value) if isinstance(value, int) else value
 
 
+#: Why what is legalised cannot be the PrimFunc.
+_MISFIT = "the op's lowering has another number of parameters"
+
+
 def rebuild(p: Proposal, lifted: Lifted) -> Rebuilt:
     """Legalise the proposed op on operands of the PrimFunc's shapes.
 
     Raises :class:`NotBuilt` where the op rejects the attributes or is not one PrimFunc.
     """
+    dtype = _dtype(p, lifted)
+    key = key_of(p, lifted, dtype)
+    known = recall(key)
+    return _rebuild(p, lifted, dtype, key) if known is None else _again(known, lifted)
+
+
+def _again(known: Known, lifted: Lifted) -> Rebuilt:
+    ordered = (*(lifted.params[o] for o in known.inputs), *(c.out for c in lifted.outputs))
+    if len(ordered) < known.size:
+        raise NotBuilt(_MISFIT)
+    return Rebuilt(known.func, ordered[: known.size])
+
+
+def _rebuild(p: Proposal, lifted: Lifted, dtype: str, key: Key | None) -> Rebuilt:
     sizes = _sizes(lifted)
     tensors: dict[int, Any] = {}
     args: list[Any] = []
@@ -161,10 +180,15 @@ def rebuild(p: Proposal, lifted: Lifted) -> Rebuilt:
     extra = relax.Var("sizes", relax.ShapeType(list(sizes.values())))
     params = [*tensors.values(), *([extra] if sizes else [])]
     attrs = {k: to_prim(v, sizes) for k, v in p.attrs.items()}
-    found = _legalised(p, lifted, params, args, attrs)
+    found = _legalised(p, dtype, params, args, attrs)
     if found is None:
         raise NotBuilt("the op does not lower to one PrimFunc")
-    return _single_call(found, lifted, tensors, sizes)
+    inputs = _inputs(found, lifted, tensors, sizes)
+    ordered = _in_order(found.func, inputs, [c.out for c in lifted.outputs])
+    if all(isinstance(i, Tensor) for i in inputs):
+        places = tuple(lifted.params.index(i) for i in inputs)
+        remember(key, Known(found.func, places, len(ordered), found.op, found.rule))
+    return Rebuilt(found.func, ordered)
 
 
 def _sizes(lifted: Lifted) -> dict[Var, Any]:
@@ -177,13 +201,18 @@ def _sizes(lifted: Lifted) -> dict[Var, Any]:
     return found
 
 
-def _legalised(
-    p: Proposal, lifted: Lifted, params: list[Any], args: list[Any], attrs: Mapping[str, Any]
-) -> Legalised | None:
-    dtype = next((t.dtype for t in lifted.params if isinstance(t, Tensor)), "float32")
+def _dtype(p: Proposal, lifted: Lifted) -> str:
+    """The type of operands that are attributes: the first operand's, or else any parameter's."""
     if p.operands and isinstance(p.operands[0], int):
         first = lifted.params[p.operands[0]]
-        dtype = first.dtype if isinstance(first, Tensor) else dtype
+        if isinstance(first, Tensor):
+            return first.dtype
+    return next((t.dtype for t in lifted.params if isinstance(t, Tensor)), "float32")
+
+
+def _legalised(
+    p: Proposal, dtype: str, params: list[Any], args: list[Any], attrs: Mapping[str, Any]
+) -> Legalised | None:
     try:
         return legalise(call_op(p.name, args, attrs, dtype), params)
     except NotBuilt:
@@ -193,11 +222,11 @@ def _legalised(
         raise NotBuilt(f"{p.name} rejects it: {lines[-1][:160] if lines else e!r}") from None
 
 
-def _single_call(
+def _inputs(
     found: Legalised, lifted: Lifted, tensors: Mapping[int, Any], sizes: Mapping[Var, Any]
-) -> Rebuilt:
+) -> list[Tensor | Var]:
     """The arguments of the call_tir mapped back to the lifted function's."""
-    call, func, values = found.call, found.func, found.values
+    call, values = found.call, found.values
     by_name = {f"p{o}": lifted.params[o] for o in tensors}
     by_size = {str(x.name): v for v, x in sizes.items()}
     inputs: list[Tensor | Var] = []
@@ -211,9 +240,7 @@ def _single_call(
         if name not in by_size:
             raise NotBuilt("the op's lowering takes a computed size")
         inputs.append(by_size[name])
-    outputs = [c.out for c in lifted.outputs]
-    ordered = _in_order(func, inputs, outputs)
-    return Rebuilt(func, ordered)
+    return inputs
 
 
 def _element(value: Any) -> Any:
@@ -228,4 +255,4 @@ def _in_order(func: Any, inputs: list[Tensor | Var], outputs: list[Tensor]) -> t
     try:
         return tuple(next(tensors if is_buffer_var(p) else scalars) for p in items(func.params))
     except StopIteration:
-        raise NotBuilt("the op's lowering has another number of parameters") from None
+        raise NotBuilt(_MISFIT) from None

@@ -77,11 +77,8 @@ def _not(condition: Term) -> tuple[Term, ...]:
 
 def has_choice(t: Term) -> bool:
     """Whether a selection occurs."""
-    found = t.memo.get("choice")
+    found: bool | None = t.memo.get("choice")
     if found is None:
-        from .rewrite import children
-
-        found = t.memo["choice"] = (isinstance(t, Call) and t.op == "ite") or any(
-            has_choice(c) for c in children(t)
-        )
+        chooses = isinstance(t, Call) and t.op == "ite"
+        found = t.memo["choice"] = chooses or any(map(has_choice, t.children))
     return found

@@ -217,7 +217,7 @@ def pinned(guard: Term, i: Var) -> Int | None:
     """The one value of ``i`` that the guard leaves, if it leaves one."""
     assert i.extent is not None
     lo, hi = ZERO, i.extent - 1
-    for c in parts(guard):
+    for c in () if guard is TRUE else parts(guard):
         if not (isinstance(c, Call) and c.op in ("ge0", "eq0") and i in free(c)):
             continue
         p = as_int(c.args[0])

@@ -22,11 +22,16 @@ DISPATCHED = frozenset(f"relax.{n}" for n in ("argsort", "cumprod", "cumsum", "s
 
 @dataclass(frozen=True)
 class Legalised:
-    """A ``call_tir``, its PrimFunc, and the values of the variables among its arguments."""
+    """A ``call_tir``, its PrimFunc, and the values of the variables among its arguments.
+
+    ``rule`` is the ``FLegalize`` of ``op`` if it alone gave the PrimFunc.
+    """
 
     call: Any
     func: Any
     values: dict[Any, Any]
+    op: Any = None
+    rule: Any = None
 
 
 def legalise(call: Any, params: Sequence[Any]) -> Legalised | None:
@@ -48,7 +53,7 @@ def _directly(builder: Any, call: Any) -> Legalised | None:
     out = rule(builder, call)
     if len(builder._end_block().bindings) or not is_call_tir(out):
         return None
-    return Legalised(out, builder.get()[out.args[0]], {})
+    return Legalised(out, builder.get()[out.args[0]], {}, call.op, rule)
 
 
 def _shape_known(ty: Any) -> bool:

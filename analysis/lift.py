@@ -54,12 +54,12 @@ def lift(func: Any, params: Sequence[Tensor | Var] | None = None) -> Lifted:
 
     Raises :class:`.from_tir.Unliftable` with the reason where the PrimFunc is not understood.
     """
-    executor = Executor(has_barriers(func))
-    given = [None] * len(func.params) if params is None else list(params)
-    executor.bind_sizes(func.params, given)
-    for position, (p, known) in enumerate(zip(func.params, given, strict=True)):
+    executor, own = Executor(has_barriers(func)), items(func.params)
+    given = [None] * len(own) if params is None else list(params)
+    executor.bind_sizes(own, given)
+    for position, (p, known) in enumerate(zip(own, given, strict=True)):
         executor.bind_param(p, position, known)
-    values = tuple(executor.values[p] for p in func.params)
+    values = tuple(executor.values[p] for p in own)
     executor.run(func.body)
     for tensor, writes in executor.effects.writes.items():
         executor.check_stores(tensor, writes)
@@ -175,12 +175,12 @@ class Executor(Parameters):
         extent, start = self.reader.index(s.extent), self.reader.index(s.min)
         if extent.const is not None and extent.const < 1:
             return
-        bound = extent
+        bound, v = extent, s.loop_var
         if extent.const is None:
-            self.fixed(extent, s.loop_var.name)
-        if tensors(extent) or any(v.kind not in SIZES for v in free(extent)):
-            bound = self.largest(extent, s.loop_var.name)
-        self.loop(s, s.loop_var, start, extent, bound)
+            self.fixed(extent, v.name)
+            if tensors(extent) or any(f.kind not in SIZES for f in free(extent)):
+                bound = self.largest(extent, v.name)
+        self.loop(s, v, start, extent, bound)
 
     def largest(self, extent: Int, where: str) -> Int:
         """An upper bound over sizes of an extent that depends on other loops."""
@@ -211,8 +211,7 @@ class Executor(Parameters):
             self.check_stores(t, effects.writes.pop(t))  # each iteration has its own
         if not (effects.outer | tensors(extent)).isdisjoint(effects.writes):
             raise Unliftable("a loop changes what a value from before it was read from", v.name)
-        gone = _PRIVATE if tag else ()
-        for t in [t for t in effects.writes if self.scopes[t].startswith(gone)]:
+        for t in [t for t in effects.writes if tag and self.scopes[t].startswith(_PRIVATE)]:
             self.check_stores(t, effects.writes.pop(t))  # each thread has its own
         kind = int(getattr(s, "kind", 0))
         if bound is ONE:
@@ -280,31 +279,33 @@ class Executor(Parameters):
 
     def run_SBlockRealize(self, s: Any) -> None:
         block = s.block
-        first = []
+        first, init = [], block.init
         over, spatial = set[Var](), set[Var]()
         for iv, value in zip(items(block.iter_vars), items(s.iter_values), strict=True):
             bound = self.reader.index(value)
             self.env[iv.var] = bound
+            if init is None and self.kernel is None:
+                continue
             reduction = int(iv.iter_type) == 2
             if self.kernel is not None:
                 (over if reduction else spatial).update(free(bound) & self.kernel.threads)
-            if block.init is not None and reduction:
+            if init is not None and reduction:
                 first.append(eq0(bound - self.reader.index(iv.dom.min)))
         predicate = self.reader(s.predicate)
         for b in items(block.alloc_buffers):
             self.bind_buffer(b)
         for m in items(block.match_buffers):
             self.match_buffer(m.buffer, m.source)
-        if predicate is TRUE and block.init is None:
+        if predicate is TRUE and init is None:
             self.run(block.body)
             return
         start = self.fixed(conj(*first), block.name_hint)
-        noted = self.begin_combining(over, spatial) if over and block.init is not None else None
+        noted = self.begin_combining(over, spatial) if over and init is not None else None
         self.frames.append(Effects())
         try:
             with self.given(predicate):
-                if block.init is not None:
-                    self.effects.then(self.nested(block.init), start)
+                if init is not None:
+                    self.effects.then(self.nested(init), start)
                 self.run(block.body)
             inner = self.effects
         finally:

@@ -41,6 +41,10 @@ def close(i: Var, body: Effects) -> Effects:
     """The effects of ``for i in range(extent): body``."""
     out = Effects()
     for tensor, writes in body.writes.items():
+        if len(writes) == 1 and _independent(i, writes[0], body):
+            w = writes[0]
+            out.writes[tensor] = [Write((*w.vars, i), TRUE, w.index, w.value)]
+            continue
         if len(writes) == 1 and scatters(i, writes[0]):
             out.writes[tensor] = [scattered(i, tensor, writes[0], body, carried_by)]
             continue
@@ -57,6 +61,15 @@ def close(i: Var, body: Effects) -> Effects:
             closed = replace(closed, scattered=True) if w.scattered else closed
             out.writes.setdefault(tensor, []).append(closed)
     return out
+
+
+def _independent(i: Var, w: Write, body: Effects) -> bool:
+    """Whether each iteration plainly stores elsewhere than its body reads, under no condition."""
+    if w.guard is not TRUE or w.scattered or i.extent is None or i.extent is ONE:
+        return False
+    if any(map(tensors, w.index)) or not any(i in free(e) for e in w.index):
+        return False
+    return tensors(w.value).isdisjoint(body.writes)
 
 
 def _fix(w: Write, i: Var, value: Int) -> Write:

@@ -14,7 +14,7 @@ from .integer import floordiv
 from .order import nonneg
 from .prefix import unchosen, unpeeled
 from .quotient import is_div
-from .rewrite import children, free, rebuild, replace, substitute, subterms
+from .rewrite import free, rebuild, replace, substitute, subterms
 from .scalar import conj, identity, ite, parts, reduce, split_guard
 from .term import (
     ONE,
@@ -62,7 +62,7 @@ def reduces(t: Term) -> bool:
     """Whether a reduction or a fold occurs."""
     found = t.memo.get("reduces")
     if found is None:
-        found = t.memo["reduces"] = isinstance(t, (Reduce, Fold)) or any(map(reduces, children(t)))
+        found = t.memo["reduces"] = isinstance(t, (Reduce, Fold)) or any(map(reduces, t.children))
     return found
 
 

@@ -38,13 +38,16 @@ def proposals(f: Lifted, ops: Sequence[Op], form: Form = itself) -> list[Proposa
     s = scalar(c.body)
     if s.reason or not s.loads:
         return Refusal(s.reason or "the compute reads nothing")
+    types = {x.tensor.dtype for x in s.loads}
     found: list[tuple[tuple[int, ...], Proposal]] = []
     for rank, op in enumerate(ops):
         if form is itself and not _may_be(op, s):
             continue
         if len(s.loads) > len(op.operands) or not _read_alike(op, c, s):
             continue
-        for dtype in {x.tensor.dtype for x in s.loads} & op.types:
+        for dtype in types & op.types:
+            if not types <= {kind or dtype for kind in op.operands}:
+                continue  # an operand would be of another type
             template = learn(op, dtype)
             if isinstance(template, Template) and template.dtype == c.out.dtype:
                 found += [((*_unnatural(p), rank), p) for p in _fillings(op, template, c, s, form)]

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-import tvm
 from tvm import relax
 
 from ..build import NotBuilt, call_op
 from ..from_tir import Unliftable
+from ..legalise import legalise
 from ..lift import lift
 from ..term import Const, Int, Load, Term, integer
 from ._scalar import scalar
@@ -99,15 +99,10 @@ def _formula(op: Op, dtype: str, mark: int) -> tuple[Term, str, tuple[Load, ...]
     if op.axis is not None:
         given["axis"] = 0
     try:
-        builder = relax.BlockBuilder()
-        call = builder.normalize(call_op(op.name, tensors, given, dtype))
-        with builder.function("main", tensors):
-            with builder.dataflow():
-                out = builder.emit_output(call)
-            builder.emit_func_output(out)
-        mod = relax.transform.LegalizeOps()(builder.get())
-        (func,) = (f for f in mod.functions.values() if isinstance(f, tvm.tirx.PrimFunc))
-        lifted = lift(func)
+        found = legalise(call_op(op.name, tensors, given, dtype), tensors)
+        if found is None:
+            return f"{op.name} of {dtype} is not one PrimFunc"
+        lifted = lift(found.func)
     except (Unliftable, NotBuilt) as e:
         return str(e)
     except Exception as e:  # TVM rejects types by all kinds of exceptions
