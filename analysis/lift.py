@@ -54,7 +54,7 @@ def lift(func: Any, params: Sequence[Tensor | Var] | None = None) -> Lifted:
 
     Raises :class:`.from_tir.Unliftable` with the reason where the PrimFunc is not understood.
     """
-    executor, own = Executor(has_barriers(func)), items(func.params)
+    executor, own = Executor(func), items(func.params)
     given = [None] * len(own) if params is None else list(params)
     executor.bind_sizes(own, given)
     for position, (p, known) in enumerate(zip(own, given, strict=True)):
@@ -95,9 +95,9 @@ def has_barriers(func: Any) -> bool:
 class Executor(Parameters):
     """The state of the symbolic execution of one PrimFunc."""
 
-    def __init__(self, synchronised: bool = False) -> None:
+    def __init__(self, func: Any) -> None:
         super().__init__()
-        self.synchronised = synchronised  # whether barriers are inserted: in the dialect s_tir
+        self.func = func
         self.threads: list[str] = []
         self.races = False
 
@@ -323,7 +323,7 @@ class Executor(Parameters):
             self.env[v] = start + self.kernel.at[tag]
             self.run(s.body)
             return
-        self.kernel = kernel = Kernel(self.launched(s), self.synchronised)
+        self.kernel = kernel = Kernel(self.launched(s), has_barriers(self.func))
         self.frames.append(Effects())
         try:
             self.on_thread(s, v, start, tag)
@@ -469,9 +469,10 @@ class Executor(Parameters):
         body = self.effects.read(tensor, axes)
         if self.views.values():
             body = settled(body)
-        if self.unwritten(body, tensor) or _hard_choices(body):
-            body = simplify(body, ask=thorough)
         left = self.unwritten(body, tensor)
+        if left is not None or _hard_choices(body):
+            body = simplify(body, ask=thorough)
+            left = self.unwritten(body, tensor)
         if left is tensor:
             raise Unliftable("an output is read or not written everywhere", tensor.name)
         if left is not None:

@@ -169,8 +169,9 @@ class Parameters:
     def bind_buffer(self, b: Any, given: Tensor | None = None, position: int = -1) -> Tensor:
         """Make the tensor of a buffer, or bind its symbolic shape to the given tensor's."""
         ty = b.ty
-        free_offset = position >= 0 and self.any_offset(ty.elem_offset)
-        if not (free_offset or as_int(self.reader(ty.elem_offset)) is ZERO):
+        offset = ty.elem_offset
+        free_offset = position >= 0 and self.any_offset(offset)
+        if not (free_offset or self.reader.index(offset) is ZERO):
             raise Unliftable("a buffer with an offset is not understood", b.name)
         dtype = str(ty.dtype)
         if lanes_of(dtype) != 1:

@@ -16,9 +16,10 @@ T = TypeVar("T")
 
 def bare(func: Any) -> Any:
     """The PrimFunc without its attributes."""
-    if func.attrs is None:
+    attrs = func.attrs
+    if attrs is None:
         return tirx.PrimFunc(func.params, func.body, func.ret_type)
-    for key in func.attrs.keys():
+    for key in attrs.keys():
         func = func.without_attr(key)
     return func
 

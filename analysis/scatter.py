@@ -38,7 +38,7 @@ from .term import (
 
 def scatters(i: Var, w: Write) -> bool:
     """Whether data says where iteration i stores, so that iterations may meet in an element."""
-    if not any(i in free(e) and (w.scattered or tensors(e)) for e in w.index):
+    if not any((w.scattered or tensors(e)) and i in free(e) for e in w.index):
         return False
     return i not in Write((*w.vars, i), TRUE, w.index, TRUE).inverse
 
