@@ -12,6 +12,7 @@ from tvm import relax
 from opinfo.analysis import build, remember
 from opinfo.analysis.build import rebuild
 from opinfo.analysis.comprehension import Lifted
+from opinfo.analysis.legalise import legalise
 from opinfo.analysis.lift import lift
 from opinfo.analysis.op_info import Proposal
 from opinfo.analysis.same import structurally_equal
@@ -28,7 +29,6 @@ def _clean() -> Iterator[None]:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The calls that were really legalised."""
     calls: list[Any] = []
-    legalise = build.legalise
 
     def counted(call: Any, params: Any) -> Any:
         calls.append(call)
