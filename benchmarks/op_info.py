@@ -4,9 +4,10 @@
 
 Each run is a process of its own that first analyses another model, so that imports are not counted
 and nothing of this model is remembered. `cold` is the first analysis, `warm` the median of the next
-ones; each is a multiple of the legalisations before and after it. `median` and `p95` are of single
-PrimFuncs, `memory` is how far an analysis raises the peak of resident memory. Times are CPU times,
-figures the medians over the runs.
+ones, which find what the first one legalised (`analysis.remember`); each is a multiple of the
+legalisations before and after it. `median` and `p95` are of single PrimFuncs, analysed once more,
+`memory` is how far an analysis raises the peak of resident memory. Times are CPU times, figures the
+medians over the runs.
 """
 
 from __future__ import annotations
