@@ -112,7 +112,7 @@ def _proved(
         proof.finite |= part.finite
         proof.ordered |= part.ordered or _reduces(mine.body, "min", "max")
     return Certificate(
-        "proved",
+        "real" if rounded else "proved",
         exact=not (proof.reassociated or proof.finite or proof.ordered or rounded),
         assumptions=(*ASSUMED, *_given(lifted), *_flags(proof)),
         obligations=tuple(proof.obligations),
@@ -154,7 +154,7 @@ def _given(lifted: Lifted) -> tuple[str, ...]:
 def _flags(proof: Proof) -> tuple[str, ...]:
     told = {
         "floating-point sums equal up to reassociation": proof.reassociated,
-        "equal in real arithmetic, where operands are finite and nothing overflows": proof.rounded,
+        "equal in real arithmetic, where every value on the way is finite": proof.rounded,
         "operands are finite where padding multiplies them by 0": proof.finite,
         "no operand of a minimum or maximum is NaN, nor zeros of both signs": proof.ordered,
     }

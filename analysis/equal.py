@@ -26,6 +26,7 @@ from .pairing import (
     flatten,
     head,
     is_choice,
+    near,
     pairings,
     same_number,
     without_zeros,
@@ -108,7 +109,7 @@ class _Prover:
         elif (x := without_zeros(a)) is not a or without_zeros(b) is not b:
             self.proof.reassociated = True
             self.equal(x, without_zeros(b), facts)
-        elif not same_number(a, b):
+        elif not (same_number(a, b) or (self.proof.rounded and near(a, b))):
             raise Different(f"{head(a)} and {head(b)}")
 
     def holds(self, goal: Term, facts: Facts) -> bool:

@@ -12,7 +12,7 @@ from .relay.layout import BufferLayout
 from .term import Int
 from .undetermined import Undetermined
 
-CertificateKind = Literal["rebuilt", "proved", "tested"]
+CertificateKind = Literal["rebuilt", "proved", "real", "tested"]
 PatternKind = Literal[
     "kElemWise", "kBroadcast", "kInjective", "kCommReduce", "kOutEWiseFusable", "kOpaque"
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from itertools import permutations
 
@@ -142,6 +143,17 @@ def same_number(a: Term, b: Term) -> bool:
     if rounded is None or not (isinstance(a, Const) and isinstance(b, Const)):
         return False
     return bool(rounded(a.value).tobytes() == rounded(b.value).tobytes())
+
+
+#: How far apart two literals may be that are one number but for rounding, relatively.
+_NEAR = {"float32": 5e-7, "float64": 1e-15}
+
+
+def near(a: Term, b: Term) -> bool:
+    """Literals that differ by units in the last place."""
+    if not (isinstance(a, Const) and isinstance(b, Const)) or a.dtype not in _NEAR:
+        return False
+    return math.isclose(float(a.value), float(b.value), rel_tol=_NEAR[a.dtype])
 
 
 def is_choice(t: Term) -> bool:

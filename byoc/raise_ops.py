@@ -23,7 +23,7 @@ from ..analysis.op_info import ASSUMED
 from ..analysis.recover import Recovered, analyser
 from ..analysis.term import Int, Tensor, Var
 
-STRENGTH = {"tested": 0, "proved": 1, "rebuilt": 2}
+STRENGTH = {"tested": 0, "real": 1, "proved": 2, "rebuilt": 3}
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ def raise_ops(
 ) -> Raised:
     """Raise every ``call_tir`` that can be; the input module is not changed.
 
-    ``certificate`` is the least kind (``tested`` < ``proved`` < ``rebuilt``), ``exact`` asks for
-    bit-equality, ``ops`` restricts what is raised (``{"relax.nn.conv2d"}``).
+    ``certificate`` is the least kind (``tested`` < ``real`` < ``proved`` < ``rebuilt``), ``exact``
+    asks for bit-equality, ``ops`` restricts what is raised (``{"relax.nn.conv2d"}``).
     Raises ``ValueError`` for an unknown kind, ``TypeError`` if ``mod`` is no IRModule.
     """
     check_kind(certificate)

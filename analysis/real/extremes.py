@@ -14,11 +14,11 @@ from ..evaluate import numpy_dtype
 from ..reduction import canonical
 from ..rewrite import substitute
 from ..scalar import identity, ite, reduce, split_guard
-from ..term import TRUE, ZERO, Call, Const, Reduce, Term, const, raw_call
-from .polynomial import Poly, combined, key_of, operands, plus, product_of, written
+from ..term import TRUE, ZERO, Call, Const, Reduce, Term, const
+from .polynomial import REAL, Poly, combined, of, operands, plus, product_of, written
 from .reroll import forward, prolonged, rolled
 
-_TESTS = {"lt": ("lt", 1), "le": ("le", 1), "gt": ("lt", -1), "ge": ("le", -1)}
+_TESTS = {"lt": 1, "le": 1, "gt": -1, "ge": -1}
 
 
 def extreme_of(op: str, args: list[Term], dtype: str) -> Term:
@@ -68,17 +68,18 @@ def _never_wins(op: str, init: Term) -> bool:
     return (-init.value if op == "max" else init.value) >= least
 
 
-def chosen(condition: Term, a: Poly, b: Poly, dtype: str) -> Poly:
-    """``a if condition else b``: a minimum or maximum where the comparison is between the two."""
+def chosen(condition: Term, test: Term, a: Poly, b: Poly, dtype: str) -> Poly:
+    """``a if condition else b``: a minimum or maximum where the comparison is between the two.
+
+    ``test`` is the condition with its operands in this form.
+    """
     difference = plus(a, b, -1.0)
     if not difference:
         return a
-    if (
-        isinstance(condition, Call)
-        and condition.op in _TESTS
-        and "float" in condition.args[0].dtype
-    ):
-        return _compared(condition, a, b, difference, dtype)
+    if isinstance(test, Call) and test.op in _TESTS and test.args[0].dtype in REAL:
+        op = _extreme(test, difference)
+        if op is not None:
+            return of(extreme_of(op, [written(a, dtype), written(b, dtype)], dtype), dtype)
     if not b and len(a) == 1:
         ((mono, c),) = a.items()
         one, zero = combined("mul", mono, dtype), const(0.0, dtype)
@@ -86,26 +87,13 @@ def chosen(condition: Term, a: Poly, b: Poly, dtype: str) -> Poly:
     return {(ite(condition, written(a, dtype), written(b, dtype)),): 1.0}
 
 
-def _compared(condition: Call, a: Poly, b: Poly, difference: Poly, dtype: str) -> Poly:
-    from .polynomial import of
-
-    test, sign = _TESTS[condition.op]
-    left, right = (of(x, x.dtype) for x in condition.args)
-    d = plus(right, left, -1.0)
-    d = {m: c * sign for m, c in d.items()}
-    if not d:
-        return b if test == "lt" else a
-    k = _ratio(difference, d)
-    if k is not None:
-        op = "max" if k > 0 else "min"
-        return of(extreme_of(op, [written(a, dtype), written(b, dtype)], dtype), dtype)
-    lead = d[min(d, key=key_of)]
-    if lead < 0:
-        test, a, b = ("le" if test == "lt" else "lt"), b, a
-    kind = condition.args[0].dtype
-    goal = written({m: c / lead for m, c in d.items()}, kind)
-    told = raw_call(test, (const(0.0, kind), goal), "bool")
-    return {(ite(told, written(a, dtype), written(b, dtype)),): 1.0}
+def _extreme(test: Call, difference: Poly) -> str | None:
+    """``max`` or ``min`` where the comparison is of what is chosen from, or of a multiple."""
+    sign = _TESTS[test.op]
+    left, right = (of(x, x.dtype) for x in test.args)
+    d = {m: c * sign for m, c in plus(right, left, -1.0).items()}
+    k = _ratio(difference, d) if d else None
+    return None if k is None else "max" if k > 0 else "min"
 
 
 def _ratio(a: Poly, b: Poly) -> float | None:

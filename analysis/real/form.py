@@ -3,9 +3,10 @@
     a / sqrt(b) = a * rsqrt(b)      Σ_k c*f = c * Σ_k f      (a - b)² = a² - 2ab + b²
     sigmoid(x) = 1 / (1 + exp(-x))  x if 0 < x else k*x = max(x, k*x) for k < 1
 
-A floating-point term becomes a sum of products of atoms with literal coefficients, rounded to the
-digits that its type has. Nothing is cancelled that may be zero: ``x * (1 / x)`` stays. So two terms
-of one form are equal wherever operands are finite, up to rounding; there is a flag for it.
+A floating-point term becomes a sum of products of atoms with literal coefficients. Nothing is
+cancelled that may be zero: ``x * (1 / x)`` stays. What jumps (floor, a comparison, a cast to an
+integer) keeps its operands as they are written, for rounding would tell there. So two terms of one
+form are equal up to rounding, wherever every value on the way is finite.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from ..term import (
 from .budget import limited
 from .extremes import absorbed, chosen, extreme_of
 from .polynomial import (
-    DIGITS,
+    REAL,
     Monomial,
     Poly,
     combined,
@@ -78,8 +79,8 @@ class _Real:
     def term(self, t: Term) -> Term:
         if isinstance(t, (Int, Var, Load)):
             return t
-        if t.dtype not in DIGITS:
-            return t if isinstance(t, Const) else rebuild(t, self)
+        if t.dtype not in REAL:
+            return t if isinstance(t, Const) or _jumps(t) else rebuild(t, self)
         return written(rerolled(self.poly(t), t.dtype), t.dtype)
 
     def poly(self, t: Term) -> Poly:
@@ -96,9 +97,15 @@ class _Real:
             return self.reduction(t)
         if isinstance(t, Fold):
             return self.fold(t)
+        if _jumps(t):
+            return {(t,): 1.0}
         if isinstance(t, Call) and t.op in _RULES:
             return _RULES[t.op](self, t)
         return of(rebuild(t, self), t.dtype)
+
+    def compared(self, condition: Term) -> Term:
+        """A comparison with its operands in this form: for a choice between the two themselves."""
+        return rebuild(condition, self) if isinstance(condition, Call) else condition
 
     # ------------------------------------------------------------------ reductions
 
@@ -157,6 +164,18 @@ def _summed(r: Reduce, guard: Term, mono: Monomial, c: float) -> Poly:
     return product_of({ordered(outside): c * count})
 
 
+_STEPS = frozenset({"floor", "ceil", "round", "trunc", "nearbyint"})
+_TESTS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
+
+
+def _jumps(t: Term) -> bool:
+    """Whether a small change of an operand may change the result by much."""
+    if not isinstance(t, Call):
+        return False
+    real_operands = any(x.dtype in REAL for x in t.args)
+    return t.op in _STEPS or (real_operands and (t.op in _TESTS or t.dtype not in REAL))
+
+
 # ---------------------------------------------------------------------------- operations
 
 Rule = Callable[[_Real, Call], Poly]
@@ -207,7 +226,7 @@ def _abs(n: _Real, t: Call) -> Poly:
 
 def _ite(n: _Real, t: Call) -> Poly:
     condition, a, b = t.args
-    return chosen(n(condition), n.poly(a), n.poly(b), t.dtype)
+    return chosen(n(condition), n.compared(condition), n.poly(a), n.poly(b), t.dtype)
 
 
 _RULES: dict[str, Rule] = {

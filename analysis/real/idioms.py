@@ -14,7 +14,7 @@ from ..comprehension import Lifted
 from ..rewrite import rebuild
 from ..term import Call, Const, Reduce, Term, const, raw_call
 from .form import real
-from .polynomial import DIGITS, combined, operands
+from .polynomial import REAL, combined, operands
 
 
 def idiomatic(lifted: Lifted) -> Lifted:
@@ -29,7 +29,7 @@ def _idioms(t: Term) -> Term:
     def go(s: Term) -> Term:
         found = memo.get(s)
         if found is None:
-            if isinstance(s, Call) and s.dtype in DIGITS and s.op in _RULES:
+            if isinstance(s, Call) and s.dtype in REAL and s.op in _RULES:
                 found = _RULES[s.op](s, go)
             else:
                 found = rebuild(s, go)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from ..evaluate import numpy_dtype
+from ..order import positive
 from ..rewrite import free
-from ..term import Call, Const, Term, const, raw_call
+from ..term import Call, Const, Int, Term, const, raw_call
 from .budget import TooLarge, spend
 
 Monomial = tuple[Term, ...]
 Poly = dict[Monomial, float]
 
-#: Decimal digits by which literals of a type differ: a few units in the last place.
-DIGITS = {"float16": 4, "bfloat16": 3, "float32": 7, "float64": 15}
-LEAST = 1e-4  # every type keeps all its digits above it
+#: Types of real numbers.
+REAL = frozenset({"float16", "bfloat16", "float32", "float64"})
 LONGEST = 100  # factors of a monomial, summands of a polynomial
 MOST = 64  # monomials of a product; beyond it the factors stay as they are
 _INVERSE = {"sqrt": "rsqrt", "rsqrt": "sqrt"}
@@ -61,7 +60,7 @@ def plus(a: Poly, b: Poly, k: float = 1.0) -> Poly:
     out = dict(a)
     for mono, c in b.items():
         total = out.get(mono, 0.0) + k * c
-        if abs(total) <= 1e-12 * abs(k * c):
+        if abs(total) <= 1e-13 * abs(k * c):
             out.pop(mono, None)
         else:
             out[mono] = total
@@ -95,7 +94,9 @@ def _cancelled(mono: Monomial) -> Monomial:
 
 
 def _is_size(x: Term) -> bool:
-    return isinstance(x, Call) and x.op == "cast" and all(v.kind == "size" for v in free(x))
+    if not (isinstance(x, Call) and x.op == "cast" and isinstance(x.args[0], Int)):
+        return False
+    return positive(x.args[0]) and all(v.kind == "size" for v in free(x))
 
 
 def inverse(p: Poly, dtype: str) -> Poly:
@@ -124,20 +125,11 @@ def key_of(mono: Monomial) -> tuple[int, ...]:
     return (len(mono), *(x.uid for x in mono))
 
 
-def rounded(c: float, dtype: str) -> float:
-    """With the digits of its type; the largest numbers are limits and stay."""
-    if abs(c) > 6e4:
-        return c
-    if abs(c) > LEAST:
-        c = float(numpy_dtype(dtype).type(c))
-    return float(f"{c:.{DIGITS[dtype] - 1}e}")
-
-
 def written(p: Poly, dtype: str) -> Term:
     """The polynomial as a term: sums and products of two, in a fixed order."""
     terms = []
     for mono in sorted(p, key=key_of):
-        c = rounded(p[mono], dtype)
+        c = p[mono]
         factors = [*mono] if c == 1.0 and mono else [const(c, dtype), *mono]
         terms.append(combined("mul", factors, dtype))
     return combined("add", terms, dtype)

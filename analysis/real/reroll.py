@@ -24,16 +24,17 @@ Shape = tuple[Term, tuple[Tensor, ...]]
 
 def rerolled(p: Poly, dtype: str) -> Poly:
     """A polynomial with its unrolled sums as sums."""
-    groups: dict[tuple[Term, float], list[tuple[Vector, Monomial]]] = {}
+    groups: dict[tuple[Term, str], list[tuple[Vector, Monomial]]] = {}
     for mono, c in p.items():
         found = _skeleton(combined("mul", mono, dtype)) if mono else None
         if found is not None:
-            groups.setdefault((found[0], round(c, 12)), []).append((found[1], mono))
+            groups.setdefault((found[0], f"{c:.13e}"), []).append((found[1], mono))
     out = dict(p)
-    for (skeleton, c), members in groups.items():
+    for (skeleton, _), members in groups.items():
         new = _loop("add", skeleton, [v for v, _ in members], dtype)
         if new is None:
             continue
+        c = p[members[0][1]]
         for _, mono in members:
             del out[mono]
         out = plus(out, of(new, dtype), c)

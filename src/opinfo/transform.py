@@ -35,9 +35,9 @@ def RaiseOps(
 ) -> Any:
     """`call_tir` on recognised PrimFuncs becomes the Relax operator again.
 
-    `certificate` is the least kind to accept (`tested` < `proved` < `rebuilt`), `exact` asks for
-    bit-equal results, `ops` restricts what is raised. Calls that are not raised stay as they are;
-    `opinfo.byoc.raise_ops.raise_ops` says why. The input module is not changed.
+    `certificate` is the least kind to accept (`tested` < `real` < `proved` < `rebuilt`), `exact`
+    asks for bit-equal results, `ops` restricts what is raised. Calls that are not raised stay as
+    they are; `opinfo.byoc.raise_ops.raise_ops` says why. The input module is not changed.
     Raises `ValueError` for an unknown kind of certificate.
     """
     check_kind(certificate)

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 import pytest
+from tvm.script import from_source
 
 from opinfo.analysis import OpInfo, Refusal, lift, op_info
 from opinfo.analysis.real import TooLarge, real
@@ -161,3 +162,47 @@ def test_a_factor_of_almost_one_is_no_identity(dtype: str, factor: str) -> None:
         for text in (body, body.replace(factor, "1.0"))
     ]
     assert forms[0].children and len(set(map(repr, forms))) == 2
+
+
+#: Close to an operator, and not it: by a literal, by a sum that is not nothing, by a jump.
+CLOSE = {
+    "bfloat16, 1.04 times": "T.max(x[i], T.bfloat16(0)) * T.bfloat16(1.04)",
+    "float16, 1.004 times": "T.max(x[i], T.float16(0)) * T.float16(1.004)",
+    "float16, before a floor": "T.floor(x[i] * T.float16(1.004))",
+    "float32, tiny coefficients": "T.max(x[i], T.float32(0)) + (z[0] * T.float32(4e-13) "
+    "+ z[1] * T.float32(4e-13))",
+    "float32, a small difference enlarged": "T.max(x[i], T.float32(0)) + (T.exp(x[i] * "
+    "T.float32(1.0000002)) - T.exp(x[i])) * T.float32(1e7)",
+    "float32, before a comparison": "T.Select(x[i] + z[0] - z[0] < z[1], x[i], T.float32(0))",
+}
+
+
+@pytest.mark.parametrize("name", CLOSE)
+def test_what_is_close_to_an_operator_is_none(name: str) -> None:
+    dtype = name.split(",")[0]
+    header = "@T.prim_func\ndef main("
+    params = (f'{n}: T.Buffer(({k},), "{dtype}")' for n, k in (("x", 8), ("z", 2), ("out", 8)))
+    body = f"):\n    for i in range(8):\n        out[i] = {CLOSE[name]}\n"
+    info = op_info(from_source(header + ", ".join(params) + body))
+    assert isinstance(info, Refusal), info
+
+
+def test_the_unbiased_variance_of_many_is_no_variance() -> None:
+    body = """
+for i in range(2):
+    m[i] = T.float16(0)
+    for k in range(768):
+        m[i] = m[i] + x[i, k]
+    out[i] = T.float16(0)
+    for k in range(768):
+        out[i] = out[i] + (x[i, k] - m[i] / T.float16(768)) * (x[i, k] - m[i] / T.float16(768))
+    out[i] = out[i] / T.float16({})
+"""
+    head = """@T.prim_func
+def main(x: T.Buffer((2, 768), "float16"), out: T.Buffer((2,), "float16")):
+    m = T.alloc_buffer((2,), "float16")
+"""
+    for count, found in ((768, True), (767, False)):
+        lines = body.format(count).splitlines()
+        info = op_info(from_source(head + "\n".join("    " + line for line in lines)))
+        assert (getattr(info, "name", "") == "relax.variance") is found, info
