@@ -83,10 +83,22 @@ def prove_equal(a: Term, b: Term, facts: Facts = ()) -> Proof:
 class _Prover:
     def __init__(self, proof: Proof) -> None:
         self.proof = proof
+        self.failed: dict[tuple[Term, Term, Facts], str] = {}
 
     def equal(self, a: Term, b: Term, facts: Facts) -> None:
+        """Each pair is refused once only: pairings of operands come back to the same pairs."""
         if a is b:
             return
+        known = self.failed.get((a, b, facts))
+        if known is not None:
+            raise Different(known)
+        try:
+            self.compare(a, b, facts)
+        except Different as e:
+            self.failed[a, b, facts] = str(e)
+            raise
+
+    def compare(self, a: Term, b: Term, facts: Facts) -> None:
         if isinstance(a, Int) or isinstance(b, Int):
             self.integers(as_int(a), as_int(b), facts)
         elif a.dtype != b.dtype:

@@ -27,7 +27,8 @@ BINARY = {
 CALLS = {
     "exp": np.exp, "sqrt": np.sqrt, "tanh": np.tanh, "fabs": abs, "floor": np.floor,
     "ceil": np.ceil, "log": np.log, "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "rsqrt": lambda x: 1 / np.sqrt(x), "pow": lambda a, b: a**b, "round": np.round,
+    "rsqrt": lambda x: 1 / np.sqrt(x), "pow": lambda a, b: float(np.power(float(a), b)),
+    "round": np.round,
     "erf": lambda x: __import__("math").erf(x), "nearbyint": np.rint, "trunc": np.trunc,
 }  # fmt: skip
 

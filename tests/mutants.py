@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Iterator
 from itertools import pairwise
@@ -17,22 +18,36 @@ WORDS = {
     "T.max(": "T.min(", "T.min(": "T.max(", "T.exp(": "T.tanh(", "T.sqrt(": "T.exp(",
     " // ": " % ", " % ": " // ", " and ": " or ", " or ": " and ", " == ": " != ",
     "T.rsqrt(": "T.sqrt(", "T.tanh(": "T.erf(", "T.erf(": "T.tanh(", "T.log(": "T.exp(",
-    "T.sigmoid(": "T.exp(", "T.fabs(": "T.exp(", "T.floor(": "T.ceil(",
+    "T.sigmoid(": "T.exp(", "T.fabs(": "T.exp(", "T.floor(": "T.ceil(", " != ": " == ",
+    "T.round(": "T.floor(", "T.nearbyint(": "T.floor(", "T.bool(True)": "T.bool(False)",
+    "T.min_value(": "T.max_value(", "T.max_value(": "T.min_value(", "not ": "",
 }  # fmt: skip
 
 
 def mutants(func: Any) -> Iterator[tuple[str, Any]]:
-    """``(what was changed, PrimFunc)``; changes that do not parse are left out."""
+    """``(what was changed, PrimFunc)``, in an order that is mixed but always the same.
+
+    Changes that do not parse are left out.
+    """
     text = func.script()
-    body = text.index("# with T.sblock") if "# with T.sblock" in text else text.index("def ")
-    changes = [*_edits(text, body), *_swaps(text, body), *_guards(text, body)]
-    for start, end, new in [*changes, *_statements(text, body)]:
-        changed = text[:start] + new + text[end:]
+    changes = _changes(text)
+    random.Random(0).shuffle(changes)
+    for start, end, new in changes:
         line = text.count("\n", 0, start) + 1
         try:
-            yield f"line {line}: {text[start:end]!r} to {new!r}", parsed(changed)
+            yield (
+                f"line {line}: {text[start:end]!r} to {new!r}",
+                parsed(text[:start] + new + text[end:]),
+            )
         except Exception:  # the parser's own errors have no common type
             continue
+
+
+def _changes(text: str) -> list[tuple[int, int, str]]:
+    """``(start, end, what stands there instead)``, in the order of the script."""
+    body = text.index("# with T.sblock") if "# with T.sblock" in text else text.index("def ")
+    kinds = (_edits, _swaps, _guards, _operands, _statements)
+    return sorted({c for kind in kinds for c in kind(text, body)})
 
 
 def parsed(text: str) -> Any:
@@ -70,6 +85,18 @@ def _guards(text: str, body: int) -> Iterator[tuple[int, int, str]]:
             place = line_start + line.index(" = ") + 3
             for sign in "+-":
                 yield place + m.start(), place + m.end(), f"{m[1]} {sign} T.int64(1)"
+
+
+def _operands(text: str, body: int) -> Iterator[tuple[int, int, str]]:
+    """Read another buffer than the one that is read, one that was read before it."""
+    last = ""
+    for line_start, line in _lines(text, body):
+        _, equals, value = line.partition("] = ")
+        place = line_start + len(line) - len(value)
+        for m in re.finditer(r"\b(\w+)(?=\[)", value if equals else ""):
+            if last not in ("", m[1]):
+                yield place + m.start(), place + m.end(), last
+            last = m[1]
 
 
 STORE = re.compile(r"^( +)(\w+\[[^=]*\] = .*)\n", re.M)
