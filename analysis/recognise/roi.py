@@ -60,6 +60,16 @@ def main(x: T.Buffer((2, 3, 8, 8), "float32"), rois: T.Buffer((5, 5), "float32")
 
 REFUSES = [
     Refuses(
+        "the image has one dimension",
+        """
+@T.prim_func(s_tir=True)
+def f(x: T.Buffer((8,), "float32"), r: T.Buffer((2, 5), "float32"),
+      out: T.Buffer((2, 3, 2, 2), "float32")):
+    for n, c, i, j in T.grid(2, 3, 2, 2):
+        out[n, c, i, j] = x[T.Cast("int32", r[n, 0]) + c]
+""",
+    ),
+    Refuses(
         "one element of the image that the region is of",
         _HEAD.format(value='x[T.Cast("int64", rois[i, 0]), c, y, z]'),
     ),
@@ -84,6 +94,8 @@ def roi(f: Lifted) -> Sequence[Proposal] | Refusal:
     if len(images) != 1:
         return Refusal("no tensor is read where another one says")
     (x,) = images
+    if len(x.shape) != 4:
+        return Refusal("an image has four dimensions")
     (rois,) = tensors(c.body) - images
     if len(rois.shape) != 2 or rois.shape[1].const != 5:
         return Refusal("a region has five numbers")
