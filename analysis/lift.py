@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
+from .clamp import unclamped
 from .comprehension import Comprehension, Lifted
 from .context import has_choice, simplify, thorough
 from .effects import Effects, Write, own_only
@@ -477,7 +478,7 @@ class Executor(Parameters):
             raise Unliftable("an output is read or not written everywhere", tensor.name)
         if left is not None:
             raise Unliftable("an element is read before it is written", left.name)
-        return Comprehension(tensor, axes, canonical(body))
+        return Comprehension(tensor, axes, canonical(unclamped(body)))
 
     def unwritten(self, body: Term, out: Tensor) -> Tensor | None:
         """A tensor whose state before the function the body reads, and must not."""

@@ -1,9 +1,10 @@
 """Recover PrimFuncs that `LegalizeOps` did not make: the corpus of `tests/analysis/foreign`.
 
-    python -m benchmarks.foreign [--family conv] [--all]
+    python -m benchmarks.foreign [--family conv] [--all] [--page docs/foreign.md]
 
 Prints one line a program (those as expected only with ``--all``) and the counts. Fails on any wrong
-answer, or if fewer than 95 % of the programs that are one operator are recovered.
+answer, or if fewer than 95 % of the programs that are one operator are recovered. With ``--page``
+the table and the refusals of a Markdown page are written anew; what stands above them is kept.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ import argparse
 import sys
 import time
 from collections import Counter
+from pathlib import Path
 
-from opinfo.analysis import OpInfo, op_info
+from opinfo.analysis import OpInfo, Refusal, op_info
 from tests.analysis.foreign import corpus
-from tests.analysis.foreign.case import judge
+from tests.analysis.foreign.case import Foreign, judge
 from tests.strip import strip
 
 GOAL = 0.95
+MARK = "<!-- written by `python -m benchmarks.foreign --page docs/foreign.md` -->"
 
 
 def main() -> None:
@@ -26,8 +29,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--family", default="", help="only families with this in their name")
     parser.add_argument("--all", action="store_true", help="print what is as expected too")
+    parser.add_argument("--page", default="", help="the Markdown page to write the table to")
     options = parser.parse_args()
     counts: Counter[str] = Counter()
+    told: list[tuple[str, Foreign, str, str]] = []
     for family, case in corpus():
         if options.family not in family:
             continue
@@ -36,6 +41,7 @@ def main() -> None:
         info = op_info(func)
         ms = 1000 * (time.perf_counter() - start)
         verdict, why = judge(case, info)
+        told.append((family, case, verdict, info.reason if isinstance(info, Refusal) else why))
         known = "one operator" if case.op else "no operator"
         counts[f"{known}: {verdict}"] += 1
         if options.all or verdict == "wrong" or (verdict == "refused" and case.op):
@@ -49,7 +55,32 @@ def main() -> None:
             )
     for key in sorted(counts):
         print(f"{key}: {counts[key]}")
+    if options.page:
+        page = Path(options.page)
+        above = page.read_text(encoding="utf-8").split(MARK)[0]
+        page.write_text(above + MARK + "\n\n" + _table(told), encoding="utf-8")
     sys.exit(_failed(counts))
+
+
+def _table(told: list[tuple[str, Foreign, str, str]]) -> str:
+    """A row a family, and the refused programs with their reasons."""
+    lines = [
+        "| family | one operator | recovered | no single operator | refused | wrong |",
+        "|---|---|---|---|---|---|",
+    ]
+    families = [*dict.fromkeys(f for f, *_ in told), ""]
+    for family in families:
+        mine = [(bool(c.op), v) for f, c, v, _ in told if f == family or not family]
+        one = sum(op for op, _ in mine)
+        recovered = mine.count((True, "recovered"))
+        wrong = sum(v == "wrong" for _, v in mine)
+        cells = (one, recovered, len(mine) - one, mine.count((False, "refused")), wrong)
+        lines.append(f"| {family or 'all'} | " + " | ".join(map(str, cells)) + " |")
+    lines += ["", "| refused | operator | reason |", "|---|---|---|"]
+    for family, case, verdict, why in told:
+        if case.op and verdict != "recovered":
+            lines.append(f"| {family}: {case.form} | `{case.op}` | {why} |")
+    return "\n".join(lines) + "\n"
 
 
 def _failed(counts: Counter[str]) -> int:

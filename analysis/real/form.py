@@ -230,6 +230,6 @@ def _ite(n: _Real, t: Call) -> Poly:
 
 
 _RULES: dict[str, Rule] = {
-    "add": _add, "sub": _add, "mul": _mul, "div": _div, "sigmoid": _sigmoid, "pow": _pow,
-    "cast": _cast, "max": _extreme, "min": _extreme, "abs": _abs, "ite": _ite,
+    "add": _add, "sub": _add, "mul": _mul, "div": _div, "pow": _pow,
+    "sigmoid": _sigmoid, "cast": _cast, "max": _extreme, "min": _extreme, "abs": _abs, "ite": _ite,
 }  # fmt: skip

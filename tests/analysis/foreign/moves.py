@@ -8,6 +8,12 @@ from .case import Foreign, script, tensors
 
 nn = topi.nn
 
+#: Channels are ``c * 4 + dy * 2 + dx``.
+_SHUFFLED = (
+    "T.index_map(lambda i0, i1, i2, i3: (i0, i1 // T.int64(4), i2 * T.int64(2) + "
+    "i1 // T.int64(2) % T.int64(2), i3 * T.int64(2) + i1 % T.int64(2)))"
+)
+
 CASES = [
     Foreign(
         "transpose, fused loop",
@@ -148,7 +154,10 @@ CASES = [
             """,
         ),
         "relax.layout_transform",
-        also=("relax.layout_transform",),
+        {
+            "index_map": "T.index_map(lambda i0, i1, i2, i3: (i0, i2 % T.int64(2) * T.int64(4) + "
+            "i3 % T.int64(2) * T.int64(2) + i1, i2 // T.int64(2), i3 // T.int64(2)))"
+        },
     ),
     Foreign(
         "pixel shuffle by hand",
@@ -161,7 +170,7 @@ CASES = [
         ),
         "relax.nn.pixel_shuffle",
         {"upscale_factor": 2},
-        also=("relax.layout_transform",),
+        also={"relax.layout_transform": {"index_map": _SHUFFLED}},
     ),
     Foreign(
         "pad by zeroing and copying",
@@ -256,14 +265,14 @@ CASES = [
         tensors(lambda x: topi.expand_dims(x, 1), "2,3"),
         "relax.reshape",
         {"shape": [2, 1, 3]},
-        also=("relax.expand_dims",),
+        also={"relax.expand_dims": {"axis": [1]}},
     ),
     Foreign(
         "topi squeeze",
         tensors(lambda x: topi.squeeze(x, 1), "2,1,3"),
         "relax.reshape",
         {"shape": [2, 3]},
-        also=("relax.squeeze",),
+        also={"relax.squeeze": {"axis": [1]}},
     ),
     Foreign("topi flip", tensors(lambda x: topi.flip(x, 0), "4,3"), "relax.flip", {"axis": 0}),
     Foreign(
@@ -306,7 +315,8 @@ CASES = [
         "topi gather_nd",
         tensors(lambda x, k: topi.gather_nd(x, k), "4,6", "int64 2,5"),
         "relax.gather_nd",
-        also=("relax.gather_nd",),
+        {"batch_dims": 1},  # of the logical buffers [1, 4, 6, 1] and [1, 5, 2]
+        layouts=("BC", "CB", "B"),
     ),
     Foreign(
         "topi repeat",
@@ -360,19 +370,25 @@ CASES = [
         tensors(lambda x: nn.depth_to_space(x, 2, "NCHW", "CRD"), "1,8,3,3"),
         "relax.nn.pixel_shuffle",
         {"upscale_factor": 2},
-        also=("relax.layout_transform",),
+        also={"relax.layout_transform": {"index_map": _SHUFFLED}},
     ),
     Foreign(
         "topi depth_to_space, DCR",
         tensors(lambda x: nn.depth_to_space(x, 2, "NCHW", "DCR"), "1,8,3,3"),
         "relax.layout_transform",
-        also=("relax.layout_transform",),
+        {
+            "index_map": "T.index_map(lambda i0, i1, i2, i3: (i0, i1 % T.int64(2), i2 * T.int64(2)"
+            " + i1 // T.int64(4), i3 * T.int64(2) + i1 // T.int64(2) % T.int64(2)))"
+        },
     ),
     Foreign(
         "topi layout_transform",
         tensors(lambda x: topi.layout_transform(x, "NCHW", "NCHW4c"), "1,8,3,3"),
         "relax.layout_transform",
-        also=("relax.layout_transform",),
+        {
+            "index_map": "T.index_map(lambda i0, i1, i2, i3: (i0, i1 // T.int64(4), i2, i3, "
+            "i1 % T.int64(4)))"
+        },
     ),
     Foreign("topi flatten", tensors(nn.flatten, "2,3,4"), "relax.reshape", {"shape": [2, 12]}),
     Foreign(

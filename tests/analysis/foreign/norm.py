@@ -56,7 +56,9 @@ CASES = [
         "relax.nn.layer_norm",
         _LN_ATTRS,
         # TVM lowers group_norm in just these words: one group, no further axes.
-        also=("relax.nn.group_norm",),
+        also={
+            "relax.nn.group_norm": {"num_groups": 1, "channel_axis": 1, "axes": [], "epsilon": 1e-5}
+        },
     ),
     Foreign(
         "layer_norm, divided by a square root",

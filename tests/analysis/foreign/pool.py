@@ -202,7 +202,6 @@ CASES = [
         ),
         "relax.mean",
         {"axis": [2, 3], "keepdims": True},
-        also=("relax.nn.adaptive_avg_pool2d", "relax.nn.avg_pool2d"),
     ),
     Foreign(
         "minimum over windows that do not overlap: that of a reshaped input",
@@ -293,13 +292,11 @@ CASES = [
         tensors(lambda x: nn.global_pool(x, "avg"), "2,3,5,5"),
         "relax.mean",
         {"axis": [2, 3], "keepdims": True},
-        also=("relax.nn.adaptive_avg_pool2d", "relax.nn.avg_pool2d"),
     ),
     Foreign(
         "global_pool max",
         tensors(lambda x: nn.global_pool(x, "max"), "2,3,5,5"),
         "relax.max",
         {"axis": [2, 3], "keepdims": True},
-        also=("relax.nn.max_pool2d",),
     ),
 ]

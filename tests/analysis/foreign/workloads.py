@@ -83,7 +83,15 @@ CASES = [
             "kernel_layout": "HWIO4i4o",
             "out_layout": "1HWNC4c",
         },
-        also=("relax.nn.conv3d",),  # or the rows of the matrices are its last dimension
+        also={
+            "relax.nn.conv3d": {
+                "strides": (2, 2, 1),
+                "padding": (1, 1, 0, 1, 1, 0),
+                "data_layout": "1DHNCW",
+                "kernel_layout": "DHIOW4o",
+                "out_layout": "WDHNC4c",
+            }
+        },  # or the rows of the matrices are its last dimension
     ),
     Foreign("norm_bmn: a root of a sum of squares", _of(w.norm_bmn, 2, 4, 5)),
     Foreign(
