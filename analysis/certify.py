@@ -24,7 +24,7 @@ from .real import TooLarge, real
 from .rewrite import subterms
 from .same import structurally_equal
 from .sampled import Unequal, compare
-from .term import Reduce, Term, Var
+from .term import Call, Reduce, Term, Var
 
 
 def certify(
@@ -147,8 +147,17 @@ def _given(lifted: Lifted) -> tuple[str, ...]:
     told = {
         "symbolic dimensions are at least 1": symbolic,
         "no two iterations of a parallel loop store in one element": lifted.races,
+        "a float that is cast to an integer fits it": any(
+            _truncates(c.body) for c in lifted.outputs
+        ),
     }
     return tuple(text for text, flag in told.items() if flag)
+
+
+def _truncates(t: Term) -> bool:
+    """Whether a float becomes an int32 or int64: the lifted form does not tell them apart."""
+    casts = (s for s in subterms(t) if isinstance(s, Call) and s.op == "cast" and s.dtype == "int")
+    return any("float" in s.args[0].dtype for s in casts)
 
 
 def _flags(proof: Proof) -> tuple[str, ...]:

@@ -81,7 +81,8 @@ def _call(ev: _Evaluator, t: Call) -> Array:
     fn = OPS.get(t.op)
     if fn is None:
         raise Unevaluable(f"operation {t.op} has no numpy meaning")
-    return np.asarray(fn(*(ev(a) for a in t.args)))
+    out = np.asarray(fn(*(ev(a) for a in t.args)))
+    return out.astype(numpy_dtype(t.dtype)) if t.op == "shl" else out  # bits are dropped
 
 
 def _reduce(ev: _Evaluator, t: Reduce) -> Array:

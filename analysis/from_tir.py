@@ -15,9 +15,10 @@ import tvm
 from tvm.tirx.buffer import is_buffer_var
 
 from .integer import floordiv, floormod
+from .interval import interval
 from .node import Dtypes, items, lanes_of
 from .order import bounds, nonneg
-from .rewrite import tensors
+from .rewrite import free, subterms, tensors
 from .scalar import call, conj, disj, eq0, extreme, ge0, ite, negate, parts
 from .term import (
     FALSE,
@@ -54,6 +55,8 @@ class Env(Protocol):
         """The value of a variable, or None if it is not bound."""
 
 
+#: Variables that are no data: sizes and what runs over a range.
+_INDEX = frozenset({"size", "scalar", "loop", "axis", "reduce"})
 _ARITH = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div"}
 _COMPARE = {"LT": "lt", "LE": "le", "GT": "gt", "GE": "ge", "EQ": "eq", "NE": "ne"}
 _BITS = {
@@ -132,7 +135,7 @@ def bitwise(op: str, a: Term, b: Term, dtype: str) -> Term:
         return (conj if op == "bitand" else disj)(a, b)
     if isinstance(a, Int) and isinstance(b, Int):
         k, (lo, _) = b.const, bounds(a)
-        if op == "shl" and k is not None and k >= 0:
+        if op == "shl" and k is not None and 0 <= k < 64 and _shifts(a, k, dtype):
             return a * (1 << k)
         if op == "shr" and k is not None and k >= 0:
             return floordiv(a, integer(1 << k))
@@ -143,6 +146,13 @@ def bitwise(op: str, a: Term, b: Term, dtype: str) -> Term:
     if op not in ("shl", "shr"):
         a, b = sorted((a, b), key=lambda t: t.uid)
     return call(op, (a, b), dtype)
+
+
+def _shifts(a: Int, k: int, dtype: str) -> bool:
+    """Whether ``a << k`` drops no bits; a scalar parameter may be anything."""
+    if k == 0:
+        return True
+    return all(v.kind != "scalar" for v in free(a)) and fits(a * (1 << k), dtype)
 
 
 def truncdiv(a: Int, b: Int) -> Int:
@@ -242,20 +252,48 @@ def cast(value: Term, dtype: str) -> Term:
         return value
     if dtype in INT_DTYPES:
         if isinstance(value, Int):
-            if dtype == "int64" or _fits_int32(value):
+            if dtype == "int64" or fits(value, dtype) or _is_int32(value):
                 return value
             return as_int(raw_call("cast", (value,), dtype))
         if value.dtype == "bool":
             return ite(value, integer(1), integer(0))
         if value.dtype in _WIDENED[dtype]:
             return as_int(value)
-        if "float" in value.dtype:  # int32 or int64: they do not overflow
+        if "float" in value.dtype:  # int32 or int64: certificates assume that it fits
             return as_int(raw_call("cast", (value,), "int"))
     return call("cast", (value,), dtype)
 
 
-def _fits_int32(value: Int) -> bool:
-    return not tensors(value) or (isinstance(value.atom, Call) and value.atom.dtype == "int32")
+def fits(value: Int, dtype: str) -> bool:
+    """Whether an integer is one of the type, by its bounds.
+
+    Sizes have none: an index over them is assumed to fit if its coefficients do.
+    """
+    top = 1 << (31 if dtype == "int32" else 63)
+    known = interval(value) or _literal_bounds(value)
+    if known is not None:
+        return -top <= known[0] and known[1] < top
+    return not _of_data(value) and all(-top <= c < top for s in subterms(value) for c in _coefs(s))
+
+
+def _literal_bounds(value: Int) -> tuple[int, int] | None:
+    lo, hi = bounds(value)
+    if lo is None or hi is None or lo.const is None or hi.const is None:
+        return None
+    return lo.const, hi.const
+
+
+def _of_data(value: Int) -> bool:
+    """Whether elements of tensors, or the states of a loop, are in it."""
+    return bool(tensors(value)) or any(v.kind not in _INDEX for v in free(value))
+
+
+def _coefs(t: Term) -> tuple[int, ...]:
+    return tuple(c for _, c in t.terms) if isinstance(t, Int) else ()
+
+
+def _is_int32(value: Int) -> bool:
+    return isinstance(value.atom, Call) and value.atom.dtype == "int32"
 
 
 def _cast(r: Reader, e: Any) -> Term:

@@ -19,7 +19,7 @@ PatternKind = Literal[
 
 #: What every certificate assumes beside what it lists itself.
 ASSUMED = (
-    "int32 and int64 arithmetic does not overflow",
+    "int32 and int64 arithmetic does not overflow, nor do casts and shifts of indices over sizes",
     "accesses that are executed stay inside their buffers",
     "parameters do not alias",
 )

@@ -241,7 +241,8 @@ def extreme(op: str, a: Term, b: Term) -> Term:
         nested = isinstance(atom, Call) and atom.op == op
         flat.update(dict.fromkeys(map(as_int, atom.args) if nested else (t,)))  # type: ignore[union-attr]
     sign = 1 if op == "min" else -1
-    never = [t for t in flat if t.const is not None and t.const * sign >= MAX_INT64]
+    end = MAX_INT64 if op == "min" else MAX_INT64 + 1
+    never = [t for t in flat if t.const is not None and t.const * sign >= end]
     keep = [t for t in flat if t not in never] or never[:1]
     for t in list(keep):
         if any(o is not t and nonneg((t - o) * sign) for o in keep):

@@ -121,7 +121,6 @@ _CALLS: dict[str, Any] = {
     "bitxor": lambda emit, *args: emit.fold(lambda a, b: a ^ b, *args),
     "bitand": lambda emit, *args: emit.fold(lambda a, b: a & b, *args),
     "bitor": lambda emit, *args: emit.fold(lambda a, b: a | b, *args),
-    "shl": lambda emit, a, b: emit(a) << emit(b),
     "shr": lambda emit, a, b: emit(a) >> emit(b),
     "and": lambda emit, *args: emit.fold(tirx.And, *args),
     "or": lambda emit, *args: emit.fold(tirx.Or, *args),

@@ -43,7 +43,7 @@ LOGIC = (
     _op("bitwise_and", "bitand poly and", INTS | BOOL),
     _op("bitwise_or", "bitor or", INTS | BOOL),
     _op("bitwise_xor", "bitxor", INTS | BOOL),
-    _op("left_shift", "shl poly", INTS),
+    _op("left_shift", "shl", INTS),
     _op("right_shift", "shr floordiv", INTS),
 )
 COMPARISONS = (
@@ -86,8 +86,8 @@ def _as(op: Op, dtype: str, side: str, k: float) -> dict[str, Any]:
         side = "x2"
     if whole and short in ("greater", "less_equal"):
         short, k = {"greater": "greater_equal", "less_equal": "less"}[short], k + 1
-    if whole and side == "x2" and short in ("left_shift", "right_shift"):
-        short, k = "multiply" if short == "left_shift" else "floor_divide", 1 << int(k)
+    if whole and side == "x2" and short == "right_shift":
+        short, k = "floor_divide", 1 << int(k)
     return {"expect": {side: k}, "name": f"relax.{short}"}
 
 
