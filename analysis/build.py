@@ -18,7 +18,7 @@ from .node import items
 from .op_info import Constant, Proposal
 from .remember import Key, Known, key_of, recall, remember
 from .rewrite import free
-from .term import Int, Tensor, Var
+from .term import Call, Int, Tensor, Var
 
 
 class NotBuilt(Exception):
@@ -124,9 +124,9 @@ def to_prim(value: Any, sizes: Mapping[Var, Any]) -> Any:
 def _atom(atom: Any, sizes: Mapping[Var, Any]) -> Any:
     if isinstance(atom, Var) and atom in sizes:
         return sizes[atom]
-    if getattr(atom, "op", None) == "floordiv":
+    if isinstance(atom, Call) and atom.op == "floordiv":
         return tirx.floordiv(to_prim(atom.args[0], sizes), _imm(to_prim(atom.args[1], sizes)))
-    if getattr(atom, "op", None) in ("min", "max"):
+    if isinstance(atom, Call) and atom.op in ("min", "max"):
         pick = tirx.min if atom.op == "min" else tirx.max
         args = [_imm(to_prim(a, sizes)) for a in atom.args]
         out = args[0]

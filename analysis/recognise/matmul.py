@@ -1,4 +1,4 @@
-"""Matrix products, batched and broadcast, and every other contraction of two operands as einsum.
+"""Matrix products, batched and broadcast.
 
 out[b, i, j] = Σ_k x1[b, i, k] * x2[b, k, j]
 """
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ..comprehension import Lifted
 from ..op_info import Proposal, Refusal
-from ..term import ONE, Int, Load, Tensor, Var
+from ..term import ONE, Int, Load, Tensor
 from . import Matches, Refuses, recogniser
 from ._contraction import Product, only, product
 
@@ -21,12 +21,6 @@ MATCHES = [
     Matches("relax.matmul", ("float32[5]", "float32[5, 6]")),
     Matches("relax.matmul", ("float32[4, 5]", "float32[5]")),
     Matches("relax.matmul", ("int8[4, 5]", "int8[5, 6]"), {"out_dtype": "int32"}),
-    Matches(
-        "relax.einsum",
-        ("float32[4, 5]", "float32[6, 5]"),
-        {"subscripts": "ik,jk->ij"},
-        expect={"subscripts": "ab,cb->ac"},
-    ),
 ]
 
 REFUSES = [
@@ -47,9 +41,9 @@ def main(x: T.Buffer((4, 8), "float32"), w: T.Buffer((8, 6), "float32"),
 ]
 
 
-@recogniser("matmul", precedence=620, ops=("relax.matmul", "relax.einsum"))
+@recogniser("matmul", precedence=620, ops=("relax.matmul",))
 def matmul(f: Lifted) -> Sequence[Proposal] | Refusal:
-    """A sum of products whose indices are variables: matmul if the roles fit, else einsum."""
+    """A sum of products whose indices are variables in the roles of a matrix product."""
     if len(f.outputs) != 1:
         return Refusal("a matrix product has one output")
     found = product(f.outputs[0].body)
@@ -63,7 +57,7 @@ def matmul(f: Lifted) -> Sequence[Proposal] | Refusal:
     for a, b in (found.loads, found.loads[::-1]):
         if _is_matmul(f, found, a, b):
             out.append(_proposal(f, a.tensor, b.tensor))
-    return [*out, *_einsum(f, found)]
+    return out
 
 
 def _is_matmul(f: Lifted, found: Product, a: Load, b: Load) -> bool:
@@ -100,23 +94,3 @@ def _proposal(f: Lifted, a: Tensor, b: Tensor) -> Proposal:
     out = f.outputs[0].out
     attrs = {"out_dtype": out.dtype} if out.dtype != a.dtype else {}
     return Proposal("relax.matmul", (a.position, b.position), attrs)
-
-
-def _einsum(f: Lifted, found: Product) -> list[Proposal]:
-    """``ik,jk->ij``: one letter a variable; operands in the order of the parameters."""
-    loads = sorted(found.loads, key=lambda x: x.tensor.position)
-    names: dict[Var, str] = {}
-    texts = []
-    for indices in (*(x.indices for x in loads), f.outputs[0].axes):
-        text = ""
-        for i in indices:
-            v = only(i)
-            if v is None:
-                return []
-            text += names.setdefault(v, chr(ord("a") + len(names)))
-        texts.append(text)
-    if any(x.tensor.dtype != f.outputs[0].out.dtype for x in loads):
-        return []
-    subscripts = f"{','.join(texts[:-1])}->{texts[-1]}"
-    operands = tuple(x.tensor.position for x in loads)
-    return [Proposal("relax.einsum", operands, {"subscripts": subscripts})]

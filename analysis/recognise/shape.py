@@ -36,6 +36,17 @@ def main(x: T.Buffer((1,), "int64"), out: T.Buffer((2,), "int64")):
 """,
     ),
     Refuses(
+        "the largest of data",
+        """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((4, 2), "int64"), out: T.Buffer((2,), "int64")):
+    for i in range(2):
+        out[i] = T.min_value("int64")
+        for k in range(4):
+            out[i] = T.max(out[i], x[k, i] + x[k, 0])
+""",
+    ),
+    Refuses(
         "of another type",
         """
 @T.prim_func(s_tir=True)

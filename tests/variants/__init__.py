@@ -44,7 +44,8 @@ class Variant:
         return self.operands[-1].partition("[")[0] if self.operands else self.dtype
 
     def __str__(self) -> str:
-        told = [*self.operands, *(f"{k}={v!r}" for k, v in self.attrs.items())]
+        attrs = (f"{k}={getattr(v, '__name__', repr(v))}" for k, v in self.attrs.items())
+        told = [*self.operands, *attrs]
         return f"{self.op}({', '.join(told)})"
 
 

@@ -1,0 +1,104 @@
+"""Sums of products that are no matrix product, and diagonals: einsum.
+
+out[i, j] = Σ_k x1[i, k] * x2[j, k]; out[i] = x[i, i]; out[i, j, k] = x1[i, j] * x2[k]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..comprehension import Lifted
+from ..op_info import Proposal, Refusal
+from ..term import ZERO, Call, Int, Load, Term, Var
+from . import Matches, Refuses, recogniser
+from ._contraction import Combined, Product, bare, only, product
+
+OP = "relax.einsum"
+MATCHES = [
+    Matches(
+        OP,
+        ("float32[4, 5]", "float32[6, 5]"),
+        {"subscripts": "ik,jk->ij"},
+        expect={"subscripts": "ab,cb->ac"},
+    ),
+    Matches(OP, ("float32[4, 4]",), {"subscripts": "aa->a"}),
+    Matches(OP, ("float16[4, 4]",), {"subscripts": "aa->"}),
+    Matches(OP, ("int32[n, n, 5]",), {"subscripts": "aab->ab"}),
+    Matches(OP, ("float32[n, 4]", "float32[5]"), {"subscripts": "ab,c->abc"}),
+    Matches(OP, ("int32[3, 4]", "int32[5]"), {"subscripts": "ab,c->abc"}),
+]
+
+REFUSES = [
+    Refuses(
+        "the diagonal beside the main one",
+        """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((4, 4), "float32"), out: T.Buffer((3,), "float32")):
+    for i in range(3):
+        with T.sblock("c"):
+            vi = T.axis.spatial(3, i)
+            out[vi] = x[vi, vi + 1]
+""",
+    ),
+    Refuses(
+        "half of a diagonal",
+        """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((4, 4), "float32"), out: T.Buffer((2,), "float32")):
+    for i in range(2):
+        with T.sblock("c"):
+            vi = T.axis.spatial(2, i)
+            out[vi] = x[vi, vi]
+""",
+    ),
+]
+
+
+@recogniser("einsum", precedence=635, ops=(OP,))
+def einsum(f: Lifted) -> Sequence[Proposal] | Refusal:
+    """One letter a variable; operands in the order of the parameters."""
+    if len(f.outputs) != 1:
+        return Refusal("an einsum has one output")
+    found = _product(f.outputs[0].body)
+    if found is None or found.guards:
+        return Refusal("the compute is no sum of products")
+    loads = sorted(found.loads, key=lambda x: x.tensor.position)
+    if not found.reduce.axes and all(_aligned(x, f.outputs[0].axes) for x in loads):
+        return Refusal("nothing is summed and all operands are broadcast")
+    texts = _texts([*(x.indices for x in loads), f.outputs[0].axes])
+    if texts is None:
+        return Refusal("an operand is not read at plain coordinates", repr(loads))
+    if any(x.tensor.dtype != f.outputs[0].out.dtype for x in loads):
+        return Refusal("an operand is converted")
+    operands = tuple(x.tensor.position for x in loads)
+    return [Proposal(OP, operands, {"subscripts": f"{','.join(texts[:-1])}->{texts[-1]}"})]
+
+
+def _product(t: Term) -> Product | None:
+    """A sum of products; also a product, or a load, alone."""
+    return product(t) or _factors(bare(t))
+
+
+def _factors(t: Term) -> Product | None:
+    loads = t.args if isinstance(t, Call) and t.op == "mul" else (t,)
+    found = tuple(x for x in map(bare, loads) if isinstance(x, Load))
+    return Product(Combined((), t, ZERO), (), found) if len(found) == len(loads) else None
+
+
+def _aligned(x: Load, axes: tuple[Int, ...]) -> bool:
+    """Whether an operand is broadcast as operands of elementwise operators are."""
+    return x.indices == axes[len(axes) - len(x.indices) :]
+
+
+def _texts(indices: Sequence[tuple[Int, ...]]) -> list[str] | None:
+    """The subscripts of each operand, or None where one is no variable."""
+    names: dict[Var, str] = {}
+    found = []
+    for each in indices:
+        variables = [only(i) for i in each]
+        if None in variables or len(names) > 20:
+            return None
+        found.append(
+            "".join(names.setdefault(v, chr(ord("a") + len(names))) for v in variables if v)
+        )
+    return found
