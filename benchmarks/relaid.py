@@ -8,8 +8,8 @@ is right if the operator, built from its name and attributes over the logical bu
 gives what the transformed PrimFunc gives, through the index maps that the answer claims. Exits with
 1 if one is wrong.
 
-A case is its seed, so that a run can be in pieces: with `--log FILE` each result is written there, a
-line each, as soon as it is found, and with `--resume` those that FILE has are not run again.
+A case is its seed, so that a run can be in pieces: with `--log FILE` each result is written there,
+a line each, as soon as it is found, and with `--resume` those that FILE has are not run again.
 Interrupted, or after `--seconds`, it tells of what it has.
 """
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 from docs import coverage
 
 from .registry import lowered
 from .variants import Variant, thin, variants
-from .variants.judge import judge
+from .variants.judge import Verdict, judge
 
 SAMPLE = 1  # calls of an operator
 
@@ -30,3 +33,18 @@ def test_the_page_is_about_the_operators_of_the_registry() -> None:
 
 def test_variants_are_of_operators_of_the_registry() -> None:
     assert set(variants()) <= lowered()
+
+
+def test_a_run_in_pieces_keeps_the_last_verdict(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    calls = [Variant("relax.exp", ("float32[3]",)), Variant("relax.sin", ("float32[3]",))]
+    old = Verdict(str(calls[0]), "wrong", "of an earlier run")
+    log.write_text(json.dumps(asdict(old)) + "\n")
+    assert coverage.judged(calls[:1], 1, coverage.stored(log), log) == {str(calls[0]): old}
+    coverage.judged(calls, 1, coverage.stored(log, ["wrong"]), log)
+    assert [v.grade for v in coverage.stored(log).values()] == ["exact", "exact"]
+
+
+def test_a_reason_is_the_same_in_every_run() -> None:
+    assert coverage.tidy("v42 and q17 of v42") == "v0 and q1 of v0"
+    assert "0x" not in " ".join(map(str, (v for vs in variants().values() for v in vs)))

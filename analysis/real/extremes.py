@@ -98,7 +98,7 @@ def _extreme(test: Call, difference: Poly) -> str | None:
 
 def _ratio(a: Poly, b: Poly) -> float | None:
     """k with ``a = k * b``."""
-    if a.keys() != b.keys():
+    if a.keys() != b.keys() or not all(b.values()):
         return None
     ratios = [a[m] / b[m] for m in a]
     return ratios[0] if all(math.isclose(r, ratios[0], rel_tol=1e-7) for r in ratios) else None

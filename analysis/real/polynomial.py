@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 
 from ..order import positive
-from ..rewrite import free
+from ..rewrite import free, subterms
 from ..term import Call, Const, Int, Term, const, raw_call
 from .budget import TooLarge, spend
 
@@ -60,10 +60,12 @@ def plus(a: Poly, b: Poly, k: float = 1.0) -> Poly:
     out = dict(a)
     for mono, c in b.items():
         total = out.get(mono, 0.0) + k * c
-        if abs(total) <= 1e-13 * abs(k * c):
+        if abs(total) > 1e-13 * abs(k * c):
+            out[mono] = total
+        elif all(map(finite, mono)):
             out.pop(mono, None)
         else:
-            out[mono] = total
+            out[mono] = 0.0
     if len(out) > LONGEST:
         raise TooLarge
     return out
@@ -73,8 +75,8 @@ def times(a: Poly, b: Poly, dtype: str) -> Poly:
     if len(a) * len(b) > MOST:
         return {ordered((written(a, dtype), written(b, dtype))): 1.0}
     out: Poly = {}
-    for m, c in a.items():
-        for n, d in b.items():
+    for m, c in (a or {(): 0.0}).items():
+        for n, d in (b or {(): 0.0}).items():
             out = plus(out, {_cancelled(ordered((*m, *n))): c * d})
     return out
 
@@ -91,6 +93,28 @@ def _cancelled(mono: Monomial) -> Monomial:
             atoms.remove(x)
             atoms.remove(inverse)
     return tuple(atoms)
+
+
+#: Functions without a finite value at some finite operands.
+_PARTIAL = frozenset({"recip", "rsqrt", "sqrt", "div", "fmod", "truncmod", "floormod", "floordiv",
+                      "pow", "log", "log2", "log10", "log1p", "tan", "acos", "asin", "acosh",
+                      "atanh"})  # fmt: skip
+
+
+def finite(x: Term) -> bool:
+    """Whether an atom has a finite value wherever operands are: nothing else times 0 is 0."""
+    return not any(isinstance(s, Call) and s.op in _PARTIAL and not _inside(s) for s in subterms(x))
+
+
+def _inside(s: Call) -> bool:
+    """Whether a function that is partial is so at operands that these are not."""
+    x = s.args[-1] if s.op == "div" else s.args[0]
+    if len(s.args) > 1 and s.op != "div":
+        return "float" not in s.dtype
+    return _is_size(x) or (isinstance(x, Const) and s.op in _ROOTS and float(x.value) > 0)
+
+
+_ROOTS = frozenset({"recip", "rsqrt", "sqrt", "div", "log", "log2", "log10", "log1p"})
 
 
 def _is_size(x: Term) -> bool:

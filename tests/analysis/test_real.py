@@ -50,6 +50,7 @@ X, Y, F = "x[i, j]", "y[i, j]", "T.float32"
 EQUAL = [
     (f"({X} + {Y}) * ({X} - {Y})", f"{X} * {X} - {Y} * {Y}"),
     (f"{X} / (T.float32(2) * {Y})", f"T.float32(0.5) * {X} / {Y}"),
+    (f"{Y} + ({X} - {X}) * T.rsqrt({F}(1e-5))", Y),
     (f"{X} / T.sqrt({Y})", f"T.rsqrt({Y}) * {X}"),
     (f"T.Select({X} < {Y}, {Y}, {X})", f"T.max({Y}, {X})"),
     (f"T.Select({X} >= {Y}, {Y}, {X})", f"T.min({X}, {Y})"),
@@ -66,6 +67,9 @@ DIFFERENT = [
     (f"T.Select({X} < {Y}, {X}, {Y} + {F}(1))", f"T.Select({X} <= {Y}, {X}, {Y} + {F}(1))"),
     (f"T.exp({X} - {Y})", f"T.exp({X}) / T.exp({Y})"),
     (f"{X} * T.float32(1.00001)", X),
+    (f"({X} - {X}) / {Y}", "T.float32(0)"),
+    (f"{Y} + ({X} - {X}) * T.rsqrt({X} - {X})", Y),
+    (f"{X} / {Y} - {X} / {Y}", "T.float32(0)"),
 ]  # fmt: skip
 
 
