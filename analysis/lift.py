@@ -46,6 +46,7 @@ from .term import (
     as_int,
     axis,
     fresh,
+    load,
 )
 from .threads import Kernel, bound_threads, combined, thread_tag
 
@@ -101,6 +102,7 @@ class Executor(Parameters):
         self.func = func
         self.threads: list[str] = []
         self.races = False
+        self.lost: set[Tensor] = set()  # what threads left in memory that each has for itself
 
     # ------------------------------------------------------------------ statements
 
@@ -212,7 +214,8 @@ class Executor(Parameters):
             self.check_stores(t, effects.writes.pop(t))  # each iteration has its own
         if not (effects.outer | tensors(extent)).isdisjoint(effects.writes):
             raise Unliftable("a loop changes what a value from before it was read from", v.name)
-        for t in [t for t in effects.writes if tag and self.scopes[t].startswith(_PRIVATE)]:
+        private = [t for t in effects.writes if tag and self.scopes[t].startswith(_PRIVATE)]
+        for t in private:
             self.check_stores(t, effects.writes.pop(t))  # each thread has its own
         kind = int(getattr(s, "kind", 0))
         if bound is ONE:
@@ -220,10 +223,11 @@ class Executor(Parameters):
         if tag or kind in _AT_ONCE:
             self.check_scatters(i, effects, outside, not tag and kind == _PARALLEL)
             self.check_independent(i, effects, outside, bool(tag))
-        if tag or kind == _PARALLEL:
-            self.check_own(i, effects, outside, bool(tag))
-        elif kind in _AT_ONCE:
+        if kind in _AT_ONCE and kind != _PARALLEL and not tag:
             self.check_no_scan(i, effects)
+        if tag or kind == _PARALLEL or (kind in _AT_ONCE and not _single(s.body)):
+            self.check_own(i, effects, outside, bool(tag))
+            self.check_stored_once(i, effects, outside)
         if extent is not bound:
             guarded = Effects()
             guarded.then(effects, runs)
@@ -232,6 +236,16 @@ class Executor(Parameters):
         if tag and _ordered(closed) - _ordered(effects):
             raise Unliftable("threads update one element, and their order matters", v.name)
         self.effects.then(closed)
+        self.lose(private)
+
+    def lose(self, private: Sequence[Tensor]) -> None:
+        """Each thread has stored into its own copy: what is there afterwards is not known."""
+        for t in private:
+            at = tuple(ZERO if e is ONE else as_int(fresh(e)) for e in t.shape)
+            unknown = Tensor(t.name, t.shape, t.dtype)
+            self.lost.add(unknown)
+            over = tuple(v for p in at for v in free(p))
+            self.effects.store(t, Write(over, TRUE, at, load(unknown, at)))
 
     def check_scatters(self, i: Var, effects: Effects, outside: set[Any], parallel: bool) -> None:
         """Iterations that run at the same time and store where data says may store in one element.
@@ -271,6 +285,14 @@ class Executor(Parameters):
                         continue
                     if not all(own_only(o, i, x.indices, t.name) for o in effects.writes[x.tensor]):
                         raise Unliftable("parallel iterations read each other's stores", t.name)
+
+    def check_stored_once(self, i: Var, effects: Effects, outside: set[Any]) -> None:
+        """No statement may store into an element that another one of another iteration stores."""
+        for t in outside & effects.writes.keys():
+            writes = effects.writes[t]
+            for n, w in enumerate(writes):
+                if not all(own_only(o, i, w.index, t.name) for o in writes[:n]):
+                    raise Unliftable("parallel iterations store over each other's stores", t.name)
 
     def check_no_scan(self, i: Var, effects: Effects) -> None:
         """Lanes load before any of them stores: none may read what an earlier one stored."""
@@ -324,6 +346,7 @@ class Executor(Parameters):
             self.env[v] = start + self.kernel.at[tag]
             self.run(s.body)
             return
+        outside = set(self.values.values())
         self.kernel = kernel = Kernel(self.launched(s), has_barriers(self.func))
         self.frames.append(Effects())
         try:
@@ -335,9 +358,11 @@ class Executor(Parameters):
         kernel.check(
             frozenset(t for t in kernel.prefix if self.scopes[t].startswith("shared")), effects
         )
+        private = [t for t, e in kernel.extended.items() if e in effects.writes]
         for t in [t for t in effects.writes if t in kernel.prefix]:
             self.check_stores(t, effects.writes.pop(t))
         self.effects.then(effects)
+        self.lose([t for t in private if t in outside])
 
     def launched(self, s: Any) -> dict[str, Int]:
         """The thread indices of a kernel by their tags."""
@@ -476,6 +501,8 @@ class Executor(Parameters):
             left = self.unwritten(body, tensor)
         if left is tensor:
             raise Unliftable("an output is read or not written everywhere", tensor.name)
+        if left in self.lost:
+            raise Unliftable("each thread has its own copy of what is read after it", tensor.name)
         if left is not None:
             raise Unliftable("an element is read before it is written", left.name)
         return Comprehension(tensor, axes, canonical(unclamped(body)))
@@ -509,6 +536,13 @@ def _meet(i: Var, w: Write) -> bool:
     """Whether data decides if iterations of a loop store in one element."""
     inside = w.scattered and not any(i in free(e) for e in w.index)
     return scatters(i, w) or (inside and (i in free(w.value) or i in free(w.guard)))
+
+
+def _single(s: Any) -> bool:
+    """Whether a statement is a single store, which loads in all lanes before it stores in any."""
+    while type(s).__name__ == "SBlockRealize" and s.block.init is None:
+        s = s.block.body
+    return type(s).__name__ == "BufferStore"
 
 
 def _hard_choices(body: Term) -> bool:

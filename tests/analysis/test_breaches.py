@@ -206,6 +206,64 @@ REFUSED = {
     for i in T.thread_binding(8, "threadIdx.x"):
         out[i] = t[7 - i]
 """,
+    "another than the last one wrote": """
+    a = T.alloc_buffer((11,), "float32")
+    for m in range(11):
+        a[m] = x[m % 8]
+    for k in range(8):
+        for j in range(3):
+            if j == 0:
+                out[k] = T.float32(-3.4028234663852886e38)
+            out[k] = T.max(out[k], a[j + k + 1])
+            a[j + k] = T.float32(0)
+""",
+    "iterations read each other's stores": """
+    t = T.alloc_buffer((9,), "float32")
+    for m in range(9):
+        t[m] = T.float32(0)
+    for i in T.vectorized(8):
+        t[i] = x[i]
+        out[i] = t[i + 1]
+""",
+    "store over each other's": """
+    t = T.alloc_buffer((9,), "float32")
+    for i in T.parallel(8):
+        t[i + 1] = x[i]
+        t[i] = T.float32(2)
+    for i in range(8):
+        out[i] = t[i]
+""",
+    "over each other's stores": """
+    t = T.alloc_buffer((9,), "float32")
+    for i in T.vectorized(8):
+        t[i + 1] = x[i]
+        t[i] = T.float32(2)
+        out[i] = t[i + 1]
+""",
+    "each thread has its own copy": """
+    t = T.alloc_buffer((1,), "float32", scope="local")
+    t[0] = T.float32(1)
+    for i in T.thread_binding(8, "vthread.x"):
+        t[0] = x[i]
+    for i in range(8):
+        out[i] = t[0]
+""",
+    "its own copy of what": """
+    t = T.alloc_buffer((1,), "float32", scope="shared")
+    t[0] = T.float32(1)
+    for i in T.thread_binding(8, "blockIdx.x"):
+        t[0] = x[i]
+    for i in range(8):
+        out[i] = t[0]
+""",
+    "without a barrier": """
+    t = T.alloc_buffer((9,), "float32")
+    for i in T.thread_binding(8, "threadIdx.x"):
+        t[i + 1] = x[i]
+        t[i] = T.float32(2)
+    for i in range(8):
+        out[i] = t[i]
+""",
 }
 
 
