@@ -11,7 +11,9 @@
 An operator is ``{"name", "kind", "attrs", "operands", "buffers", "layouts", "certificate"}``. An
 operand is an ``int``, a parameter; an ``Array<int>``, ``[step, output]`` of an earlier operator; or
 a ``Map`` with a literal's ``value`` and ``dtype``. ``layouts`` has a ``String`` for each of
-``buffers``. Attributes are ``int``, ``float``, ``String`` and ``Array``; symbolic ones are text.
+``buffers``. Attributes are ``int``, ``float``, ``String`` and ``Array``; symbolic ones are
+text over places, ``p0.shape[1]`` for an extent of the first parameter and ``p2`` for a scalar
+parameter: the hash does not tell how variables are called.
 
 The attributes stay on a PrimFunc when its body changes. So they hold only while ``opinfo.body`` is
 the body's hash: :func:`annotation` checks it, :func:`annotate` derives or removes what changed.
@@ -19,20 +21,22 @@ the body's hash: :func:`annotation` checks it, :func:`annotate` derives or remov
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import tirx
+from tvm import s_tir, tirx
 
 from .chain import Chain, Chains, Result, Step, Value
 from .from_tir import Unliftable
 from .kind import fusion_kind
 from .lift import lift
 from .op_info import Constant, PatternKind, Refusal, to_plain
+from .rewrite import free, substitute
 from .same import bare
+from .term import Int, Tensor, Var, size
 
 OPS, OUTPUTS, KIND, BODY, SET = (
     f"opinfo.{k}" for k in ("ops", "outputs", "kind", "body", "op_pattern")
@@ -48,6 +52,7 @@ PATTERNS: dict[PatternKind, int] = {
     "kOpaque": 8,
 }
 OPAQUE = PATTERNS["kOpaque"]
+Places = Mapping[Var, Int]
 
 
 @dataclass(frozen=True)
@@ -115,13 +120,34 @@ def _annotated(func: Any, chains: Chains) -> Any:
     chain = chains(func)
     if not isinstance(chain, Chain):
         return func
-    func = func.with_attr(OPS, [_op(s) for s in chain.steps])
+    places = _places(chain.params)
+    try:
+        ops = [_op(s, places) for s in chain.steps]
+    except KeyError:  # a size that is nowhere a whole extent
+        return func
+    func = func.with_attr(OPS, ops)
     func = func.with_attr(OUTPUTS, [[o.step, o.output] for o in chain.outputs])
     func = func.with_attr(KIND, chain.kind)
     return _with_pattern(func.with_attr(BODY, fingerprint(func)))
 
 
+def _places(params: Sequence[Tensor | Var]) -> dict[Var, Int]:
+    """Where the value of a size or a scalar is found, as a symbol of that name."""
+    found: dict[Var, Int] = {}
+    for k, p in enumerate(params):
+        if isinstance(p, Var):
+            found.setdefault(p, size(f"p{k}"))
+            continue
+        for d, e in enumerate(p.shape):
+            if isinstance(e.atom, Var):
+                found.setdefault(e.atom, size(f"p{k}.shape[{d}]"))
+    return found
+
+
 def _with_pattern(func: Any) -> Any:
+    """With what ``FuseOps`` reads; ``FuseTIR`` takes no body but a root block."""
+    if not isinstance(func.body, s_tir.SBlockRealize):
+        return func
     if int(func.attrs.get("op_pattern", OPAQUE)) != OPAQUE:
         return func
     try:
@@ -133,28 +159,30 @@ def _with_pattern(func: Any) -> Any:
     return func.with_attr("op_pattern", pattern).with_attr(SET, pattern)
 
 
-def _op(s: Step) -> dict[str, Any]:
+def _op(s: Step, places: Places) -> dict[str, Any]:
     return {
         "name": s.name,
         "kind": s.info.kind,
-        "attrs": {k: _plain(v) for k, v in s.attrs.items() if v is not None},
-        "operands": [_operand(o) for o in s.operands],
-        "buffers": [_operand(b) for b in s.buffers],
+        "attrs": {k: _plain(v, places) for k, v in s.attrs.items() if v is not None},
+        "operands": [_operand(o, places) for o in s.operands],
+        "buffers": [_operand(b, places) for b in s.buffers],
         "layouts": [s.info.layouts[k] for k in range(len(s.buffers))],
         "certificate": s.info.certificate.kind,
     }
 
 
-def _operand(o: Value | Constant) -> Any:
+def _operand(o: Value | Constant, places: Places) -> Any:
     if isinstance(o, Result):
         return [o.step, o.output]
-    return {"value": _plain(o.value), "dtype": o.dtype} if isinstance(o, Constant) else o
+    return {"value": _plain(o.value, places), "dtype": o.dtype} if isinstance(o, Constant) else o
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, places: Places) -> Any:
+    if isinstance(value, (tuple, list)):
+        return [_plain(v, places) for v in value]
+    if isinstance(value, Int):
+        value = substitute(value, {v: places[v] for v in free(value)})
     plain = to_plain(value)
-    if isinstance(plain, list):
-        return [_plain(v) for v in plain]
     return str(plain) if plain is None else plain
 
 

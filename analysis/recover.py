@@ -76,15 +76,29 @@ def recover(lifted: Lifted, func: Any, alternatives: bool = False) -> OpInfo | R
     found = _candidates(lifted, func, alternatives)
     if isinstance(found, OpInfo):
         return found
-    for relaid in relayings(lifted):
-        logical = _candidates(relaid.lifted, None, alternatives)
+    for how in (relaid, _rounded):
+        other = how(lifted, None, alternatives)
+        if isinstance(other, OpInfo):
+            return other
+    return found
+
+
+def direct(lifted: Lifted, func: Any, alternatives: bool = False) -> OpInfo | Refusal:
+    """:func:`recover` with the buffers as they are."""
+    found = _candidates(lifted, func, alternatives)
+    return found if isinstance(found, OpInfo) else _rounded(lifted, None, alternatives) or found
+
+
+def relaid(lifted: Lifted, func: Any, alternatives: bool = False) -> OpInfo | Refusal:
+    """The op over buffers whose packed or permuted layouts are undone."""
+    for way in relayings(lifted):
+        logical = _candidates(way.lifted, None, alternatives)
         if isinstance(logical, OpInfo):
-            return replace(physical(logical, relaid), kind=pattern_kind(lifted))
-    rounded = _rounded(lifted, alternatives)
-    return rounded if isinstance(rounded, OpInfo) else found
+            return replace(physical(logical, way), kind=pattern_kind(lifted))
+    return Refusal("no layout makes the compute an op's")
 
 
-def _rounded(lifted: Lifted, alternatives: bool) -> OpInfo | Refusal:
+def _rounded(lifted: Lifted, func: Any, alternatives: bool) -> OpInfo | Refusal:
     """The op that is the same but for rounding."""
     if not any("float" in c.out.dtype for c in lifted.outputs):
         return Refusal("nothing is rounded")

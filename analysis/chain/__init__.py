@@ -72,7 +72,7 @@ def _chain(program: Program, parts: tuple[Part, ...]) -> Chain | Refusal:
         told = f"the buffer {name}" + (f" = {show(body)[:200]}" if body is not None else "")
         return PartlyRead(why.reason, told, tuple(steps))
     outputs = tuple(r for t in program.outputs if isinstance(r := values[t], Result))
-    return Chain(tuple(steps), outputs, _kind(steps, program))
+    return Chain(tuple(steps), outputs, _kind(steps, program), program.params)
 
 
 def _kind(steps: list[Step], program: Program) -> Any:

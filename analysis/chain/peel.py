@@ -14,65 +14,109 @@ A cut is taken only if putting the new tensors' definitions back gives the very 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace as with_fields
+from typing import Any
 
 from ..op_info import OpInfo
+from ..recover import direct, relaid
 from ..rewrite import children, free, map_loads, replace, subterms, tensors
 from ..term import ONE, Call, Fold, Int, Load, Reduce, Tensor, Term, axis, load
 from .define import Definition, at, over
-from .window import Growing, Recover, Window
+from .window import Growing, How, Recover, Window
 
 Peeled = tuple[tuple[Window, OpInfo], ...]
-#: Cuts that are tried for one operator, and operators in one comprehension.
-CUTS, DEPTH = 48, 16
+#: The tensor that is to hold a term.
+New = Callable[[Term, tuple[Int, ...]], Tensor]
+#: Cuts that are tried for one operator, operators inside one another, and windows of one PrimFunc.
+CUTS, DEPTH, BUDGET = 48, 16, 400
+#: Terms in an operator's own formula around what is inlined.
+LARGEST = 24
 
 
-def peel(d: Definition, recover: Recover, depth: int = DEPTH) -> Peeled | None:
-    """The operators that a definition is, in order, or None if a part is not recognised."""
-    whole = _recognised(d, recover)
-    if whole is not None and not whole[1].relaid:
-        return (whole,)
-    last = None if whole is None else (whole,)
-    if depth == 0 or d.body is None:
-        return last
-    for cut in _cuts(d, d.body):
-        outer = _recognised(cut[-1], recover)
-        if outer is None or outer[1].relaid:
-            continue
-        inner = [peel(v, recover, depth - 1) for v in cut[:-1]]
-        found = [part for p in inner if p is not None for part in p]
-        if all(p is not None for p in inner):
-            return (*found, outer)
-    return last
+class Peel:
+    """:func:`Recover` of operators that are inlined into one another, for one PrimFunc.
+
+    What was found of a part, also that it is nothing, is remembered: parts that are the same term
+    are the same tensor. ``budget`` bounds the new windows that are tried altogether.
+    """
+
+    def __init__(self, recover: Recover, budget: int = BUDGET) -> None:
+        self._recover = recover
+        self._known: dict[tuple[Term | None, Tensor], Peeled | None] = {}
+        self._tried: dict[tuple[Any, ...], tuple[Window, OpInfo] | None] = {}
+        self._tensors: dict[tuple[Term, tuple[Int, ...]], Tensor] = {}
+        self._budget = budget
+
+    def __call__(self, d: Definition, depth: int = DEPTH) -> Peeled | None:
+        """The operators that a definition is, in order, or None if a part is not recognised."""
+        key = (d.body, d.tensor)
+        if key not in self._known:
+            self._known[key] = self._peel(d, depth)
+        return self._known[key]
+
+    def _peel(self, d: Definition, depth: int) -> Peeled | None:
+        whole = self._recognised(d)
+        if whole is not None:
+            return (whole,)
+        for cut in _cuts(d, d.body, self._tensor) if depth and d.body is not None else ():
+            outer, inner = self._recognised(cut[-1]), None
+            if outer is not None:
+                inner = self._inner(cut[:-1], depth - 1)
+            if outer is not None and inner is not None:
+                return (*inner, outer)
+        whole = self._recognised(d, relaid)
+        return None if whole is None else (whole,)
+
+    def _tensor(self, body: Term, shape: tuple[Int, ...]) -> Tensor:
+        """The tensor for a part, the same one wherever the part occurs."""
+        key = (body, shape)
+        if key not in self._tensors:
+            self._tensors[key] = Tensor("V", shape, body.dtype)
+        return self._tensors[key]
+
+    def _inner(self, parts: Sequence[Definition], depth: int) -> Peeled | None:
+        found: dict[Tensor, tuple[Window, OpInfo]] = {}
+        for v in parts:
+            here = self(v, depth)
+            if here is None:
+                return None
+            found |= {w.writes[0]: (w, info) for w, info in here if w.writes[0] not in found}
+        return tuple(found.values())
+
+    def _recognised(self, d: Definition, how: How = direct) -> tuple[Window, OpInfo] | None:
+        key = (d.body, d.tensor, how)
+        if key not in self._tried:
+            self._tried[key] = self._tried_now(d, how) if len(self._tried) < self._budget else None
+        return self._tried[key]
+
+    def _tried_now(self, d: Definition, how: How) -> tuple[Window, OpInfo] | None:
+        growing = Growing()
+        if not growing.add(d):
+            return None
+        w = growing.window(frozenset({d.tensor}))
+        info = self._recover(w, None, how)
+        return (w, info) if isinstance(info, OpInfo) else None
 
 
-def _recognised(d: Definition, recover: Recover) -> tuple[Window, OpInfo] | None:
-    growing = Growing()
-    if not growing.add(d):
-        return None
-    w = growing.window(frozenset({d.tensor}))
-    info = recover(w, None)
-    return (w, info) if isinstance(info, OpInfo) else None
-
-
-def _cuts(d: Definition, body: Term) -> Iterator[tuple[Definition, ...]]:
+def _cuts(d: Definition, body: Term, new: New) -> Iterator[tuple[Definition, ...]]:
     """Definitions of new tensors and then of ``d`` over them, the largest operator first."""
     formula = _formula(body)
     inner = [s for s in formula if s is not body and _is_work(s)]
     inner.sort(key=lambda s: -_above(body, s))
     if isinstance(body, (Reduce, Fold)) or not inner:
-        yield from _checked(d, body, _elements(body))
-    for s in inner[:CUTS]:
-        yield from _checked(d, body, [(s, *_placed(s, d.tensor))])
+        yield from _checked(d, body, _elements(body, new))
+    small = [s for s in inner if _above(body, s) <= LARGEST]
+    for s in small[:CUTS]:
+        yield from _checked(d, body, [(s, *_placed(s, d.tensor, new))])
     args = dict.fromkeys(children(body) if isinstance(body, Call) else ())
     work = [a for a in args if _is_work(a)]
     few = [a for a in args if isinstance(a, Load) and len(a.indices) < len(d.tensor.shape)]
     for several in (work, few, work + few):
         if several and (few or len(several) > 1):
-            yield from _checked(d, body, [(a, *_placed(a, d.tensor)) for a in several])
+            yield from _checked(d, body, [(a, *_placed(a, d.tensor, new)) for a in several])
     if inner and not isinstance(body, (Reduce, Fold)):
-        yield from _checked(d, body, _elements(body))
+        yield from _checked(d, body, _elements(body, new))
 
 
 Cut = tuple[Term, Definition, Term]
@@ -118,24 +162,24 @@ def _above(body: Term, s: Term) -> int:
     return len(seen)
 
 
-def _placed(s: Term, out: Tensor) -> tuple[Definition, Term]:
+def _placed(s: Term, out: Tensor, new: New) -> tuple[Definition, Term]:
     """A tensor for ``s`` over the output's coordinates; of extent 1 where it does not depend."""
     used = free(s)
     axes = over(out)
     shape = tuple(
         e if any(v in used for v in free(a)) else ONE for a, e in zip(axes, out.shape, strict=True)
     )
-    v = Tensor("V", shape, s.dtype)
+    v = new(s, shape)
     return Definition(v, s, frozenset()), load(v, over(v))
 
 
-def _elements(body: Term) -> list[Cut]:
+def _elements(body: Term, new: New) -> list[Cut]:
     """Formulas of elements inside reductions and selections, each over its largest tensor."""
     found: list[Cut] = []
     stack, seen = [body], {body}
     while stack:
         s = stack.pop()
-        cut = None if s is body else _element(s)
+        cut = None if s is body else _element(s, new)
         if cut is not None:
             found.append(cut)
             continue
@@ -146,7 +190,7 @@ def _elements(body: Term) -> list[Cut]:
     return found
 
 
-def _element(s: Term) -> Cut | None:
+def _element(s: Term, new: New) -> Cut | None:
     if not isinstance(s, Call) or not _is_work(s) or s.dtype == "bool":
         return None
     inside = list(subterms(s))
@@ -166,6 +210,6 @@ def _element(s: Term) -> Cut | None:
     allowed = {v for d, e in enumerate(shape) for v in free(axis(d, e))}
     if any(v not in allowed and v.kind not in ("size", "scalar") for v in free(body)):
         return None
-    v = Tensor("V", shape, s.dtype)
+    v = new(body, shape)
     read = load(v, main.indices)
     return (s, Definition(v, body, frozenset()), read)

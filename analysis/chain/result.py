@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..op_info import Constant, OpInfo, PatternKind, Refusal, to_plain
+from ..term import Tensor, Var
 
 
 @dataclass(frozen=True)
@@ -66,12 +67,13 @@ class Chain:
     """The operators of a fused PrimFunc, each after those it reads.
 
     ``outputs`` are the results that the PrimFunc's output buffers hold, in the parameters' order;
-    ``kind`` is the pattern kind of the whole function.
+    ``kind`` is the pattern kind of the whole function, ``params`` are what its parameters became.
     """
 
     steps: tuple[Step, ...]
     outputs: tuple[Result, ...]
     kind: PatternKind
+    params: tuple[Tensor | Var, ...] = ()
 
     def __bool__(self) -> bool:
         return True

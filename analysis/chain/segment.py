@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from ..op_info import OpInfo, Refusal
 from ..term import Tensor
 from .define import Definition, Program
-from .peel import peel
+from .peel import Peel
 from .window import Growing, Recover, Window
 
 #: No operator's lowering writes more buffers.
@@ -48,11 +48,11 @@ class Reading:
 
 def segment(program: Program, recover: Recover) -> tuple[Part, ...]:
     """The best partition; operators that were inlined are looked for only where one is missing."""
-    best = _best(program, recover, peeling=False)
-    return (best if best.cost[0] == 0 else _best(program, recover, peeling=True)).parts
+    best = _best(program, recover)
+    return (best if best.cost[0] == 0 else _best(program, recover, Peel(recover))).parts
 
 
-def _best(program: Program, recover: Recover, peeling: bool) -> Reading:
+def _best(program: Program, recover: Recover, peel: Peel | None = None) -> Reading:
     found = program.definitions
     best: list[Reading | None] = [Reading(), *(None for _ in found)]
     for start in range(len(found)):
@@ -64,7 +64,7 @@ def _best(program: Program, recover: Recover, peeling: bool) -> Reading:
                 break
             parts: tuple[Part, ...] | None = (part,)
             if isinstance(part.found, Refusal):
-                parts = _peeled(part, recover) if peeling and stop - start <= INLINED else None
+                parts = _peeled(part, peel) if peel and stop - start <= INLINED else None
                 parts = parts or ((part,) if stop == start + 1 else None)
             if parts is not None:
                 new, old = here.then(parts), best[stop]
@@ -77,12 +77,12 @@ def _best(program: Program, recover: Recover, peeling: bool) -> Reading:
     return last
 
 
-def _peeled(part: Part, recover: Recover) -> tuple[Part, ...] | None:
+def _peeled(part: Part, peel: Peel) -> tuple[Part, ...] | None:
     """The operators inlined into a window of one result."""
     w = part.window
     if w is None or len(w.writes) != 1 or w.lifted.races:
         return None
-    found = peel(Definition(w.writes[0], w.body, frozenset()), recover)
+    found = peel(Definition(w.writes[0], w.body, frozenset()))
     if found is None:
         return None
     stages = sum(info.certificate.stages for _, info in found)

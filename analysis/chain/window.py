@@ -9,7 +9,7 @@ window reads from outside, which become the parameters of a function of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,21 +126,27 @@ def _parameter(position: int, shape: tuple[Int, ...], dtype: str) -> Tensor:
     return found
 
 
+#: :func:`.recover.recover`, or a part of it.
+How = Callable[[Lifted, Any], OpInfo | Refusal]
+
+
 class Recover:
     """:func:`.recover.recover` of windows, once for windows that are the same compute."""
 
     def __init__(self) -> None:
         self._known: dict[Any, OpInfo | Refusal] = {}
 
-    def __call__(self, w: Window, program: Program | None) -> OpInfo | Refusal:
+    def __call__(self, w: Window, program: Program | None, how: How = recover) -> OpInfo | Refusal:
         func = None if program is None else Statements.of(w, program)
         key = (
             w.lifted.params,
             tuple(c.body for c in w.lifted.outputs),
+            w.lifted.races,
+            how,
             0 if func is None else func.hash(),
         )
         if key not in self._known:
-            self._known[key] = recover(w.lifted, func)
+            self._known[key] = how(w.lifted, func)
         return self._known[key]
 
 

@@ -10,6 +10,7 @@ import pytest
 import tvm
 from tvm import relax, tirx
 from tvm.script import relax as R
+from tvm.script import tirx as T
 
 import opinfo
 from opinfo.analysis import Annotation, Refusal, annotation
@@ -118,6 +119,68 @@ def test_arguments() -> None:
         annotation(Conv)
     with pytest.raises(TypeError, match="IRModule"):
         opinfo.analysis.annotate.annotate(Conv["main"])
+
+
+def _turned(rows: str, columns: str) -> Any:
+    """``o[c, r]`` are the elements of ``x[r, c]`` in their order, with these names for r and c."""
+    return tvm.script.from_source(f"""
+# from tvm.script import tirx as T
+@T.prim_func(s_tir=True)
+def main(px: T.handle, po: T.handle):
+    {rows} = T.int64()
+    {columns} = T.int64()
+    x = T.match_buffer(px, ({rows}, {columns}), "float32")
+    o = T.match_buffer(po, ({columns}, {rows}), "float32")
+    for i, j in T.grid({columns}, {rows}):
+        o[i, j] = x[(i * {rows} + j) // {columns}, (i * {rows} + j) % {columns}]
+""")
+
+
+@pytest.mark.parametrize("names", [("n", "m"), ("m", "n"), ("a", "b")])
+def test_symbolic_attributes_do_not_name_variables(names: tuple[str, str]) -> None:
+    """The hash does not tell variables' names: what holds for one spelling holds for another."""
+    attrs = AnnotateOpInfo()(tvm.IRModule({"main": _turned("n", "m")}))["main"].attrs
+    renamed = _turned(*names)
+    for key in KEYS:
+        renamed = renamed.with_attr(key, attrs[key]) if key in attrs else renamed
+    found = annotation(renamed)
+    assert isinstance(found, Annotation)
+    assert found.ops[0]["attrs"]["shape"] == ["p0.shape[1]", "p0.shape[0]"]
+
+
+@tvm.script.ir_module
+class Loops:
+    """A root block, and a plain loop that ``FuseTIR`` cannot merge with it."""
+
+    @T.prim_func(private=True, s_tir=True)
+    def block(x: T.Buffer((8,), "float32"), o: T.Buffer((8,), "float32")) -> None:
+        for i in range(8):
+            with T.sblock("exp"):
+                v = T.axis.spatial(8, i)
+                o[v] = T.exp(x[v])
+
+    @T.prim_func(private=True, s_tir=True)
+    def loop(x: T.Buffer((8,), "float32"), o: T.Buffer((8,), "float32")) -> None:
+        for i in range(8):
+            o[i] = T.max(x[i], T.float32(0))
+
+    @R.function
+    def main(x: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+        cls = Loops
+        with R.dataflow():
+            a = R.call_tir(cls.block, (x,), out_ty=R.Tensor((8,), "float32"))
+            b = R.call_tir(cls.loop, (a,), out_ty=R.Tensor((8,), "float32"))
+            R.output(b)
+        return b
+
+
+def test_what_cannot_be_fused_gets_no_pattern() -> None:
+    mod = AnnotateOpInfo()(Loops)
+    assert _prims(mod)["block"].attrs["op_pattern"] == PATTERNS["kElemWise"]
+    assert isinstance(annotation(_prims(mod)["loop"]), Annotation)
+    assert "op_pattern" not in _prims(mod)["loop"].attrs
+    fused = relax.transform.FuseTIR()(relax.transform.FuseOps()(mod))
+    assert _calls(fused) == 2
 
 
 # ---------------------------------------------------------------------------- packed layouts

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,10 @@ from tvm import relax, tirx
 from tvm.script import tirx as T
 
 from opinfo.analysis import Chain, Refusal, op_infos
+from opinfo.analysis.chain.define import define
+from opinfo.analysis.chain.peel import BUDGET, Peel
+from opinfo.analysis.chain.segment import segment
+from opinfo.analysis.chain.window import Growing, Recover, Window
 from tests.compose import differs
 from tests.strip import strip
 
@@ -136,3 +141,83 @@ def mixed_places(x: T.Buffer((8,), "float32"), y: T.Buffer((4,), "float32")) -> 
 
 def test_an_unknown_formula_is_refused() -> None:
     assert isinstance(op_infos(mixed_places), Refusal)
+
+
+def _elementwise(formula: str) -> Any:
+    return tvm.script.from_source(f"""
+# from tvm.script import tirx as T
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32"), o: T.Buffer((8,), "float32")):
+    for i in range(8):
+        o[i] = {formula}
+""")
+
+
+def _wrapped(times: int) -> str:
+    formula = "T.nextafter(x[i], y[i])"
+    for k in range(times):
+        formula = f"T.exp({formula} * (y[i] + T.float32({k + 2})))"
+    return formula
+
+
+def _tree(depth: int, leaves: Iterator[str]) -> str:
+    if depth == 0:
+        return next(leaves)
+    a, b = _tree(depth - 1, leaves), _tree(depth - 1, leaves)
+    return f"T.tanh({a} {'-+'[depth % 2]} {b})"
+
+
+def _windows(formula: str) -> tuple[Any, int]:
+    """The chain, and how many windows were looked at for it."""
+    seen: list[Any] = []
+
+    class Counting(Recover):
+        def __call__(self, w: Window, *rest: Any) -> Any:
+            seen.append(w)
+            return super().__call__(w, *rest)
+
+    program = define(_elementwise(formula))
+    return segment(program, Counting()), len(seen)
+
+
+def test_work_grows_slowly_with_the_nesting_around_what_is_unknown() -> None:
+    (_, few), (parts, many) = _windows(_wrapped(2)), _windows(_wrapped(6))
+    assert isinstance(parts[0].found, Refusal)
+    assert many < 20 * few and many < BUDGET
+
+
+def test_a_deep_tree_is_read_within_the_budget() -> None:
+    leaves = (f"T.asin({v}[i])" if k % 3 else f"{v}[i]" for k, v in enumerate("xy" * 8))
+    func = _elementwise(_tree(3, leaves))
+    chain = op_infos(func)
+    assert isinstance(chain, Chain), chain
+    assert differs(func, chain) < 1e-6
+
+
+def test_parts_that_occur_twice_are_one_step() -> None:
+    twice = "(T.exp(x[i] * y[i]) + T.float32(1)) * T.tanh(T.exp(x[i] * y[i]))"
+    func = _elementwise(twice)
+    chain = op_infos(func)
+    assert isinstance(chain, Chain), chain
+    assert chain.names.count("relax.exp") == 1
+    assert differs(func, chain) < 1e-6
+
+
+def test_an_exhausted_budget_is_a_refusal() -> None:
+    program = define(_elementwise("T.exp(x[i] * y[i]) + T.tanh(x[i])"))
+    (d,) = program.definitions
+    assert Peel(Recover())(d) is not None
+    assert Peel(Recover(), budget=2)(d) is None
+
+
+def test_windows_that_race_are_not_taken_for_those_that_do_not() -> None:
+    (d,) = define(_elementwise("T.exp(x[i])")).definitions
+    seen = Recover()
+    found = []
+    for races in (False, True):
+        growing = Growing()
+        growing.add(replace(d, races=races))
+        found.append(
+            seen(growing.window(frozenset({d.tensor})), None, lambda f, _: Refusal(str(f.races)))
+        )
+    assert [f.reason for f in found if isinstance(f, Refusal)] == ["False", "True"]
