@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from .annotate import Annotation, annotation
 from .chain import Chain, PartlyRead, Result, Step, op_infos
-from .lift import lift
+from .lifting.lift import lift
 from .op_info import Certificate, Constant, OpInfo, Refusal
 from .recover import op_info
 from .undetermined import Undetermined

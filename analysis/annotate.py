@@ -30,13 +30,13 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 from .chain import Chain, Chains, Result, Step, Value
-from .from_tir import Unliftable
 from .kind import fusion_kind
-from .lift import lift
+from .lifting.from_tir import Unliftable
+from .lifting.lift import lift
 from .op_info import Constant, PatternKind, Refusal, to_plain
-from .rewrite import free, substitute
 from .same import bare
-from .term import Int, Tensor, Var, size
+from .terms.rewrite import free, substitute
+from .terms.term import Int, Tensor, Var, size
 
 OPS, OUTPUTS, KIND, BODY, SET = (
     f"opinfo.{k}" for k in ("ops", "outputs", "kind", "body", "op_pattern")

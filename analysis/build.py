@@ -12,13 +12,13 @@ import tvm
 from tvm import relax, tirx
 from tvm.tirx.buffer import is_buffer_var
 
-from .comprehension import Lifted
 from .legalise import Legalised, legalise
-from .node import items
+from .lifting.comprehension import Lifted
+from .lifting.node import items
 from .op_info import Constant, Proposal
 from .remember import Key, Known, key_of, recall, remember
-from .rewrite import free
-from .term import Call, Int, Tensor, Var
+from .terms.rewrite import free
+from .terms.term import Call, Int, Tensor, Var
 
 
 class NotBuilt(Exception):

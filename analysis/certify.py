@@ -14,17 +14,17 @@ import tvm_ffi
 from tvm import tirx
 
 from .build import NotBuilt, Rebuilt, rebuild
-from .comprehension import Lifted
-from .equal import Proof, prove_equal
-from .from_tir import Unliftable
-from .lift import lift
+from .lifting.comprehension import Lifted
+from .lifting.from_tir import Unliftable
+from .lifting.lift import lift
 from .op_info import ASSUMED, Certificate, Proposal, Refusal
-from .pairing import Different
+from .proofs.equal import Proof, prove_equal
+from .proofs.pairing import Different
 from .real import TooLarge, real
-from .rewrite import subterms
 from .same import structurally_equal
 from .sampled import Unequal, compare
-from .term import Call, Reduce, Term, Var
+from .terms.rewrite import subterms
+from .terms.term import Call, Reduce, Term, Var
 
 
 def certify(

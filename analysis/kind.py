@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .comprehension import Comprehension, Lifted
+from .lifting.comprehension import Comprehension, Lifted
 from .op_info import PatternKind
-from .rewrite import children, free, subterms
-from .term import FOREVER, ONE, Call, Fold, Load, Reduce, Term, Var
+from .terms.rewrite import children, free, subterms
+from .terms.term import FOREVER, ONE, Call, Fold, Load, Reduce, Term, Var
 
 _ORDER: tuple[PatternKind, ...] = (
     "kElemWise",

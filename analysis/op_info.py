@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
-from .equal import Obligation
+from .proofs.equal import Obligation
 from .relay.layout import BufferLayout
-from .term import Int
+from .terms.term import Int
 from .undetermined import Undetermined
 
 CertificateKind = Literal["rebuilt", "proved", "real", "tested"]

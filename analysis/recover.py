@@ -10,18 +10,18 @@ from typing import Any
 from tvm import tirx
 
 from .certify import certify, lowers_to
-from .comprehension import Lifted
-from .from_tir import Unliftable
 from .kind import pattern_kind
-from .lift import lift
+from .lifting.comprehension import Lifted
+from .lifting.from_tir import Unliftable
+from .lifting.lift import lift
 from .op_info import Certificate, OpInfo, Proposal, Refusal
 from .real import TooLarge, idiomatic, real
 from .recognise import recognisers
 from .relay import relayings
 from .relay.answer import physical
-from .rewrite import subterms
 from .same import ByStructure
-from .term import Tensor, Var
+from .terms.rewrite import subterms
+from .terms.term import Tensor, Var
 
 
 def op_info(func: Any, *, alternatives: bool = False, tested: bool = False) -> OpInfo | Refusal:

@@ -13,9 +13,9 @@ from typing import Any
 
 import tvm
 
-from .comprehension import Lifted
+from .lifting.comprehension import Lifted
 from .op_info import Constant, Proposal
-from .term import Int, Tensor
+from .terms.term import Int, Tensor
 
 #: How many legalised operators are kept: those of a large model.
 KEPT = 512

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from .comprehension import Comprehension
-from .evaluate import Array, Unevaluable, evaluate, numpy_dtype
-from .rewrite import free
-from .term import SIZES, Int, Tensor, Term, Var
+from .lifting.comprehension import Comprehension
+from .terms.evaluate import Array, Unevaluable, evaluate, numpy_dtype
+from .terms.rewrite import free
+from .terms.term import SIZES, Int, Tensor, Term, Var
 
 POINTS, ROUNDS = 64, 4
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from .term import Int
+from .terms.term import Int
 
 Bound = int | float | Int | None
 

@@ -67,7 +67,7 @@ def measure(count: int) -> dict[str, Any]:
     import tvm
 
     import opinfo
-    from opinfo.analysis import term
+    from opinfo.analysis.terms import term
 
     funcs = modules(count)
     opinfo.inspect(tvm.IRModule({f"f{k}": f for k, f in enumerate(islice(funcs, WARM_UP))}))

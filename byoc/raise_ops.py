@@ -21,7 +21,7 @@ from ..analysis import Constant, OpInfo
 from ..analysis.build import NotBuilt, call_op, to_prim
 from ..analysis.op_info import ASSUMED
 from ..analysis.recover import Recovered, analyser
-from ..analysis.term import Int, Tensor, Var
+from ..analysis.terms.term import Int, Tensor, Var
 
 STRENGTH = {"tested": 0, "real": 1, "proved": 2, "rebuilt": 3}
 

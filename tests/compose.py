@@ -11,8 +11,8 @@ from tvm.tirx.buffer import is_buffer_var
 
 from opinfo.analysis import Chain, Constant, Result
 from opinfo.analysis.build import call_op, to_prim
-from opinfo.analysis.rewrite import free
-from opinfo.analysis.term import Int, Var
+from opinfo.analysis.terms.rewrite import free
+from opinfo.analysis.terms.term import Int, Var
 from tests.models.weights import Array
 
 

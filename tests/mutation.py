@@ -16,11 +16,11 @@ from tvm.tirx.buffer import is_buffer_var
 
 from opinfo.analysis import OpInfo, Refusal, op_info
 from opinfo.analysis.build import rebuild
-from opinfo.analysis.comprehension import Lifted
 from opinfo.analysis.legalise import lowered
-from opinfo.analysis.lift import lift
+from opinfo.analysis.lifting.comprehension import Lifted
+from opinfo.analysis.lifting.lift import lift
 from opinfo.analysis.op_info import Proposal
-from opinfo.analysis.term import Tensor
+from opinfo.analysis.terms.term import Tensor
 
 from .interpret import Array, Undefined, interpret
 from .mutants import parsed

@@ -46,6 +46,28 @@ def test_imports_never_point_back(package: str) -> None:
         assert imports(path) <= ALLOWED[package], path
 
 
+#: The packages of the analysis, each with those it builds on.
+LAYERS = {
+    "terms": set(),
+    "solving": {"terms"},
+    "proofs": {"terms", "solving"},
+    "lifting": {"terms", "solving", "proofs"},
+    "index_map": {"terms", "solving", "proofs", "lifting"},
+    "real": {"terms", "solving", "proofs", "lifting"},
+}
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_layers_of_the_analysis(layer: str) -> None:
+    for path in sorted((ROOT / "analysis" / layer).rglob("*.py")):
+        here = path.relative_to(ROOT).with_suffix("").parts
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                module = node.module.split(".") if node.module else []
+                full = [*here[: len(here) - node.level], *module]
+                assert full[:1] == ["analysis"] and full[1] in {layer, *LAYERS[layer]}, path
+
+
 def test_the_rule_sees_absolute_and_relative_imports(tmp_path: Path) -> None:
     path = tmp_path / "analysis" / "deep" / "file.py"
     path.parent.mkdir(parents=True)

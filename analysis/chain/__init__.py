@@ -6,12 +6,12 @@ from typing import Any
 
 from tvm import tirx
 
-from ..from_tir import Unliftable
 from ..kind import pattern_kind
-from ..lift import lift
+from ..lifting.from_tir import Unliftable
+from ..lifting.lift import lift
 from ..op_info import OpInfo, Refusal
-from ..show import show
-from ..term import Tensor
+from ..terms.show import show
+from ..terms.term import Tensor
 from .define import Program, define
 from .result import Chain, PartlyRead, Result, Step, Value
 from .segment import Part, segment

@@ -18,11 +18,11 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from ..context import simplify, thorough
-from ..from_tir import Unliftable
-from ..lift import Executor, has_barriers
-from ..rewrite import map_loads, substitute, tensors
-from ..term import Int, Tensor, Term, Var, axis, load
+from ..lifting.from_tir import Unliftable
+from ..lifting.lift import Executor, has_barriers
+from ..proofs.context import simplify, thorough
+from ..terms.rewrite import map_loads, substitute, tensors
+from ..terms.term import Int, Tensor, Term, Var, axis, load
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Definition:
 
     ``body`` is None, and ``problem`` says why, if the statement is not understood. ``order`` has
     the tensors that are read in the order in which the statements name them. ``races`` is that of
-    :class:`..comprehension.Lifted`.
+    :class:`..lifting.comprehension.Lifted`.
     """
 
     tensor: Tensor

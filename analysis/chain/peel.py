@@ -20,8 +20,8 @@ from typing import Any
 
 from ..op_info import OpInfo
 from ..recover import direct, relaid
-from ..rewrite import children, free, map_loads, replace, subterms, tensors
-from ..term import ONE, Call, Fold, Int, Load, Reduce, Tensor, Term, axis, load
+from ..terms.rewrite import children, free, map_loads, replace, subterms, tensors
+from ..terms.term import ONE, Call, Fold, Int, Load, Reduce, Tensor, Term, axis, load
 from .define import Definition, at, over
 from .window import Growing, How, Recover, Window
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..op_info import Constant, OpInfo, PatternKind, Refusal, to_plain
-from ..term import Tensor, Var
+from ..terms.term import Tensor, Var
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..op_info import OpInfo, Refusal
-from ..term import Tensor
+from ..terms.term import Tensor
 from .define import Definition, Program
 from .peel import Peel
 from .window import Growing, Recover, Window

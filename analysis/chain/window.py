@@ -16,14 +16,14 @@ from typing import Any
 import tvm_ffi
 from tvm import s_tir, tirx
 
-from ..comprehension import Comprehension, Lifted
-from ..context import simplify, thorough
-from ..lift import _hard_choices
+from ..lifting.comprehension import Comprehension, Lifted
+from ..lifting.lift import _hard_choices
+from ..lifting.reduction import canonical
 from ..op_info import OpInfo, Refusal
+from ..proofs.context import simplify, thorough
 from ..recover import recover
-from ..reduction import canonical
-from ..rewrite import children, free, map_loads, tensors
-from ..term import SIZES, Int, Load, Tensor, Term, Var, load
+from ..terms.rewrite import children, free, map_loads, tensors
+from ..terms.term import SIZES, Int, Load, Tensor, Term, Var, load
 from .define import Definition, Program, at, over
 
 #: An operator has few tensor operands, unless it is one statement: concat, stack.

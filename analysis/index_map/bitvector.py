@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..smt import context
-from ..term import TRUE, Call, Const, Int, Term, Var
+from ..proofs.smt import context
+from ..terms.term import TRUE, Call, Const, Int, Term, Var
 from .convert import Unsupported
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..scalar import parts
-from ..solve import solve
-from ..term import ZERO, Call, Int, Term, Var, as_int
+from ..solving.solve import solve
+from ..terms.scalar import parts
+from ..terms.term import ZERO, Call, Int, Term, Var, as_int
 from .convert import Map
 from .f2 import f2_inverse
 from .goal import place

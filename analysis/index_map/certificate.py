@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from tvm.tirx import IndexMap
 
-from ..evaluate import evaluate
-from ..term import Int, Var
+from ..terms.evaluate import evaluate
+from ..terms.term import Int, Var
 from .convert import Map
 from .engines import Obligation, discharge
 from .goal import Goal, in_range, injective, left_inverse, right_inverse, same_volume

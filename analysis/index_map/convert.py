@@ -15,9 +15,9 @@ import tvm
 from tvm import tirx
 from tvm.tirx import IndexMap
 
-from ..from_tir import Reader, Unliftable
-from ..rewrite import free
-from ..term import TRUE, ZERO, Int, Term, Var, as_int, integer, variable
+from ..lifting.from_tir import Reader, Unliftable
+from ..terms.rewrite import free
+from ..terms.term import TRUE, ZERO, Int, Term, Var, as_int, integer, variable
 
 MapLike: TypeAlias = "IndexMap | Callable[..., Any]"
 

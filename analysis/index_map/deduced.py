@@ -9,8 +9,8 @@ from typing import Any
 
 from tvm.tirx import IndexMap
 
-from ..term import TRUE, Int, Term, Var, variable
-from ..verdict import Verdict
+from ..proofs.verdict import Verdict
+from ..terms.term import TRUE, Int, Term, Var, variable
 from .candidates import Candidate, candidates
 from .certificate import Certificate, Counterexample, Problem
 from .convert import Map, Unsupported
@@ -179,7 +179,7 @@ def _padding(problem: Problem, inverse: IndexMap) -> Any:
 
 def _pair(m: Map, point: Mapping[Var, int]) -> Counterexample:
     """The two points of a refuted injectivity."""
-    from ..evaluate import evaluate
+    from ..terms.evaluate import evaluate
 
     names = {v.name: k for v, k in point.items()}
     points = tuple(tuple(names.get(f"{stem}{k}", 0) for k in range(len(m.axes))) for stem in "xz")

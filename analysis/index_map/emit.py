@@ -12,9 +12,9 @@ from typing import Any
 import tvm
 from tvm import tirx
 
-from ..order import nonneg
-from ..remainder import remainder
-from ..term import TRUE, Call, Const, Int, Term, Var, as_int
+from ..solving.remainder import remainder
+from ..terms.order import nonneg
+from ..terms.term import TRUE, Call, Const, Int, Term, Var, as_int
 from .convert import Unsupported
 
 Piece = tuple[Int, Any]

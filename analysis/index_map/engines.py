@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from ..evaluate import Unevaluable, evaluate
-from ..exhaustive import domain, grid
-from ..implication import implied
-from ..scalar import disj, negate, parts
-from ..term import Call, Term, Var, as_int
-from ..verdict import Verdict
+from ..proofs.exhaustive import domain, grid
+from ..proofs.implication import implied
+from ..proofs.verdict import Verdict
+from ..terms.evaluate import Unevaluable, evaluate
+from ..terms.scalar import disj, negate, parts
+from ..terms.term import Call, Term, Var, as_int
 from .convert import Unsupported
 from .emit import to_tvm
 from .extremes import certainly_nonneg

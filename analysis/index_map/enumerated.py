@@ -14,8 +14,8 @@ import numpy as np
 import tvm
 from tvm.tirx import IndexMap
 
-from ..scalar import negate
-from ..term import Int, Var, integer, variable
+from ..terms.scalar import negate
+from ..terms.term import Int, Var, integer, variable
 from .candidates import candidates
 from .certificate import Certificate, Counterexample, Problem
 from .convert import Map, Unsupported

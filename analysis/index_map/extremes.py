@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..integer import floordiv
-from ..order import bounds, nonneg
-from ..quotient import is_div
-from ..remainder import remainder
-from ..term import ZERO, Int, as_int, mul, polynomial
+from ..solving.remainder import remainder
+from ..terms.integer import floordiv
+from ..terms.order import bounds, nonneg
+from ..terms.quotient import is_div
+from ..terms.term import ZERO, Int, as_int, mul, polynomial
 
 
 def upper(p: Int) -> Int | None:

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..bits import xor
-from ..evaluate import Unevaluable, evaluate
-from ..integer import floordiv, floormod
-from ..interval import fits
-from ..term import TRUE, ZERO, Int, Var, integer
+from ..terms.bits import xor
+from ..terms.evaluate import Unevaluable, evaluate
+from ..terms.integer import floordiv, floormod
+from ..terms.interval import fits
+from ..terms.term import TRUE, ZERO, Int, Var, integer
 from .convert import Map
 from .goal import place
 

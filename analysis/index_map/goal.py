@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ..rewrite import free, ints, substitute
-from ..scalar import conj, eq0, ge0
-from ..term import ONE, TRUE, ZERO, Int, Term, Var, as_int, mul, variable
+from ..terms.rewrite import free, ints, substitute
+from ..terms.scalar import conj, eq0, ge0
+from ..terms.term import ONE, TRUE, ZERO, Int, Term, Var, as_int, mul, variable
 from .convert import Map
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..evaluate import Unevaluable, evaluate
-from ..term import Int
+from ..terms.evaluate import Unevaluable, evaluate
+from ..terms.term import Int
 from .certificate import Counterexample
 from .convert import Map, Unsupported
 from .image import Image, collision, image, linear

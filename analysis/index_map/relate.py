@@ -11,10 +11,10 @@ from typing import Any, Literal
 import numpy as np
 from tvm.tirx import IndexMap
 
-from ..rewrite import free
-from ..scalar import conj, eq0
-from ..term import Int, Var, as_int, variable
-from ..verdict import Verdict
+from ..proofs.verdict import Verdict
+from ..terms.rewrite import free
+from ..terms.scalar import conj, eq0
+from ..terms.term import Int, Var, as_int, variable
 from .certificate import Counterexample
 from .convert import Map, MapLike, Scope, Unsupported, convert, index_map
 from .emit import to_tvm

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..rewrite import ints, rebuild, substitute, subterms
-from ..scalar import call, conj, eq0, ge0, ite, negate
-from ..term import FALSE, Call, Int, Term, Var, as_int
+from ..terms.rewrite import ints, rebuild, substitute, subterms
+from ..terms.scalar import call, conj, eq0, ge0, ite, negate
+from ..terms.term import FALSE, Call, Int, Term, Var, as_int
 from .convert import Map
 from .goal import place
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
-from ..interval import interval
-from ..scalar import ge0
-from ..term import Int, integer
-from ..verdict import Verdict
+from ..proofs.verdict import Verdict
+from ..terms.interval import interval
+from ..terms.scalar import ge0
+from ..terms.term import Int, integer
 from .convert import Map, Unsupported
 from .extremes import upper, uppers
 from .goal import Goal, product

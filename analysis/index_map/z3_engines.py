@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ..exhaustive import domain, is_counterexample
-from ..interval import Sized, sized
-from ..smt import Formulas, context
-from ..term import Var
-from ..verdict import Verdict
+from ..proofs.exhaustive import domain, is_counterexample
+from ..proofs.smt import Formulas, context
+from ..proofs.verdict import Verdict
+from ..terms.interval import Sized, sized
+from ..terms.term import Var
 from .bitvector import Bits
 from .convert import Unsupported
 from .goal import Goal

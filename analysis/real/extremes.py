@@ -10,11 +10,11 @@ import math
 
 import numpy as np
 
-from ..evaluate import numpy_dtype
-from ..reduction import canonical
-from ..rewrite import substitute
-from ..scalar import identity, ite, reduce, split_guard
-from ..term import TRUE, ZERO, Call, Const, Reduce, Term, const
+from ..lifting.reduction import canonical
+from ..terms.evaluate import numpy_dtype
+from ..terms.rewrite import substitute
+from ..terms.scalar import identity, ite, reduce, split_guard
+from ..terms.term import TRUE, ZERO, Call, Const, Reduce, Term, const
 from .polynomial import REAL, Poly, combined, of, operands, plus, product_of, written
 from .reroll import forward, prolonged, rolled
 

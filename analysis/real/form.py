@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..reduction import canonical
-from ..rewrite import free, rebuild, subterms
-from ..scalar import ite, reduce, split_guard
-from ..term import (
+from ..lifting.reduction import canonical
+from ..terms.rewrite import free, rebuild, subterms
+from ..terms.scalar import ite, reduce, split_guard
+from ..terms.term import (
     ONE,
     TRUE,
     Call,

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ..comprehension import Lifted
-from ..rewrite import rebuild
-from ..term import Call, Const, Reduce, Term, const, raw_call
+from ..lifting.comprehension import Lifted
+from ..terms.rewrite import rebuild
+from ..terms.term import Call, Const, Reduce, Term, const, raw_call
 from .form import real
 from .polynomial import REAL, combined, operands
 

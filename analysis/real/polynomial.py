@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from ..order import positive
-from ..rewrite import free, subterms
-from ..term import Call, Const, Int, Term, const, raw_call
+from ..terms.order import positive
+from ..terms.rewrite import free, subterms
+from ..terms.term import Call, Const, Int, Term, const, raw_call
 from .budget import TooLarge, spend
 
 Monomial = tuple[Term, ...]

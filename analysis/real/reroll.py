@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..reduction import canonical
-from ..rewrite import map_loads, substitute, subterms, tensors
-from ..scalar import identity, reduce
-from ..term import Int, Load, Reduce, Tensor, Term, Var, as_int, fresh, integer, load
+from ..lifting.reduction import canonical
+from ..terms.rewrite import map_loads, substitute, subterms, tensors
+from ..terms.scalar import identity, reduce
+from ..terms.term import Int, Load, Reduce, Tensor, Term, Var, as_int, fresh, integer, load
 from .polynomial import Monomial, Poly, combined, of, plus
 
 Vector = tuple[int, ...]

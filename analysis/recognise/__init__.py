@@ -1,6 +1,6 @@
 """Recognisers: one file a family, found by itself.
 
-A recogniser is a pure function from :class:`..comprehension.Lifted` to proposals or a
+A recogniser is a pure function from :class:`..lifting.comprehension.Lifted` to proposals or a
 :class:`Refusal`. It may guess: nothing it proposes is handed out before :mod:`..certify` has
 proved it.
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from ..comprehension import Lifted
+from ..lifting.comprehension import Lifted
 from ..op_info import Proposal, Refusal
 
 Recognise = Callable[[Lifted], Sequence[Proposal] | Refusal]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..rewrite import free
-from ..scalar import is_const, parts, split_guard
-from ..term import TRUE, ZERO, Call, Const, Int, Load, Reduce, Term, Var
+from ..terms.rewrite import free
+from ..terms.scalar import is_const, parts, split_guard
+from ..terms.term import TRUE, ZERO, Call, Const, Int, Load, Reduce, Term, Var
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from itertools import product
 
 import numpy as np
 
-from ..rewrite import free, subterms
-from ..term import Call, Const, Int, Load, Term
+from ..terms.rewrite import free, subterms
+from ..terms.term import Call, Const, Int, Load, Term
 from ._contraction import bare
 from ._moves import literal
 

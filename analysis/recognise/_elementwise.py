@@ -12,11 +12,11 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from ..comprehension import Comprehension, Lifted
-from ..from_tir import bitwise, truncdiv
+from ..lifting.comprehension import Comprehension, Lifted
+from ..lifting.from_tir import bitwise, truncdiv
 from ..op_info import Proposal, Refusal
-from ..rewrite import rebuild
-from ..term import INT_DTYPES, Call, Load, Term, as_int, integer
+from ..terms.rewrite import rebuild
+from ..terms.term import INT_DTYPES, Call, Load, Term, as_int, integer
 from ._scalar import Scalar, axis_of, broadcasts, covers, scalar
 from ._template import Op, Template, learn, value_of
 

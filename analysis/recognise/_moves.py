@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..comprehension import Comprehension, Lifted
+from ..lifting.comprehension import Comprehension, Lifted
 from ..op_info import Refusal
-from ..order import nonneg
-from ..rewrite import free
-from ..scalar import negate, parts
-from ..term import ONE, ZERO, Call, Const, Int, Load, Tensor, Term, as_int, mul, polynomial
+from ..terms.order import nonneg
+from ..terms.rewrite import free
+from ..terms.scalar import negate, parts
+from ..terms.term import ONE, ZERO, Call, Const, Int, Load, Tensor, Term, as_int, mul, polynomial
 
 
 def atom(t: Term) -> Term:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..comprehension import Comprehension
-from ..term import ONE, ZERO, Call, Const, Int, Load, Reduce, Term, Var
+from ..lifting.comprehension import Comprehension
+from ..terms.term import ONE, ZERO, Call, Const, Int, Load, Reduce, Term, Var
 
 #: A formula with more nodes is none of ours.
 LIMIT = 200

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 
-from ..rewrite import subterms
-from ..scalar import is_const
-from ..term import ONE, Call, Const, Int, Load, Reduce, Tensor, Term, Var, mul
+from ..terms.rewrite import subterms
+from ..terms.scalar import is_const
+from ..terms.term import ONE, Call, Const, Int, Load, Reduce, Tensor, Term, Var, mul
 from ._contraction import Combined, bare, combined, only, uncast
 
 DIVISIONS = ("div", "truncdiv", "floordiv", "floordiv_elem")

@@ -19,10 +19,10 @@ from typing import Any
 from tvm import relax
 
 from ..build import NotBuilt, call_op
-from ..from_tir import Unliftable
 from ..legalise import legalise
-from ..lift import lift
-from ..term import Const, Int, Load, Term, integer
+from ..lifting.from_tir import Unliftable
+from ..lifting.lift import lift
+from ..terms.term import Const, Int, Load, Term, integer
 from ._scalar import scalar
 
 FLOATS = frozenset({"float16", "float32", "float64", "bfloat16"})

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..integer import floordiv
-from ..term import Int, Term, Var, integer
+from ..terms.integer import floordiv
+from ..terms.term import Int, Term, Var, integer
 from ..undetermined import Undetermined
 from ._contraction import affine
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..comprehension import Lifted
+from ..lifting.comprehension import Lifted
 from ..op_info import Proposal, Refusal
-from ..rewrite import free, subterms
-from ..term import Call, Const, Fold, Int, Load, Tensor, Term
+from ..terms.rewrite import free, subterms
+from ..terms.term import Call, Const, Fold, Int, Load, Tensor, Term
 from ..undetermined import among
 from . import Matches, Refuses, recogniser
 from ._contraction import uncast

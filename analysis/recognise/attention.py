@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..comprehension import Lifted
+from ..lifting.comprehension import Lifted
 from ..op_info import Proposal, Refusal
-from ..rewrite import subterms
-from ..term import Call, Const, Load, Reduce, Term, as_int
+from ..terms.rewrite import subterms
+from ..terms.term import Call, Const, Load, Reduce, Term, as_int
 from ..undetermined import among
 from . import Matches, Refuses, recogniser
 from ._contraction import bare

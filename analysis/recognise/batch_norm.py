@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..comprehension import Lifted
+from ..lifting.comprehension import Lifted
 from ..op_info import Proposal, Refusal
-from ..term import ZERO, Const, Load, Term
+from ..terms.term import ZERO, Const, Load, Term
 from ..undetermined import among, numbers
 from . import Matches, Refuses, recogniser
 from ._contraction import bare

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..comprehension import Lifted
-from ..integer import floordiv, floormod
+from ..lifting.comprehension import Lifted
 from ..op_info import Proposal, Refusal
-from ..term import ONE, Int, integer
+from ..terms.integer import floordiv, floormod
+from ..terms.term import ONE, Int, integer
 from . import Matches, Refuses, recogniser
 from ._moves import Read, dims, flat, ratio, single_read, volume
 

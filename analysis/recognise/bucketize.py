@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..comprehension import Lifted
+from ..lifting.comprehension import Lifted
 from ..op_info import Proposal, Refusal
-from ..rewrite import subterms, tensors
-from ..term import FOREVER, Call, Fold, Load, Tensor, Term, as_int
+from ..terms.rewrite import subterms, tensors
+from ..terms.term import FOREVER, Call, Fold, Load, Tensor, Term, as_int
 from . import Matches, Refuses, recogniser
 from ._contraction import bare
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..comprehension import Comprehension, Lifted
+from ..lifting.comprehension import Comprehension, Lifted
 from ..op_info import Proposal, Refusal
-from ..order import nonneg
-from ..term import ONE, ZERO, Int, Load, Tensor, Term
+from ..terms.order import nonneg
+from ..terms.term import ONE, ZERO, Int, Load, Tensor, Term
 from . import Matches, Refuses, recogniser
 from ._moves import begin, pieces
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
-from ..comprehension import Lifted
+from ..lifting.comprehension import Lifted
 from ..op_info import Proposal, Refusal
-from ..term import Int, Load, Var, as_int
+from ..terms.term import Int, Load, Var, as_int
 from . import Matches, Refuses, recogniser
 from ._contraction import Product, only, product
 from ._window import Fitted, Window, fit, undetermined, window
@@ -161,7 +161,7 @@ class _Conv:
 
     def channel(self, index: Int, kernel: dict[str, Var | None]) -> bool:
         """``c``, or ``group * C + c``: the rest depends on the output channel only."""
-        from ..rewrite import free
+        from ..terms.rewrite import free
 
         rest = index - _int(kernel["I"])
         allowed = {kernel["O"]} if kernel["O"] is not None else set()
@@ -201,7 +201,7 @@ class _Conv:
 
 
 def _int(v: Var | None) -> Int:
-    from ..term import ZERO
+    from ..terms.term import ZERO
 
     return ZERO if v is None else as_int(v)
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..comprehension import Lifted
+from ..lifting.comprehension import Lifted
 from ..op_info import Proposal, Refusal
-from ..quotient import is_div
-from ..term import Call, Int, Load, Var, as_int
+from ..terms.quotient import is_div
+from ..terms.term import Call, Int, Load, Var, as_int
 from ..undetermined import Undetermined
 from . import Matches, Refuses, recogniser
 from ._contraction import Product, affine, product

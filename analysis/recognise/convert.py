@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..comprehension import Comprehension, Lifted
-from ..from_tir import cast
+from ..lifting.comprehension import Comprehension, Lifted
+from ..lifting.from_tir import cast
 from ..op_info import Proposal, Refusal
-from ..scalar import is_const
-from ..term import INT_DTYPES, Load, Term, as_int
+from ..terms.scalar import is_const
+from ..terms.term import INT_DTYPES, Load, Term, as_int
 from ..undetermined import numbers
 from . import Matches, Refuses, recogniser
 from ._scalar import scalar

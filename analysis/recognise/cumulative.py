@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..comprehension import Comprehension, Lifted
+from ..lifting.comprehension import Comprehension, Lifted
 from ..op_info import Proposal, Refusal
-from ..rewrite import free, subterms
-from ..term import Call, Int, Load, Reduce, Term, Var, as_int
+from ..terms.rewrite import free, subterms
+from ..terms.term import Call, Int, Load, Reduce, Term, Var, as_int
 from ..undetermined import Undetermined
 from . import Matches, Refuses, recogniser
 from ._contraction import bare

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..comprehension import Lifted
+from ..lifting.comprehension import Lifted
 from ..op_info import Constant, Proposal, Refusal
-from ..rewrite import free
-from ..scalar import is_const
-from ..term import FALSE, ONE, TRUE, Call, Int, Load, Term, as_int
+from ..terms.rewrite import free
+from ..terms.scalar import is_const
+from ..terms.term import FALSE, ONE, TRUE, Call, Int, Load, Term, as_int
 from ..undetermined import Undetermined
 from . import Matches, Refuses, recogniser
 from ._moves import affine, atom, dims, literal, plain

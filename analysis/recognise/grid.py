@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..comprehension import Lifted
+from ..lifting.comprehension import Lifted
 from ..op_info import Proposal, Refusal
-from ..rewrite import subterms, tensors
-from ..term import Call, Const, Load, Tensor, Term
+from ..terms.rewrite import subterms, tensors
+from ..terms.term import Call, Const, Load, Tensor, Term
 from . import Matches, Refuses, recogniser
 from ._moves import dims
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..comprehension import Lifted
-from ..integer import floordiv
+from ..lifting.comprehension import Lifted
 from ..op_info import Proposal, Refusal
-from ..rewrite import free
-from ..term import ONE, ZERO, Int, Load, Term, as_int, mul
+from ..terms.integer import floordiv
+from ..terms.rewrite import free
+from ..terms.term import ONE, ZERO, Int, Load, Term, as_int, mul
 from ..undetermined import axes_with
 from . import Matches, Refuses, recogniser
 from ._contraction import Combined, combined

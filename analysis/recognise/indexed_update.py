@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..comprehension import Comprehension, Lifted
+from ..lifting.comprehension import Comprehension, Lifted
 from ..op_info import Proposal, Refusal
-from ..rewrite import free, subterms
-from ..scalar import is_const
-from ..term import Call, Fold, Int, Load, Tensor, Term
+from ..terms.rewrite import free, subterms
+from ..terms.scalar import is_const
+from ..terms.term import Call, Fold, Int, Load, Tensor, Term
 from ..undetermined import Undetermined
 from . import Matches, Refuses, recogniser
 from ._contraction import bare

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..comprehension import Lifted
+from ..lifting.comprehension import Lifted
 from ..op_info import Proposal, Refusal
-from ..term import Load, Term
+from ..terms.term import Load, Term
 from ..undetermined import flags
 from . import Matches, Refuses, recogniser
 from ._contraction import combined

@@ -11,13 +11,13 @@ from typing import Any
 
 from tvm import tirx
 
-from ..comprehension import Lifted
 from ..index_map.convert import Unsupported
 from ..index_map.emit import to_tvm
+from ..lifting.comprehension import Lifted
 from ..op_info import Proposal, Refusal
-from ..rewrite import free
-from ..solve import solve
-from ..term import ONE, ZERO, Int, Load, Var, as_int, fresh
+from ..solving.solve import solve
+from ..terms.rewrite import free
+from ..terms.term import ONE, ZERO, Int, Load, Var, as_int, fresh
 from . import Matches, Refuses, recogniser
 from ._moves import literal, pieces, volume
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..comprehension import Lifted
+from ..lifting.comprehension import Lifted
 from ..op_info import Proposal, Refusal
-from ..term import Load
+from ..terms.term import Load
 from . import Matches, Refuses, recogniser
 from ._contraction import Combined
 from ._sweep import args, average, deviation, load, swept

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
-from ..comprehension import Comprehension, Lifted
+from ..lifting.comprehension import Comprehension, Lifted
 from ..op_info import Proposal, Refusal
-from ..rewrite import subterms, tensors
-from ..term import Call, Const, Load, Tensor
+from ..terms.rewrite import subterms, tensors
+from ..terms.term import Call, Const, Load, Tensor
 from . import Matches, Refuses, recogniser
 
 OP = "relax.vision.multibox_transform_loc"

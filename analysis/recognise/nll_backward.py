@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..comprehension import Lifted
+from ..lifting.comprehension import Lifted
 from ..op_info import Proposal, Refusal
-from ..rewrite import subterms, tensors
-from ..scalar import is_const
-from ..term import Call, Load, Tensor, Term, as_int
+from ..terms.rewrite import subterms, tensors
+from ..terms.scalar import is_const
+from ..terms.term import Call, Load, Tensor, Term, as_int
 from ..undetermined import Undetermined, among
 from . import Matches, Refuses, recogniser
 from ._contraction import bare

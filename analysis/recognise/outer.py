@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..comprehension import Lifted
+from ..lifting.comprehension import Lifted
 from ..op_info import Proposal, Refusal
-from ..rewrite import subterms
-from ..term import Load
+from ..terms.rewrite import subterms
+from ..terms.term import Load
 from . import Matches, Refuses, recogniser
 
 MATCHES = [

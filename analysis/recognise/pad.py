@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..comprehension import Comprehension, Lifted
+from ..lifting.comprehension import Comprehension, Lifted
 from ..op_info import Proposal, Refusal
-from ..rewrite import subterms
-from ..term import ONE, Call, Int, Load
+from ..terms.rewrite import subterms
+from ..terms.term import ONE, Call, Int, Load
 from ..undetermined import numbers
 from . import Matches, Refuses, recogniser
 from ._moves import Piece, affine, begin, literal, pieces, single_read

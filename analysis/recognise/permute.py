@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice, permutations
 
-from ..comprehension import Lifted
+from ..lifting.comprehension import Lifted
 from ..op_info import Proposal, Refusal
-from ..term import ONE
+from ..terms.term import ONE
 from ..undetermined import LISTED, among
 from . import Matches, Refuses, recogniser
 from ._moves import Read, single_read

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..comprehension import Lifted
+from ..lifting.comprehension import Lifted
 from ..op_info import Proposal, Refusal
-from ..term import Call, Int, Load, Term, Var, as_int
+from ..terms.term import Call, Int, Load, Term, Var, as_int
 from ..undetermined import Undetermined, flags
 from . import Matches, Refuses, recogniser
 from ._contraction import Combined, combined, uncast
@@ -142,7 +142,7 @@ def _windows(
 
 
 def _as_axis(v: Var | None) -> Int:
-    from ..term import ZERO
+    from ..terms.term import ZERO
 
     return ZERO if v is None else as_int(v)
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from ..comprehension import Comprehension, Lifted
+from ..lifting.comprehension import Comprehension, Lifted
 from ..op_info import Proposal, Refusal
-from ..quotient import is_div
-from ..rewrite import subterms
-from ..term import Call, Fold, Int, Load, Tensor, Term, as_int
+from ..terms.quotient import is_div
+from ..terms.rewrite import subterms
+from ..terms.term import Call, Fold, Int, Load, Tensor, Term, as_int
 from ..undetermined import Undetermined, flags
 from . import Matches, Refuses, recogniser
 from ._contraction import affine

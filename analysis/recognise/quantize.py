@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..comprehension import Comprehension, Lifted
+from ..lifting.comprehension import Comprehension, Lifted
 from ..op_info import Constant, Proposal, Refusal
-from ..term import ZERO, Const, Int, Load, Term, as_int, const
+from ..terms.term import ZERO, Const, Int, Load, Term, as_int, const
 from ..undetermined import among
 from . import Matches, Refuses, recogniser
 from ._contraction import bare, uncast

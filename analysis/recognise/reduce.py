@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..comprehension import Lifted
+from ..lifting.comprehension import Lifted
 from ..op_info import Proposal, Refusal
-from ..scalar import is_const
-from ..term import ONE, Const, Int, Load, Reduce, Tensor, Term
+from ..terms.scalar import is_const
+from ..terms.term import ONE, Const, Int, Load, Reduce, Tensor, Term
 from ..undetermined import among, axes_with
 from . import Matches, Refuses, recogniser
 from ._contraction import bare

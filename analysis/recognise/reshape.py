@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..comprehension import Lifted
+from ..lifting.comprehension import Lifted
 from ..op_info import Proposal, Refusal
-from ..term import ONE, Int
+from ..terms.term import ONE, Int
 from . import Matches, Refuses, recogniser
 from ._moves import dims, flat, single_read, volume
 

@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from ..comprehension import Comprehension, Lifted
+from ..lifting.comprehension import Comprehension, Lifted
 from ..op_info import Proposal, Refusal
-from ..rewrite import subterms
-from ..scalar import is_const
-from ..term import ONE, Call, Const, Int, Load, Term
+from ..terms.rewrite import subterms
+from ..terms.scalar import is_const
+from ..terms.term import ONE, Call, Const, Int, Load, Term
 from ..undetermined import among, numbers
 from . import Matches, Refuses, recogniser
 from ._crop import outside, regions

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isqrt
 
-from ..comprehension import Comprehension, Lifted
+from ..lifting.comprehension import Comprehension, Lifted
 from ..op_info import Proposal, Refusal
-from ..rewrite import subterms, tensors
-from ..scalar import is_const
-from ..term import Call, Const, Load, Reduce, Tensor, Term
+from ..terms.rewrite import subterms, tensors
+from ..terms.scalar import is_const
+from ..terms.term import Call, Const, Load, Reduce, Tensor, Term
 from . import Matches, Refuses, recogniser
 from ._contraction import bare, uncast
 from ._moves import dims

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import permutations
 
-from ..comprehension import Lifted
+from ..lifting.comprehension import Lifted
 from ..op_info import Proposal, Refusal
 from ..real import real
 from ..real.polynomial import operands
-from ..rewrite import free, subterms
-from ..term import Call, Const, Int, Load, Reduce, Tensor, Term
+from ..terms.rewrite import free, subterms
+from ..terms.term import Call, Const, Int, Load, Reduce, Tensor, Term
 from . import activation, binary, recogniser, select, unary
 from ._elementwise import proposals
 from ._sweep import swept

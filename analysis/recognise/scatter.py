@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..comprehension import Lifted
+from ..lifting.comprehension import Lifted
 from ..op_info import Proposal, Refusal
-from ..rewrite import subterms
-from ..term import Call, Int, Load
+from ..terms.rewrite import subterms
+from ..terms.term import Call, Int, Load
 from ..undetermined import Undetermined
 from . import Matches, Refuses, recogniser
 from ._moves import begin, pieces, plain, single_read

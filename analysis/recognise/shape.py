@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..comprehension import Lifted
+from ..lifting.comprehension import Lifted
 from ..op_info import Proposal, Refusal
-from ..rewrite import free, ints
-from ..term import SIZES, Int, integer
+from ..terms.rewrite import free, ints
+from ..terms.term import SIZES, Int, integer
 from . import Matches, Refuses, recogniser
 from ._moves import dims
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..comprehension import Lifted
+from ..lifting.comprehension import Lifted
 from ..op_info import Proposal, Refusal
-from ..order import nonneg
-from ..prove import prove
-from ..scalar import MAX_INT64, ge0
-from ..term import ZERO, Call, Int, as_int, integer
+from ..proofs.prove import prove
+from ..terms.order import nonneg
+from ..terms.scalar import MAX_INT64, ge0
+from ..terms.term import ZERO, Call, Int, as_int, integer
 from ..undetermined import Undetermined
 from . import Matches, Refuses, recogniser
 from ._moves import Read, affine, plain, single_read

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..comprehension import Lifted
+from ..lifting.comprehension import Lifted
 from ..op_info import Proposal, Refusal
-from ..rewrite import subterms
-from ..term import Load, Term
+from ..terms.rewrite import subterms
+from ..terms.term import Load, Term
 from . import Matches, Refuses, recogniser
 from ._sweep import args, load, reduction, swept, units
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..comprehension import Lifted
+from ..lifting.comprehension import Lifted
 from ..op_info import Proposal, Refusal
-from ..term import ZERO
+from ..terms.term import ZERO
 from . import Matches, Refuses, recogniser
 from ._moves import Read, affine, plain, read_of
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..comprehension import Lifted
+from ..lifting.comprehension import Lifted
 from ..op_info import Proposal, Refusal
-from ..rewrite import subterms
-from ..term import ONE, ZERO, Call, Int, Load, Term
+from ..terms.rewrite import subterms
+from ..terms.term import ONE, ZERO, Call, Int, Load, Term
 from . import Matches, Refuses, recogniser
 from ._moves import Read, atom, single_read
 

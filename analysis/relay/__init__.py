@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ..comprehension import Lifted
-from ..reduction import canonical
-from ..term import Tensor
+from ..lifting.comprehension import Lifted
+from ..lifting.reduction import canonical
+from ..terms.term import Tensor
 from .access import accesses
 from .layout import LETTERS, BufferLayout, Place, place
 from .merges import components, merged

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..rewrite import free, ints, rebuild, substitute, subterms
-from ..term import (
+from ..terms.rewrite import free, ints, rebuild, substitute, subterms
+from ..terms.term import (
     INT_DTYPES,
     Call,
     Fold,
@@ -21,7 +21,7 @@ from ..term import (
     fresh,
     polynomial,
 )
-from ..term import raw_reduce as reduce
+from ..terms.term import raw_reduce as reduce
 from .move import State
 
 

@@ -10,10 +10,10 @@ from typing import Any
 from tvm import tirx
 
 from ..index_map.emit import to_tvm
-from ..integer import floordiv
-from ..quotient import is_div
-from ..rewrite import free
-from ..term import ONE, ZERO, Call, Int, Var, as_int, integer, mul, polynomial, variable
+from ..terms.integer import floordiv
+from ..terms.quotient import is_div
+from ..terms.rewrite import free
+from ..terms.term import ONE, ZERO, Call, Int, Var, as_int, integer, mul, polynomial, variable
 from .move import Move
 
 LETTERS = "ABCDEFGHIJKLMNOP"

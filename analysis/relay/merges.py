@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import permutations
 
-from ..integer import floordiv
-from ..quotient import is_div
-from ..rewrite import free, ints, subterms
-from ..term import ONE, Int, Tensor, Term, Var, as_int, fresh, mul
+from ..terms.integer import floordiv
+from ..terms.quotient import is_div
+from ..terms.rewrite import free, ints, subterms
+from ..terms.term import ONE, Int, Tensor, Term, Var, as_int, fresh, mul
 from .access import Access, Accesses, only
 from .move import State, merge, moved
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ..comprehension import Comprehension, Lifted
-from ..integer import floordiv
-from ..prove import prove
-from ..quotient import is_div
-from ..rewrite import rebuild, substitute, subterms, tensors
-from ..rewrite import replace as rebuilt
-from ..scalar import conj, ge0, negate, parts
-from ..term import (
+from ..lifting.comprehension import Comprehension, Lifted
+from ..proofs.prove import prove
+from ..terms.integer import floordiv
+from ..terms.quotient import is_div
+from ..terms.rewrite import rebuild, substitute, subterms, tensors
+from ..terms.rewrite import replace as rebuilt
+from ..terms.scalar import conj, ge0, negate, parts
+from ..terms.term import (
     ONE,
     ZERO,
     Call,

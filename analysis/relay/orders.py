@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..rewrite import free
-from ..term import ONE, Tensor
+from ..terms.rewrite import free
+from ..terms.term import ONE, Tensor
 from .access import Access, Accesses, accesses, classes, only
 from .move import State, arrange, moved
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..comprehension import Comprehension
-from ..context import simplify, thorough
-from ..order import bounds
-from ..scalar import ge0
-from ..term import ONE, Call, Const, Int, Tensor, Term, Var, as_int, integer
+from ..lifting.comprehension import Comprehension
+from ..proofs.context import simplify, thorough
+from ..terms.order import bounds
+from ..terms.scalar import ge0
+from ..terms.term import ONE, Call, Const, Int, Tensor, Term, Var, as_int, integer
 from .access import bare
 from .move import State, crop, guarded_loads, moved
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..quotient import is_div
-from ..rewrite import subterms
-from ..term import ONE, ZERO, Call, Int, Tensor, Var, polynomial
+from ..terms.quotient import is_div
+from ..terms.rewrite import subterms
+from ..terms.term import ONE, ZERO, Call, Int, Tensor, Var, polynomial
 from .access import accesses, coefficient
 from .move import Facts, State, clean, factored, guarded_loads, moved, split, tidied
 

@@ -13,7 +13,7 @@ from tvm import relax, tirx
 
 from .analysis import OpInfo, Refusal, op_info
 from .analysis.legalise import lowered
-from .analysis.node import items
+from .analysis.lifting.node import items
 from .analysis.same import ByStructure
 from .report import Report, Row
 

@@ -12,7 +12,7 @@ from tvm.script import relax as R
 from tvm.script import tirx as T
 
 from opinfo.analysis import OpInfo, Refusal, op_info
-from opinfo.analysis.lift import lift
+from opinfo.analysis.lifting.lift import lift
 from opinfo.byoc.raise_ops import raise_ops
 
 from ..interpret import interpret

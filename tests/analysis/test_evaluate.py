@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opinfo.analysis.bits import xor
-from opinfo.analysis.evaluate import Unevaluable, evaluate
-from opinfo.analysis.integer import floordiv, floormod
-from opinfo.analysis.interval import fits, interval, magnitude
-from opinfo.analysis.scalar import eq0, extreme, ge0, ite
-from opinfo.analysis.term import (
+from opinfo.analysis.terms.bits import xor
+from opinfo.analysis.terms.evaluate import Unevaluable, evaluate
+from opinfo.analysis.terms.integer import floordiv, floormod
+from opinfo.analysis.terms.interval import fits, interval, magnitude
+from opinfo.analysis.terms.scalar import eq0, extreme, ge0, ite
+from opinfo.analysis.terms.term import (
     ZERO,
     Int,
     Tensor,

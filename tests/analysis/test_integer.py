@@ -10,12 +10,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opinfo.analysis.evaluate import evaluate
-from opinfo.analysis.integer import floordiv, floormod
-from opinfo.analysis.order import bounds, nonneg
-from opinfo.analysis.rewrite import ints
-from opinfo.analysis.scalar import eq0, extreme, ge0
-from opinfo.analysis.term import FALSE, TRUE, Int, Var, as_int, integer, mul, size, variable
+from opinfo.analysis.terms.evaluate import evaluate
+from opinfo.analysis.terms.integer import floordiv, floormod
+from opinfo.analysis.terms.order import bounds, nonneg
+from opinfo.analysis.terms.rewrite import ints
+from opinfo.analysis.terms.scalar import eq0, extreme, ge0
+from opinfo.analysis.terms.term import FALSE, TRUE, Int, Var, as_int, integer, mul, size, variable
 
 EXTENTS = (1, 2, 3, 4, 6, 8)
 VARIABLES = [variable("loop", f"v{e}", integer(e)) for e in EXTENTS]

@@ -9,9 +9,9 @@ import pytest
 import tvm
 
 from opinfo.analysis import OpInfo, Refusal, lift, op_info
-from opinfo.analysis.evaluate import evaluate
-from opinfo.analysis.from_tir import Unliftable
-from opinfo.analysis.term import Int, Var
+from opinfo.analysis.lifting.from_tir import Unliftable
+from opinfo.analysis.terms.evaluate import evaluate
+from opinfo.analysis.terms.term import Int, Var
 
 from ..interpret import interpret
 from . import forms

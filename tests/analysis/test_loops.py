@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from tvm.script import from_source
 
-from opinfo.analysis.equal import prove_equal
-from opinfo.analysis.evaluate import evaluate
-from opinfo.analysis.from_tir import Unliftable
-from opinfo.analysis.lift import lift
-from opinfo.analysis.rewrite import map_loads, tensors
-from opinfo.analysis.term import Fold, Tensor, Var, as_int, integer, load
+from opinfo.analysis.lifting.from_tir import Unliftable
+from opinfo.analysis.lifting.lift import lift
+from opinfo.analysis.proofs.equal import prove_equal
+from opinfo.analysis.terms.evaluate import evaluate
+from opinfo.analysis.terms.rewrite import map_loads, tensors
+from opinfo.analysis.terms.term import Fold, Tensor, Var, as_int, integer, load
 
 _HEAD = """
 @T.prim_func(s_tir=True)

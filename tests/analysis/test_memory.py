@@ -8,7 +8,7 @@ import tvm
 
 import opinfo
 from benchmarks.growth import modules
-from opinfo.analysis import term
+from opinfo.analysis.terms import term
 
 
 def test_terms_go_with_the_report() -> None:

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opinfo.analysis.equal import prove_equal
-from opinfo.analysis.evaluate import evaluate
-from opinfo.analysis.from_tir import truncdiv
-from opinfo.analysis.integer import floordiv, floormod
-from opinfo.analysis.pairing import Different
-from opinfo.analysis.prove import prove
-from opinfo.analysis.rewrite import free
-from opinfo.analysis.scalar import conj, disj, eq0, extreme, ge0, ite, negate
-from opinfo.analysis.smt import prove_int
-from opinfo.analysis.term import (
+from opinfo.analysis.lifting.from_tir import truncdiv
+from opinfo.analysis.proofs.equal import prove_equal
+from opinfo.analysis.proofs.pairing import Different
+from opinfo.analysis.proofs.prove import prove
+from opinfo.analysis.proofs.smt import prove_int
+from opinfo.analysis.terms.evaluate import evaluate
+from opinfo.analysis.terms.integer import floordiv, floormod
+from opinfo.analysis.terms.rewrite import free
+from opinfo.analysis.terms.scalar import conj, disj, eq0, extreme, ge0, ite, negate
+from opinfo.analysis.terms.term import (
     TRUE,
     ZERO,
     Int,

@@ -11,7 +11,7 @@ from tvm.script import from_source
 from opinfo.analysis import OpInfo, Refusal, lift, op_info
 from opinfo.analysis.real import TooLarge, real
 from opinfo.analysis.sampled import compare
-from opinfo.analysis.term import raw_call
+from opinfo.analysis.terms.term import raw_call
 from tests.analysis.foreign import corpus
 from tests.analysis.foreign.case import Foreign, script
 

@@ -11,9 +11,9 @@ from tvm import relax
 
 from opinfo.analysis import build, remember
 from opinfo.analysis.build import rebuild
-from opinfo.analysis.comprehension import Lifted
 from opinfo.analysis.legalise import legalise
-from opinfo.analysis.lift import lift
+from opinfo.analysis.lifting.comprehension import Lifted
+from opinfo.analysis.lifting.lift import lift
 from opinfo.analysis.op_info import Proposal
 from opinfo.analysis.same import structurally_equal
 

@@ -7,10 +7,10 @@ import pytest
 from tvm.script import from_source
 
 from opinfo.analysis import OpInfo, Refusal, op_info
-from opinfo.analysis.evaluate import evaluate
-from opinfo.analysis.from_tir import Unliftable
-from opinfo.analysis.lift import lift
-from opinfo.analysis.term import Var
+from opinfo.analysis.lifting.from_tir import Unliftable
+from opinfo.analysis.lifting.lift import lift
+from opinfo.analysis.terms.evaluate import evaluate
+from opinfo.analysis.terms.term import Var
 
 from ..interpret import interpret
 

@@ -11,10 +11,10 @@ from tvm import relax, tirx
 from tvm.script import from_source
 
 from opinfo.analysis import Chain, OpInfo, PartlyRead, Refusal, lift, op_info, op_infos
-from opinfo.analysis.evaluate import evaluate
-from opinfo.analysis.from_tir import Unliftable
 from opinfo.analysis.legalise import lowered
-from opinfo.analysis.term import Var
+from opinfo.analysis.lifting.from_tir import Unliftable
+from opinfo.analysis.terms.evaluate import evaluate
+from opinfo.analysis.terms.term import Var
 
 from ..interpret import interpret
 

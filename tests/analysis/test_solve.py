@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opinfo.analysis.bits import xor
-from opinfo.analysis.evaluate import evaluate
-from opinfo.analysis.integer import floordiv, floormod
-from opinfo.analysis.solve import is_solution, solve
-from opinfo.analysis.term import Int, Var, as_int, integer, size, variable
+from opinfo.analysis.solving.solve import is_solution, solve
+from opinfo.analysis.terms.bits import xor
+from opinfo.analysis.terms.evaluate import evaluate
+from opinfo.analysis.terms.integer import floordiv, floormod
+from opinfo.analysis.terms.term import Int, Var, as_int, integer, size, variable
 
 Fn = Callable[..., Sequence[Int]]
 N = size("n")

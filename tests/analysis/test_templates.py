@@ -8,7 +8,7 @@ from opinfo.analysis.recognise import activation, binary, select, unary
 from opinfo.analysis.recognise._elementwise import instantiate
 from opinfo.analysis.recognise._scalar import scalar
 from opinfo.analysis.recognise._template import Op, Template, learn
-from opinfo.analysis.term import Const, const
+from opinfo.analysis.terms.term import Const, const
 
 TYPES = ("float32", "float16", "bfloat16", "int8", "uint8", "int32", "int64", "bool")
 OPS = (*activation.OPS, *unary.OPS, *binary.OPS, *select.OPS)

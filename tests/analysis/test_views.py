@@ -9,8 +9,8 @@ import pytest
 import tvm
 
 from opinfo.analysis import lift
-from opinfo.analysis.evaluate import evaluate
-from opinfo.analysis.from_tir import Unliftable
+from opinfo.analysis.lifting.from_tir import Unliftable
+from opinfo.analysis.terms.evaluate import evaluate
 
 HEADER = "# from tvm.script import tirx as T\n@T.prim_func(s_tir=True)\n"
 ARGS = 'def main(x: T.Buffer((4, 16), "float32"), out: T.Buffer((4, 16), "float32")):\n'

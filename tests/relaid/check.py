@@ -19,7 +19,7 @@ from tvm.tirx.buffer import is_buffer_var
 
 from opinfo.analysis import Constant, OpInfo
 from opinfo.analysis.build import call_op
-from opinfo.analysis.term import Int, Var
+from opinfo.analysis.terms.term import Int, Var
 
 from ..run import run
 
@@ -56,7 +56,7 @@ def check(func: Any, info: OpInfo, sizes: Sizes, positive: Sequence[int], seed: 
 
 def outputs_of(func: Any) -> int:
     """The number of buffers that the PrimFunc writes."""
-    from opinfo.analysis.lift import lift
+    from opinfo.analysis.lifting.lift import lift
 
     return len(lift(func).outputs)
 

@@ -20,7 +20,7 @@ from tvm import relax, tirx
 from opinfo.analysis import OpInfo, Refusal
 from opinfo.analysis.build import call_op, constructor, to_prim
 from opinfo.analysis.recover import Recovered, analyse
-from opinfo.analysis.term import Int, Tensor, Var
+from opinfo.analysis.terms.term import Int, Tensor, Var
 
 from ..run import run
 from ..strip import strip

@@ -1,0 +1,1 @@
+"""PrimFunc → tensor comprehensions, by symbolic execution."""

@@ -1,0 +1,268 @@
+"""Parameters, buffers and scalar variables of a PrimFunc that is executed symbolically."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm.tirx.buffer import is_buffer_var
+
+from ..terms.rewrite import free, tensors
+from ..terms.term import INT_DTYPES, ZERO, Int, Tensor, Term, Var, as_int, variable
+from .effects import Effects
+from .facts import under
+from .from_tir import Reader, Unliftable
+from .node import NodeDict, items, lanes_of
+from .threads import Kernel
+from .views import Index, View, contiguous, flat, injective, region, row_major, whole
+
+
+class Scope:
+    """Values of scalar variables.
+
+    A value is over the state before the frame in which it was bound. It is used in a frame inside
+    only if what it reads was not written in between; otherwise :class:`Unliftable`.
+    """
+
+    def __init__(self, frames: list[Effects]) -> None:
+        self.frames = frames
+        self._bound = NodeDict[tuple[Term, int]]()
+
+    def __setitem__(self, v: Any, value: Term) -> None:
+        self._bound[v] = value, len(self.frames) - 1
+
+    def __contains__(self, v: Any) -> bool:
+        return v in self._bound
+
+    def __getitem__(self, v: Any) -> Term:
+        value = self.get(v)
+        if value is None:
+            raise KeyError(v)
+        return value
+
+    def get(self, v: Any) -> Term | None:
+        """The value now, or None if there is none."""
+        found = self._bound.get(v)
+        if found is None:
+            return None
+        value, depth = found
+        read = tensors(value)
+        if read:
+            if any(not read.isdisjoint(f.writes) for f in self.frames[depth:-1]):
+                raise Unliftable("a value is used after what it was read from changed", v.name)
+            for f in self.frames[depth + 1 :]:
+                f.outer |= read
+        return value
+
+    def items(self) -> list[tuple[Any, Term]]:
+        """All variables and their values, as they were bound."""
+        return [(v, value) for v, (value, _) in self._bound.items()]
+
+    def values(self) -> list[Term]:
+        """All values, as they were bound."""
+        return [value for value, _ in self._bound.values()]
+
+
+def _positive_with(e: Any, v: Any) -> bool:
+    """Whether an extent of at least 1 makes the variable so: ``v``, ``v * k``, ``v // k``."""
+    kind = type(e).__name__
+    if kind == "Var":
+        return bool(e.same_as(v))
+    if kind == "Mul":
+        return _positive_with(e.a, v) or _positive_with(e.b, v)
+    if kind == "FloorDiv":
+        return _positive_with(e.a, v)
+    return kind == "Cast" and _positive_with(e.value, v)
+
+
+class Parameters:
+    """What is in scope: values of variables, tensors of buffers, and the effects so far."""
+
+    def __init__(self) -> None:
+        self.frames: list[Effects] = []
+        self.env = Scope(self.frames)
+        self.values = NodeDict[Tensor | Var]()
+        self.frames.append(Effects())
+        self.inputs: set[Tensor] = set()
+        self.scopes: dict[Tensor, str] = {}
+        self.views = NodeDict[View]()
+        self.kernel: Kernel | None = None
+        self.facts: list[Term] = []  # conditions around the statement, over loops and sizes
+        self.strided: set[Tensor] = set()  # not in row-major order from the start of their memory
+        self.aliased: set[Tensor] = set()  # two elements may be at one place
+        self.reader = Reader(self.env, self.read)
+
+    @property
+    def effects(self) -> Effects:
+        """The effects so far of the innermost statement that is executed by itself."""
+        return self.frames[-1]
+
+    def read(self, b: Any, index: tuple[Int, ...]) -> Term:
+        """The element of a buffer now."""
+        tensor, index = self.locate(b, index)
+        if self.kernel is not None:
+            self.kernel.read(tensor, index)
+        return self.effects.read(tensor, index)
+
+    def locate(self, b: Any, index: Index) -> tuple[Tensor, Index]:
+        """The tensor and the element in it that a buffer's element is."""
+        view = self.views.get(b)
+        if view is None:
+            tensor = self.tensor(b)
+            shape = tensor.shape
+        else:
+            tensor, shape = view.tensor, view.shape
+        if len(index) != len(shape):
+            raise Unliftable("an access has another rank than its buffer", tensor.name)
+        if view is not None:
+            index = under([*self.facts, *self.reader.given], view.place(index))
+        if self.kernel is not None and tensor not in self.inputs:
+            scope = self.scopes[tensor]
+            if scope not in ("", "global"):
+                tensor = self.kernel.private(tensor, scope)
+                self.scopes[tensor] = scope
+                index = (*self.kernel.prefix[tensor], *index)
+        return tensor, index
+
+    def bind_sizes(self, params: Sequence[Any], given: Sequence[Tensor | Var | None]) -> None:
+        """Bind the variables that are a whole extent or a scalar parameter."""
+        for p, known in zip(params, given, strict=True):
+            if is_buffer_var(p):
+                for d, e in enumerate(items(p.ty.shape)):
+                    if type(e).__name__ == "Var":
+                        same = isinstance(known, Tensor) and d < len(known.shape)
+                        self.bind_size(e, known.shape[d] if same else None)  # type: ignore[union-attr]
+            elif type(p.ty).__name__ != "PrimType":
+                raise Unliftable("a parameter is neither a buffer nor a number", p.name)
+            elif isinstance(known, Var):
+                self.bind_size(p, as_int(known))
+            elif str(p.ty.dtype) in INT_DTYPES:
+                shapes = [e for b in params if is_buffer_var(b) for e in items(b.ty.shape)]
+                kind = "size" if any(_positive_with(e, p) for e in shapes) else "scalar"
+                self.bind_size(p, as_int(self.unique(kind, p.name)))
+
+    def bind_size(self, v: Any, known: Int | None) -> None:
+        if v not in self.env:
+            self.env[v] = as_int(self.unique("size", v.name)) if known is None else known
+
+    def unique(self, kind: str, name: str) -> Var:
+        """A variable of its own for each TIR variable, also where two have one name."""
+        taken = {t.name for p in self.env.values() for t in free(p)}
+        while name in taken:
+            name += "_"
+        return variable(kind, name)
+
+    def bind_param(self, p: Any, position: int, given: Tensor | Var | None) -> None:
+        if is_buffer_var(p):
+            if isinstance(given, Var):
+                raise Unliftable("expected a scalar, found a buffer", p.name)
+            self.inputs.add(self.bind_buffer(p, given, position))
+            return
+        value = self.env.get(p)
+        atom = value.atom if isinstance(value, Int) else None
+        if not isinstance(atom, Var):
+            raise Unliftable("a scalar parameter that is not a size is not understood", p.name)
+        if isinstance(given, Var) and given is not atom:
+            raise Unliftable("a scalar parameter has another value than expected", p.name)
+        self.values[p] = atom
+
+    def bind_buffer(self, b: Any, given: Tensor | None = None, position: int = -1) -> Tensor:
+        """Make the tensor of a buffer, or bind its symbolic shape to the given tensor's."""
+        ty = b.ty
+        offset = ty.elem_offset
+        free_offset = position >= 0 and self.any_offset(offset)
+        if not (free_offset or self.reader.index(offset) is ZERO):
+            raise Unliftable("a buffer with an offset is not understood", b.name)
+        dtype = str(ty.dtype)
+        if lanes_of(dtype) != 1:
+            raise Unliftable("a buffer of vectors is not understood", b.name)
+        shape = [self.reader.index(e) for e in items(ty.shape)]
+        if given is not None and (tuple(shape) != given.shape or dtype != given.dtype):
+            raise Unliftable("a parameter has another shape or dtype than expected", b.name)
+        tensor = given or Tensor(b.name, tuple(shape), dtype, position)
+        self.scopes[tensor] = str(ty.storage_scope)
+        self.values[b] = tensor
+        if free_offset:
+            self.strided.add(tensor)
+        if len(ty.strides):
+            self.bind_strides(b, tensor, position >= 0)
+        return tensor
+
+    def bind_strides(self, b: Any, tensor: Tensor, parameter: bool) -> None:
+        """Where a buffer's elements lie; a parameter's unbound strides are the caller's."""
+        if parameter and any(
+            type(s).__name__ == "Var" and s not in self.env for s in items(b.ty.strides)
+        ):
+            self.strided.add(tensor)
+            self.aliased.add(tensor)
+            return
+        strides = tuple(self.reader.index(s) for s in items(b.ty.strides))
+        if strides != row_major(tensor.shape):
+            self.strided.add(tensor)
+            if len(strides) != len(tensor.shape) or not injective(tensor.shape, strides):
+                self.aliased.add(tensor)
+
+    # ------------------------------------------------------------------ views
+
+    def view(self, b: Any) -> View:
+        """A buffer as a view of its tensor."""
+        found = self.views.get(b)
+        if found is not None:
+            return found
+        tensor = self.tensor(b)
+        if tensor in self.strided:
+            raise Unliftable("a view of a buffer with strides or an offset", b.name)
+        return whole(tensor)
+
+    def bind_view(self, b: Any, data: Any) -> None:
+        """``b = decl_buffer(shape, data=data)``: other dimensions over the same memory."""
+        op = getattr(data, "op", None)
+        source = data.args[0] if str(getattr(op, "name", "")) == "tirx.buffer_data" else data
+        base = self.view(source) if is_buffer_var(source) else None
+        if base is None or source in self.views:
+            raise Unliftable("a buffer over memory that is not a whole buffer's", b.name)
+        if str(b.ty.dtype) != base.tensor.dtype:
+            raise Unliftable("a buffer reads another one's bytes as another type", b.name)
+        shape, strides = (
+            tuple(map(self.reader.index, x)) for x in (items(b.ty.shape), items(b.ty.strides))
+        )
+        self.views[b] = flat(base, shape, strides, self.reader.index(b.ty.elem_offset))
+
+    def match_buffer(self, b: Any, source: Any) -> None:
+        """``b = match_buffer(source[region])``; its unbound variables are the region's."""
+        base = self.view(source.source)
+        if str(b.ty.dtype) != base.tensor.dtype:
+            raise Unliftable("a buffer reads another one's bytes as another type", b.name)
+        mins = tuple(self.reader.index(r.min) for r in items(source.region))
+        extents = tuple(self.reader.index(r.extent) for r in items(source.region))
+        found = region(base, mins, extents, len(b.ty.shape))
+        if isinstance(found, str):
+            raise Unliftable(found, b.name)
+        gapless = base.strides == row_major(base.shape) and contiguous(extents, base.shape)
+        wanted = [
+            *zip(items(b.ty.shape), found.shape, strict=True),
+            (b.ty.elem_offset, found.start),
+        ]
+        if len(b.ty.strides):
+            wanted += zip(items(b.ty.strides), found.strides, strict=True)
+        elif not gapless:
+            raise Unliftable("a matched buffer has no strides and its region has gaps", b.name)
+        for expression, value in wanted:
+            if type(expression).__name__ == "Var" and expression not in self.env:
+                self.env[expression] = value
+            elif self.reader.index(expression) is not value:
+                raise Unliftable("a matched buffer is not its region", b.name)
+        self.views[b] = found
+
+    def any_offset(self, offset: Any) -> bool:
+        """Whether a parameter's offset is a variable of its own, which the caller's buffer binds.
+
+        An access through the buffer adds it by itself; anything else that mentions it is refused.
+        """
+        return type(offset).__name__ == "Var" and offset not in self.env
+
+    def tensor(self, b: Any) -> Tensor:
+        found = self.values.get(b)
+        if not isinstance(found, Tensor):
+            raise Unliftable("a buffer is not allocated in the function", b.name)
+        return found

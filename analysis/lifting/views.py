@@ -1,0 +1,106 @@
+"""Buffers that name the elements of another one: ``match_buffer``, ``decl_buffer``, strides.
+
+A view is a tensor and the place in it of each of the view's elements. Everything is said over
+elements counted in row-major order, which is how a buffer without strides lies in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ..terms.integer import floordiv, floormod
+from ..terms.order import nonneg, positive
+from ..terms.term import ONE, ZERO, Int, Tensor, mul, total
+
+Index = tuple[Int, ...]
+
+
+@dataclass(frozen=True)
+class View:
+    """``view[i] = tensor[place(i)]``, which lies ``start + strides * i`` elements into memory."""
+
+    tensor: Tensor
+    shape: Index
+    strides: Index
+    start: Int
+    place: Callable[[Index], Index]
+
+
+def row_major(shape: Sequence[Int]) -> Index:
+    """The strides of a buffer that has none of its own."""
+    strides, step = [], ONE
+    for extent in reversed(shape):
+        strides.append(step)
+        step = mul(step, extent)
+    return tuple(reversed(strides))
+
+
+def offset(index: Sequence[Int], strides: Sequence[Int]) -> Int:
+    """How many elements an element is behind the first."""
+    return total(mul(i, s) for i, s in zip(index, strides, strict=True))
+
+
+def element(position: Int, shape: Sequence[Int]) -> Index:
+    """The element at a row-major position.
+
+    All coordinates but the first are inside the shape, so that only the first has to be checked.
+    """
+    index: list[Int] = []
+    for extent in reversed(shape[1:]):
+        index.append(floormod(position, extent))
+        position = floordiv(position, extent)
+    return (*([position] if len(shape) else ()), *reversed(index))
+
+
+def injective(shape: Sequence[Int], strides: Sequence[Int]) -> bool:
+    """Whether no two elements lie at one place: each stride steps over all inner dimensions."""
+    reach = ONE
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if extent is ONE:
+            continue
+        if not (positive(stride) and nonneg(stride - reach)):
+            return False
+        reach = mul(stride, extent)
+    return True
+
+
+def contiguous(extents: Sequence[Int], shape: Sequence[Int]) -> bool:
+    """Whether a region of a buffer lies in memory without gaps, row by row."""
+    whole = True
+    for extent, full in zip(reversed(extents), reversed(shape), strict=True):
+        if not whole and extent is not ONE:
+            return False
+        whole = whole and extent is full
+    return True
+
+
+def whole(tensor: Tensor) -> View:
+    """A tensor as a view of itself."""
+    return View(tensor, tensor.shape, row_major(tensor.shape), ZERO, lambda index: index)
+
+
+def flat(base: View, shape: Index, strides: Index, start: Int) -> View:
+    """Other dimensions over the memory of a whole tensor."""
+    strides = strides or row_major(shape)
+
+    def place(index: Index) -> Index:
+        if strides == base.strides and start is ZERO and len(index) == len(base.shape):
+            return index
+        return element(offset(index, strides) + start, base.shape)
+
+    return View(base.tensor, shape, strides, start, place)
+
+
+def region(base: View, mins: Index, extents: Index, rank: int) -> View | str:
+    """A box of a view, without the leading dimensions of extent 1 that ``rank`` leaves out."""
+    cut = len(mins) - rank
+    if cut < 0 or any(e is not ONE for e in extents[:cut]):
+        return "a matched buffer has another rank than its region"
+
+    def place(index: Index) -> Index:
+        inner = (*(ZERO for _ in range(cut)), *index)
+        return base.place(tuple(m + i for m, i in zip(mins, inner, strict=True)))
+
+    start = base.start + offset(mins, base.strides)
+    return View(base.tensor, extents[cut:], base.strides[cut:], start, place)

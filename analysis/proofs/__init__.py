@@ -1,0 +1,1 @@
+"""Proofs: conditions over integers, and equality of terms."""

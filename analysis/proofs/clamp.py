@@ -1,0 +1,78 @@
+"""Indices clamped where a selection around them says that they are inside.
+
+x[min(i, n - 1)] if i < n else v      is    x[i] if i < n else v
+v if k == i and 0 <= k < n else w     is    v if k == i else w, for i < n
+"""
+
+from __future__ import annotations
+
+from ..terms.rewrite import rebuild, subterms
+from ..terms.scalar import conj, ge0, negate, parts
+from ..terms.term import Call, Int, Term, as_int
+from .implication import implied
+
+#: Visits of sub-terms after which what selections say is not used any more.
+VISITS = 5_000
+
+
+def unclamped(t: Term) -> Term:
+    """The term without what selections around it decide: clamps, and bounds beside an equality."""
+    if not any(_clamp(s) or _equalities(s) for s in subterms(t)):
+        return t
+    memo: dict[tuple[Term, tuple[Term, ...]], Term] = {}
+
+    def go(s: Term, facts: tuple[Term, ...]) -> Term:
+        if len(memo) > VISITS:
+            return s
+        found = memo.get((s, facts))
+        if found is None:
+            if isinstance(s, Call) and s.op == "ite":
+                c, yes, no = s.args
+                told = (go(c, facts), go(yes, (*facts, *_facts(*parts(c)))),
+                        go(no, (*facts, *_facts(negate(c)))))  # fmt: skip
+                rest = iter(told)
+                found = rebuild(s, lambda _: next(rest))
+            else:
+                found = _unbounded(rebuild(s, lambda child: go(child, facts)))
+                found = _decided(found, facts)
+            memo[s, facts] = found
+        return found
+
+    return go(t, ())
+
+
+def _clamp(s: Term) -> bool:
+    return isinstance(s, Call) and s.op in ("min", "max") and isinstance(s.args[0], Int)
+
+
+def _equalities(s: Term) -> list[Term]:
+    """The equalities of a conjunction."""
+    if not (isinstance(s, Call) and s.op == "and"):
+        return []
+    return [p for p in parts(s) if isinstance(p, Call) and p.op == "eq0"]
+
+
+def _unbounded(s: Term) -> Term:
+    """A conjunction without the bounds that one of its equalities implies."""
+    equal = _equalities(s)
+    return conj(*(p for p in parts(s) if p in equal or not implied(p, equal))) if equal else s
+
+
+def _facts(*conditions: Term) -> tuple[Term, ...]:
+    return tuple(p for c in conditions for p in parts(c) if isinstance(p, Call) and p.op in _USED)
+
+
+_USED = ("ge0", "eq0")
+
+
+def _decided(s: Term, facts: tuple[Term, ...]) -> Term:
+    """The operand of a minimum or maximum that is the smaller or larger one under the facts."""
+    atom = s.atom if isinstance(s, Int) else s
+    if not facts or not isinstance(atom, Call) or not _clamp(atom) or len(atom.args) != 2:
+        return s
+    a, b = map(as_int, atom.args)
+    if atom.op == "max":
+        a, b = b, a
+    if implied(ge0(b - a), facts):  # the first is the smaller one, or the larger one
+        return atom.args[0]
+    return atom.args[1] if implied(ge0(a - b), facts) else s

@@ -1,0 +1,84 @@
+"""Simplify selections by what is known where they stand.
+
+Inside the first branch of ``a if c else b`` the condition holds, inside the second it does not. A
+condition that the surrounding ones decide disappears; one that contradicts them selects the other
+branch. ``ask(goal, facts)`` says what follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..terms.rewrite import free, rebuild
+from ..terms.scalar import conj, ite, negate, parts
+from ..terms.term import FALSE, Call, Term
+from .implication import implied
+from .prove import prove
+
+Ask = Callable[[Term, tuple[Term, ...]], bool]
+
+
+def quick(goal: Term, facts: tuple[Term, ...]) -> bool:
+    """Only what follows from a single fact."""
+    return implied(goal, facts)
+
+
+def thorough(goal: Term, facts: tuple[Term, ...]) -> bool:
+    """Ask the provers; only facts that share a variable with the goal are of use."""
+    near = free(goal)
+    related = tuple(f for f in facts if not near.isdisjoint(free(f)))
+    return prove(goal, related).proved
+
+
+def simplify(t: Term, facts: tuple[Term, ...] = (), ask: Ask = quick) -> Term:
+    """The same value wherever the facts hold."""
+    if not has_choice(t):
+        return t
+    memo: dict[Term, Term] = {}
+
+    def go(s: Term) -> Term:
+        if not has_choice(s):
+            return s
+        found = memo.get(s)
+        if found is None:
+            if isinstance(s, Call) and s.op == "ite":
+                found = _choose(s, facts, ask)
+            else:
+                found = rebuild(s, go)
+            memo[s] = found
+        return found
+
+    return go(t)
+
+
+def _choose(s: Call, facts: tuple[Term, ...], ask: Ask) -> Term:
+    condition, yes, no = s.args
+    open_parts = []
+    for c in parts(condition):
+        if ask(c, facts):
+            continue
+        if ask(negate(c), facts):
+            return simplify(no, facts, ask)
+        open_parts.append(c)
+    condition = conj(*open_parts)
+    if ask is thorough and len(open_parts) > 1 and ask(negate(condition), facts):
+        return simplify(no, facts, ask)
+    return ite(
+        condition,
+        simplify(yes, (*facts, *parts(condition)), ask),
+        simplify(no, (*facts, *_not(condition)), ask),
+    )
+
+
+def _not(condition: Term) -> tuple[Term, ...]:
+    opposite = negate(condition)
+    return () if opposite is FALSE else (opposite,)
+
+
+def has_choice(t: Term) -> bool:
+    """Whether a selection occurs."""
+    found: bool | None = t.memo.get("choice")
+    if found is None:
+        chooses = isinstance(t, Call) and t.op == "ite"
+        found = t.memo["choice"] = chooses or any(map(has_choice, t.children))
+    return found

@@ -1,0 +1,345 @@
+"""Prove that two terms are equal wherever some facts hold.
+
+Terms are compared top down. Integers and conditions go to the provers; selections are split into
+cases; reductions are equal if a bijection between their axes, found by solving the equations
+between the accesses of the two bodies, maps one guarded domain onto the other and the bodies onto
+each other. What was needed beyond bit-equality is recorded:
+
+- ``reassociated``: a floating-point sum or product was regrouped or permuted;
+- ``finite``: ``0 * x = 0`` was used, which holds for finite x;
+- ``ordered``: a floating-point minimum or maximum was regrouped or permuted, which changes nothing
+  where no operand is NaN and zeros are not told apart by sign;
+- ``rounded``: the terms were compared in real arithmetic, see :mod:`.real`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import permutations
+
+from ..terms.rewrite import ints, replace, substitute
+from ..terms.scalar import conj, eq0, ge0, identity, is_const, negate, parts, split_guard
+from ..terms.term import (
+    FALSE,
+    TRUE,
+    Call,
+    Fold,
+    Int,
+    Load,
+    Reduce,
+    Term,
+    Var,
+    as_int,
+    fresh,
+    raw_call,
+)
+from .context import simplify, thorough
+from .pairing import (
+    Different,
+    accesses,
+    bijection,
+    clamp,
+    flatten,
+    head,
+    is_choice,
+    near,
+    pairings,
+    same_number,
+    without_zeros,
+)
+from .prove import prove
+
+Facts = tuple[Term, ...]
+ASSOCIATIVE = frozenset({"add", "mul", "min", "max"})
+
+
+@dataclass(frozen=True)
+class Obligation:
+    """One fact that a proof rests on."""
+
+    goal: str
+    engine: str
+    ms: float
+
+
+@dataclass
+class Proof:
+    """What an equality rests on."""
+
+    obligations: list[Obligation] = field(default_factory=list)
+    reassociated: bool = False
+    finite: bool = False
+    ordered: bool = False
+    rounded: bool = False
+
+
+def prove_equal(a: Term, b: Term, facts: Facts = ()) -> Proof:
+    """Raises :class:`Different` with the place where the proof fails."""
+    proof = Proof()
+    _Prover(proof).equal(a, b, facts)
+    return proof
+
+
+class _Prover:
+    def __init__(self, proof: Proof) -> None:
+        self.proof = proof
+        self.failed: dict[tuple[Term, Term, Facts], str] = {}
+
+    def equal(self, a: Term, b: Term, facts: Facts) -> None:
+        """Each pair is refused once only: pairings of operands come back to the same pairs."""
+        if a is b:
+            return
+        known = self.failed.get((a, b, facts))
+        if known is not None:
+            raise Different(known)
+        try:
+            self.compare(a, b, facts)
+        except Different as e:
+            self.failed[a, b, facts] = str(e)
+            raise
+
+    def compare(self, a: Term, b: Term, facts: Facts) -> None:
+        if isinstance(a, Int) or isinstance(b, Int):
+            self.integers(as_int(a), as_int(b), facts)
+        elif a.dtype != b.dtype:
+            raise Different(f"types {a.dtype} and {b.dtype}")
+        elif a.dtype == "bool":
+            self.conditions(a, b, facts)
+        elif is_choice(a) or is_choice(b):
+            self.cases(a, b, facts)
+        elif isinstance(a, Load) and isinstance(b, Load):
+            self.loads(a, b, facts)
+        elif isinstance(a, Reduce) and isinstance(b, Reduce):
+            self.reductions(a, b, facts)
+        elif isinstance(a, Fold) and isinstance(b, Fold):
+            self.folds(a, b, facts)
+        elif isinstance(a, Call) and isinstance(b, Call) and a.op == b.op:
+            self.calls(a, b, facts)
+        elif (one := clamp(a)) and (two := clamp(b)) and one[1:] == two[1:]:
+            self.proof.ordered = True
+            self.equal(one[0], two[0], facts)
+        elif (x := without_zeros(a)) is not a or without_zeros(b) is not b:
+            self.proof.reassociated = True
+            self.equal(x, without_zeros(b), facts)
+        elif not (same_number(a, b) or (self.proof.rounded and near(a, b))):
+            raise Different(f"{head(a)} and {head(b)}")
+
+    def holds(self, goal: Term, facts: Facts) -> bool:
+        if goal is TRUE:
+            return True
+        if goal is FALSE and not facts:
+            return False
+        verdict = prove(goal, facts)
+        if verdict.proved:
+            self.proof.obligations.append(Obligation(repr(goal), verdict.engine, verdict.ms))
+        return verdict.proved
+
+    def integers(self, a: Int, b: Int, facts: Facts) -> None:
+        x, y = a.atom, b.atom
+        if x is not None and y is not None and not isinstance(x, Var) and not isinstance(y, Var):
+            if isinstance(x, (Reduce, Fold, Load)) and type(x) is type(y):
+                return self.equal(x, y, facts)
+            if is_choice(x) or is_choice(y):
+                return self.cases(x, y, facts)
+        if self.holds(eq0(a - b), facts):
+            return None
+        left = [(m, c) for m, c in (a - b).terms if c > 0]
+        right = [(m, -c) for m, c in (a - b).terms if c < 0]
+        if len(left) == len(right) == 1 and left[0][1] == right[0][1]:
+            m, n = left[0][0], right[0][0]
+            if len(m) == len(n) == 1 and not isinstance(m[0], Var) and not isinstance(n[0], Var):
+                return self.equal(m[0], n[0], facts)
+        raise Different(f"integers {a} and {b}")
+
+    def conditions(self, a: Term, b: Term, facts: Facts) -> None:
+        both = conj(_implies(a, b), _implies(b, a))
+        if self.holds(both, facts):
+            return
+        if isinstance(a, Call) and isinstance(b, Call) and a.op == b.op:
+            if a.op not in ("ge0", "eq0"):
+                return self.calls(a, b, facts)
+        if isinstance(a, Load) and isinstance(b, Load):
+            return self.loads(a, b, facts)
+        raise Different(f"conditions {a} and {b}")
+
+    def cases(self, a: Term, b: Term, facts: Facts) -> None:
+        first = a if is_choice(a) else b
+        assert isinstance(first, Call)
+        condition, *branches = first.args
+        for c, branch in zip((condition, negate(condition)), branches, strict=True):
+            given = (*facts, *parts(c))
+            if c is FALSE or prove(FALSE, given).proved:
+                continue
+            x, y = (branch if t is first else t for t in (a, b))
+            self.equal(simplify(x, given, thorough), simplify(y, given, thorough), given)
+
+    def loads(self, a: Load, b: Load, facts: Facts) -> None:
+        if a.tensor is not b.tensor:
+            raise Different(f"{a.tensor.name} and {b.tensor.name}")
+        goal = conj(*(eq0(i - j) for i, j in zip(a.indices, b.indices, strict=True)))
+        if not self.holds(goal, facts):
+            for i, j in zip(a.indices, b.indices, strict=True):
+                self.integers(i, j, facts)
+
+    def calls(self, a: Call, b: Call, facts: Facts) -> None:
+        if a.op in ("min", "max") and "float" in a.dtype:
+            return self.extremes(a, b, facts)
+        if a.op in ASSOCIATIVE:
+            return self.regrouped(a, b, facts)
+        if len(a.args) != len(b.args):
+            raise Different(f"{a.op} of {len(a.args)} and of {len(b.args)}")
+        for x, y in zip(a.args, b.args, strict=True):
+            self.equal(x, y, facts)
+        return None
+
+    def extremes(self, a: Call, b: Call, facts: Facts) -> None:
+        """As they stand, or else in another order, which matters to NaN and to signed zeros."""
+        try:
+            for x, y in zip(a.args, b.args, strict=True):
+                self.equal(x, y, facts)
+        except Different:
+            self.regrouped(a, b, facts)
+            self.proof.ordered = True
+
+    def regrouped(self, a: Call, b: Call, facts: Facts) -> None:
+        xs, ys = flatten(a.op, a), flatten(b.op, b)
+        if a.op == "add" and len(xs) != len(ys):
+            xs, ys = ([x for x in side if not is_const(x, 0)] for side in (xs, ys))
+            self.proof.reassociated = True
+        operands = len(xs)
+        for x in list(xs):
+            if x in ys:
+                xs.remove(x)
+                ys.remove(x)
+        self.some_pairing(xs, ys, lambda x, y: self.equal(x, y, facts))
+        if operands > 2 and a.op in ("add", "mul"):
+            self.proof.reassociated = True
+
+    def some_pairing(self, xs: list[Term], ys: list[Term], check: object) -> None:
+        error = Different("operands differ")
+        for pairs in pairings(xs, ys):
+            try:
+                for x, y in pairs:
+                    check(x, y)  # type: ignore[operator]
+                return
+            except Different as e:
+                error = e
+        raise error
+
+    # ------------------------------------------------------------------ folds
+
+    def folds(self, a: Fold, b: Fold, facts: Facts) -> None:
+        """Equal if some pairing of the states makes starts and steps equal."""
+        assert a.axis.extent is not None and b.axis.extent is not None
+        self.equal(a.axis.extent, b.axis.extent, facts)
+        if len(a.states) != len(b.states):
+            raise Different(f"folds of {len(a.states)} and {len(b.states)} values")
+        error = Different("folds differ")
+        for order in permutations(range(1, len(b.states))):
+            try:
+                return self.steps(a, b, (0, *order), facts)
+            except Different as e:
+                error = e
+        raise error
+
+    def steps(self, a: Fold, b: Fold, order: tuple[int, ...], facts: Facts) -> None:
+        assert a.axis.extent is not None
+        axis = as_int(fresh(a.axis.extent, "q"))
+        states = [raw_call(f"{s.op} {axis!r}", (), s.dtype) for s in a.states]
+        mine, theirs = dict(zip(a.states, states, strict=True)), {}
+        for k, s in zip(order, states, strict=True):
+            if b.states[k].dtype != s.dtype:
+                raise Different(f"types {b.states[k].dtype} and {s.dtype}")
+            theirs[b.states[k]] = s
+        for n, k in enumerate(order):
+            self.equal(a.inits[n], b.inits[k], facts)
+        for n, k in enumerate(order):
+            x = replace(substitute(a.updates[n], {a.axis: axis}), mine)
+            self.equal(x, replace(substitute(b.updates[k], {b.axis: axis}), theirs), facts)
+
+    # ------------------------------------------------------------------ reductions
+
+    def reductions(self, a: Reduce, b: Reduce, facts: Facts) -> None:
+        if a.op != b.op:
+            raise Different(f"reductions {a.op} and {b.op}")
+        self.equal(a.init, b.init, facts)
+        one, two = self.opened(a), self.opened(b)
+        if a.op in ("add", "mul") and a.dtype != "int":
+            self.proof.reassociated = True
+        error = Different("reductions differ")
+        for pairs in pairings(one.factors, two.factors):
+            try:
+                return self.matched(one, two, pairs, facts)
+            except Different as e:
+                error = e
+        raise error
+
+    def opened(self, r: Reduce) -> _Open:
+        """The reduction with axes of its own, its guard and its factors."""
+        names = {v: fresh(v.extent, "q") for v in r.axes if v.extent is not None}
+        body = substitute(r.body, {v: as_int(n) for v, n in names.items()})
+        unit = identity(r.op, r.dtype)
+        guard, body = (TRUE, body) if unit is None else split_guard(body, unit)
+        factors = [body]
+        if r.op == "add" and "float" in r.dtype:
+            extra, factors = self.hoisted(body)
+            guard = conj(guard, *extra)
+        return _Open(tuple(names.values()), guard, factors)
+
+    def hoisted(self, t: Term) -> tuple[list[Term], list[Term]]:
+        """Guards and factors of a product: ``(x if c else 0) * y = x * y if c else 0``."""
+        if is_choice(t) and isinstance(t, Call) and is_const(t.args[2], 0.0):
+            guards, factors = self.hoisted(t.args[1])
+            return [*parts(t.args[0]), *guards], factors
+        if isinstance(t, Call) and t.op == "mul":
+            out: tuple[list[Term], list[Term]] = ([], [])
+            for x in t.args:
+                guards, factors = self.hoisted(x)
+                self.proof.finite |= bool(guards)
+                out[0].extend(guards)
+                out[1].extend(factors)
+            return out
+        if isinstance(t, Call) and t.op == "cast" and "float" in t.args[0].dtype:
+            guards, factors = self.hoisted(t.args[0])
+            if len(factors) == 1:
+                return guards, [raw_call("cast", (factors[0],), t.dtype)]
+        return [], [t]
+
+    def matched(self, one: _Open, two: _Open, pairs: list[tuple[Term, Term]], facts: Facts) -> None:
+        equations = [e for x, y in pairs for e in accesses(x, y)]
+        forth = bijection(two.axes, [(j, i) for i, j in equations], one.axes)
+        back = bijection(one.axes, equations, two.axes)
+        if forth is None or back is None:
+            raise Different("no bijection between the axes of two reductions")
+        self.onto(one, two, forth, back, facts)
+        self.onto(two, one, back, forth, facts)
+        given = (*facts, *parts(one.guard))
+        for x, y in pairs:
+            self.equal(x, simplify(substitute(y, forth), given, thorough), given)
+
+    def onto(
+        self, one: _Open, two: _Open, forth: dict[Var, Int], back: dict[Var, Int], facts: Facts
+    ) -> None:
+        """``forth`` takes the guarded domain of one into that of two, and ``back`` undoes it."""
+        goals = [substitute(two.guard, forth)]
+        for v in two.axes:
+            assert v.extent is not None
+            goals += [ge0(forth[v]), ge0(v.extent - 1 - forth[v])]
+        goals += [eq0(ints(back[v], forth) - as_int(v)) for v in one.axes]
+        given = (*facts, *parts(one.guard))
+        for goal in goals:
+            if not self.holds(goal, given):
+                raise Different(f"domains of two reductions: {goal!r} is not certain")
+
+
+@dataclass(frozen=True)
+class _Open:
+    axes: tuple[Var, ...]
+    guard: Term
+    factors: list[Term]
+
+
+def _implies(a: Term, b: Term) -> Term:
+    from ..terms.scalar import disj
+
+    return disj(negate(a), b)

@@ -1,0 +1,1 @@
+"""Solving equations between index expressions."""

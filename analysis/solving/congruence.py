@@ -1,0 +1,205 @@
+"""What linear equations say together: elimination over the rationals and modulo their coefficients.
+
+An equation ``5*a + 3*b = y`` says ``2*a = y`` modulo 3. Congruences are eliminated modulo one
+number, then joined over several (Chinese remainder), coefficient by coefficient; one whose left
+side stays inside a window of the modulus is an equation again:
+``a = y0 (mod 3)``, ``a = y1 (mod 5)``, ``0 <= a < 15`` gives ``a = (10*y0 + 6*y1) % 15``.
+
+Unknowns are monomials; every result is a necessary consequence of the equations.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Container, Iterator, Sequence
+from typing import NamedTuple
+
+from ..terms.integer import floordiv, floormod
+from ..terms.interval import interval
+from ..terms.term import Int, Mono, Var, integer, mul, polynomial
+
+IsUnknown = Callable[[Mono], bool]
+MAX_ROWS = 12
+
+
+class Congruence(NamedTuple):
+    """``left = value (mod modulus)``; the coefficients of ``left`` are reduced."""
+
+    left: Int
+    value: Int
+    modulus: int
+
+
+def eliminate(equations: Sequence[Int], unknown: IsUnknown) -> Iterator[Int]:
+    """Combinations ``p = 0`` by Gaussian elimination, quotients and the like before variables.
+
+    Coefficients may be sizes, which are positive.
+    """
+    rows = [(p, _columns(p, unknown)) for p in equations[:MAX_ROWS]]
+    done: list[Row] = []
+    for _ in range(len(rows)):
+        pivot = _pivot(rows)
+        if pivot is None:
+            break
+        row, column = pivot
+        rows.remove(row)
+        new = [_cancel(r, row, column, unknown) for r in rows]
+        old = [_cancel(r, row, column, unknown) for r in done]
+        yield from (p for (p, _), r in zip(new + old, rows + done, strict=True) if p is not r[0])
+        rows, done = new, [*old, row]
+
+
+Row = tuple[Int, dict[Mono, Int]]
+"""An equation, and the coefficient (over what is known) of each product of unknowns."""
+
+
+def _columns(p: Int, unknown: IsUnknown) -> dict[Mono, Int]:
+    found: dict[Mono, dict[Mono, int]] = {}
+    for m, c in p.terms:
+        column = tuple(a for a in m if unknown((a,)))
+        if column:
+            rest = tuple(a for a in m if not unknown((a,)))
+            found.setdefault(column, {})[rest] = c
+    return {column: polynomial(terms) for column, terms in found.items()}
+
+
+def _pivot(rows: Sequence[Row]) -> tuple[Row, Mono] | None:
+    """The unknown that occurs in most rows, and the row where its coefficient is simplest."""
+    count: dict[Mono, int] = {}
+    for _, columns in rows:
+        for m in columns:
+            count[m] = count.get(m, 0) + 1
+    if not count:
+        return None
+    mono = max(count, key=lambda m: (not all(isinstance(a, Var) for a in m), count[m]))
+    row = min((r for r in rows if mono in r[1]), key=lambda r: _size(r[1][mono]))
+    return row, mono
+
+
+def _size(coefficient: Int) -> tuple[bool, int]:
+    k = coefficient.const
+    return (True, len(coefficient.terms)) if k is None else (False, abs(k))
+
+
+def _cancel(r: Row, row: Row, column: Mono, unknown: IsUnknown) -> Row:
+    k, c = r[1].get(column), row[1][column]
+    if k is None:
+        return r
+    if k.const is not None and c.const is not None:
+        g = math.gcd(k.const, c.const)
+        k, c = integer(k.const // g), integer(c.const // g)
+    p = mul(r[0], c) - mul(row[0], k)
+    return p, _columns(p, unknown)
+
+
+def congruences(
+    equations: Sequence[Int], unknown: IsUnknown, skip: Container[Int] = ()
+) -> list[Int]:
+    """An equation ``p = 0``, not in ``skip``, that follows modulo the coefficients of the given."""
+    rows = [_split(p, unknown) for p in equations[:MAX_ROWS]]
+    moduli = {abs(c) for left, _ in rows for m, c in left.terms if abs(c) > 1}
+    by_modulus: dict[int, list[Congruence]] = {}
+    for k in sorted(moduli):
+        reduced = [c for left, value in rows if (c := _reduced(left, value, k)).left.terms]
+        for k in {c.modulus for c in reduced}:
+            rows_k = [c for c in reduced if c.modulus == k]
+            known = by_modulus.get(k, [])
+            by_modulus[k] = _distinct([*known, *rows_k, *_eliminated(rows_k)])
+    seen: set[tuple[Int, int]] = set()
+    for c in _joined(by_modulus):
+        if (c.left, c.modulus) not in seen:
+            seen.add((c.left, c.modulus))
+            found = _exact(c)
+            if found is not None and found not in skip:
+                return [found]
+    return []
+
+
+def _distinct(rows: list[Congruence]) -> list[Congruence]:
+    return list({c.left: c for c in reversed(rows)}.values())[::-1]
+
+
+def _split(p: Int, unknown: IsUnknown) -> tuple[Int, Int]:
+    left = polynomial({m: c for m, c in p.terms if unknown(m)})
+    return left, left - p
+
+
+def _reduced(left: Int, value: Int, k: int) -> Congruence:
+    """Coefficients modulo k; a factor that they and k share is divided out of all three."""
+    terms = {m: c % k for m, c in left.terms if c % k}
+    g = math.gcd(k, *terms.values()) if terms else 1
+    if g > 1:
+        terms, value, k = {m: c // g for m, c in terms.items()}, floordiv(value, integer(g)), k // g
+    return Congruence(polynomial(terms), value, k)
+
+
+def _eliminated(rows: list[Congruence]) -> list[Congruence]:
+    """Gauss-Jordan modulo one number, with invertible pivots."""
+    k = rows[0].modulus
+    work, done = list(rows), list[Congruence]()
+    while work:
+        row = work.pop(0)
+        if row.modulus != k:
+            continue
+        pivot = next(((m, c) for m, c in row.left.terms if math.gcd(c, k) == 1), None)
+        if pivot is None:
+            continue
+        mono, coef = pivot
+        inverse = pow(coef, -1, k)
+        row = _reduced(row.left * inverse, row.value * inverse, k)
+        work = [_subtract(r, row, mono) for r in work]
+        done = [_subtract(r, row, mono) for r in done] + [row]
+    return [r for r in done if r.left.terms and r.modulus == k]
+
+
+def _subtract(r: Congruence, row: Congruence, mono: Mono) -> Congruence:
+    c = dict(r.left.terms).get(mono, 0)
+    if not c or r.modulus != row.modulus:
+        return r
+    return _reduced(r.left - row.left * c, r.value - row.value * c, r.modulus)
+
+
+def _joined(by_modulus: dict[int, list[Congruence]]) -> Iterator[Congruence]:
+    """Every congruence, and every join of one per modulus (bounded)."""
+    for rows in by_modulus.values():
+        yield from rows
+    if len(by_modulus) > 1:
+        for choice in itertools.islice(itertools.product(*by_modulus.values()), 64):
+            joined: Congruence | None = choice[0]
+            for c in choice[1:]:
+                joined = joined and _join(joined, c)
+            if joined is not None:
+                yield joined
+    for one, two in itertools.islice(itertools.combinations(by_modulus.values(), 2), 32):
+        for a, b in itertools.islice(itertools.product(one, two), 16):
+            pair = _join(a, b)
+            if pair is not None:
+                yield pair
+
+
+def _join(a: Congruence, b: Congruence) -> Congruence | None:
+    """Both at once, modulo the least common multiple; None where coefficients disagree."""
+    g = math.gcd(a.modulus, b.modulus)
+    k = a.modulus // g * b.modulus
+    step = pow(a.modulus // g, -1, b.modulus // g) if b.modulus // g > 1 else 0
+    ca, cb = dict(a.left.terms), dict(b.left.terms)
+    terms: dict[Mono, int] = {}
+    for m in {**ca, **cb}:
+        x, y = ca.get(m, 0), cb.get(m, 0)
+        if (y - x) % g:
+            return None
+        terms[m] = (x + a.modulus * ((y - x) // g * step)) % k
+    gap = floordiv(b.value - a.value, integer(g))
+    return Congruence(polynomial(terms), a.value + gap * (a.modulus * step), k)
+
+
+def _exact(c: Congruence) -> Int | None:
+    """``left - lo = (value - lo) % modulus`` where the left side spans less than the modulus."""
+    half = c.modulus // 2
+    signed = polynomial({m: k - c.modulus if k > half else k for m, k in c.left.terms})
+    for left in (c.left, signed):
+        ends = interval(left)
+        if ends is not None and ends[1] - ends[0] < c.modulus:
+            return left - ends[0] - floormod(c.value - ends[0], integer(c.modulus))
+    return None

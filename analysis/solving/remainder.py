@@ -1,0 +1,82 @@
+"""Remainders inside polynomials: ``x - d * (x // d)`` seen as ``x % d`` again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from ..terms.integer import floordiv
+from ..terms.quotient import divide, is_div
+from ..terms.term import ONE, ZERO, Int, Mono, Term, as_int, mul, polynomial
+
+
+class Remainder(NamedTuple):
+    """``k * (num % den) + rest``."""
+
+    k: Int
+    num: Int
+    den: Int
+    rest: Int
+
+
+def remainder(p: Int, accept: Callable[[Remainder], bool] = lambda r: True) -> Remainder | None:
+    """``p`` as a multiple of a remainder and the shortest rest; None where there is none."""
+    best: Remainder | None = None
+    for found in remainders(p):
+        shorter = best is None or len(found.rest.terms) < len(best.rest.terms)
+        if shorter and accept(found):
+            best = found
+    return best
+
+
+def remainders(p: Int) -> Iterator[Remainder]:
+    """Every remainder that makes p shorter."""
+    for mono, coef in p.terms:
+        for atom in mono:
+            if not is_div(atom):
+                continue
+            left = list(mono)
+            left.remove(atom)
+            for k, num, den in _candidates(p, atom, polynomial({tuple(left): coef})):
+                rest = p - mul(k, num - mul(den, floordiv(num, den)))
+                if len(rest.terms) < len(p.terms):
+                    yield Remainder(k, num, den, rest)
+
+
+def _candidates(p: Int, atom: Term, outer: Int) -> list[tuple[Int, Int, Int]]:
+    """Ways to see ``outer * atom`` as the subtracted part of a remainder."""
+    num, den = map(as_int, atom.args)  # type: ignore[attr-defined]
+    found = []
+    share = _share(p, num)
+    if share:
+        found.append((ONE * share, num, den))
+    k, left = divide(-outer, den)
+    if left is ZERO and k.const != share:
+        found.append((k, num, den))
+    for mono, coef in p.terms:
+        inner = mono[0] if len(mono) == 1 else None
+        if inner is None or inner is atom or not is_div(inner) or outer.const is None:
+            continue
+        if outer.const % coef == 0 and (e := -outer.const // coef) > 1:
+            whole = _shifted(inner, num)
+            if floordiv(whole, ONE * e) is as_int(atom):
+                found.append((ONE * coef, whole, ONE * e))
+    return found
+
+
+def _share(p: Int, num: Int) -> int:
+    """How often ``num`` occurs in p, going by its leading term; 0 if not a whole number."""
+    lead = max(num.terms, key=_weight)
+    coef = dict(p.terms).get(lead[0], 0)
+    return 0 if coef % lead[1] else coef // lead[1]
+
+
+def _weight(term: tuple[Mono, int]) -> tuple[int, int]:
+    return len(term[0]), abs(term[1])
+
+
+def _shifted(inner: Term, num: Int) -> Int:
+    """``x // c + s`` where num is ``x + c*s``."""
+    finer, (x, c) = as_int(inner), inner.args  # type: ignore[attr-defined]
+    shift, rest = divide(num - as_int(x), as_int(c))
+    return finer + shift if rest is ZERO else finer

@@ -1,0 +1,1 @@
+"""Terms: interned expressions, their normal form, bounds and rewriting."""
