@@ -153,10 +153,11 @@ def coordinates(rank: int) -> tuple[Var, ...]:
 
 
 class Effects:
-    """Writes in program order, by buffer; ``names`` is for messages."""
+    """Writes in program order, by buffer; ``hidden`` are buffers of which a later one hides one."""
 
     def __init__(self) -> None:
         self.writes: dict[Tensor, list[Write]] = {}
+        self.hidden: set[Tensor] = set()
         self.outer: set[Tensor] = set()  # read by values that were bound outside
 
     def read(self, tensor: Tensor, index: tuple[Int, ...]) -> Term:
@@ -183,7 +184,10 @@ class Effects:
         """Append a write whose loads are of the state before these effects."""
         before = self.writes.setdefault(tensor, [])
         if before and w.guard is TRUE:
-            before[:] = [b for b in before if not self._covers(w, b, tensor)]
+            seen = [b for b in before if not self._covers(w, b, tensor)]
+            if len(seen) < len(before):
+                self.hidden.add(tensor)
+                before[:] = seen
         before.append(w)
 
     @staticmethod
@@ -198,6 +202,7 @@ class Effects:
 
         The loads of ``guard`` are of the state before them.
         """
+        self.hidden |= later.hidden
         if not self.writes and guard is TRUE:
             self.writes = {t: list(ws) for t, ws in later.writes.items()}
             return

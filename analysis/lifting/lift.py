@@ -29,7 +29,6 @@ from ..terms.term import (
     Call,
     Fold,
     Int,
-    Load,
     Tensor,
     Term,
     Var,
@@ -38,16 +37,16 @@ from ..terms.term import (
     fresh,
     load,
 )
+from . import races
 from .comprehension import Comprehension, Lifted
-from .effects import Effects, Write, own_only
+from .effects import Effects, Write
 from .facts import settled
 from .from_tir import Unliftable, check_index
-from .loops import carried_by, close
+from .loops import close
 from .node import items
 from .parameters import Parameters
 from .reduction import canonical, reduces
 from .repeat import repeated
-from .scatter import scatters
 from .threads import Kernel, bound_threads, combined, thread_tag
 
 
@@ -221,13 +220,14 @@ class Executor(Parameters):
         if bound is ONE:
             kind, tag = 0, ""  # a single iteration meets no other one
         if tag or kind in _AT_ONCE:
-            self.check_scatters(i, effects, outside, not tag and kind == _PARALLEL)
-            self.check_independent(i, effects, outside, bool(tag))
+            shared = frozenset(effects.writes) & outside
+            self.races |= races.meet_by_data(i, effects, shared, not tag and kind == _PARALLEL)
+            races.check_independent(i, effects, shared, bool(tag))
         if kind in _AT_ONCE and kind != _PARALLEL and not tag:
-            self.check_no_scan(i, effects)
+            races.check_no_scan(i, effects)
         if tag or kind == _PARALLEL or (kind in _AT_ONCE and not _single(s.body)):
-            self.check_own(i, effects, outside, bool(tag))
-            self.check_stored_once(i, effects, outside)
+            races.check_own(i, effects, shared, bool(tag))
+            races.check_stored_once(i, effects, shared)
         if extent is not bound:
             guarded = Effects()
             guarded.then(effects, runs)
@@ -246,59 +246,6 @@ class Executor(Parameters):
             self.lost.add(unknown)
             over = tuple(v for p in at for v in free(p))
             self.effects.store(t, Write(over, TRUE, at, load(unknown, at)))
-
-    def check_scatters(self, i: Var, effects: Effects, outside: set[Any], parallel: bool) -> None:
-        """Iterations that run at the same time and store where data says may store in one element.
-
-        A parallel loop has no meaning then, so it is assumed that they do not, and told.
-        """
-        for t in outside & effects.writes.keys():
-            if any(_meet(i, w) for w in effects.writes[t]):
-                if not parallel:
-                    raise Unliftable("threads or lanes store where data says", t.name)
-                self.races = True
-
-    def check_independent(self, i: Var, effects: Effects, outside: set[Any], threads: bool) -> None:
-        """Iterations that run at the same time must not store different values in one element.
-
-        Threads may combine into one element: that is how a reduction is bound to them.
-        """
-        for t, writes in effects.writes.items():
-            for w in writes:
-                differs = i in free(w.value) or i in free(w.guard)
-                if _meet(i, w):
-                    continue
-                if threads and t in tensors(w.value):
-                    continue
-                if t in outside and differs and not any(i in free(e) for e in w.index):
-                    raise Unliftable("parallel iterations store into the same element", t.name)
-
-    def check_own(self, i: Var, effects: Effects, outside: set[Any], threads: bool) -> None:
-        """Iterations that run at the same time must not read what another one of them stores."""
-        shared = frozenset(effects.writes) & outside
-        for t, writes in effects.writes.items():
-            for w in writes:
-                for x in (s for p in (w.value, w.guard, *w.index) for s in subterms(p)):
-                    if not isinstance(x, Load) or x.tensor not in shared:
-                        continue
-                    if (threads or _meet(i, w)) and x.tensor is t and x.indices == w.index:
-                        continue
-                    if not all(own_only(o, i, x.indices, t.name) for o in effects.writes[x.tensor]):
-                        raise Unliftable("parallel iterations read each other's stores", t.name)
-
-    def check_stored_once(self, i: Var, effects: Effects, outside: set[Any]) -> None:
-        """No statement may store into an element that another one of another iteration stores."""
-        for t in outside & effects.writes.keys():
-            writes = effects.writes[t]
-            for n, w in enumerate(writes):
-                if not all(own_only(o, i, w.index, t.name) for o in writes[:n]):
-                    raise Unliftable("parallel iterations store over each other's stores", t.name)
-
-    def check_no_scan(self, i: Var, effects: Effects) -> None:
-        """Lanes load before any of them stores: none may read what an earlier one stored."""
-        for w in (w for writes in effects.writes.values() for w in writes):
-            if carried_by(i, w, effects):
-                raise Unliftable("vector lanes read each other's stores")
 
     def run_SBlockRealize(self, s: Any) -> None:
         block = s.block
@@ -530,12 +477,6 @@ def _ordered(effects: Effects) -> set[Term]:
     values = (w.value for writes in effects.writes.values() for w in writes)
     folds = {s for value in values if reduces(value) for s in subterms(value)}
     return {s for s in folds if isinstance(s, Fold) and len(s.states) == 1}
-
-
-def _meet(i: Var, w: Write) -> bool:
-    """Whether data decides if iterations of a loop store in one element."""
-    inside = w.scattered and not any(i in free(e) for e in w.index)
-    return scatters(i, w) or (inside and (i in free(w.value) or i in free(w.guard)))
 
 
 def _single(s: Any) -> bool:

@@ -30,6 +30,17 @@ MATCHES = [
 
 REFUSES = [
     Refuses(
+        "a transpose under a new dimension",
+        """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((4, 5), "float32"), out: T.Buffer((3, 5, 4), "float32")):
+    for i, j, k in T.grid(3, 5, 4):
+        with T.sblock("c"):
+            vi, vj, vk = T.axis.remap("SSS", [i, j, k])
+            out[vi, vj, vk] = x[vk, vj]
+""",
+    ),
+    Refuses(
         "the diagonal beside the main one",
         """
 @T.prim_func(s_tir=True)
@@ -70,6 +81,8 @@ def einsum(f: Lifted) -> Sequence[Proposal] | Refusal:
         return Refusal("an operand is not read at plain coordinates", repr(loads))
     if any(x.tensor.dtype != f.outputs[0].out.dtype for x in loads):
         return Refusal("an operand is converted")
+    if not set(texts[-1]) <= set("".join(texts[:-1])):  # TVM crashes on such subscripts
+        return Refusal("a coordinate of the output is in no operand")
     operands = tuple(x.tensor.position for x in loads)
     return [Proposal(OP, operands, {"subscripts": f"{','.join(texts[:-1])}->{texts[-1]}"})]
 

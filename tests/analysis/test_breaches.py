@@ -153,6 +153,13 @@ def test_right_or_refused(name: str) -> None:
 
 
 REFUSED = {
+    "iterations store over each": """
+    t = T.alloc_buffer((1,), "float32")
+    for i in T.parallel(8):
+        t[0] = x[i]
+        out[i] = t[0]
+        t[0] = T.float32(2)
+""",
     "parallel iterations": """
     t = T.alloc_buffer((1,), "float32")
     for i in T.vectorized(8):
