@@ -83,7 +83,7 @@ REFUSES = [
     ),
     Refuses(
         "a product of two different deviations",
-        _VARIANCE.format(count=6, square=f"{_D} * {_D}".format(6, 5)),
+        _VARIANCE.format(count=6, square=f"{_D} * {_D}".format(5, 4)),
     ),
 ]
 

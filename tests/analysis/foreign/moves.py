@@ -245,8 +245,10 @@ CASES = [
         {"depth": 7, "axis": 1, "on_value": 1.0, "off_value": 0.0},
     ),
     Foreign(
-        "the diagonal: no operator",
+        "the diagonal",
         script("x 5,5; out 5", "for i in range(5):\n    out[i] = x[i, i]"),
+        "relax.einsum",
+        {"subscripts": "aa->a"},
     ),
     Foreign(
         "topi transpose",
