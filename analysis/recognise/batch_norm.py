@@ -5,7 +5,8 @@
     new_var[c]  = (1 - momentum) * moving_var[c] + momentum * var[c]
 
 For inference ``mean`` and ``var`` are the moving ones, which are handed through; for training they
-are those of x over all dimensions but ``axis``.
+are those of x over all dimensions but ``axis``. Without ``scale`` gamma is not read, without
+``center`` beta is not.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ from typing import Any
 
 from ..lifting.comprehension import Lifted
 from ..op_info import Proposal, Refusal
-from ..terms.term import ZERO, Const, Load, Term
+from ..terms.rewrite import tensors
+from ..terms.term import ZERO, Const, Load, Tensor, Term
 from ..undetermined import among, numbers
 from . import Matches, Refuses, recogniser
 from ._contraction import bare
-from ._sweep import args, epsilon, load, scaled_and_shifted, units
-from .layer_norm import LOOSE, UNSEEN
+from ._sweep import apart, args, epsilon, load, units
 
 OP = "relax.nn.batch_norm"
 
 
 def _attrs(axis: int, training: bool, eps: float = 1e-5, momentum: float = 0.1) -> dict[str, Any]:
     given = {"axis": axis, "epsilon": eps, "momentum": momentum, "training": training}
-    return {**given, **UNSEEN}
+    return {**given, "center": True, "scale": True}
 
 
 _W = ("float32[6]",) * 4
@@ -39,6 +40,10 @@ MATCHES = [
     Matches(OP, ("float32[2, 6, 4, 5]", *_W), _attrs(1, True, 1e-5, 0.3)),
     Matches(OP, ("float32[n, 6, 4, 5]", *_W), _attrs(1, True)),
     Matches(OP, ("float16[2, 6, 4]", *("float16[6]",) * 4), _attrs(1, False)),
+    Matches(OP, ("float32[n, 6, 4, 5]", *_W), _attrs(1, False) | {"center": False}),
+    Matches(OP, ("float16[2, 6, 4]", *("float16[6]",) * 4), _attrs(1, False) | {"scale": False}),
+    Matches(OP, ("float32[2, 4, 6]", *_W), _attrs(2, False) | {"center": False, "scale": False}),
+    Matches(OP, ("float32[n, 6, 4, 5]", *_W), _attrs(1, True, 1e-3, 0.3) | {"center": False}),
 ]
 
 _BODY = """
@@ -88,31 +93,58 @@ REFUSES = [
 @recogniser("batch_norm", precedence=460, ops=(OP,))
 def batch_norm(f: Lifted) -> Sequence[Proposal] | Refusal:
     """The root of the first output tells operands and epsilon, the second the momentum."""
-    found = scaled_and_shifted(f.outputs[0].body) if len(f.outputs) == 3 else None
-    quotient = None if found is None else args(found[0], "div")
+    if len(f.outputs) != 3:
+        return Refusal("batch_norm has three outputs")
+    core, gamma, beta = _affine(f.outputs[0].body)
+    quotient = args(core, "div")
     eps = None if quotient is None else epsilon(quotient[1], "sqrt")
     centred = None if quotient is None else args(quotient[0], "sub")
     x = None if centred is None else load(centred[0])
-    if found is None or eps is None or centred is None or x is None:
+    if eps is None or centred is None or x is None:
         return Refusal("the first output is no deviation over a root, scaled and shifted")
-    _, gamma, beta = found
     moving = _moving(f, centred[1], eps[1])
     if moving is None:
         return Refusal("the second and third output are no moving moments")
     mean, var, momentum = moving
-    axes = _channel(x, gamma)
+    weights = _weights(f, (x, mean, var), gamma, beta)
+    if weights is None:
+        return Refusal("scale and shift are not among the parameters")
+    axes = _channel(x, gamma or beta or load(centred[1]))
     rate = 0.1 if momentum is None else momentum
     attrs = _attrs(axes[0] if axes else 1, momentum is not None, eps[0], rate)
+    attrs |= {"center": beta is not None, "scale": gamma is not None}
     idle = numbers(["momentum"], "moving moments are only updated in training")
     which = among("axis", sorted(axes), "dimensions of extent 1 are alike")
-    unseen = (*LOOSE, *(idle if momentum is None else ()), *which)
-    operands = tuple(t.tensor.position for t in (x, gamma, beta, mean, var))
-    return [Proposal(OP, operands, {**attrs, "axis": a}, undetermined=unseen) for a in axes[:1]]
+    unseen = (*(idle if momentum is None else ()), *which)
+    where = (x.tensor.position, *weights, mean.tensor.position, var.tensor.position)
+    return [Proposal(OP, where, {**attrs, "axis": a}, undetermined=unseen) for a in axes[:1]]
 
 
-def _channel(x: Load, gamma: Load) -> Sequence[int]:
-    """The dimension that gamma is read along: of several of extent 1 the second, as in NCHW."""
-    if len(gamma.indices) != 1:
+def _affine(t: Term) -> tuple[Term, Load | None, Load | None]:
+    """``core * gamma[c] + beta[c]`` as ``(core, gamma, beta)``; what is not there is None."""
+    core, beta = apart(t, "add") or (t, None)
+    core, gamma = apart(core, "mul") or (core, None)
+    return core, gamma, beta
+
+
+def _weights(
+    f: Lifted, others: tuple[Load, ...], gamma: Load | None, beta: Load | None
+) -> tuple[int, int] | None:
+    """The positions of gamma and beta: one that is not read is a parameter that nothing reads."""
+    read = {t for c in f.outputs for t in tensors(c.body)}
+    like = others[1].tensor
+    idle = (
+        p.position
+        for p in f.inputs
+        if isinstance(p, Tensor) and p not in read and p.shape == like.shape
+    )
+    found = [next(idle, None) if w is None else w.tensor.position for w in (gamma, beta)]
+    return None if found[0] is None or found[1] is None else (found[0], found[1])
+
+
+def _channel(x: Load, gamma: Load | None) -> Sequence[int]:
+    """The dimension that a weight is read along: of several of extent 1 the second, as in NCHW."""
+    if gamma is None or len(gamma.indices) != 1:
         return ()
     (c,) = gamma.indices
     if c is not ZERO:
