@@ -17,7 +17,7 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 from ..lifting.comprehension import Comprehension, Lifted
-from ..lifting.lift import _hard_choices
+from ..lifting.lift import hard_choices
 from ..lifting.reduction import canonical
 from ..op_info import OpInfo, Refusal
 from ..proofs.context import simplify, thorough
@@ -67,7 +67,7 @@ class Growing:
         body = d.body
         if inner:
             body = map_loads(body, inner, lambda u, i: at(self._bodies[u], u, i))
-        self._bodies[d.tensor] = simplify(body, ask=thorough) if _hard_choices(body) else body
+        self._bodies[d.tensor] = simplify(body, ask=thorough) if hard_choices(body) else body
         self.definitions.append(d)
         return len(self.definitions) == 1 or len(self._reads) <= OPERANDS
 
@@ -109,7 +109,7 @@ def _renumbered(
     whole = {e.atom for t in own for e in t.shape}
     sizes = {v for c in outputs for v in free(c.body) if v.kind in SIZES}
     sizes |= {v for t in own for e in t.shape for v in free(e)}
-    loose = sorted(sizes - whole, key=lambda v: v.name)
+    loose = sorted(sizes - whole, key=lambda v: v.uid)
     races = any(d.races for d in found)
     lifted = Lifted((*own.values(), *loose), tuple(outputs), races)
     return Window(lifted, reads, writes, tuple(found), canonical(bodies[writes[-1]]))

@@ -443,7 +443,7 @@ class Executor(Parameters):
         if self.views.values():
             body = settled(body)
         left = self.unwritten(body, tensor)
-        if left is not None or _hard_choices(body):
+        if left is not None or hard_choices(body):
             body = simplify(body, ask=thorough)
             left = self.unwritten(body, tensor)
         if left is tensor:
@@ -486,7 +486,7 @@ def _single(s: Any) -> bool:
     return type(s).__name__ == "BufferStore"
 
 
-def _hard_choices(body: Term) -> bool:
+def hard_choices(body: Term) -> bool:
     """Whether a selection depends on a division together with something else."""
     return has_choice(body) and any(
         isinstance(c, Call) and c.op == "and" and any(is_div(s) for s in subterms(c))
