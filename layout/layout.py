@@ -1,0 +1,210 @@
+"""Where the elements of a value lie: logical coordinates as digits of physical ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from tvm import tirx
+
+from .string import parse, spell
+
+
+@dataclass(frozen=True)
+class Digit:
+    """``x[axis] // div % extent``; the highest digit of an axis has no modulus: extent None."""
+
+    axis: int
+    div: int = 1
+    extent: int | None = None
+
+    def of(self, index: Sequence[Any]) -> Any:
+        value = index[self.axis] if self.div == 1 else index[self.axis] // self.div
+        return value if self.extent is None else value % self.extent
+
+    def size(self, shape: Sequence[Any]) -> Any:
+        """The number of values, of an axis as long as the shape has it."""
+        return -(shape[self.axis] // -self.div) if self.extent is None else self.extent
+
+
+Dim = tuple[Digit, ...]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A layout of values of one rank: each physical dimension is a number with these digits.
+
+        physical[d] = Σ_k digit[k] * Π_{j > k} size[j]       digits from the highest to the lowest
+
+    It is injective for every shape, onto where each axis divides into its digits; elsewhere the
+    rest of the physical buffer is padding, which holds ``pad_value`` (None: nobody knows what).
+    Raises ``ValueError`` if the digits of an axis do not make it up.
+
+    >>> Layout.parse("NCHW4c")
+    Layout("NCHW4c")
+    >>> Layout.parse("NCHW4c").physical((1, 6, 8, 8))
+    (1, 2, 8, 8, 4)
+    """
+
+    dims: tuple[Dim, ...]
+    pad_value: float | int | None = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dims", tuple(map(_joined, self.dims)))
+        axes = {d.axis for d in self.digits}
+        if axes != set(range(len(axes))):
+            raise ValueError(f"Layout: expected digits of the axes 0, 1, …, got {sorted(axes)}")
+        for a in axes:
+            own = sorted((d for d in self.digits if d.axis == a), key=lambda d: -d.div)
+            whole = own[0].extent is None and own[-1].div == 1
+            if not whole or any(b.extent is None or a.div != b.div * b.extent
+                                for a, b in pairwise(own)):  # fmt: skip
+                raise ValueError(f"Layout: axis {a} is not made up of its digits {own}")
+
+    @classmethod
+    def identity(cls, rank: int) -> Layout:
+        return cls(tuple((Digit(k),) for k in range(rank)))
+
+    @classmethod
+    def permuted(cls, order: Sequence[int]) -> Layout:
+        """Physical dimension k is the logical axis ``order[k]``, as in ``permute_dims``."""
+        return cls(tuple((Digit(k),) for k in order))
+
+    @classmethod
+    def parse(cls, text: str, logical: str = "", pad_value: float | None = 0) -> Layout:
+        """The layout that a string names, over logical axes in the order of ``logical``.
+
+        Without one the axes are in the order of the usual strings (NCHW, OIHW), else as they come.
+        Raises ``ValueError`` naming what is wrong with the string.
+        """
+        return cls(tuple((Digit(*d),) for d in parse(text, logical)), pad_value)
+
+    @property
+    def digits(self) -> Dim:
+        """From the slowest to the fastest in memory."""
+        return tuple(d for dim in self.dims for d in dim)
+
+    @property
+    def rank(self) -> int:
+        """Of the logical value."""
+        return len({d.axis for d in self.digits})
+
+    @property
+    def is_identity(self) -> bool:
+        return self.dims == tuple((Digit(k),) for k in range(len(self.dims)))
+
+    @property
+    def permutation(self) -> tuple[int, ...] | None:
+        """``order`` if this is :meth:`permuted`, else None."""
+        if any(len(d) != 1 or d[0].extent is not None or d[0].div != 1 for d in self.dims):
+            return None
+        return tuple(d.axis for (d,) in self.dims)
+
+    def physical(self, shape: Sequence[Any]) -> tuple[Any, ...]:
+        """The shape of the physical buffer."""
+        return tuple(_product([d.size(shape) for d in dim]) for dim in self.dims)
+
+    def padded(self, shape: Sequence[Any]) -> bool:
+        """Whether the physical buffer is larger than the value. Symbolic axes do not divide."""
+        for d in self.digits:
+            if d.extent is None and d.div != 1:
+                extent = shape[d.axis]
+                if not isinstance(extent, int) or extent % d.div:
+                    return True
+        return False
+
+    def forward(self, index: Sequence[Any], shape: Sequence[Any]) -> tuple[Any, ...]:
+        """Physical coordinates of logical ones: of integers, arrays or TVM expressions."""
+        out = []
+        for dim in self.dims:
+            value = dim[0].of(index)
+            for d in dim[1:]:
+                value = value * d.size(shape) + d.of(index)
+            out.append(value)
+        return tuple(out)
+
+    def backward(self, index: Sequence[Any], shape: Sequence[Any]) -> tuple[Any, ...]:
+        """Logical coordinates of physical ones."""
+        parts: dict[int, list[tuple[int, Any]]] = {}
+        for p, dim in zip(index, self.dims, strict=True):
+            rest = p
+            for k, d in reversed(list(enumerate(dim))):
+                value = rest if k == 0 else rest % d.size(shape)
+                rest = rest if k == 0 else rest // d.size(shape)
+                parts.setdefault(d.axis, []).append((d.div, value))
+        return tuple(_sum(parts[a]) for a in range(len(parts)))
+
+    def order(self, shape: Sequence[Any]) -> Dim:
+        """The digits in memory order without those of one value: equal orders are equal memory."""
+        return _joined([d for d in self.digits if not _is_one(d.size(shape))], shape)
+
+    def index_map(self, shape: Sequence[Any], dtype: str = "int64") -> Any:
+        """As a ``tirx.IndexMap`` from logical to physical coordinates."""
+        names = [tirx.Var(f"i{k}", dtype) for k in range(self.rank)]
+        final = [tirx.const(f, dtype) if isinstance(f, int) else f
+                 for f in self.forward(names, shape)]  # fmt: skip
+        return tirx.IndexMap(names, final, None)
+
+    def move(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The physical array of a logical one."""
+        shape = array.shape
+        places = self.forward(np.indices(shape, sparse=True), shape)
+        out = np.full(self.physical(shape), self.pad_value or 0, array.dtype)
+        out[tuple(np.broadcast_arrays(*places)) if places else ()] = array
+        return out
+
+    def spell(self, logical: str = "") -> str:
+        """The usual string, such as ``NCHW4c``; the index map's text where it has none."""
+        if all(len(d) == 1 for d in self.dims):
+            found = spell([(d.axis, d.div, d.extent) for (d,) in self.dims], logical)
+            if found is not None:
+                return found
+        return ", ".join(map(_told, self.dims)).join("[]")
+
+    def __repr__(self) -> str:
+        return f'Layout("{self.spell()}")'
+
+
+def _joined(digits: Sequence[Digit], shape: Sequence[Any] | None = None) -> Dim:
+    """Neighbouring digits that are one number become one."""
+    out: list[Digit] = []
+    for d in digits:
+        if out and out[-1].axis == d.axis and d.extent is not None:
+            high = out[-1]
+            if high.div == d.div * d.extent:
+                extent = None if high.extent is None else high.extent * d.extent
+                out[-1] = Digit(d.axis, d.div, extent)
+                continue
+        out.append(d)
+    if shape is not None:  # a highest digit that was left out as a single one
+        for k, d in enumerate(out):
+            extent = shape[d.axis]
+            if d.extent is not None and isinstance(extent, int) and extent == d.div * d.extent:
+                out[k] = Digit(d.axis, d.div)
+    return tuple(out)
+
+
+def _product(sizes: Sequence[Any]) -> Any:
+    return math.prod(sizes[1:], start=sizes[0])
+
+
+def _is_one(size: Any) -> bool:
+    return isinstance(size, int) and size == 1
+
+
+def _sum(parts: Sequence[tuple[int, Any]]) -> Any:
+    high = sorted(parts, key=lambda p: -p[0])
+    scaled = [v if div == 1 else v * div for div, v in high]
+    return sum(scaled[1:], start=scaled[0])
+
+
+def _told(dim: Dim) -> str:
+    def one(d: Digit) -> str:
+        text = f"i{d.axis}" + (f"//{d.div}" if d.div != 1 else "")
+        return text + (f"%{d.extent}" if d.extent is not None else "")
+
+    return " . ".join(map(one, dim))

@@ -1,0 +1,62 @@
+"""Layout strings: ``NCHW``, ``NHWC``, ``NCHW4c``, ``OIHW4i16o``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+#: The order of the logical axes where a string has these letters.
+USUAL = ("NCW", "NCHW", "NCDHW", "OIW", "OIHW", "OIDHW", "IOHW")
+
+Digits = tuple[int, int, int | None]
+"""Axis, divisor and modulus of ``x // div % mod``."""
+
+
+def parse(text: str, logical: str = "") -> list[Digits]:
+    """The digit of each physical dimension. Raises ``ValueError`` for what is no layout."""
+    parts = re.findall(r"(\d*)([A-Za-z])", text)
+    if not parts or "".join(a + b for a, b in parts) != text:
+        raise ValueError(f"layout {text!r}: expected letters and factors, as in NCHW4c")
+    upper = [c for n, c in parts if c.isupper() and not n]
+    logical = logical or usual(upper)
+    if sorted(upper) != sorted(logical):
+        raise ValueError(f"layout {text!r}: expected each of the axes {logical} once in capitals")
+    out: list[Digits] = []
+    inner = dict.fromkeys(logical, 1)
+    for n, c in reversed(parts):
+        axis = logical.find(c.upper())
+        if axis < 0 or bool(n) == c.isupper() or n == "0":
+            raise ValueError(f"layout {text!r}: {n + c!r} is no axis and no factor of {logical}")
+        div = inner[c.upper()]
+        if n:
+            out.append((axis, div, int(n)))
+            inner[c.upper()] = div * int(n)
+        else:
+            out.append((axis, div, None))
+            inner[c.upper()] = 0
+        if not div:
+            raise ValueError(f"layout {text!r}: the factor {n}{c} stands before its axis")
+    return out[::-1]
+
+
+def spell(digits: Sequence[Digits], logical: str = "") -> str | None:
+    """The string of physical dimensions, or None if it would be read as another layout."""
+    rank = 1 + max(d[0] for d in digits) if digits else 0
+    logical = logical or _letters(rank)
+    text = "".join(
+        logical[a] if mod is None else f"{mod}{logical[a].lower()}" for a, _, mod in digits
+    )
+    try:
+        return text if parse(text, logical) == list(digits) else None
+    except ValueError:
+        return None
+
+
+def usual(letters: Sequence[str]) -> str:
+    """The letters in their usual order, or as they come."""
+    same = (u for u in USUAL if sorted(u) == sorted(letters))
+    return next(same, "".join(letters))
+
+
+def _letters(rank: int) -> str:
+    return {3: "NCW", 4: "NCHW", 5: "NCDHW"}.get(rank, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[:rank])
