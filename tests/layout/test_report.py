@@ -1,0 +1,62 @@
+"""What a plan's report says, as text and for programs."""
+
+from __future__ import annotations
+
+import json
+
+from opinfo.layout.layout import Layout
+from opinfo.layout.report import (
+    Conversion,
+    Conversions,
+    OpChoice,
+    Report,
+    ValueChoice,
+    columns,
+    size,
+)
+
+NCHW, NHWC = Layout.identity(4), Layout.parse("NHWC")
+REPORT = Report(
+    values=(
+        ValueChoice("x", (1, 3, 8, 8), "float32", NCHW, "a parameter"),
+        ValueChoice("y", (1, 16, 8, "n"), "float32", NHWC, "conv2d writes it so"),
+    ),
+    conversions=(Conversion("x", NCHW, NHWC, 768, "x is pinned, conv2d wants NHWC", ("y",)),),
+    ops=(OpChoice("y", "relax.nn.conv2d", "NHWC/OHWI", "wanted"),),
+    objective=768.0,
+    bound=768.0,
+    before=Conversions(3, 3 * 1024),
+)
+
+
+def test_what_is_left_is_the_sum_of_the_conversions() -> None:
+    assert REPORT.after == Conversions(1, 768)
+    assert Report().after == Conversions(0, 0)
+
+
+def test_table_names_what_moved_and_why() -> None:
+    told = REPORT.table()
+    assert "y      float32[1, 16, 8, n]  NHWC    conv2d writes it so" in told
+    assert "NCHW -> NHWC" in told and "x is pinned, conv2d wants NHWC" in told
+    assert "a parameter" not in told  # x stays as it was
+    assert told.splitlines()[-1] == (
+        "conversions: 3 of 3.0 KiB before, 1 of 768 B after; 1 of 2 values in another layout; "
+        "cost 768, no plan below 768 (optimal)"
+    )
+
+
+def test_json_has_every_value_and_can_be_read_back() -> None:
+    told = json.loads(json.dumps(REPORT.to_json()))
+    assert [v["layout"] for v in told["values"]] == ["NCHW", "NHWC"]
+    assert told["values"][1]["shape"] == [1, 16, 8, "n"]
+    assert told["before"] == {"number": 3, "bytes": 3072}
+    assert told["after"] == {"number": 1, "bytes": 768}
+    assert told["conversions"][0]["consumers"] == ["y"]
+    assert told["ops"] == [{"name": "y", "op": "relax.nn.conv2d",
+                            "implementation": "NHWC/OHWI", "why": "wanted"}]  # fmt: skip
+
+
+def test_sizes_and_columns() -> None:
+    assert [size(1023), size(1024), size(3 * 1024**2)] == ["1023 B", "1.0 KiB", "3.0 MiB"]
+    assert columns(("a", "b"), []) == ""
+    assert columns(("a", "b"), [("long", "c")]) == "a     b\nlong  c"
