@@ -1,0 +1,241 @@
+"""The accesses of a PrimFunc in TIR's standard form, which LegalizeOps and TE give.
+
+A root block holds loop nests, one after the other, each around a single block whose iterators are
+the loop variables:
+
+    for i, k in T.grid(n, m):
+        with T.sblock("stage"):
+            v_i, v_k = T.axis.remap("SR", [i, k])
+            out[v_i] = out[v_i] + x[v_i, v_k]
+
+Indices are terms in normal form over variables of the block's iterators, which know their extents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+from tvm.tirx.buffer import is_buffer_var
+
+from ..analysis.lifting.from_tir import Reader, Unliftable
+from ..analysis.lifting.node import NodeDict, items
+from ..analysis.lifting.parameters import Parameters
+from ..analysis.terms.term import ONE, ZERO, Int, Term, Var, as_int, variable
+
+Index = tuple[Int | None, ...]
+
+
+class Opaque(Exception):
+    """Why a PrimFunc is not in standard form."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Access:
+    """One load or store; ``indices`` has None where data decide on the coordinate."""
+
+    buffer: Any
+    indices: Index
+    shape: tuple[Int, ...]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One loop nest and its block.
+
+    ``axes`` are the variables of the block's iterators, those in ``reduced`` are reductions; one of
+    extent 1 occurs in no index. ``reads`` are without those of elements that the block itself
+    stores.
+    """
+
+    realize: Any
+    loops: tuple[Any, ...]
+    axes: tuple[Var, ...]
+    reduced: frozenset[Var]
+    writes: tuple[Access, ...]
+    reads: tuple[Access, ...]
+
+    @property
+    def block(self) -> Any:
+        return self.realize.block
+
+
+def stages(func: Any) -> tuple[Stage, ...]:
+    """The stages in their order. Raises :class:`Opaque` where this is no standard form."""
+    if not isinstance(func, tirx.PrimFunc):
+        raise Opaque(f"expected a PrimFunc, got {type(func).__name__}")
+    body = func.body
+    if type(body).__name__ != "SBlockRealize":
+        raise Opaque("the body is no root block")
+    root = body.block
+    if len(root.iter_vars) or len(root.match_buffers) or root.init is not None:
+        raise Opaque("the root block has iterators, matched buffers or an init")
+    reader = _Accesses(func)
+    nests = items(root.body.seq) if type(root.body).__name__ == "SeqStmt" else [root.body]
+    return tuple(reader.stage(nest) for nest in nests)
+
+
+class _Accesses:
+    """Reads the stages of one PrimFunc."""
+
+    def __init__(self, func: Any) -> None:
+        self.sizes = Parameters()
+        own = items(func.params)
+        try:
+            self.sizes.bind_sizes(own, [None] * len(own))
+        except Unliftable as e:
+            raise Opaque(e.reason) from None
+        self.shapes = NodeDict[tuple[Int, ...]]()
+
+    def stage(self, nest: Any) -> Stage:
+        loops, realize = _nest(nest)
+        env = _Env(self.sizes.env)
+        reader = Reader(env, _by_data)
+        axes = self.axes(loops, realize, env, reader)
+        writes: dict[tuple[int, Index], Access] = {}
+        reads: dict[tuple[int, Index], Access] = {}
+
+        def store(s: Any) -> None:
+            self.note(writes, reader, s.buffer, s.indices)
+
+        def load(e: Any) -> None:
+            self.note(reads, reader, e.source, e.indices)
+
+        block = realize.block
+        for part in (block.init, block.body):
+            if part is not None:
+                _check(part, env, reader)
+                tvm_ffi.structural_walk(part, (tirx.BufferStore, store))
+        for part in (block.init, block.body):
+            if part is not None:
+                tvm_ffi.structural_walk(
+                    part, [(tvm.ir.TensorLoad, load), (tvm.ir.Call, _check_call)]
+                )
+        others = tuple(a for key, a in reads.items() if key not in writes)
+        reduced = frozenset(v for v in axes if v.kind == "reduce")
+        return Stage(realize, loops, axes, reduced, tuple(writes.values()), others)
+
+    def axes(
+        self, loops: Sequence[Any], realize: Any, env: _Env, reader: Reader
+    ) -> tuple[Var, ...]:
+        """The block's iterators, each bound to a loop of its own over the whole domain."""
+        left = NodeDict[Int]()
+        for s in loops:
+            left[s.loop_var] = _size(reader, s.extent)
+        out, used = [], NodeDict[None]()
+        pairs = zip(items(realize.block.iter_vars), items(realize.iter_values), strict=True)
+        for k, (iv, value) in enumerate(pairs):
+            extent = _size(reader, iv.dom.extent)
+            whole = extent is ONE and type(value).__name__ == "IntImm" and int(value) == 0
+            if _size(reader, iv.dom.min) is not ZERO:
+                raise Opaque("an iterator does not start at 0")
+            if not whole and (left.get(value) is not extent or value in used):
+                raise Opaque("an iterator's value is not a loop of its own over its domain")
+            if not whole:
+                used[value] = None
+            kind = int(iv.iter_type)
+            if kind not in (0, 2):
+                raise Opaque("an iterator is neither spatial nor a reduction")
+            v = variable("reduce" if kind == 2 else "loop", f"v{k}", extent)
+            env.axes[iv.var] = ZERO if extent is ONE else as_int(v)
+            out.append(v)
+        if any(s.loop_var not in used and left[s.loop_var] is not ONE for s in loops):
+            raise Opaque("a loop is the value of no iterator")
+        return tuple(out)
+
+    def note(
+        self, known: dict[tuple[int, Index], Access], reader: Reader, buffer: Any, indices: Any
+    ) -> None:
+        index = tuple(_index(reader, i) for i in items(indices))
+        shape = self.shapes.get(buffer)
+        if shape is None:
+            shape = self.shapes[buffer] = tuple(_size(reader, e) for e in items(buffer.ty.shape))
+        if len(shape) != len(index):
+            raise Opaque("an access has another rank than its buffer")
+        known.setdefault((buffer.__chandle__(), index), Access(buffer, index, shape))
+
+
+class _Env:
+    """Iterators and values bound in the block, in front of the sizes."""
+
+    def __init__(self, sizes: Any) -> None:
+        self.axes = NodeDict[Term]()
+        self.sizes = sizes
+
+    def get(self, v: Any) -> Term | None:
+        found: Term | None = self.axes.get(v)
+        return self.sizes.get(v) if found is None else found
+
+
+def _nest(s: Any) -> tuple[tuple[Any, ...], Any]:
+    """The loops around the one block of a nest."""
+    loops = []
+    while type(s).__name__ == "For":
+        if int(s.kind) != 0 or len(s.annotations) or s.step is not None:
+            raise Opaque("a loop is not serial, or is annotated")
+        if type(s.min).__name__ != "IntImm" or int(s.min):
+            raise Opaque("a loop does not start at 0")
+        loops.append(s)
+        s = s.body
+    if type(s).__name__ != "SBlockRealize":
+        raise Opaque(f"a loop nest is around {type(s).__name__}, not around one block")
+    block = s.block
+    if type(s.predicate).__name__ != "IntImm" or not int(s.predicate):
+        raise Opaque("a block has a predicate")
+    if len(block.alloc_buffers) or len(block.match_buffers):
+        raise Opaque("a block allocates or matches buffers")
+    return tuple(loops), s
+
+
+def _check(s: Any, env: _Env, reader: Reader) -> None:
+    """A block's body is of stores, bound values and conditions."""
+    kind = type(s).__name__
+    if kind == "SeqStmt":
+        for part in items(s.seq):
+            _check(part, env, reader)
+    elif kind == "IfThenElse":
+        _check(s.then_case, env, reader)
+        if s.else_case is not None:
+            _check(s.else_case, env, reader)
+    elif kind == "Bind":
+        value = _index(reader, s.value) if str(s.value.ty.dtype) in ("int32", "int64") else None
+        if value is not None:
+            env.axes[s.var] = value
+    elif kind != "BufferStore":
+        raise Opaque(f"a block holds a statement {kind}")
+
+
+def _check_call(e: Any) -> None:
+    """A call has no effect and takes no buffer as a pointer."""
+    effect = e.op.get_attr("TCallEffectKind") if isinstance(e.op, tvm.ir.Op) else None
+    if effect is None or int(effect) > 1 or str(e.op.name) == "tirx.address_of":
+        raise Opaque(f"calls {e.op}: not TIR, or with an effect")
+    if any(is_buffer_var(a) for a in items(e.args)):
+        raise Opaque("a buffer is used as a pointer")
+
+
+def _by_data(buffer: Any, index: tuple[Int, ...]) -> Term:
+    raise Unliftable("data decide on a coordinate")
+
+
+def _index(reader: Reader, e: Any) -> Int | None:
+    """The term of an index, or None where data decide on it."""
+    try:
+        return reader.index(e)
+    except Unliftable:
+        return None
+
+
+def _size(reader: Reader, e: Any) -> Int:
+    found = _index(reader, e)
+    if found is None:
+        raise Opaque("an extent is not understood")
+    return found
