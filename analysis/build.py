@@ -226,27 +226,20 @@ def _inputs(
     found: Legalised, lifted: Lifted, tensors: Mapping[int, Any], sizes: Mapping[Var, Any]
 ) -> list[Tensor | Var]:
     """The arguments of the call_tir mapped back to the lifted function's."""
-    call, values = found.call, found.values
     by_name = {f"p{o}": lifted.params[o] for o in tensors}
     by_size = {str(x.name): v for v, x in sizes.items()}
     inputs: list[Tensor | Var] = []
-    for a in items(call.args[1].fields):
-        name = getattr(_element(values.get(a, a) if values else a), "name", "")
+    for a in found.args:
+        name = getattr(a, "name", "")
         if name not in by_name and name not in by_size:
             raise NotBuilt("the op's lowering takes another argument than its operands")
         inputs.append(by_name[name] if name in by_name else by_size[name])
-    for a in call.args[2].values if len(call.args) > 2 else ():
+    for a in found.scalars:
         name = getattr(a, "name", "")
         if name not in by_size:
             raise NotBuilt("the op's lowering takes a computed size")
         inputs.append(by_size[name])
     return inputs
-
-
-def _element(value: Any) -> Any:
-    """``(a, b)[1]`` is ``b``."""
-    item = isinstance(value, tvm.ir.TupleGetItem)
-    return value.tuple_value.fields[value.index] if item else value
 
 
 def _in_order(func: Any, inputs: list[Tensor | Var], outputs: list[Tensor]) -> tuple[Any, ...]:

@@ -3,18 +3,22 @@
 ``relax.transform.LegalizeOps`` calls the operator's ``FLegalize`` attribute in a binding block and
 visits what comes out. Where that is one ``call_tir`` and nothing beside it, the pass changes no
 more, and calling the attribute is all there is to do: it costs half of a pass over a module made
-for the purpose. Any other operator goes through the passes; ``DispatchSortScan`` lowers a few that
-have no ``FLegalize``.
+for the purpose. Over known shapes even the builder is mostly not needed, see :mod:`.expression`.
+Any other operator goes through the passes; ``DispatchSortScan`` lowers a few that have no
+``FLegalize``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import tvm
 from tvm import relax
+
+from .expression import expressed
+from .lifting.node import items
 
 #: Operators that ``DispatchSortScan`` lowers and ``LegalizeOps`` does not.
 DISPATCHED = frozenset(f"relax.{n}" for n in ("argsort", "cumprod", "cumsum", "sort", "topk"))
@@ -22,14 +26,14 @@ DISPATCHED = frozenset(f"relax.{n}" for n in ("argsort", "cumprod", "cumsum", "s
 
 @dataclass(frozen=True)
 class Legalised:
-    """A ``call_tir``, its PrimFunc, and the values of the variables among its arguments.
+    """A PrimFunc, the tensors and the scalars that a ``call_tir`` gives it.
 
     ``rule`` is the ``FLegalize`` of ``op`` if it alone gave the PrimFunc.
     """
 
-    call: Any
     func: Any
-    values: dict[Any, Any]
+    args: tuple[Any, ...]
+    scalars: tuple[Any, ...] = ()
     op: Any = None
     rule: Any = None
 
@@ -41,19 +45,36 @@ def legalise(call: Any, params: Sequence[Any]) -> Legalised | None:
     """
     builder = relax.BlockBuilder()
     call = builder.normalize(call)
-    return _directly(builder, call) or _by_pass(call, params)
-
-
-def _directly(builder: Any, call: Any) -> Legalised | None:
-    """What ``FLegalize`` gives, if ``LegalizeOps`` would have called it and changed nothing."""
     rule = call.op.get_attr("FLegalize")
-    if rule is None or not _shape_known(call.ty) or not all(_shape_known(a.ty) for a in call.args):
+    if rule is None:
+        return _by_pass(call, params)
+    found = expressed(rule, call)
+    if found is not None:
+        return Legalised(*found, op=call.op, rule=rule)
+    return _directly(builder, call, rule) or _by_pass(call, params)
+
+
+def _directly(builder: Any, call: Any, rule: Any) -> Legalised | None:
+    """What ``FLegalize`` gives, if ``LegalizeOps`` would have called it and changed nothing."""
+    if not _shape_known(call.ty) or not all(_shape_known(a.ty) for a in call.args):
         return None
     builder._begin_binding_block()
     out = rule(builder, call)
     if len(builder._end_block().bindings) or not is_call_tir(out):
         return None
-    return Legalised(out, builder.get()[out.args[0]], {}, call.op, rule)
+    return Legalised(builder.get()[out.args[0]], *_given(out, {}), op=call.op, rule=rule)
+
+
+def _given(call: Any, values: Mapping[Any, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The tensors and scalars of a ``call_tir``; for variables that were bound their values."""
+    tensors = tuple(_element(values.get(a, a) if values else a) for a in items(call.args[1].fields))
+    return tensors, tuple(items(call.args[2].values)) if len(call.args) > 2 else ()
+
+
+def _element(value: Any) -> Any:
+    """``(a, b)[1]`` is ``b``."""
+    item = isinstance(value, tvm.ir.TupleGetItem)
+    return value.tuple_value.fields[value.index] if item else value
 
 
 def _shape_known(ty: Any) -> bool:
@@ -77,7 +98,7 @@ def _by_pass(call: Any, params: Sequence[Any]) -> Legalised | None:
     calls = [v for v in values.values() if isinstance(v, tvm.ir.Call)]
     if len(calls) != 1 or not is_call_tir(calls[0]):
         return None
-    return Legalised(calls[0], mod[calls[0].args[0]], values)
+    return Legalised(mod[calls[0].args[0]], *_given(calls[0], values))
 
 
 def lowered(mod: Any) -> Any:
