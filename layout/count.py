@@ -1,0 +1,115 @@
+"""How many layout conversions of activations a module has, and how many bytes they write.
+
+A conversion is a copy whose elements lie in another order of memory (:mod:`.moves`), by whatever
+operator or PrimFunc, alone or inside a fused function. What is made of constants only does not
+count: it is done once, at compile time. Neither does what nothing uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tvm
+from tvm import relax, tirx
+
+from ..analysis.legalise import legalise
+from ..analysis.same import ByStructure
+from .moves import Move, moves
+from .report import Conversions
+
+#: Relax operators that convert; the others are counted after they are legalised.
+CONVERTING = frozenset({"relax.permute_dims", "relax.layout_transform"})
+
+
+def count(mod: Any) -> Conversions:
+    """The conversions of a module, legalised or not, fused or not.
+
+    Parameters from the attribute ``num_input`` on are weights, and constant. A symbolic extent
+    counts as 4. Each call of a function counts; of a branch both sides do.
+    """
+    if not isinstance(mod, tvm.IRModule):
+        raise TypeError(f"count: expected a tvm.IRModule, got {type(mod).__name__}")
+    mod = relax.transform.DeadCodeElimination()(mod)
+    counter = _Counter(mod)
+    for _, func in mod.functions_items():
+        if isinstance(func, relax.Function) and "global_symbol" in (func.attrs or {}):
+            inputs = int(func.attrs.get("num_input", len(func.params)))
+            counter.function(func, [k >= inputs for k in range(len(func.params))])
+    return Conversions(counter.number, counter.bytes)
+
+
+class _Counter:
+    """Walks the functions that are called, and knows which variables are constant."""
+
+    def __init__(self, mod: Any) -> None:
+        self.mod = mod
+        self.moves: Callable[[Any], tuple[Move, ...]] = ByStructure(moves)
+        self.number = self.bytes = 0
+        self.constant: dict[Any, bool] = {}
+        self.inside: list[Any] = []
+
+    def function(self, func: Any, constant: Sequence[bool]) -> bool:
+        """Count a call; the result says whether what it gives is constant."""
+        if any(func.same_as(f) for f in self.inside):
+            return False  # a loop: its body counts once
+        self.inside.append(func)
+        self.constant.update(zip(func.params, constant, strict=True))
+        result = self.sequence(func.body)
+        self.inside.pop()
+        return result
+
+    def sequence(self, e: Any) -> bool:
+        if not isinstance(e, relax.SeqExpr):
+            return self.value(e)
+        for block in e.blocks:
+            for binding in block.bindings:
+                self.constant[binding.var] = self.value(binding.value)
+        return self.value(e.body)
+
+    def value(self, e: Any) -> bool:
+        """Count what an expression does; whether it is made of constants only."""
+        if isinstance(e, relax.Var):
+            return self.constant.get(e, False)
+        if isinstance(e, relax.If):
+            sides = [self.sequence(e.true_branch), self.sequence(e.false_branch)]
+            return self.value(e.cond) and all(sides)
+        if isinstance(e, relax.Tuple):
+            return all([self.value(f) for f in e.fields])
+        if isinstance(e, relax.TupleGetItem):
+            return self.value(e.tuple_value)
+        if isinstance(e, tvm.ir.Call):
+            return self.call(e)
+        return True
+
+    def call(self, call: Any) -> bool:
+        name = str(getattr(call.op, "name", ""))
+        callee = self.callee(call.op)
+        if isinstance(callee, relax.Function):
+            return self.function(callee, [self.value(a) for a in call.args])
+        if name.startswith("relax.call_tir"):
+            func, given = self.callee(call.args[0]), call.args[1].fields
+        elif name in CONVERTING:
+            func, given = _lowered(call), call.args[:1]
+        else:
+            return all([self.value(a) for a in call.args])
+        constant = [self.value(a) for a in given]
+        if isinstance(func, tirx.PrimFunc):
+            self.add(self.moves(func), constant)
+        return all(constant)
+
+    def callee(self, e: Any) -> Any:
+        return self.mod[e] if isinstance(e, tvm.ir.GlobalVar) else None
+
+    def add(self, found: Sequence[Move], constant: Sequence[bool]) -> None:
+        for m in found:
+            if not all(constant[k] for k in m.sources if k < len(constant)):
+                self.number += 1
+                self.bytes += m.bytes
+
+
+def _lowered(call: Any) -> Any:
+    """The PrimFunc of an operator that converts, over a fresh variable."""
+    x = relax.Var("x", call.args[0].ty)
+    found = legalise(tvm.ir.Call(call.op, [x, *call.args[1:]], call.attrs), [x])
+    return None if found is None else found.func
