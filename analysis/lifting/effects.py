@@ -153,11 +153,10 @@ def coordinates(rank: int) -> tuple[Var, ...]:
 
 
 class Effects:
-    """Writes in program order, by buffer; ``hidden`` are buffers of which a later one hides one."""
+    """Writes in program order, by buffer."""
 
     def __init__(self) -> None:
         self.writes: dict[Tensor, list[Write]] = {}
-        self.hidden: set[Tensor] = set()
         self.outer: set[Tensor] = set()  # read by values that were bound outside
 
     def read(self, tensor: Tensor, index: tuple[Int, ...]) -> Term:
@@ -184,10 +183,7 @@ class Effects:
         """Append a write whose loads are of the state before these effects."""
         before = self.writes.setdefault(tensor, [])
         if before and w.guard is TRUE:
-            seen = [b for b in before if not self._covers(w, b, tensor)]
-            if len(seen) < len(before):
-                self.hidden.add(tensor)
-                before[:] = seen
+            before[:] = [b for b in before if not self._covers(w, b, tensor)]
         before.append(w)
 
     @staticmethod
@@ -202,7 +198,6 @@ class Effects:
 
         The loads of ``guard`` are of the state before them.
         """
-        self.hidden |= later.hidden
         if not self.writes and guard is TRUE:
             self.writes = {t: list(ws) for t, ws in later.writes.items()}
             return
@@ -269,19 +264,6 @@ def same_or_later(w: Write, i: Var, index: tuple[Int, ...], where: str) -> bool:
         lo, _ = bounds(ints(found, here) - as_int(i))
         if lo is not None and nonneg(lo):
             return True
-    try:
-        return every.at(index, where)[0] is FALSE
-    except Unliftable:
-        return False
-
-
-def own_only(w: Write, i: Var, index: tuple[Int, ...], where: str) -> bool:
-    """Whether ``w``, repeated over the loop ``i``, writes ``index`` only in iteration i."""
-    every = Write((*w.vars, i), TRUE, w.index, TRUE)
-    found = every.inverse.get(i)
-    here = dict(zip(coordinates(len(index)), index, strict=True))
-    if found is not None and ints(found, here) is as_int(i):
-        return True
     try:
         return every.at(index, where)[0] is FALSE
     except Unliftable:

@@ -39,6 +39,7 @@ from ..terms.term import (
 )
 from . import races
 from .comprehension import Comprehension, Lifted
+from .concurrent import Iterations
 from .effects import Effects, Write
 from .facts import settled
 from .from_tir import Unliftable, check_index
@@ -128,6 +129,8 @@ class Executor(Parameters):
         if tensor in self.aliased:
             raise Unliftable("a store into a buffer whose elements may overlap", tensor.name)
         threads = () if self.kernel is None else self.kernel.store(tensor, index, value)
+        for around in self.concurrent:
+            around.store(tensor, index, value, self.facts)
         if lane is None:
             self.effects.store(tensor, Write(threads, TRUE, index, value))
             return
@@ -205,7 +208,18 @@ class Executor(Parameters):
             raise Unliftable("a thread is bound again inside its own loop", tag)
         self.threads.append(tag)
         runs = TRUE if extent is bound else ge0(extent - 1 - value)
+        kind = int(getattr(s, "kind", 0))
+        if bound is ONE:
+            kind, tag = 0, ""  # a single iteration meets no other one
+        around, at_once = frozenset(self.running), _concurrent(s, kind, tag)
+        if self.kernel is not None:
+            around |= self.kernel.threads
+        iterations = Iterations(around, len(self.frames))
+        self.concurrent += [iterations] * at_once
+        self.running.append(i)
         effects = self.nested(s.body, runs)
+        self.running.pop()
+        del self.concurrent[len(self.concurrent) - at_once :]
         self.threads.pop()
         if self.kernel is not None:
             outside |= {e for t, e in self.kernel.extended.items() if t in outside}
@@ -216,18 +230,14 @@ class Executor(Parameters):
         private = [t for t in effects.writes if tag and self.scopes[t].startswith(_PRIVATE)]
         for t in private:
             self.check_stores(t, effects.writes.pop(t))  # each thread has its own
-        kind = int(getattr(s, "kind", 0))
-        if bound is ONE:
-            kind, tag = 0, ""  # a single iteration meets no other one
         if tag or kind in _AT_ONCE:
             shared = frozenset(effects.writes) & outside
-            self.races |= races.meet_by_data(i, effects, shared, not tag and kind == _PARALLEL)
+            assumed = races.meet_by_data(i, effects, shared, not tag and kind == _PARALLEL)
+            self.races |= bool(assumed)
             races.check_independent(i, effects, shared, bool(tag))
+            iterations.check(i, shared, assumed | (races.combined(effects) if tag else frozenset()))
         if kind in _AT_ONCE and kind != _PARALLEL and not tag:
             races.check_no_scan(i, effects)
-        if tag or kind == _PARALLEL or (kind in _AT_ONCE and not _single(s.body)):
-            races.check_own(i, effects, shared, bool(tag))
-            races.check_stored_once(i, effects, shared)
         if extent is not bound:
             guarded = Effects()
             guarded.then(effects, runs)
@@ -477,6 +487,11 @@ def _ordered(effects: Effects) -> set[Term]:
     values = (w.value for writes in effects.writes.values() for w in writes)
     folds = {s for value in values if reduces(value) for s in subterms(value)}
     return {s for s in folds if isinstance(s, Fold) and len(s.states) == 1}
+
+
+def _concurrent(s: Any, kind: int, tag: str) -> bool:
+    """Whether accesses of the iterations may meet: lanes of a single store only store."""
+    return bool(tag) or kind == _PARALLEL or (kind in _AT_ONCE and not _single(s.body))
 
 
 def _single(s: Any) -> bool:

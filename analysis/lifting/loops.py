@@ -40,7 +40,6 @@ from .scatter import scattered, scatters
 def close(i: Var, body: Effects) -> Effects:
     """The effects of ``for i in range(extent): body``."""
     out = Effects()
-    out.hidden = set(body.hidden)
     for tensor, writes in body.writes.items():
         if len(writes) == 1 and _independent(i, writes[0], body):
             w = writes[0]

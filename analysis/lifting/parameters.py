@@ -9,6 +9,7 @@ from tvm.tirx.buffer import is_buffer_var
 
 from ..terms.rewrite import free, tensors
 from ..terms.term import INT_DTYPES, ZERO, Int, Tensor, Term, Var, as_int, variable
+from .concurrent import Iterations
 from .effects import Effects
 from .facts import under
 from .from_tir import Reader, Unliftable
@@ -87,6 +88,8 @@ class Parameters:
         self.scopes: dict[Tensor, str] = {}
         self.views = NodeDict[View]()
         self.kernel: Kernel | None = None
+        self.concurrent: list[Iterations] = []  # the loops around whose iterations run at once
+        self.running: list[Var] = []  # the variables of the loops around
         self.facts: list[Term] = []  # conditions around the statement, over loops and sizes
         self.strided: set[Tensor] = set()  # not in row-major order from the start of their memory
         self.aliased: set[Tensor] = set()  # two elements may be at one place
@@ -102,6 +105,8 @@ class Parameters:
         tensor, index = self.locate(b, index)
         if self.kernel is not None:
             self.kernel.read(tensor, index)
+        for loop in self.concurrent:
+            loop.read(tensor, index, (*self.facts, *self.reader.given), self.frames)
         return self.effects.read(tensor, index)
 
     def locate(self, b: Any, index: Index) -> tuple[Tensor, Index]:

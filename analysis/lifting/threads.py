@@ -15,30 +15,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from ..proofs.prove import prove
-from ..terms.rewrite import free, ints, map_loads, substitute, tensors
-from ..terms.scalar import conj, eq0, parts
-from ..terms.term import FALSE, SIZES, TRUE, ZERO, Int, Tensor, Term, Var, as_int, fresh, load
-from .effects import Effects, Write, coordinates, pinned
+from ..terms.rewrite import free, map_loads, substitute
+from ..terms.scalar import conj
+from ..terms.term import SIZES, ZERO, Int, Tensor, Term, Var, as_int, load
+from .effects import Effects, Write, pinned
 from .from_tir import Unliftable
+from .meeting import Access, Index, Path, owned
 from .node import items
 
-Index = tuple[Int, ...]
-#: Where a statement stands: which part of which sequence, or under a condition that threads differ
-#: in, from the outermost to the innermost.
-Path = tuple[tuple[int, int], ...]
 DIVERGENT = -1
-
-
-@dataclass(frozen=True)
-class Access:
-    """A load or store of an element that threads share; ``guard`` is all that decides whether."""
-
-    tensor: Tensor
-    index: Index
-    path: Path
-    guard: Term = TRUE
-    varies: frozenset[Var] = frozenset()
 
 
 @dataclass
@@ -55,6 +40,7 @@ class Kernel:
     conditions: list[Term] = field(default_factory=list)
     reads: list[Access] = field(default_factory=list)
     stores: list[Access] = field(default_factory=list)
+    changing: set[Tensor] = field(default_factory=set)  # all that is stored into
 
     @cached_property
     def threads(self) -> frozenset[Var]:
@@ -90,6 +76,7 @@ class Kernel:
     def store(self, tensor: Tensor, index: Index, value: Term) -> tuple[Var, ...]:
         """The threads that a store is a family over, after noting it."""
         varies = self.differ((*index, value))
+        self.changing.add(tensor)
         if not self.own(tensor):
             path, guard = tuple(self.path), conj(*self.conditions)
             self.stores.append(Access(tensor, index, path, guard, varies))
@@ -134,12 +121,14 @@ class Kernel:
         Statements of one uniform sequence are ordered for shared memory, by barriers. Everything
         else has to be an element of the thread's own.
         """
-        for n, w in enumerate(self.stores):
+        changing = frozenset(self.changing)
+        stores, reads = ([a.at_any_time(changing) for a in x] for x in (self.stores, self.reads))
+        for n, w in enumerate(stores):
             ordered = self.synchronised and w.tensor in shared
             for t in self.threads:
                 if not (self._alone(w, t) or self._same(w.tensor, t, effects)):
                     raise Unliftable("threads store into the same element", w.tensor.name)
-            for other in (*self.stores[:n], *self.reads):
+            for other in (*stores[:n], *reads):
                 if other.tensor is not w.tensor or (ordered and apart(w.path, other.path)):
                     continue
                 for t in self.threads:
@@ -178,34 +167,6 @@ def apart(one: Path, two: Path) -> bool:
         if a != b:
             return a[0] == b[0] != DIVERGENT
     return False
-
-
-def owned(store: Access, access: Access, t: Var) -> bool:
-    """Whether only the same thread, or none, stores an element that ``t`` accesses."""
-    stored, other = store.index, access.index
-    variables = {v for p in stored for v in free(p) if v.kind not in SIZES}
-    apart = {v: fresh(v.extent) if v.extent is not None else v for v in variables}
-    named = {v: as_int(u) for v, u in apart.items()}
-    w = Write(tuple(apart.values()), TRUE, tuple(ints(p, named) for p in stored), TRUE)
-    found = w.inverse.get(apart.get(t, t))
-    if found is not None:
-        here = dict(zip(coordinates(len(other)), other, strict=True))
-        if ints(found, here) is as_int(t):
-            return True
-    try:
-        if w.at(other, "")[0] is FALSE:
-            return True
-    except Unliftable:
-        pass
-    if t not in apart:
-        return False
-    # the conditions of both accesses may say more than the indices do
-    twin = {v: as_int(fresh(v.extent)) for v in free(store.guard) - named.keys() if v.extent}
-    facts = [eq0(a - b) for a, b in zip(w.index, other, strict=True)]
-    facts += parts(substitute(store.guard, named | twin))
-    facts += parts(access.guard)
-    known = [c for c in facts if not tensors(c)]
-    return prove(eq0(named[t] - as_int(t)), known).proved
 
 
 def bound_threads(s: Any) -> Iterator[tuple[str, Any]]:
@@ -254,4 +215,4 @@ def combined(w: Write, tensor: Tensor, prefix: Index, over: dict[Var, Var]) -> W
     return replace(w, vars=(*kept, *threads), guard=go(w.guard), index=index, value=go(w.value))
 
 
-__all__ = ["Access", "Kernel", "apart", "bound_threads", "combined", "owned", "thread_tag"]
+__all__ = ["Kernel", "apart", "bound_threads", "combined", "thread_tag"]

@@ -153,13 +153,6 @@ def test_right_or_refused(name: str) -> None:
 
 
 REFUSED = {
-    "iterations store over each": """
-    t = T.alloc_buffer((1,), "float32")
-    for i in T.parallel(8):
-        t[0] = x[i]
-        out[i] = t[0]
-        t[0] = T.float32(2)
-""",
     "parallel iterations": """
     t = T.alloc_buffer((1,), "float32")
     for i in T.vectorized(8):
@@ -189,16 +182,6 @@ REFUSED = {
     for j in T.thread_binding(8, "threadIdx.x"):
         out[0] = x[j]
 """,
-    "each other's stores": """
-    t = T.alloc_buffer((9,), "float32")
-    for i in range(8):
-        t[i] = x[i]
-    t[8] = T.float32(0)
-    for j in T.parallel(8):
-        t[j] = t[j + 1]
-    for i in range(8):
-        out[i] = t[i]
-""",
     "read before it is written": """
     t = T.alloc_buffer((8,), "float32", scope="shared")
     for i in T.thread_binding(8, "blockIdx.x"):
@@ -223,29 +206,6 @@ REFUSED = {
                 out[k] = T.float32(-3.4028234663852886e38)
             out[k] = T.max(out[k], a[j + k + 1])
             a[j + k] = T.float32(0)
-""",
-    "iterations read each other's stores": """
-    t = T.alloc_buffer((9,), "float32")
-    for m in range(9):
-        t[m] = T.float32(0)
-    for i in T.vectorized(8):
-        t[i] = x[i]
-        out[i] = t[i + 1]
-""",
-    "store over each other's": """
-    t = T.alloc_buffer((9,), "float32")
-    for i in T.parallel(8):
-        t[i + 1] = x[i]
-        t[i] = T.float32(2)
-    for i in range(8):
-        out[i] = t[i]
-""",
-    "over each other's stores": """
-    t = T.alloc_buffer((9,), "float32")
-    for i in T.vectorized(8):
-        t[i + 1] = x[i]
-        t[i] = T.float32(2)
-        out[i] = t[i + 1]
 """,
     "each thread has its own copy": """
     t = T.alloc_buffer((1,), "float32", scope="local")
