@@ -1,12 +1,14 @@
 """Minima, maxima and selections in real arithmetic.
 
 x if 0 < x else k*x = max(x, k*x) for k < 1          min(max(x, lo), hi) = max(min(x, hi), lo)
+hi if hi < x else max(x, lo) = min(max(x, lo), hi) for lo <= hi
 max(lowest, max_k x[k]) = max_k x[k]                  max(x[0], max_k x[k]) = max_k x[k]
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -92,8 +94,31 @@ def _extreme(test: Call, difference: Poly) -> str | None:
     sign = _TESTS[test.op]
     left, right = (of(x, x.dtype) for x in test.args)
     d = {m: c * sign for m, c in plus(right, left, -1.0).items()}
-    k = _ratio(difference, d) if d else None
+    ks = [_ratio(x, d) for x in (difference, *_unclamped(difference))] if d else []
+    k = next((k for k in ks if k is not None), None)
     return None if k is None else "max" if k > 0 else "min"
+
+
+def _unclamped(p: Poly) -> Iterator[Poly]:
+    """``c * max(x, l) + k`` as ``c * x + k``, where one is positive iff the other is, or it is 0.
+
+    That is where the root ``-k / c`` is not below ``l``, for a minimum not above it.
+    """
+    clamps = [m[0] for m in p if len(m) == 1 and isinstance(m[0], Call) and m[0].op in _EXTREMES]
+    if len(clamps) != 1 or not p.keys() <= {(), (clamps[0],)}:
+        return
+    (clamp,) = clamps
+    assert isinstance(clamp, Call)
+    args = list(operands(clamp.op, clamp))
+    ends = [float(x.value) for x in args if isinstance(x, Const)]
+    c, k = p[(clamp,)], p.get((), 0.0)
+    if len(ends) != 1 or not c or (ends[0] + k / c) * _EXTREMES[clamp.op] > 0:
+        return
+    rest = combined(clamp.op, (x for x in args if not isinstance(x, Const)), clamp.dtype)
+    yield plus({(): k} if k else {}, of(rest, clamp.dtype), c)
+
+
+_EXTREMES = {"max": 1, "min": -1}
 
 
 def _ratio(a: Poly, b: Poly) -> float | None:

@@ -12,8 +12,8 @@ from ..lifting.comprehension import Lifted
 from ..op_info import Proposal, Refusal
 from ..real import real
 from ..real.polynomial import operands
-from ..terms.rewrite import free, subterms
-from ..terms.term import Call, Const, Int, Load, Reduce, Tensor, Term
+from ..terms.rewrite import free, rebuild, subterms
+from ..terms.term import Call, Const, Int, Load, Reduce, Tensor, Term, const
 from . import activation, binary, recogniser, select, unary
 from ._elementwise import proposals
 from ._sweep import swept
@@ -26,8 +26,26 @@ GROUP, INSTANCE = "relax.nn.group_norm", "relax.nn.instance_norm"
 
 @recogniser("elementwise_rounded", precedence=900, ops=(), rounded=True)
 def elementwise(f: Lifted) -> Sequence[Proposal] | Refusal:
-    """Formulas of elementwise ops, compared in real arithmetic."""
-    return proposals(f, OPS, real)
+    """Formulas of elementwise ops, compared in real arithmetic, literals to five digits."""
+    return proposals(f, OPS, _coarse)
+
+
+def _coarse(t: Term) -> Term:
+    """The form of literals that are near each other: 1 / 1.41421 is 0.70711."""
+    memo: dict[Term, Term] = {}
+
+    def go(s: Term) -> Term:
+        if s not in memo:
+            memo[s] = _near(s) if isinstance(s, Const) else rebuild(s, go)
+        return memo[s]
+
+    return real(go(real(t)))
+
+
+def _near(c: Const) -> Const:
+    if "float" not in c.dtype or not isinstance(c.value, (int, float)):
+        return c
+    return const(float(f"{c.value:.4e}"), c.dtype)
 
 
 @recogniser("norm_rounded", precedence=910, ops=(), rounded=True)

@@ -58,12 +58,23 @@ EQUAL = [
         f"T.max(T.min({X}, T.float32(3)), T.float32(1))",
         f"T.min(T.max(T.float32(1), {X}), T.float32(3))",
     ),
+    (f"T.Select({X} < {F}(1), {F}(1), T.min({X}, {F}(3)))", f"T.max({F}(1), T.min({X}, {F}(3)))"),
+    (f"T.Select({X} > {F}(3), {F}(3), T.max({X}, {F}(1)))", f"T.min(T.max({X}, {F}(1)), {F}(3))"),
+    (f"T.Select({X} >= {F}(3), T.max({X}, {F}(3)), {F}(3))", f"T.max({X}, {F}(3))"),
+    (
+        f"T.Select({F}(2) * {X} > {F}(6), {F}(6), T.max({X}, {F}(1)) * {F}(2))",
+        f"T.min({F}(6), T.max({X}, {F}(1)) * {F}(2))",
+    ),
 ]
 DIFFERENT = [
     (f"{X} / {X}", "T.float32(1)"),
     (f"T.sqrt({X}) * T.sqrt({X})", X),
     (f"T.Select({X} < {Y}, {X} * T.float32(2), {Y})", f"T.min({X} * T.float32(2), {Y})"),
     (f"T.max(T.min({X}, {F}(1)), {F}(3))", f"T.min(T.max({X}, {F}(3)), {F}(1))"),
+    (f"T.Select({X} < {F}(3), {F}(3), T.min({X}, {F}(1)))", f"T.max({F}(3), T.min({X}, {F}(1)))"),
+    (f"T.Select({X} > {F}(1), {F}(1), T.max({X}, {F}(3)))", f"T.min({F}(1), T.max({X}, {F}(3)))"),
+    (f"T.Select({X} > {F}(2), {F}(3), T.max({X}, {F}(1)))", f"T.min({F}(3), T.max({X}, {F}(1)))"),
+    (f"T.Select({X} < {F}(3), {F}(3), T.max({X}, {F}(1)))", f"T.min({F}(3), T.max({X}, {F}(1)))"),
     (f"T.Select({X} < {Y}, {X}, {Y} + {F}(1))", f"T.Select({X} <= {Y}, {X}, {Y} + {F}(1))"),
     (f"T.exp({X} - {Y})", f"T.exp({X}) / T.exp({Y})"),
     (f"{X} * T.float32(1.00001)", X),
