@@ -1,0 +1,1 @@
+"""Layout conversions left on real models, by the planner and by others."""

@@ -1,0 +1,39 @@
+"""The models that layouts are planned for are what they are said to be."""
+
+from __future__ import annotations
+
+import pytest
+from benchmarks.layouts import models
+from tests.run import run
+from tvm import relax
+
+from opinfo.layout.count import count
+
+
+@pytest.mark.parametrize(("name", "conversions"), [("nhwc_import", 8), ("mixed", 9)])
+def test_built_models_have_their_conversions_and_run(name: str, conversions: int) -> None:
+    mod = models.module(name)
+    assert count(mod).number == count(relax.transform.LegalizeOps()(mod)).number == conversions
+    (out,) = run(mod, models.inputs(name))
+    assert out.std() > 0.01
+
+
+def test_an_imported_model_agrees_with_torch() -> None:
+    import numpy as np
+    import torch
+
+    model, sample = models.torch_model("unet")
+    mod = models.module("unet")
+    assert len(mod["main"].params) == 1 and count(mod).number == 0
+    (value,) = models.inputs("unet")
+    with torch.no_grad():
+        expected = model(torch.from_numpy(value)).numpy()
+    (got,) = run(mod, [value])
+    np.testing.assert_allclose(got, expected, rtol=1e-3, atol=1e-3)
+    assert list(sample) == ["x"]
+
+
+def test_every_model_has_an_input_and_unknown_ones_are_named() -> None:
+    assert set(models.INPUTS) == {*models.NAMES, *models.MORE}
+    with pytest.raises(KeyError, match="no model is called 'alexnet'"):
+        models.module("alexnet")
