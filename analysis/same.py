@@ -5,7 +5,7 @@ Function attributes say nothing about the compute, and names do not count.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
 import tvm_ffi
@@ -36,14 +36,33 @@ class ByStructure(Generic[T]):
 
     def __init__(self, function: Callable[[Any], T]) -> None:
         self._function = function
-        self._known: dict[int, list[tuple[Any, T]]] = {}
+        self._first: dict[Hashable, tuple[Any, T] | None] = {}
+        self._known: dict[tuple[Hashable, int], list[tuple[Any, T]]] = {}
 
-    def __call__(self, func: Any) -> T:
+    def __call__(self, func: Any, kind: Hashable = None) -> T:
+        """The result; only PrimFuncs of one kind are compared.
+
+        The first of a kind is hashed when a second one comes.
+        """
+        if kind not in self._first:
+            result = self._function(func)
+            self._first[kind] = func, result
+            return result
+        first = self._first[kind]
+        if first is not None:
+            self._keep(kind, bare(first[0]), first[1])
+            self._first[kind] = None
         key = bare(func)
-        same = self._known.setdefault(tvm_ffi.structural_hash(key, map_free_vars=True), [])
-        for other, result in same:
+        for other, result in self._known.get(_slot(kind, key), ()):
             if tvm_ffi.structural_equal(other, key, map_free_vars=True):
                 return result
         result = self._function(func)
-        same.append((key, result))
+        self._keep(kind, key, result)
         return result
+
+    def _keep(self, kind: Hashable, key: Any, result: T) -> None:
+        self._known.setdefault(_slot(kind, key), []).append((key, result))
+
+
+def _slot(kind: Hashable, key: Any) -> tuple[Hashable, int]:
+    return kind, tvm_ffi.structural_hash(key, map_free_vars=True)

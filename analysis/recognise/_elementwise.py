@@ -13,7 +13,7 @@ from itertools import product
 from typing import Any
 
 from ..lifting.comprehension import Comprehension, Lifted
-from ..lifting.from_tir import bitwise, truncdiv
+from ..lifting.operations import bitwise, truncdiv
 from ..op_info import Proposal, Refusal
 from ..terms.rewrite import rebuild
 from ..terms.term import INT_DTYPES, Call, Load, Term, as_int, integer

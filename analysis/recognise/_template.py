@@ -6,12 +6,12 @@ that comes out, the loads of the operands and the marks given as attributes are 
     leakyrelu(x, alpha)  ↦  x if 0 < x else alpha * x        holes x, alpha
 
 Recognising is filling the holes, in :mod:`._elementwise`. A table of root operations keeps what
-has to be learned for one compute small.
+has to be learned for one compute small, and the plainest formulas are in the table themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -22,7 +22,7 @@ from ..build import NotBuilt, call_op
 from ..legalise import legalise
 from ..lifting.from_tir import Unliftable
 from ..lifting.lift import lift
-from ..terms.term import Const, Int, Load, Term, integer
+from ..terms.term import Const, Int, Load, Tensor, Term, axis, integer, load
 from ._scalar import scalar
 
 FLOATS = frozenset({"float16", "float32", "float64", "bfloat16"})
@@ -39,7 +39,8 @@ class Op:
     ``roots``: what the outermost operation of its formula can be; ``uses``: an operation that is in
     it. ``operands``: a fixed type or None for the common one. ``scalars``: operands that may be
     literals. ``attrs``: two marks for each attribute that stands in the formula. ``axis``: the
-    operand that is a vector along the attribute ``axis``.
+    operand that is a vector along the attribute ``axis``. ``formula``: of the operands, where it
+    need not be learned.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Op:
     uses: str = ""
     attrs: Mapping[str, tuple[float, float]] = field(default_factory=dict, hash=False)
     axis: int | None = None
+    formula: Callable[..., Term] | None = None
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,23 @@ class Template:
 @cache
 def learn(op: Op, dtype: str) -> Template | str:
     """The template of the op for a type, or why there is none."""
+    return learned(op, dtype) if op.formula is None else declared(op, dtype)
+
+
+def declared(op: Op, dtype: str) -> Template:
+    """The template of an op whose formula is known."""
+    assert op.formula is not None
+    three = integer(3)
+    at = (axis(0, three),)
+    tensors = [Tensor(f"p{k}", (three,), t or dtype, k) for k, t in enumerate(op.operands)]
+    holes = [load(t, at) for t in tensors]
+    body = op.formula(*holes)
+    loads = tuple(x for t in holes if isinstance(x := t.atom if isinstance(t, Int) else t, Load))
+    return Template(body, dtype if isinstance(body, Int) else body.dtype, loads, {}, ())
+
+
+def learned(op: Op, dtype: str) -> Template | str:
+    """The template from what TVM lowers the op to."""
     first = _formula(op, dtype, 0)
     if isinstance(first, str) or not op.attrs:
         return first if isinstance(first, str) else Template(*first, {}, ())

@@ -8,27 +8,48 @@ parameters; ``x - 2`` is a subtraction, ``2 < x`` is ``greater(x, 2)``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from ..lifting.comprehension import Lifted
+from ..lifting.operations import arithmetic, compare
 from ..op_info import Proposal, Refusal
+from ..terms.scalar import extreme
+from ..terms.term import Term
 from . import Matches, Refuses, recogniser
 from ._elementwise import proposals
 from ._template import ANY, BOOL, FLOATS, INTS, Op
 
 
-def _op(name: str, roots: str, types: frozenset[str], uses: str = "") -> Op:
-    return Op(f"relax.{name}", roots, types, (None, None), (0, 1), uses)
+def _op(
+    name: str,
+    roots: str,
+    types: frozenset[str],
+    uses: str = "",
+    formula: Callable[[Term, Term], Term] | None = None,
+) -> Op:
+    return Op(f"relax.{name}", roots, types, (None, None), (0, 1), uses, formula=formula)
+
+
+def _arithmetic(name: str, op: str) -> Op:
+    def formula(a: Term, b: Term) -> Term:
+        return arithmetic(op, a, b, a.dtype)
+
+    return _op(name, f"{op} poly", ANY, formula=formula)
+
+
+def _comparison(name: str, op: str, roots: str) -> Op:
+    return _op(name, roots, ANY, formula=partial(compare, op))
 
 
 ARITHMETIC = (
-    _op("add", "add poly", ANY),
-    _op("subtract", "sub poly", ANY),
-    _op("multiply", "mul poly", ANY),
+    _arithmetic("add", "add"),
+    _arithmetic("subtract", "sub"),
+    _arithmetic("multiply", "mul"),
     _op("divide", "div truncdiv floordiv floordiv_any", ANY),
-    _op("maximum", "max", ANY),
-    _op("minimum", "min", ANY),
+    _op("maximum", "max", ANY, formula=partial(extreme, "max")),
+    _op("minimum", "min", ANY, formula=partial(extreme, "min")),
     _op("power", "pow", FLOATS),
     _op("floor_divide", "floor floordiv floordiv_any floordiv_elem div", ANY),
     _op("floor_mod", "sub poly floormod_any floormod_elem", ANY),
@@ -47,12 +68,12 @@ LOGIC = (
     _op("right_shift", "shr floordiv", INTS),
 )
 COMPARISONS = (
-    _op("equal", "eq eq0 ge0", ANY),
-    _op("not_equal", "ne not ge0", ANY),
-    _op("greater_equal", "le ge0", ANY),
-    _op("less", "lt ge0", ANY),
-    _op("less_equal", "le ge0", ANY),
-    _op("greater", "lt ge0", ANY),
+    _comparison("equal", "eq", "eq eq0 ge0"),
+    _comparison("not_equal", "ne", "ne not ge0"),
+    _comparison("greater_equal", "ge", "le ge0"),
+    _comparison("less", "lt", "lt ge0"),
+    _comparison("less_equal", "le", "le ge0"),
+    _comparison("greater", "gt", "lt ge0"),
 )
 OPS = (*ARITHMETIC, *LOGIC, *COMPARISONS)
 

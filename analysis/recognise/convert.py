@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..lifting.comprehension import Comprehension, Lifted
-from ..lifting.from_tir import cast
+from ..lifting.operations import cast
 from ..op_info import Proposal, Refusal
 from ..terms.scalar import is_const
 from ..terms.term import INT_DTYPES, Load, Term, as_int

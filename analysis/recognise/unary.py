@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..lifting.comprehension import Lifted
+from ..lifting.operations import arithmetic
 from ..op_info import Proposal, Refusal
+from ..terms.scalar import call, negate
+from ..terms.term import Int, Term, const
 from . import Matches, Refuses, recogniser
 from ._elementwise import proposals
 from ._template import ANY, BOOL, FLOATS, INTS, NUMBERS, Op
@@ -15,8 +18,26 @@ SAME_NAME = (
     *("log", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh", "trunc"),
 )
 
+
+def _negative(x: Term) -> Term:
+    if isinstance(x, Int):
+        return -x
+    return call("mul", (x, const(-1.0 if x.dtype in FLOATS else -1, x.dtype)), x.dtype)
+
+
+def _square(x: Term) -> Term:
+    return arithmetic("mul", x, x, x.dtype)
+
+
+def _same_name(name: str) -> Op:
+    def formula(x: Term) -> Term:
+        return call(name, (x,), x.dtype)
+
+    return Op(f"relax.{name}", name, formula=formula)
+
+
 OPS = (
-    *(Op(f"relax.{name}", name) for name in SAME_NAME),
+    *map(_same_name, SAME_NAME),
     Op("relax.erf", "erf cast", uses="erf"),
     Op("relax.round", "nearbyint"),
     Op("relax.isnan", "isnan"),
@@ -24,10 +45,10 @@ OPS = (
     Op("relax.isfinite", "and", uses="isnan"),
     Op("relax.abs", "abs ite", NUMBERS),
     Op("relax.sign", "ite", NUMBERS),
-    Op("relax.negative", "mul poly", NUMBERS),
-    Op("relax.square", "mul poly", ANY),
+    Op("relax.negative", "mul poly", NUMBERS, formula=_negative),
+    Op("relax.square", "mul poly", ANY, formula=_square),
     Op("relax.bitwise_not", "bitnot", INTS | BOOL),
-    Op("relax.logical_not", "not", BOOL),
+    Op("relax.logical_not", "not", BOOL, formula=negate),
 )
 
 MATCHES = [

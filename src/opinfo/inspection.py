@@ -124,7 +124,8 @@ def _report(
     for done, (name, func) in enumerate(prims.items()):
         if progress is not None:
             progress(done, len(prims), name)
-        rows.append(Row(name, sites[name], result(func), buffers(func)))
+        types = buffers(func)
+        rows.append(Row(name, sites[name], result(func, types), types))
     if progress is not None:
         progress(len(prims), len(prims), "")
     return Report(tuple(rows), tuple(others.items()))

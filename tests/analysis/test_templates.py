@@ -7,8 +7,8 @@ import pytest
 from opinfo.analysis.recognise import activation, binary, select, unary
 from opinfo.analysis.recognise._elementwise import instantiate
 from opinfo.analysis.recognise._scalar import scalar
-from opinfo.analysis.recognise._template import Op, Template, learn
-from opinfo.analysis.terms.term import Const, const
+from opinfo.analysis.recognise._template import Op, Template, declared, learn, learned
+from opinfo.analysis.terms.term import Const, Term, const
 
 TYPES = ("float32", "float16", "bfloat16", "int8", "uint8", "int32", "int64", "bool")
 OPS = (*activation.OPS, *unary.OPS, *binary.OPS, *select.OPS)
@@ -27,6 +27,18 @@ def test_roots_and_uses(op: Op) -> None:
     assert learned, f"{op.name} has no template for any type"
 
 
+@pytest.mark.parametrize("op", [op for op in OPS if op.formula], ids=lambda op: op.name)
+def test_declared_formulas(op: Op) -> None:
+    """They are what is learned, but for types that TVM rejects: those never get a certificate."""
+    both = [(learned(op, dtype), declared(op, dtype)) for dtype in op.types]
+    taught = [(lesson, told) for lesson, told in both if isinstance(lesson, Template)]
+    assert taught
+    for lesson, told in taught:
+        holes: dict[Term, Term] = dict(zip(lesson.operands, told.operands, strict=True))
+        assert instantiate(lesson.body, holes) is told.body
+        assert lesson.dtype == told.dtype
+
+
 def test_attributes_become_holes() -> None:
     (leaky,) = (op for op in activation.OPS if op.name == "relax.nn.leakyrelu")
     template = learn(leaky, "float32")
@@ -37,4 +49,4 @@ def test_attributes_become_holes() -> None:
 
 def test_a_type_that_the_op_rejects_has_a_reason() -> None:
     (negative,) = (op for op in unary.OPS if op.name == "relax.negative")
-    assert isinstance(learn(negative, "uint8"), str)
+    assert isinstance(learned(negative, "uint8"), str)
