@@ -6,6 +6,7 @@ checked against the buffer's bounds, and reading an element that was never writt
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -38,14 +39,23 @@ def interpret(func: Any, inputs: list[Array], sizes: dict[str, int] | None = Non
 
     Floating-point outputs are computed in double precision. Raises :class:`Undefined`.
     """
+    return compiled(func)(inputs, sizes)
+
+
+def compiled(func: Any) -> Callable[..., list[Array]]:
+    """:func:`interpret` for one PrimFunc, to be called with several inputs."""
     writer = _Writer()
     source = writer.function(func)
     scope: dict[str, Any] = {"np": np, "CALLS": CALLS, "Undefined": Undefined, "alloc": alloc}
     scope.update(load=load, store=store, divide=divide, cast=cast)
     exec(compile(source, "<tir>", "exec"), scope)
-    outputs: list[Array] = []
-    scope["run"](*inputs, outputs=outputs, sizes=sizes or {})
-    return outputs
+
+    def run(inputs: list[Array], sizes: dict[str, int] | None = None) -> list[Array]:
+        outputs: list[Array] = []
+        scope["run"](*inputs, outputs=outputs, sizes=sizes or {})
+        return outputs
+
+    return run
 
 
 def alloc(shape: tuple[int, ...], dtype: str) -> tuple[Array, Array]:
