@@ -177,8 +177,9 @@ def _rebuild(p: Proposal, lifted: Lifted, dtype: str, key: Key | None) -> Rebuil
             shape = [to_prim(e, sizes) for e in t.shape]
             tensors[o] = relax.Var(f"p{o}", relax.TensorType(shape, t.dtype))
         args.append(tensors[o])
-    extra = relax.Var("sizes", relax.ShapeType(list(sizes.values())))
-    params = [*tensors.values(), *([extra] if sizes else [])]
+    params = list(tensors.values())
+    if sizes:
+        params.append(relax.Var("sizes", relax.ShapeType(list(sizes.values()))))
     attrs = {k: to_prim(v, sizes) for k, v in p.attrs.items()}
     found = _legalised(p, dtype, params, args, attrs)
     if found is None:

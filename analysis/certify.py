@@ -41,8 +41,7 @@ def certify(
         built = rebuild(p, lifted)
     except NotBuilt as e:
         return Refusal(str(e), p.name)
-    found = _compared(p, lifted, func, built, tested, rounded)
-    return replace(found, stages=stages(built.func)) if isinstance(found, Certificate) else found
+    return _staged(_compared(p, lifted, func, built, tested, rounded), lifted, func, built)
 
 
 def lowers_to(p: Proposal, lifted: Lifted, func: Any) -> Certificate | Refusal:
@@ -51,8 +50,17 @@ def lowers_to(p: Proposal, lifted: Lifted, func: Any) -> Certificate | Refusal:
         built = rebuild(p, lifted)
     except NotBuilt as e:
         return Refusal(str(e), p.name)
-    found = _rebuilt(p, lifted, func, built)
-    return replace(found, stages=stages(built.func)) if isinstance(found, Certificate) else found
+    return _staged(_rebuilt(p, lifted, func, built), lifted, func, built)
+
+
+def _staged(
+    found: Certificate | Refusal, lifted: Lifted, func: Any, built: Rebuilt
+) -> Certificate | Refusal:
+    """With the number of buffers that the op's lowering writes."""
+    if isinstance(found, Refusal):
+        return found
+    same = found.kind == "rebuilt" and isinstance(func, tirx.PrimFunc)
+    return replace(found, stages=(lifted.stages if same else 0) or stages(built.func))
 
 
 def stages(func: Any) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..terms.term import Int, Tensor, Term, Var
 
@@ -24,12 +24,14 @@ class Lifted:
     """What a PrimFunc computes. ``params`` are in its own order, outputs among them.
 
     ``races`` says that data decides where iterations of a parallel loop store: it computes this
-    only where no two of them store in one element.
+    only where no two of them store in one element. ``stages`` is the number of buffers that are
+    stored into, 0 if that was not counted.
     """
 
     params: tuple[Tensor | Var, ...]
     outputs: tuple[Comprehension, ...]
     races: bool = False
+    stages: int = field(default=0, compare=False)
 
     @property
     def inputs(self) -> tuple[Tensor | Var, ...]:

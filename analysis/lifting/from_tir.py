@@ -81,7 +81,8 @@ class Reader:
         self.lane: Var | None = None  # which of a vector's lanes is read, if one occurred
 
     def index(self, e: Any) -> Int:
-        if type(e) is tvm.tirx.IntImm and self.dtype_of(e) in INT_DTYPES:
+        """An integer; of a literal its type does not matter."""
+        if type(e) is tvm.tirx.IntImm:
             return integer(e.value)
         return as_int(self(e))
 

@@ -44,7 +44,7 @@ from .effects import Effects, Write
 from .facts import settled
 from .from_tir import Unliftable, check_index
 from .loops import close
-from .node import items
+from .node import NodeDict, items
 from .parameters import Parameters
 from .reduction import canonical, reduces
 from .repeat import repeated
@@ -74,6 +74,7 @@ def lift(func: Any, params: Sequence[Tensor | Var] | None = None) -> Lifted:
             if isinstance(t, Tensor) and t in executor.effects.writes
         ),
         executor.races,
+        len(executor.stored.values()),
     )
 
 
@@ -102,6 +103,7 @@ class Executor(Parameters):
         self.func = func
         self.threads: list[str] = []
         self.races = False
+        self.stored = NodeDict[bool]()  # the buffers that are stored into
         self.lost: set[Tensor] = set()  # what threads left in memory that each has for itself
 
     # ------------------------------------------------------------------ statements
@@ -118,14 +120,14 @@ class Executor(Parameters):
             self.run(part)
 
     def run_BufferStore(self, s: Any) -> None:
-        reader, indices = self.reader, items(s.indices)
-        reader.vectors = True
+        reader, indices, buffer = self.reader, items(s.indices), s.buffer
+        self.stored[buffer] = reader.vectors = True
         try:
             index = tuple(reader.index(i) for i in indices)
             value, lane = reader(s.value), reader.lane
         finally:
             reader.vectors, reader.lane = False, None
-        tensor, index = self.locate(s.buffer, index)
+        tensor, index = self.locate(buffer, index)
         if tensor in self.aliased:
             raise Unliftable("a store into a buffer whose elements may overlap", tensor.name)
         threads = () if self.kernel is None else self.kernel.store(tensor, index, value)

@@ -76,10 +76,10 @@ _NOTHING: frozenset[Any] = frozenset()
 
 def free(t: Term) -> frozenset[Var]:
     """Variables that occur and are not bound by a reduction inside."""
-    if isinstance(t, Var):
-        return frozenset((t,))
-    found: frozenset[Var] | None = t.memo.get("free")
+    found = t.free
     if found is None:
+        if isinstance(t, Var):  # not kept, for it would keep the variable
+            return frozenset((t,))
         found = _NOTHING.union(*map(free, t.children))
         if isinstance(t, Reduce):
             found = (found - frozenset(t.axes)) | free(t.init)
@@ -87,7 +87,7 @@ def free(t: Term) -> frozenset[Var]:
         elif isinstance(t, Fold):
             assert t.axis.extent is not None
             found = (found - {t.axis}).union(free(t.axis.extent), *map(free, t.inits))
-        t.memo["free"] = found
+        t.free = found
     return found
 
 
@@ -180,13 +180,7 @@ def subterms(t: Term) -> Iterator[Term]:
 
 def tensors(t: Term) -> frozenset[Tensor]:
     """Tensors that are read."""
-    found: frozenset[Tensor] | None = t.memo.get("tensors")
-    if found is None:
-        found = _NOTHING.union(*map(tensors, t.children))
-        if isinstance(t, Load):
-            found |= {t.tensor}
-        t.memo["tensors"] = found
-    return found
+    return t.reads
 
 
 def map_loads(

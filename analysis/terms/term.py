@@ -21,13 +21,16 @@ _UID = itertools.count()
 
 class Term:
     """Base of all terms. ``memo`` holds what analyses remember about this term, ``children`` are
-    the terms that it is made of."""
+    the terms that it is made of, ``reads`` the tensors of loads in it; ``free`` is remembered by
+    :func:`.rewrite.free`."""
 
-    __slots__ = ("__weakref__", "children", "dtype", "memo", "uid")
+    __slots__ = ("__weakref__", "children", "dtype", "free", "memo", "reads", "uid")
     uid: int
     dtype: str
     memo: dict[str, Any]
     children: tuple[Term, ...]
+    reads: frozenset[Tensor]
+    free: frozenset[Var] | None
 
     def __repr__(self) -> str:
         from .show import show
@@ -42,13 +45,15 @@ class _Entry(weakref.ref[Term]):
     key: tuple[Any, ...]
 
 
+_NOTHING: frozenset[Tensor] = frozenset()
 _TABLE: dict[tuple[Any, ...], _Entry] = {}
 
 
 def _forget(entry: _Entry) -> None:
     """A term is gone; its key may have a new one by now."""
-    if _TABLE.get(entry.key) is entry:
-        del _TABLE[entry.key]
+    found = _TABLE.pop(entry.key, entry)
+    if found is not entry:
+        _TABLE[entry.key] = found
 
 
 def _known(key: tuple[Any, ...]) -> Any:
@@ -59,7 +64,12 @@ def _known(key: tuple[Any, ...]) -> Any:
 def _new(cls: type[Term], key: tuple[Any, ...], dtype: str, children: tuple[Term, ...]) -> Any:
     made = cls.__new__(cls)
     made.uid = next(_UID)
-    made.dtype, made.memo, made.children = dtype, {}, children
+    made.dtype, made.memo, made.children, made.free = dtype, {}, children, None
+    reads = _NOTHING
+    for c in children:
+        if c.reads is not reads and c.reads:
+            reads = reads | c.reads if reads else c.reads
+    made.reads = reads
     entry = _TABLE[key] = _Entry(made, _forget)
     entry.key = key
     return made
@@ -324,6 +334,7 @@ def load(tensor: Tensor, indices: tuple[Int, ...]) -> Term:
     if found is None:
         found = _new(Load, key, tensor.dtype, indices)
         found.tensor, found.indices = tensor, indices
+        found.reads |= {tensor}
     return as_int(found) if tensor.dtype in INT_DTYPES else found
 
 
