@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from ..proofs.prove import prove
-from ..terms.rewrite import substitute
+from ..terms.rewrite import substitute, tensors
 from ..terms.scalar import conj, identity, ite, negate, parts, reduce, split_guard
 from ..terms.term import FALSE, TRUE, Call, Int, Reduce, Term, as_int, fresh, integer
 
@@ -15,7 +15,7 @@ from ..terms.term import FALSE, TRUE, Call, Int, Reduce, Term, as_int, fresh, in
 def unpeeled(r: Reduce) -> Term | None:
     """A reduction that starts from what would be its element before the first."""
     unit = identity(r.op, r.dtype)
-    if unit is None or r.init is unit or len(r.axes) != 1:
+    if unit is None or not tensors(r.init) or len(r.axes) != 1:
         return None
     (a,) = r.axes
     if substitute(r.body, {a: integer(-1)}) is not r.init:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..terms.integer import floordiv
+from ..terms.scalar import eq0, ge0, ite
 from ..terms.term import Int, Term, Var, integer
 from ..undetermined import Undetermined
 from ._contraction import affine
@@ -98,6 +99,21 @@ def _symbolic(span: Int, out: Int, stride: int, before: int) -> int | None:
         return pad if pad is not None and pad >= 0 else None
     tried = (before, *range(before + 4 * stride + 8))
     return next((p for p in tried if floordiv(span + p, integer(stride)) + 1 is out), None)
+
+
+def rounded_up(w: Window, size: Int, out: Int, kernel: int) -> int | None:
+    """The trailing padding for which rounding up gives this extent; the usual ones are tried first.
+
+    A last window that would start behind the input is left out.
+    """
+    stride, dilation = w.stride or 1, w.dilation or 1
+    for pad in dict.fromkeys((w.before, *range(w.before + 4 * stride + 8))):
+        span = size + (w.before + pad - dilation * (kernel - 1) + stride - 2)
+        last = floordiv(span, integer(stride))
+        behind = last * stride - size - w.before
+        if out in (ite(test(behind), last, last + 1) for test in (ge0, eq0)):
+            return pad
+    return None
 
 
 def undetermined(windows: list[Fitted]) -> Iterator[Undetermined]:

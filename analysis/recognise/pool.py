@@ -10,6 +10,7 @@ pools have a window for each output, ``[y*I // O, ceil((y+1)*I / O))``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice, product
 from typing import Any
 
 from ..lifting.comprehension import Lifted
@@ -19,10 +20,12 @@ from ..undetermined import Undetermined, flags
 from . import Matches, Refuses, recogniser
 from ._contraction import Combined, combined, uncast
 from ._sweep import swept
-from ._window import Fitted, Window, fit, undetermined, window
+from ._window import Fitted, Window, fit, rounded_up, undetermined, window
 from .conv import DATA, SPATIAL
 
 _AVG = {"strides": (2, 2), "pool_size": (3, 3), "padding": (1, 1, 1, 1)}
+_UP = {"ceil_mode": True, "count_include_pad": True}
+_SPARSE = {"pool_size": (3,), "strides": (4,), "padding": (1, 1)}
 MATCHES = [
     Matches("relax.nn.max_pool2d", ("float32[1, 3, 16, 16]",), _AVG),
     Matches(
@@ -53,7 +56,57 @@ MATCHES = [
         ("float32[1, 2, 4, 5, 6]",),
         {"pool_size": (2, 2, 3), "padding": (1,) * 6},
     ),
+    Matches(
+        "relax.nn.max_pool1d",
+        ("float32[n, 3, 8]",),
+        {"pool_size": (8,), "strides": (2,), "padding": (2, 0)},
+    ),
+    Matches(
+        "relax.nn.max_pool2d",
+        ("float32[n, 3, h, w]",),
+        {"pool_size": (3, 2), "strides": (2, 2), "padding": (0, 1, 2, 0), "ceil_mode": True},
+    ),
+    Matches(
+        "relax.nn.avg_pool2d",
+        ("float16[n, 3, h, w]",),
+        {
+            "pool_size": (3, 2),
+            "strides": (2, 2),
+            "padding": (0, 1, 2, 0),
+            "ceil_mode": True,
+            "count_include_pad": True,
+        },
+    ),
+    Matches(
+        "relax.nn.avg_pool2d",
+        ("float32[2, 9, 8, 3]",),
+        {**_AVG, "padding": (1, 0, 0, 1), "layout": "NHWC", **_UP},
+    ),
+    Matches("relax.nn.avg_pool1d", ("float16[n, 8, 3]",), {"layout": "NWC", **_SPARSE, **_UP}),
+    Matches("relax.nn.avg_pool1d", ("int32[2, 3, 8]",), {"pool_size": (3,), "dilation": (2,)}),
+    Matches("relax.nn.avg_pool1d", ("int32[2, 3, 9]",), {**_SPARSE, "count_include_pad": False}),
+    Matches(
+        "relax.nn.avg_pool2d",
+        ("int32[2, 3, 9, 8]",),
+        {"pool_size": (1, 1), "strides": (2, 2), "padding": (1, 0, 0, 1)},
+    ),
 ]
+
+_MEANS = """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((2, 1, 7), "{0}"), out: T.Buffer((2, 1, 3), "{0}")):
+    s = T.alloc_buffer((2, 3), "{0}")
+    for n, i, k in T.grid(2, 3, 3):
+        with T.sblock("c"):
+            vn, vi, vk = T.axis.remap("SSR", [n, i, k])
+            with T.init():
+                s[vn, vi] = T.{0}(0)
+            s[vn, vi] = s[vn, vi] + x[vn, 0, 2 * vi + vk]
+    for n, i in T.grid(2, 3):
+        with T.sblock("d"):
+            vn, vi = T.axis.remap("SS", [n, i])
+            out[vn, 0, vi] = {1}
+"""
 
 REFUSES = [
     Refuses(
@@ -70,6 +123,14 @@ def main(x: T.Buffer((1, 2, 8, 8), "float32"), out: T.Buffer((1, 2, 8, 8), "floa
                 1 <= vi + va and vi + va < 9 and 1 <= vj + vb and vj + vb < 9,
                 x[vn, vc, vi + va - 1, vj + vb - 1], T.float32(0)))
 """,
+    ),
+    Refuses(
+        "a sum of integers divided by one more", _MEANS.format("int32", "T.truncdiv(s[vn, vi], 4)")
+    ),
+    Refuses("a quotient rounded down", _MEANS.format("int32", "s[vn, vi] // 3")),
+    Refuses(
+        "a last window that counts what it does not read",
+        _MEANS.format("float32", "s[vn, vi] / T.Cast('float32', 3 + vi // 2)"),
     ),
 ]
 
@@ -103,7 +164,7 @@ def _reduction(body: Term) -> tuple[str, Combined, Load, Term | None] | None:
     """``max`` or ``avg``, the reduction, what it reads, and the divisor of an average."""
     t: Term = uncast(body)
     divisor: Term | None = None
-    if isinstance(t, Call) and t.op in ("div", "floordiv_elem"):
+    if isinstance(t, Call) and t.op in ("div", "floordiv_elem", "truncdiv"):
         divisor = t.args[1]
         t = uncast(t.args[0])
     for kind, op in (("max", "max"), ("avg", "add")):
@@ -114,8 +175,8 @@ def _reduction(body: Term) -> tuple[str, Combined, Load, Term | None] | None:
         if r is not None and isinstance(inner, Load):
             return kind, r, inner, divisor
     inner = uncast(t.args[1]) if isinstance(t, Call) and t.op == "ite" else t
-    if divisor is None and "int" in t.dtype and isinstance(inner, Load):  # the maximum of one
-        return "max", Combined((), t, t), inner, None
+    if "int" in t.dtype and isinstance(inner, Load):  # the maximum, or the average, of one
+        return "max" if divisor is None else "avg", Combined((), t, t), inner, divisor
     return None
 
 
@@ -180,21 +241,25 @@ def _proposals(
     }
     padded = any(attrs["padding"]) or any(d > 1 for d in attrs["dilation"])
     seen = kind == "avg" and padded
-    counted = (True, False) if seen and _constant(divisor) else (False,)
+    first = _constant(divisor)  # rounding up counts padding, but nothing behind it
+    counted = (first, not first) if seen else (False,)
     notes = (*undetermined(fitted), *_modes(fitted), *(() if seen else UNSEEN))
     found = [attrs]
     if any(s.after != s.before for s in fitted) and all(map(_rounds_up, fitted)):
         up = {**attrs, "ceil_mode": True, "padding": (*before, *before)}
         found.insert(0 if all(s.before < s.after for s in fitted) else 1, up)
-    for given in found:
-        for include in counted:
-            yield Proposal(
-                f"relax.nn.{kind}_pool{len(windows)}d",
-                (x.tensor.position,),
-                {**given, "count_include_pad": include},
-                layouts={x.tensor.position: layout, out.position: layout},
-                undetermined=notes if given is attrs else (),
-            )
+    readings = [{**given, "count_include_pad": include} for given in found for include in counted]
+    if seen and not first:
+        up = {**attrs, "ceil_mode": True, "count_include_pad": True}
+        readings += [{**up, "padding": (*before, *behind)} for behind in _behind(fitted)]
+    for given in readings:
+        yield Proposal(
+            f"relax.nn.{kind}_pool{len(windows)}d",
+            (x.tensor.position,),
+            given,
+            layouts={x.tensor.position: layout, out.position: layout},
+            undetermined=notes if not given["ceil_mode"] else (),
+        )
 
 
 def _symbolic(
@@ -205,27 +270,37 @@ def _symbolic(
     layout: str,
     windows: list[tuple[Window, int]],
 ) -> Iterator[Proposal]:
-    """Rounding up a symbolic extent gives a selection: the usual trailing paddings are tried."""
+    """Rounding up a symbolic extent gives a selection, from which the trailing padding follows."""
     if any(w.stride is None or w.before < 0 for w, _ in windows):
         return
-    before = tuple(w.before for w, _ in windows)
-    taps = [1 if w.tap is None or w.tap.extent is None else w.tap.extent.const for w, _ in windows]
-    for behind in (before, before[::-1], (0,) * len(before), (1,) * len(before)):
-        for include in (True, False) if kind == "avg" else (False,):
-            attrs = {
-                "pool_size": tuple(taps),
-                "strides": tuple(w.stride for w, _ in windows),
-                "padding": (*before, *behind),
-                "dilation": tuple(w.dilation or 1 for w, _ in windows),
-                "ceil_mode": True,
-                "count_include_pad": include,
-                "layout": layout,
-                "out_layout": layout,
-            }
-            names = {x.tensor.position: layout, f.outputs[0].out.position: layout}
-            loose = () if kind == "avg" else UNSEEN
-            op = f"relax.nn.{kind}_pool{len(windows)}d"
-            yield Proposal(op, (x.tensor.position,), attrs, names, loose)
+    out = f.outputs[0].out
+    taps, behind = [], []
+    for w, place in windows:
+        taps.append(1 if w.tap is None or w.tap.extent is None else w.tap.extent.const or 0)
+        pad = rounded_up(w, x.tensor.shape[place], out.shape[place], taps[-1])
+        if pad is None:
+            return
+        behind.append(pad)
+    single = tuple(
+        Undetermined("dilation", "the kernel extent is 1", d, low=1)
+        for d, k in enumerate(taps)
+        if k == 1
+    )
+    for include in (True, False) if kind == "avg" else (False,):
+        attrs = {
+            "pool_size": tuple(taps),
+            "strides": tuple(w.stride for w, _ in windows),
+            "padding": (*(w.before for w, _ in windows), *behind),
+            "dilation": tuple(w.dilation or 1 for w, _ in windows),
+            "ceil_mode": True,
+            "count_include_pad": include,
+            "layout": layout,
+            "out_layout": layout,
+        }
+        names = {x.tensor.position: layout, out.position: layout}
+        loose = (*single, *(() if kind == "avg" else UNSEEN))
+        op = f"relax.nn.{kind}_pool{len(windows)}d"
+        yield Proposal(op, (x.tensor.position,), attrs, names, loose)
 
 
 UNSEEN = flags(["count_include_pad"], "no padding is counted")
@@ -235,6 +310,12 @@ def _modes(windows: list[Fitted]) -> tuple[Undetermined, ...]:
     """Rounding up adds ``stride - 1`` of trailing padding: not seen if that is in the range."""
     same = all(w.after + w.stride - 1 <= w.most for w in windows)
     return flags(["ceil_mode"], "the windows divide the input") if same else ()
+
+
+def _behind(windows: list[Fitted]) -> Iterator[tuple[int, ...]]:
+    """Trailing paddings that rounding up leaves open, at most a few: a count may depend on them."""
+    ends = (range(max(0, w.least - w.stride + 1), w.most - w.stride + 2) for w in windows)
+    return islice(product(*ends), 16)
 
 
 def _rounds_up(w: Fitted) -> bool:
