@@ -107,11 +107,12 @@ def rounded_up(w: Window, size: Int, out: Int, kernel: int) -> int | None:
     A last window that would start behind the input is left out.
     """
     stride, dilation = w.stride or 1, w.dilation or 1
-    for pad in dict.fromkeys((w.before, *range(w.before + 4 * stride + 8))):
+    pad: int
+    for pad in (w.before, *range(w.before + 4 * stride + 8)):
         span = size + (w.before + pad - dilation * (kernel - 1) + stride - 2)
         last = floordiv(span, integer(stride))
         behind = last * stride - size - w.before
-        if out in (ite(test(behind), last, last + 1) for test in (ge0, eq0)):
+        if any(ite(test(behind), last, last + 1) is out for test in (ge0, eq0)):
             return pad
     return None
 

@@ -3,7 +3,8 @@
     out[y] = (x[y] - mean[g]) * rsqrt(var[g] + eps) * gamma[c] + beta[c]
 
 ``c = y[channel_axis]``; means are over ``axes`` and, for group_norm, the channels of the group
-``g = c // (C / num_groups)``. With one channel a group it is instance_norm.
+``g = c // (C / num_groups)``. With one channel a group it is instance_norm, but for the rounding of
+float16.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ MATCHES = [
     Matches(GROUP, ("float32[2, 4, 5, 6]", *_W), _group(3, 3, [1, 2], 1e-3)),
     Matches(GROUP, ("float32[n, 6, 5]", *_W), _group(1, 1, [2])),
     Matches(GROUP, ("float16[2, 6, 4, 5]", *("float16[6]",) * 2), _group(2, 1, [2, 3])),
+    Matches(GROUP, ("float16[n, 6, 4, 5]", *("float16[6]",) * 2), _group(6, 1, [2, 3])),
+    Matches(GROUP, ("float16[2, 4, 5, 6]", *("float16[6]",) * 2), _group(6, 3, [1, 2], 0.01)),
     Matches(INSTANCE, ("float32[n, 6, 4, 5]", *_W), _instance(1, [2, 3])),
     Matches(INSTANCE, ("float32[2, 4, 6]", *_W), _instance(2, [1], 1e-3)),
     Matches(INSTANCE, ("float16[2, 6, 4, 5]", *("float16[6]",) * 2), _instance(1, [2, 3])),
@@ -96,8 +99,11 @@ def group_norm(f: Lifted) -> Sequence[Proposal] | Refusal:
         attrs |= {"epsilon": eps[0], **UNSEEN}
         spare = [d for d in units(x.tensor) if d not in (*attrs["axes"], attrs["channel_axis"])]
         loose = axes_with(attrs["axes"], spare, "axes")
-        name = GROUP if "num_groups" in attrs else INSTANCE
-        return [Proposal(name, where, attrs, undetermined=(*LOOSE, *loose))]
+        readings = [(GROUP if "num_groups" in attrs else INSTANCE, attrs)]
+        channels = x.tensor.shape[attrs["channel_axis"]].const
+        if "num_groups" not in attrs and channels:  # they round float16 at different places
+            readings.append((GROUP, {"num_groups": channels, **attrs}))
+        return [Proposal(n, where, a, undetermined=(*LOOSE, *loose)) for n, a in readings]
     return Refusal("the compute is no deviation divided by its root mean square")
 
 

@@ -13,10 +13,10 @@ from typing import Any
 
 from ..lifting.comprehension import Lifted
 from ..op_info import Proposal, Refusal
-from ..terms.term import Load, Term
+from ..terms.term import ZERO, Load, Term
 from ..undetermined import flags
 from . import Matches, Refuses, recogniser
-from ._contraction import combined
+from ._contraction import Combined, combined
 from ._sweep import (
     DIVISIONS,
     apart,
@@ -47,6 +47,10 @@ MATCHES = [
     Matches(LAYER, ("float32[2, 1, 5]", *("float32[1, 5]",) * 2), _layer([1, 2])),
     Matches(LAYER, ("float32[2, n]", *("float32[n]",) * 2), _layer([1])),
     Matches(LAYER, ("float16[2, n, 5]", *("float16[5]",) * 2), _layer([2])),
+    Matches(LAYER, ("float32[n, 1]", *("float32[1]",) * 2), _layer([1], 0.0)),
+    Matches(LAYER, ("float32[1, 1, 6]", *("float32[1, 6]",) * 2), _layer([1, 2], 1e-3)),
+    Matches(RMS, ("float32[4, 1]", "float32[1]"), {"axes": [1], "epsilon": 0.0}),
+    Matches(RMS, ("float32[1, 1, 6]", "float32[1, 6]"), {"axes": [1, 2], "epsilon": 1e-3}),
     Matches(RMS, ("float32[2, n, 5]", "float32[5]"), {"axes": [2], "epsilon": 1e-6}),
     Matches(RMS, ("float16[2, n, 5]", "float16[5]"), {"axes": [2], "epsilon": 1e-5}),
     Matches(RMS, ("float32[n, 4, 5]", "float32[4, 5]"), {"axes": [1, 2], "epsilon": 1e-5}),
@@ -80,6 +84,10 @@ REFUSES = [
     Refuses(
         "divided by another count",
         _RMS.format(extent=6, weight="vk", root="T.rsqrt(q[vi] / T.float32(5) + T.float32(1e-5))"),
+    ),
+    Refuses(
+        "one element, squared once more",
+        _RMS.format(extent=1, weight="vk", root="T.rsqrt(q[vi] * q[vi])").replace("6", "1"),
     ),
     Refuses("one element fewer", _RMS.format(extent=5, weight="vk", root=_ROOT)),
     Refuses("the weight is read in reverse", _RMS.format(extent=6, weight="5 - vk", root=_ROOT)),
@@ -123,16 +131,16 @@ def rms_norm(f: Lifted) -> Sequence[Proposal] | Refusal:
 def _averaged(t: Term, x: Load, weight: Load) -> tuple[int, ...] | None:
     """The dimensions of x that an average of squares is over: those that the weight has."""
     parts = args(t, *DIVISIONS)
-    r = combined(t if parts is None else parts[0], "add")
-    square = None if r is None else args(r.body, "mul")
-    if r is None or square is None or square[0] is not square[-1]:
+    r = combined(t if parts is None else parts[0], "add") or Combined((), t, ZERO)  # 0 + x² is x²
+    square = args(r.body, "mul")
+    if square is None or square[0] is not square[-1]:
         return None
     inside = load(square[0]) or deviation(square[0])
     if inside is None or inside.tensor is not x.tensor:
         return None
     dims = swept(inside, r.axes)
     shape = weight.tensor.shape
-    for found in () if dims is None else with_units(dims, x.tensor, len(shape)):
+    for found in () if dims is None else with_units(dims, x.tensor, len(shape))[::-1]:
         if tuple(x.tensor.shape[d] for d in found) == shape:
             return found
     return None
