@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from benchmarks.layouts import models
-from tests.run import run
 from tvm import relax
 
+from benchmarks.layouts import models
 from opinfo.layout.count import count
+from tests.run import run
 
 
 @pytest.mark.parametrize(("name", "conversions"), [("nhwc_import", 8), ("mixed", 9)])

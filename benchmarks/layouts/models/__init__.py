@@ -24,7 +24,8 @@ from . import built
 
 IMAGE, TOKENS = "float32[1, 3, 64, 64]", "int64[1, 16]"
 CONVNETS = ("resnet18", "mobilenet_v2", "mobilenet_v3", "shufflenet", "convnext", "unet", "yolo")
-TRANSFORMERS = ("vit", "swin", "bert", "gpt2", "llama")
+TOKEN_MODELS = ("bert", "gpt2", "llama")
+TRANSFORMERS = ("vit", "swin", *TOKEN_MODELS)
 BUILT: dict[str, Callable[[], Any]] = {"nhwc_import": built.nhwc_import, "mixed": built.mixed}
 NAMES = (*CONVNETS, *BUILT, "coatnet", *TRANSFORMERS)
 #: Beside those of the table.
@@ -33,7 +34,7 @@ INPUTS = {
     **dict.fromkeys((*CONVNETS, *MORE, "coatnet", "vit", "swin"), IMAGE),
     "nhwc_import": "float32[1, 64, 64, 3]",
     "mixed": "float32[1, 3, 32, 32]",
-    **dict.fromkeys(("bert", "gpt2", "llama"), TOKENS),
+    **dict.fromkeys(TOKEN_MODELS, TOKENS),
 }
 
 

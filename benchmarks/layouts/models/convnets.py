@@ -126,7 +126,7 @@ class ShuffleUnit(nn.Module):
 
     def __init__(self, before: int, width: int, stride: int) -> None:
         super().__init__()
-        half, self.stride = width // 2, stride
+        self.half = half = width // 2
         self.left = nn.Sequential(
             conv(before, before, 3, 2, before, None), conv(before, half)
         ) if stride == 2 else None  # fmt: skip
@@ -136,7 +136,7 @@ class ShuffleUnit(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        a, b = (self.left(x), x) if self.left is not None else x.chunk(2, 1)
+        a, b = (self.left(x), x) if self.left is not None else x.split(self.half, 1)
         y = torch.cat([a, self.right(b)], 1)
         n, c, h, w = y.shape
         return y.view(n, 2, c // 2, h, w).transpose(1, 2).reshape(n, c, h, w)

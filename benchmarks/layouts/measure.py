@@ -1,0 +1,110 @@
+"""One model: the conversions in it, and what each way to NHWC convolutions leaves."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from benchmarks.measure import cpu
+from opinfo.layout.count import count
+from opinfo.layout.report import Conversions
+from tests.run import run
+
+from . import models
+from .tvm_passes import Converted, left_by_convert_layout
+
+NHWC = {"nn.conv2d": ["NHWC", "OHWI"]}
+PACKED = {f"NCHW{k}c": {"nn.conv2d": [f"NCHW{k}c", f"OIHW{k}i{k}o"]} for k in (8, 16)}
+MODES = ("graph", "tir")
+
+
+@dataclass(frozen=True)
+class Left:
+    """What a plan leaves: counted in its module, and what the solver says of it.
+
+    ``seconds`` is the CPU time of planning; ``outputs`` how the results compare, if they were run.
+    """
+
+    conversions: Conversions
+    status: str
+    objective: float
+    bound: float
+    seconds: float
+    outputs: str = "not run"
+
+    @property
+    def optimal(self) -> bool:
+        return self.status == "optimal" and self.bound >= self.objective * (1 - 1e-6) - 0.5
+
+
+@dataclass(frozen=True)
+class Row:
+    """A model of the table; what could not be measured is the text of the reason."""
+
+    model: str
+    before: Conversions
+    convert_layout: Converted
+    onnx_runtime: Conversions | str
+    planned: Mapping[str, Left | str]
+    lowering: float
+
+
+def measure(name: str, execute: bool = False, modes: Sequence[str] = MODES) -> Row:
+    """The row of a model; ``execute`` also compiles and compares the outputs."""
+    mod = models.module(name)
+    lowering, lowered = cpu(lambda: relax.transform.LegalizeOps()(mod))
+    planned = {mode: plan(name, lowered, NHWC, mode, execute) for mode in modes}
+    return Row(
+        name,
+        count(lowered),
+        left_by_convert_layout(mod),
+        _onnx_runtime(name),
+        planned,
+        lowering,
+    )
+
+
+def plan(
+    name: str,
+    lowered: Any,
+    desired: Mapping[str, Sequence[str]],
+    mode: Any = "tir",
+    execute: bool = False,
+) -> Left | str:
+    """Plan a legalised module and count what is left."""
+    try:
+        plan_layout = importlib.import_module("opinfo.layout.plan").plan_layout
+        seconds, planned = cpu(lambda: plan_layout(lowered, desired=desired, mode=mode))
+    except Exception as error:  # the others are still of interest
+        return f"raises {type(error).__name__}: {str(error).splitlines()[0][:120]}"
+    told = planned.report
+    outputs = agreement(name, lowered, planned.module) if execute else "not run"
+    left = count(planned.module)
+    return Left(left, told.status, told.objective, told.bound, seconds, outputs)
+
+
+def agreement(name: str, one: Any, two: Any) -> str:
+    """The largest difference of the outputs, relative to their largest value."""
+    values, worst = models.inputs(name), 0.0
+    for a, b in zip(run(one, values), run(two, values), strict=True):
+        if a.shape != b.shape or not np.isfinite(np.asarray(a, "float64")).all():
+            return "not comparable"
+        scale = max(float(np.abs(a).max(initial=0)), 1e-30)
+        worst = max(worst, float(np.abs(a.astype("float64") - b).max(initial=0)) / scale)
+    return "bit-equal" if worst == 0 else f"within {worst:.1e}"
+
+
+def _onnx_runtime(name: str) -> Conversions | str:
+    try:
+        from .onnx_runtime import left_by_onnx_runtime
+    except ImportError as error:
+        return f"{error.name} is not installed"
+    try:
+        return left_by_onnx_runtime(name)
+    except Exception as error:  # its exporter or its optimiser
+        return f"raises {type(error).__name__}"

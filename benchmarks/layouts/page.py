@@ -1,0 +1,124 @@
+"""The measured rows as tables in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from opinfo.layout.report import Conversions, size
+
+from . import models
+from .measure import Left, Row
+from .quoted import INDUCTOR
+
+HEAD = """# Layout conversions left
+
+Written by `python -m benchmarks.layouts --page docs/layouts.md`.
+
+The number of layout conversions of activations that are left when every `conv2d` wants NHWC with
+kernels in OHWI, and the bytes that they write. A conversion is a copy whose elements lie in another
+order of memory, whatever operator or PrimFunc makes it, alone or as a stage of a fused one
+(`opinfo.layout.count`); code that nothing uses and what is made of constants do not count.
+
+- **in the model**: those that the model has before anything is converted.
+- **ConvertLayout**: `relax.transform.ConvertLayout`, then `LegalizeOps`.
+- **ONNX Runtime**: its transpose optimiser at the extended level, on the model exported as ONNX,
+  each Conv in NHWC between two transposes.
+- **inductor**: as measured before, not by this command, on models of the same structures.
+- **graph**, **tir**: `opinfo.layout.plan_layout` after `LegalizeOps`; in graph mode every operator
+  stays a Relax operator. **optimal** says that the solver proved that no plan of the problem is
+  cheaper.
+"""
+
+PACKED = """What is left in tir mode when every `conv2d` wants packed channels. The first convolution
+has three input channels; some widths do not divide.
+"""
+
+
+def page(rows: Sequence[Row], packed: Mapping[str, Mapping[str, Left | str]]) -> str:
+    parts = [HEAD, "## Numbers\n", _numbers(rows), "\n## Bytes\n", _bytes(rows)]
+    parts += ["\n## Plans\n", _plans(rows)]
+    if packed:
+        parts += ["\n## Packed layouts\n", PACKED, _packed(packed)]
+    return "\n".join(parts) + "\n"
+
+
+def _numbers(rows: Sequence[Row]) -> str:
+    head = ("model", "input", "in the model", "ConvertLayout", "ONNX Runtime", "inductor",
+            "graph", "tir", "optimal")  # fmt: skip
+    return table(head, [
+        (r.model, f"`{models.INPUTS[r.model]}`", str(r.before.number), _converted(r),
+         _number(r.onnx_runtime), INDUCTOR.get(r.model, "–"),
+         *(_number(_left(r.planned.get(m))) for m in ("graph", "tir")), _optimal(r))
+        for r in rows
+    ])  # fmt: skip
+
+
+def _bytes(rows: Sequence[Row]) -> str:
+    head = ("model", "in the model", "ConvertLayout", "ONNX Runtime", "graph", "tir")
+    return table(head, [
+        (r.model, *map(_size, (r.before, r.convert_layout.left or "–", r.onnx_runtime,
+                               *(_left(r.planned.get(m)) for m in ("graph", "tir")))))
+        for r in rows
+    ])  # fmt: skip
+
+
+def _plans(rows: Sequence[Row]) -> str:
+    """Of each plan what the solver says, its time and its outputs."""
+    head = ("model", "mode", "status", "cost", "bound", "planning, CPU s", "LegalizeOps, CPU s",
+            "outputs")  # fmt: skip
+    lines = []
+    for r in rows:
+        for mode, p in r.planned.items():
+            if isinstance(p, str):
+                lines.append((r.model, mode, p, "", "", "", "", ""))
+                continue
+            lines.append((r.model, mode, p.status, f"{p.objective:g}", f"{p.bound:g}",
+                          f"{p.seconds:.1f}", f"{r.lowering:.1f}", p.outputs))  # fmt: skip
+    return table(head, lines)
+
+
+def _packed(packed: Mapping[str, Mapping[str, Left | str]]) -> str:
+    layouts = list(next(iter(packed.values())))
+    return table(("model", *layouts), [
+        (name, *(_number_and_size(_left(row[x])) for x in layouts)) for name, row in packed.items()
+    ])  # fmt: skip
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _left(p: Left | str | None) -> Conversions | str:
+    return p.conversions if isinstance(p, Left) else p or "–"
+
+
+def _number(c: Conversions | str) -> str:
+    return str(c.number) if isinstance(c, Conversions) else c
+
+
+def _number_and_size(c: Conversions | str) -> str:
+    return f"{c.number} ({size(c.bytes)})" if isinstance(c, Conversions) else c
+
+
+def _size(c: Conversions | str) -> str:
+    return size(c.bytes) if isinstance(c, Conversions) else "–"
+
+
+def _converted(r: Row) -> str:
+    found = r.convert_layout
+    told = [str(found.left.number)] if found.left is not None else []
+    return ", ".join([*told, *([found.problem] if found.problem else [])])
+
+
+def _optimal(r: Row) -> str:
+    plans = [p for p in r.planned.values() if isinstance(p, Left)]
+    return "yes" if plans and all(p.optimal for p in plans) else "no"
+
+
+def ahead(r: Row) -> bool:
+    """Whether no other way, of those that were measured, leaves fewer conversions."""
+    plan = r.planned.get("tir")
+    others = [c.number for c in (r.convert_layout.left, r.onnx_runtime)
+              if isinstance(c, Conversions)]  # fmt: skip
+    return isinstance(plan, Left) and all(plan.conversions.number <= n for n in others)

@@ -1,0 +1,55 @@
+"""TVM's own ConvertLayout, and what it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import relax
+
+from opinfo.layout.count import count
+from opinfo.layout.report import Conversions
+
+WANTED = {"relax.nn.conv2d": ["NHWC", "OHWI"]}
+
+
+@dataclass(frozen=True)
+class Converted:
+    """The conversions left, and what is wrong with the module, nothing if empty."""
+
+    left: Conversions | None
+    problem: str = ""
+
+
+def left_by_convert_layout(mod: Any, wanted: Mapping[str, Sequence[str]] = WANTED) -> Converted:
+    """Convert a module before legalisation, and count."""
+    given = {op: list(layouts) for op, layouts in wanted.items()}
+    try:
+        out = relax.transform.ConvertLayout(given)(mod)
+    except Exception as error:  # TVM raises what it likes
+        return Converted(None, f"raises {type(error).__name__}")
+    try:
+        lowered = relax.transform.LegalizeOps()(out)
+    except Exception as error:
+        return Converted(count(out), f"does not lower: {type(error).__name__}")
+    left = sorted(_operators(lowered) - _operators(relax.transform.LegalizeOps()(mod)))
+    if left:
+        return Converted(count(lowered), f"does not compile: {', '.join(left)}")
+    return Converted(count(lowered))
+
+
+def _operators(mod: Any) -> set[str]:
+    """The operators that are called."""
+    found: set[str] = set()
+
+    def visit(call: Any) -> None:
+        if isinstance(call.op, tvm.ir.Op):
+            found.add(str(call.op.name))
+
+    for _, func in mod.functions_items():
+        if isinstance(func, relax.Function):
+            tvm_ffi.structural_walk(func, (tvm.ir.Call, visit))
+    return found
