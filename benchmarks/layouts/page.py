@@ -29,8 +29,8 @@ order of memory, whatever operator or PrimFunc makes it, alone or as a stage of 
   cheaper.
 """
 
-PACKED = """What is left in tir mode when every `conv2d` wants packed channels. The first convolution
-has three input channels; some widths do not divide.
+PACKED = """What is left in tir mode when every `conv2d` wants packed channels. The first
+convolution has three input channels; some widths do not divide.
 """
 
 
