@@ -19,7 +19,7 @@ import tvm_ffi
 from tvm import tirx
 
 from ..lifting.from_tir import Unliftable
-from ..lifting.lift import Executor, has_barriers
+from ..lifting.lift import Executor
 from ..proofs.context import simplify, thorough
 from ..terms.rewrite import map_loads, substitute, tensors
 from ..terms.term import Int, Tensor, Term, Var, axis, load
@@ -80,7 +80,7 @@ def at(body: Term, tensor: Tensor, index: tuple[Int, ...]) -> Term:
 
 class _Splitter(Executor):
     def __init__(self, func: Any) -> None:
-        super().__init__(has_barriers(func))
+        super().__init__(func)
         self.func = func
         none = [None] * len(func.params)
         self.bind_sizes(func.params, none)

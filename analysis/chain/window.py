@@ -17,7 +17,7 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 from ..lifting.comprehension import Comprehension, Lifted
-from ..lifting.lift import hard_choices
+from ..lifting.outputs import hard_choices
 from ..lifting.reduction import canonical
 from ..op_info import OpInfo, Refusal
 from ..proofs.context import simplify, thorough

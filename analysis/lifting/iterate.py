@@ -1,0 +1,143 @@
+"""Loops of a PrimFunc: their iterations run in order, or at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..terms.order import bounds
+from ..terms.rewrite import free, subterms, tensors
+from ..terms.scalar import ge0
+from ..terms.term import ONE, SIZES, TRUE, ZERO, Fold, Int, Tensor, Term, Var, as_int, fresh
+from . import races
+from .concurrent import Iterations
+from .effects import Effects
+from .from_tir import Unliftable
+from .kernels import Kernels
+from .loops import close
+from .reduction import reduces
+from .threads import thread_tag
+
+#: Kinds of loops whose iterations run at the same time: parallel and vectorized.
+_AT_ONCE = (1, 2)
+_PARALLEL = 1
+
+#: Storage scopes that each thread has for itself.
+_PRIVATE = ("local", "warp", "wmma")
+
+
+class Loops(Kernels):
+    """How loops are executed."""
+
+    def run_For(self, s: Any) -> None:
+        if s.step is not None and self.reader.index(s.step) is not ONE:
+            raise Unliftable("a loop with a step is not understood", s.loop_var.name)
+        extent, start = self.reader.index(s.extent), self.reader.index(s.min)
+        if extent.const is not None and extent.const < 1:
+            return
+        bound, v = extent, s.loop_var
+        if extent.const is None:
+            self.fixed(extent, v.name)
+            if tensors(extent) or any(f.kind not in SIZES for f in free(extent)):
+                bound = self.largest(extent, v.name)
+        self.loop(s, v, start, extent, bound)
+
+    def largest(self, extent: Int, where: str) -> Int:
+        """An upper bound over sizes of an extent that depends on other loops."""
+        _, high = bounds(extent)
+        if high is None or tensors(high) or any(v.kind not in SIZES for v in free(high)):
+            raise Unliftable("a loop's extent has no bound over the sizes", where)
+        return high
+
+    def loop(self, s: Any, v: Any, start: Int, extent: Int, bound: Int) -> None:
+        """``for v in range(bound): if v < extent: body``."""
+        tag, kind = thread_tag(s), int(getattr(s, "kind", 0))
+        if tag and not tag.startswith("vthread"):
+            self.on_thread(s, v, start, tag)
+            return
+        if tag and tag in self.threads:
+            raise Unliftable("a thread is bound again inside its own loop", tag)
+        i = fresh(bound)
+        value = ZERO if bound is ONE else as_int(i)
+        self.env[v] = start + value
+        outside = set(self.values.values())
+        runs = TRUE if extent is bound else ge0(extent - 1 - value)
+        with self.inside(s, i, tag, kind) as iterations:
+            effects = self.nested(s.body, runs)
+        if self.kernel is not None:
+            outside |= {e for t, e in self.kernel.extended.items() if t in outside}
+        self.drop(effects, lambda t: t not in outside)  # each iteration has its own
+        if not (effects.outer | tensors(extent)).isdisjoint(effects.writes):
+            raise Unliftable("a loop changes what a value from before it was read from", v.name)
+        if bound is ONE:
+            kind, tag = 0, ""  # a single iteration meets no other one
+        # each thread has its own
+        private = self.drop(effects, lambda t: tag != "" and self.scopes[t].startswith(_PRIVATE))
+        if tag or kind in _AT_ONCE:
+            self.check_at_once(
+                i, effects, frozenset(effects.writes) & outside, iterations, tag, kind
+            )
+        if extent is not bound:
+            guarded = Effects()
+            guarded.then(effects, runs)
+            effects = guarded
+        closed = effects if bound is ONE else close(i, effects)
+        if tag and _ordered(closed) - _ordered(effects):
+            raise Unliftable("threads update one element, and their order matters", v.name)
+        self.effects.then(closed)
+        self.lose(private)
+
+    @contextmanager
+    def inside(self, s: Any, i: Var, tag: str, kind: int) -> Iterator[Iterations]:
+        """While a body is executed: its accesses, noted if iterations run at the same time."""
+        around = frozenset(self.running)
+        if self.kernel is not None:
+            around |= self.kernel.threads
+        iterations = Iterations(around, len(self.frames))
+        at_once = i.extent is not ONE and _concurrent(s, kind, tag)
+        self.threads.append(tag)
+        self.concurrent += [iterations] * at_once
+        self.running.append(i)
+        try:
+            yield iterations
+        finally:
+            self.running.pop()
+            del self.concurrent[len(self.concurrent) - at_once :]
+            self.threads.pop()
+
+    def check_at_once(
+        self,
+        i: Var,
+        effects: Effects,
+        shared: frozenset[Tensor],
+        iterations: Iterations,
+        tag: str,
+        kind: int,
+    ) -> None:
+        """Iterations that run at the same time must not meet."""
+        assumed = races.meet_by_data(i, effects, shared, not tag and kind == _PARALLEL)
+        self.races |= bool(assumed)
+        races.check_independent(i, effects, shared, bool(tag))
+        iterations.check(i, shared, assumed | (races.combined(effects) if tag else frozenset()))
+        if kind != _PARALLEL and not tag:
+            races.check_no_scan(i, effects)
+
+
+def _ordered(effects: Effects) -> set[Term]:
+    """Folds of a single value: no reduction that threads may share."""
+    values = (w.value for writes in effects.writes.values() for w in writes)
+    folds = {s for value in values if reduces(value) for s in subterms(value)}
+    return {s for s in folds if isinstance(s, Fold) and len(s.states) == 1}
+
+
+def _concurrent(s: Any, kind: int, tag: str) -> bool:
+    """Whether accesses of the iterations may meet: lanes of a single store only store."""
+    return bool(tag) or kind == _PARALLEL or (kind in _AT_ONCE and not _single(s.body))
+
+
+def _single(s: Any) -> bool:
+    """Whether a statement is a single store, which loads in all lanes before it stores in any."""
+    while type(s).__name__ == "SBlockRealize" and s.block.init is None:
+        s = s.block.body
+    return type(s).__name__ == "BufferStore"

@@ -1,0 +1,95 @@
+"""Kernels in a PrimFunc: loops bound to threads, and blocks that reduce over them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..terms.order import nonneg
+from ..terms.rewrite import free, subterms, tensors
+from ..terms.term import ONE, SIZES, ZERO, Fold, Int, Term, Var, as_int, fresh
+from .effects import Effects
+from .from_tir import Unliftable
+from .loops import close
+from .state import State
+from .threads import Kernel, bound_threads, combined
+
+
+def has_barriers(func: Any) -> bool:
+    """Whether TVM inserts barriers for shared memory: it does so in the dialect ``s_tir``."""
+    return bool((func.attrs or {}).get("s_tir", False))
+
+
+class Kernels(State):
+    """How kernels are executed."""
+
+    def on_thread(self, s: Any, v: Any, start: Int, tag: str) -> None:
+        """A loop that is bound to a thread of a kernel; the outermost one is the kernel."""
+        if self.kernel is not None:
+            self.env[v] = start + self.kernel.at[tag]
+            self.run(s.body)
+            return
+        outside = set(self.values.values())
+        self.kernel = kernel = Kernel(self.launched(s), has_barriers(self.func))
+        self.frames.append(Effects())
+        try:
+            self.on_thread(s, v, start, tag)
+            effects = self.effects
+        finally:
+            self.frames.pop()
+            self.kernel = None
+        kernel.check(
+            frozenset(t for t in kernel.prefix if self.scopes[t].startswith("shared")), effects
+        )
+        private = [t for t, e in kernel.extended.items() if e in effects.writes]
+        self.drop(effects, lambda t: t in kernel.prefix)
+        self.effects.then(effects)
+        self.lose([t for t in private if t in outside])
+
+    def launched(self, s: Any) -> dict[str, Int]:
+        """The thread indices of a kernel by their tags."""
+        extents: dict[str, Int] = {}
+        for tag, e in bound_threads(s):
+            extent = self.reader.index(e)
+            if tensors(extent) or any(v.kind not in SIZES for v in free(extent)):
+                raise Unliftable("the number of threads varies", tag)
+            if not nonneg(extent - 1):
+                raise Unliftable("there may be no thread", tag)
+            if extents.setdefault(tag, extent) is not extent:
+                raise Unliftable("loops on one thread have different extents", tag)
+        return {t: ZERO if e is ONE else as_int(fresh(e, "t")) for t, e in extents.items()}
+
+    def begin_combining(self, over: set[Var], spatial: set[Var]) -> tuple[int, int]:
+        """How many accesses were noted before a block that reduces over threads."""
+        kernel = self.kernel
+        assert kernel is not None
+        if any(not kernel.thread(v).startswith("threadIdx") for v in over):
+            raise Unliftable("a reduction over blocks of threads")
+        if over & spatial or kernel.differ(()):
+            raise Unliftable("a reduction over threads that not all of them take part in")
+        kernel.over = frozenset(over)
+        return len(kernel.reads), len(kernel.stores)
+
+    def combine(
+        self, over: set[Var], inner: Effects, predicate: Term, noted: tuple[int, int]
+    ) -> None:
+        """The effects of a block that reduces over threads: all of them get the result."""
+        kernel = self.kernel
+        assert kernel is not None
+        kernel.over = frozenset()
+        guarded, effects = Effects(), Effects()
+        guarded.then(inner, predicate)
+        r = {t: fresh(t.extent, "r") for t in over if t.extent is not None}
+        for tensor, writes in guarded.writes.items():
+            prefix = kernel.prefix.get(tensor, ())
+            effects.writes[tensor] = [combined(w, tensor, prefix, r) for w in writes]
+        for v in r.values():
+            effects = close(v, effects)
+        values = [w.value for writes in effects.writes.values() for w in writes]
+        if any(isinstance(t, Fold) for value in values for t in subterms(value)):
+            raise Unliftable("threads are combined by what is no known reduction")
+        for noticed, count in zip((kernel.reads, kernel.stores), noted, strict=True):
+            noticed[count:] = [a for a in noticed[count:] if a.tensor not in effects.writes]
+        for tensor, writes in effects.writes.items():
+            for w in writes:
+                kernel.store(tensor, w.index, w.value)
+        self.effects.then(effects)

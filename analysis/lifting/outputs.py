@@ -1,0 +1,57 @@
+"""What is left of an output: one closed term over the parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..proofs.clamp import unclamped
+from ..proofs.context import has_choice, simplify, thorough
+from ..terms.quotient import is_div
+from ..terms.rewrite import subterms, tensors
+from ..terms.term import Call, Tensor, Term, Var, axis
+from .comprehension import Comprehension
+from .facts import settled
+from .from_tir import Unliftable
+from .reduction import canonical
+from .state import State
+
+
+def check_outputs(state: State, values: Sequence[Tensor | Var]) -> None:
+    """What is written are the last buffers, as every caller takes it."""
+    written = [t in state.effects.writes for t in values if isinstance(t, Tensor)]
+    if True in written and not all(written[written.index(True) :]):
+        raise Unliftable("a buffer after the first output is not written")
+
+
+def output(state: State, tensor: Tensor) -> Comprehension:
+    """The comprehension of an output."""
+    axes = tuple(axis(d, e) for d, e in enumerate(tensor.shape))
+    body = state.effects.read(tensor, axes)
+    if state.views.values():
+        body = settled(body)
+    left = _unwritten(state, body, tensor)
+    if left is not None or hard_choices(body):
+        body = simplify(body, ask=thorough)
+        left = _unwritten(state, body, tensor)
+    if left is tensor:
+        raise Unliftable("an output is read or not written everywhere", tensor.name)
+    if left in state.lost:
+        raise Unliftable("each thread has its own copy of what is read after it", tensor.name)
+    if left is not None:
+        raise Unliftable("an element is read before it is written", left.name)
+    return Comprehension(tensor, axes, canonical(unclamped(body)))
+
+
+def _unwritten(state: State, body: Term, out: Tensor) -> Tensor | None:
+    """A tensor whose state before the function the body reads, and must not."""
+    return next((t for t in tensors(body) if t is out or t not in state.inputs), None)
+
+
+def hard_choices(body: Term) -> bool:
+    """Whether a selection depends on a division together with something else."""
+    return has_choice(body) and any(
+        isinstance(c, Call) and c.op == "and" and any(is_div(s) for s in subterms(c))
+        for t in subterms(body)
+        if isinstance(t, Call) and t.op == "ite"
+        for c in t.args[:1]
+    )

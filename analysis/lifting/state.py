@@ -1,0 +1,95 @@
+"""The state of a symbolic execution: what is nested, under which conditions, what threads lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+from ..proofs.prove import prove
+from ..terms.order import ranges_over
+from ..terms.rewrite import free, tensors
+from ..terms.scalar import conj, ge0, parts
+from ..terms.term import ONE, TRUE, ZERO, Tensor, Term, as_int, fresh, load
+from .effects import Effects, Write
+from .from_tir import Unliftable
+from .node import NodeDict
+from .parameters import Parameters
+
+
+class State(Parameters):
+    """The state of the symbolic execution of one PrimFunc; how statements run is left open."""
+
+    def __init__(self, func: Any) -> None:
+        super().__init__()
+        self.func = func
+        self.threads: list[str] = []
+        self.races = False
+        self.stored = NodeDict[bool]()  # the buffers that are stored into
+        self.lost: set[Tensor] = set()  # what threads left in memory that each has for itself
+
+    def run(self, s: Any) -> None:
+        """Execute a statement."""
+        raise NotImplementedError
+
+    def nested(self, s: Any, condition: Term = TRUE) -> Effects:
+        """The effects of a statement on the state before it, which is left as it is.
+
+        It is executed only where the condition holds.
+        """
+        self.frames.append(Effects())
+        try:
+            if condition is TRUE:
+                self.run(s)
+            else:
+                with self.given(condition):
+                    self.run(s)
+            return self.effects
+        finally:
+            self.frames.pop()
+
+    @contextmanager
+    def given(self, condition: Term) -> Iterator[None]:
+        """While the statements under a condition are executed."""
+        count = len(self.facts)
+        self.facts += (c for c in parts(condition) if not tensors(c))
+        kernel = self.kernel
+        try:
+            with nullcontext() if kernel is None else kernel.under(condition):
+                yield
+        finally:
+            del self.facts[count:]
+
+    def fixed(self, t: Term, where: str) -> Term:
+        """A value that statements inside may use: nothing it reads has changed in this frame."""
+        if not tensors(t).isdisjoint(self.effects.writes):
+            raise Unliftable("a value depends on what changes while it is used", where)
+        return t
+
+    def lose(self, private: Sequence[Tensor]) -> None:
+        """Each thread has stored into its own copy: what is there afterwards is not known."""
+        for t in private:
+            at = tuple(ZERO if e is ONE else as_int(fresh(e)) for e in t.shape)
+            unknown = Tensor(t.name, t.shape, t.dtype)
+            self.lost.add(unknown)
+            over = tuple(v for p in at for v in free(p))
+            self.effects.store(t, Write(over, TRUE, at, load(unknown, at)))
+
+    def drop(self, effects: Effects, which: Callable[[Tensor], bool]) -> list[Tensor]:
+        """Take the writes of some tensors away, after checking that they stay inside."""
+        gone = [t for t in effects.writes if which(t)]
+        for t in gone:
+            self.check_stores(t, effects.writes.pop(t))
+        return gone
+
+    def check_stores(self, tensor: Tensor, writes: Sequence[Write]) -> None:
+        """Every store must stay inside its buffer."""
+        for w in writes:
+            for i, extent in zip(w.index, tensor.shape, strict=True):
+                if ranges_over(i, extent):
+                    continue
+                inside = conj(ge0(i), ge0(extent - 1 - i))
+                if inside is TRUE:
+                    continue
+                if not prove(inside, (*parts(w.guard), *self.facts)).proved:
+                    raise Unliftable("a store may be outside its buffer", tensor.name)
