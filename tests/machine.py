@@ -1,0 +1,458 @@
+"""A machine for TIR with threads, vectors and views, that shares nothing with the library.
+
+All threads of a kernel execute a statement before any of them executes the next, as numpy arrays
+over the threads; so it is right for programs in which barriers, or nothing shared, keep threads
+apart. Where threads meet it raises: two that store different values into one element in one
+statement, or one that loads from global memory what another one has stored in the same kernel.
+A block that reduces over threads is executed one thread after another, and all get the result.
+Parallel loops run forwards or backwards. Shared memory is one for each block of threads, local
+memory one for each thread; reading what was never written raises, as does leaving a buffer.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tvm.tirx.buffer import is_buffer_var
+
+from .interpret import Undefined
+
+Array = npt.NDArray[Any]
+VECTORIZED, PARALLEL, REDUCE = 2, 1, 2
+
+_BINARY: dict[str, Any] = {
+    "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "FloorDiv": np.floor_divide,
+    "FloorMod": np.mod, "LT": np.less, "LE": np.less_equal, "GT": np.greater,
+    "GE": np.greater_equal, "EQ": np.equal, "NE": np.not_equal, "Min": np.minimum,
+    "Max": np.maximum, "BitwiseAnd": np.bitwise_and, "BitwiseOr": np.bitwise_or,
+}  # fmt: skip
+_CALLS: dict[str, Any] = {
+    "exp": np.exp, "sqrt": np.sqrt, "tanh": np.tanh, "fabs": np.abs, "floor": np.floor,
+    "ceil": np.ceil, "log": np.log, "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "rsqrt": lambda x: 1 / np.sqrt(x), "pow": np.power, "round": np.round,
+    "erf": np.vectorize(math.erf, otypes=[float]), "nearbyint": np.rint, "trunc": np.trunc,
+    "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or,
+    "shift_left": np.left_shift, "shift_right": np.right_shift,
+}  # fmt: skip
+
+
+def execute(
+    func: Any, inputs: list[Array], sizes: dict[str, int] | None = None, backwards: bool = False
+) -> list[Array]:
+    """The output buffers, the trailing parameters that ``inputs`` does not give.
+
+    Floating-point outputs are in double precision. Raises :class:`.interpret.Undefined`.
+    """
+    return _Machine(func, inputs, sizes or {}, backwards).outputs
+
+
+class _Memory:
+    """The elements of a buffer, in a row for each owner: a thread, a block, or all."""
+
+    def __init__(self, size: int, dtype: str, scope: str) -> None:
+        self.size, self.scope = size, scope
+        self.kind: Any = np.float64 if "float" in dtype else np.dtype(dtype)
+        self.last: Array | None = None  # the thread of this kernel that stored an element
+
+    def give(self, owner: Array, owners: int) -> None:
+        """Empty memory, with the row that each thread has."""
+        self.owner = owner
+        self.values = np.zeros((owners, self.size), self.kind)
+        self.written = np.zeros((owners, self.size), bool)
+
+
+@dataclass
+class _Buffer:
+    memory: _Memory
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    start: Any = 0
+
+
+def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(int(np.prod(shape[d + 1 :])) for d in range(len(shape)))
+
+
+def _tag(s: Any) -> str:
+    bound = getattr(s, "thread_binding", None)
+    bound = getattr(s, "node", None) if bound is None else bound
+    return str(getattr(bound, "thread_tag", ""))
+
+
+class _Machine:
+    def __init__(self, func: Any, inputs: list[Array], sizes: dict[str, int], back: bool) -> None:
+        self.env: dict[Any, Any] = {}
+        self.buffers: dict[Any, _Buffer] = {}
+        self.back, self.count, self.at = back, 1, dict[str, Array]()
+        self.one = np.zeros(1, np.int64)
+        self.lane: int | None = None
+        self.blocks, self.block = 1, self.one  # of threads
+        self.memories: list[_Memory] = []
+        buffers = [p for p in func.params if is_buffer_var(p)]
+        given = dict(zip(buffers, inputs, strict=False))
+        for p in func.params:
+            if not is_buffer_var(p):
+                self.env[p] = sizes[p.name]
+        for p in buffers:
+            shape = given[p].shape if p in given else ()
+            assert p not in given or len(shape) == len(p.ty.shape), "an input of another rank"
+            for d, e in enumerate(p.ty.shape):
+                if type(e).__name__ == "Var" and e not in self.env:
+                    self.env[e] = shape[d] if shape else sizes[e.name]
+        outputs = []
+        for p in buffers:
+            made = self.allocate(p, "global")
+            if p in given:
+                assert given[p].shape == made.shape, "an input of another shape"
+                made.memory.values[:] = np.asarray(given[p]).reshape(1, -1)
+                made.memory.written[:] = True
+            else:
+                outputs.append(made)
+        self.run(func.body, np.ones(1, bool))
+        self.outputs = [b.memory.values.reshape(b.shape) for b in outputs]
+
+    # ------------------------------------------------------------------ memory
+
+    def allocate(self, b: Any, scope: str = "") -> _Buffer:
+        shape = tuple(self.number(e) for e in b.ty.shape)
+        scope = scope or str(b.ty.storage_scope) or "global"
+        memory = _Memory(int(np.prod(shape)), str(b.ty.dtype), scope)
+        self.memories.append(memory)
+        self.give(memory)
+        strides = tuple(self.number(s) for s in b.ty.strides) or _row_major(shape)
+        self.buffers[b] = _Buffer(memory, shape, strides)
+        return self.buffers[b]
+
+    def give(self, memory: _Memory) -> None:
+        if memory.scope.startswith("shared"):
+            memory.give(self.block, self.blocks)
+        elif memory.scope.startswith("local"):
+            memory.give(np.arange(self.count), self.count)
+        else:
+            memory.give(np.zeros(self.count, np.int64), 1)
+
+    def number(self, e: Any) -> int:
+        """A value that is the same for all threads."""
+        values = np.unique(np.asarray(self.value(e, np.ones(self.count, bool))))
+        assert len(values) == 1, "threads differ in an extent"
+        return int(values[0])
+
+    def place(self, b: Any, index: list[Any], mask: Array) -> tuple[_Buffer, Array, Array]:
+        """The row and the position of an element, of the threads that run."""
+        found = self.buffers[b]
+        position = np.broadcast_to(np.asarray(found.start), (self.count,))
+        for i, extent, stride in zip(index, found.shape, found.strides, strict=True):
+            i = np.broadcast_to(np.asarray(i), (self.count,))
+            if np.any((i[mask] < 0) | (i[mask] >= extent)):
+                raise Undefined("an access outside a buffer")
+            position = position + i * stride
+        owner = found.memory.owner
+        row = owner if len(owner) == self.count else np.zeros(self.count, np.int64)
+        return found, row[mask], position[mask]
+
+    def load(self, b: Any, index: list[Any], mask: Array) -> Any:
+        found, row, at = self.place(b, index, mask)
+        memory = found.memory
+        if not memory.written[row, at].all():
+            raise Undefined("read of an element that was not written")
+        if memory.last is not None:
+            writer = memory.last[row, at]
+            if np.any((writer >= 0) & (writer != np.arange(self.count)[mask])):
+                raise Undefined("a thread reads what another one stores")
+        out = np.zeros(self.count, memory.values.dtype)
+        out[mask] = memory.values[row, at]
+        return out
+
+    def store(self, b: Any, index: list[Any], value: Any, mask: Array) -> None:
+        found, row, at = self.place(b, index, mask)
+        memory = found.memory
+        value = np.broadcast_to(np.asarray(value), (self.count,))[mask]
+        memory.values[row, at] = value
+        memory.written[row, at] = True
+        if not np.array_equal(memory.values[row, at], value.astype(memory.values.dtype), True):
+            raise Undefined("threads store different values into one element")
+        if memory.last is not None:
+            memory.last[row, at] = np.arange(self.count)[mask]
+
+    # ------------------------------------------------------------------ statements
+
+    def run(self, s: Any, mask: Array) -> None:
+        if mask.any():
+            getattr(self, f"run_{type(s).__name__}")(s, mask)
+
+    def run_SeqStmt(self, s: Any, mask: Array) -> None:
+        for part in s.seq:
+            self.run(part, mask)
+
+    def run_For(self, s: Any, mask: Array) -> None:
+        if _tag(s):
+            return self.thread(s, s.loop_var, _tag(s), self.value(s.min, mask), mask)
+        start, extent = self.value(s.min, mask), np.asarray(self.value(s.extent, mask))
+        most = int(extent.max()) if extent.ndim == 0 else int(extent[mask].max(initial=0))
+        steps = range(most)
+        for k in reversed(steps) if self.back and int(s.kind) == PARALLEL else steps:
+            self.env[s.loop_var] = start + k
+            self.run(s.body, mask & (k < extent))
+        return None
+
+    def run_AttrStmt(self, s: Any, mask: Array) -> None:
+        if s.attr_key in ("thread_extent", "virtual_thread"):
+            tag = _tag(s) or str(s.node.var.name)
+            return self.thread(s, s.node.var, tag, 0, mask)
+        return self.run(s.body, mask)
+
+    def thread(self, s: Any, v: Any, tag: str, start: Any, mask: Array) -> None:
+        if tag in self.at:
+            self.env[v] = start + self.at[tag]
+            return self.run(s.body, mask)
+        assert not self.at, f"{tag} is bound inside only"
+        extents = {t: self.number(e) for t, e in _bound(s)}
+        self.count = int(np.prod(list(extents.values())))
+        grid = np.unravel_index(np.arange(self.count), tuple(extents.values()))
+        self.at = dict(zip(extents, grid, strict=True))
+        blocks = [t for t in extents if t.startswith("blockIdx")]
+        self.blocks = int(np.prod([extents[t] for t in blocks]))
+        self.block = np.zeros(self.count, np.int64)
+        for t in blocks:
+            self.block = self.block * extents[t] + self.at[t]
+        for m in self.memories:
+            if m.scope == "global":
+                m.last = np.full(m.values.shape, -1)
+            else:
+                self.give(m)
+        self.thread(s, v, tag, start, np.ones(self.count, bool))
+        for m in self.memories:
+            m.last = None
+        self.count, self.at, self.blocks, self.block = 1, {}, 1, self.one
+        return None
+
+    def run_SBlockRealize(self, s: Any, mask: Array) -> None:
+        block, first, over = s.block, np.ones(self.count, bool), list[Any]()
+        for iv, value in zip(block.iter_vars, s.iter_values, strict=True):
+            self.env[iv.var] = self.value(value, mask)
+            if int(iv.iter_type) == REDUCE:
+                first = first & (self.env[iv.var] == self.value(iv.dom.min, mask))
+                over.append(self.env[iv.var])
+        for b in block.alloc_buffers:
+            self.allocate(b)
+        for m in block.match_buffers:
+            self.match(m.buffer, m.source)
+        mask = mask & np.asarray(self.value(s.predicate, mask), bool)
+        if block.init is not None and self.at and any(map(self.varies, over)):
+            return self.combine(block, over, first, mask)
+        if block.init is not None:
+            self.run(block.init, mask & first)
+        return self.run(block.body, mask)
+
+    def varies(self, value: Any) -> bool:
+        return np.ndim(value) > 0 and bool(np.any(value != value[0]))
+
+    def combine(self, block: Any, over: list[Any], first: Array, mask: Array) -> None:
+        """A reduction over threads: one after another, in the memory of the first of each group."""
+        tags = [t for t, at in self.at.items() if any(_follows(v, at, self.at) for v in over)]
+        leads = np.zeros(self.count, np.int64)
+        for t, at in self.at.items():
+            if t not in tags:
+                leads = leads * (int(at.max()) + 1) + at
+        _, lead, group = np.unique(leads, return_index=True, return_inverse=True)
+        lead = lead[group]
+        local = [b for b in _stored(block) if len(self.buffers[b].memory.values) == self.count > 1]
+        watched, kept = [m.last for m in self.memories], [self.buffers[b].memory for b in local]
+        for m in self.memories:
+            m.last = None
+        for memory in kept:
+            memory.owner = lead
+        for t in np.argsort(lead, kind="stable"):
+            own = np.arange(self.count) == t
+            self.run(block.init, own & mask & first)
+            self.run(block.body, own & mask)
+        for memory in kept:
+            memory.owner = np.arange(self.count)
+            memory.values, memory.written = memory.values[lead], memory.written[lead]
+        for m, last in zip(self.memories, watched, strict=True):
+            m.last = last
+
+    def match(self, b: Any, region: Any) -> None:
+        source = self.buffers[region.source]
+        ones = np.ones(self.count, bool)
+        start = source.start
+        for r, stride in zip(region.region, source.strides, strict=True):
+            start = start + np.asarray(self.value(r.min, ones)) * stride
+        shape = tuple(self.number(r.extent) for r in region.region)
+        cut = len(shape) - len(b.ty.shape)
+        made = _Buffer(source.memory, shape[cut:], source.strides[cut:], start)
+        for e, value in (*zip(b.ty.strides, made.strides, strict=False), (b.ty.elem_offset, start)):
+            if type(e).__name__ == "Var":
+                self.env[e] = value
+        self.buffers[b] = made
+
+    def run_DeclBuffer(self, s: Any, mask: Array) -> None:
+        data = s.data.args[0] if hasattr(s.data, "args") else s.data
+        shape = tuple(self.number(e) for e in s.buffer.ty.shape)
+        strides = tuple(self.number(e) for e in s.buffer.ty.strides) or _row_major(shape)
+        start = self.value(s.buffer.ty.elem_offset, mask)
+        self.buffers[s.buffer] = _Buffer(self.buffers[data].memory, shape, strides, start)
+
+    def run_BufferStore(self, s: Any, mask: Array) -> None:
+        lanes = _lanes(s)
+        done = []
+        for lane in range(lanes):
+            self.lane = lane if lanes > 1 else None
+            index = [self.value(i, mask) for i in s.indices]
+            done.append((index, self.value(s.value, mask)))
+        self.lane = None
+        for index, value in done:
+            self.store(s.buffer, index, value, mask)
+
+    def run_IfThenElse(self, s: Any, mask: Array) -> None:
+        condition = np.broadcast_to(np.asarray(self.value(s.condition, mask), bool), (self.count,))
+        self.run(s.then_case, mask & condition)
+        if s.else_case is not None:
+            self.run(s.else_case, mask & ~condition)
+
+    def run_AllocBuffer(self, s: Any, mask: Array) -> None:
+        self.allocate(s.buffer)
+
+    def run_Bind(self, s: Any, mask: Array) -> None:
+        self.env[s.var] = self.value(s.value, mask)
+
+    def run_Evaluate(self, s: Any, mask: Array) -> None:
+        name = str(getattr(getattr(s.value, "op", None), "name", ""))
+        assert type(s.value).__name__ == "IntImm" or name in (
+            "tirx.tvm_storage_sync",
+            "tirx.assume",
+        )
+
+    # ------------------------------------------------------------------ expressions
+
+    def value(self, e: Any, mask: Array) -> Any:
+        kind = type(e).__name__
+        if kind in ("IntImm", "FloatImm"):
+            return e.value if kind == "FloatImm" else int(e.value)
+        if kind == "Var":
+            return self.env[e]
+        if kind == "TensorLoad":
+            return self.load(e.source, [self.value(i, mask) for i in e.indices], mask)
+        if kind in _BINARY:
+            return _BINARY[kind](self.value(e.a, mask), self.value(e.b, mask))
+        rule = getattr(self, f"value_{kind}", None)
+        assert rule is not None, f"the machine has no {kind}"
+        return rule(e, mask)
+
+    def value_And(self, e: Any, mask: Array) -> Any:
+        a = np.broadcast_to(np.asarray(self.value(e.a, mask), bool), (self.count,))
+        return a & np.asarray(self.value(e.b, mask & a), bool) if (mask & a).any() else a & False
+
+    def value_Or(self, e: Any, mask: Array) -> Any:
+        a = np.broadcast_to(np.asarray(self.value(e.a, mask), bool), (self.count,))
+        return a | np.asarray(self.value(e.b, mask & ~a), bool) if (mask & ~a).any() else a | False
+
+    def value_Not(self, e: Any, mask: Array) -> Any:
+        return np.logical_not(self.value(e.a, mask))
+
+    def value_Div(self, e: Any, mask: Array) -> Any:
+        a, b = self.value(e.a, mask), self.value(e.b, mask)
+        if "int" in str(e.ty.dtype):
+            return np.trunc(np.asarray(a) / b).astype(np.int64)
+        safe = np.where(mask, np.broadcast_to(np.asarray(b, float), (self.count,)), 1.0)
+        return np.asarray(a) / safe
+
+    def value_Cast(self, e: Any, mask: Array) -> Any:
+        dtype = str(e.ty.dtype).split("x")[0]
+        value = np.asarray(self.value(e.value, mask))
+        return value.astype(np.float64 if "float" in dtype else np.dtype(dtype))
+
+    def value_Ramp(self, e: Any, mask: Array) -> Any:
+        assert self.lane is not None
+        return self.value(e.base, mask) + self.lane * self.value(e.stride, mask)
+
+    def value_Broadcast(self, e: Any, mask: Array) -> Any:
+        return self.value(e.value, mask)
+
+    def value_Let(self, e: Any, mask: Array) -> Any:
+        self.env[e.var] = self.value(e.value, mask)
+        return self.value(e.body, mask)
+
+    def value_Select(self, e: Any, mask: Array) -> Any:
+        return self.choice(e.condition, e.true_value, e.false_value, mask)
+
+    def value_Call(self, e: Any, mask: Array) -> Any:
+        name = str(e.op.name).split(".")[-1]
+        if name == "if_then_else":
+            return self.choice(e.args[0], e.args[1], e.args[2], mask)
+        if name == "likely":
+            return self.value(e.args[0], mask)
+        if name not in _CALLS:
+            raise KeyError(name)
+        return _CALLS[name](*(self.value(a, mask) for a in e.args))
+
+    def choice(self, condition: Any, yes: Any, no: Any, mask: Array) -> Any:
+        c = np.broadcast_to(np.asarray(self.value(condition, mask), bool), (self.count,))
+        if not (mask & ~c).any():
+            return self.value(yes, mask)
+        if not (mask & c).any():
+            return self.value(no, mask)
+        return np.where(c, self.value(yes, mask & c), self.value(no, mask & ~c))
+
+
+def _bound(s: Any) -> list[tuple[str, Any]]:
+    """Tag and extent of each loop that is bound to a thread."""
+    found, todo = list[tuple[str, Any]](), [s]
+    while todo:
+        x = todo.pop(0)
+        kind = type(x).__name__
+        if kind == "For" and _tag(x):
+            found.append((_tag(x), x.extent))
+        elif kind == "AttrStmt" and x.attr_key in ("thread_extent", "virtual_thread"):
+            found.append((_tag(x) or str(x.node.var.name), x.value))
+        todo += _inside(x)
+    return found
+
+
+def _inside(x: Any) -> list[Any]:
+    kind = type(x).__name__
+    if kind == "SeqStmt":
+        return list(x.seq)
+    if kind == "SBlockRealize":
+        return [p for p in (x.block.init, x.block.body) if p is not None]
+    if kind == "IfThenElse":
+        return [p for p in (x.then_case, x.else_case) if p is not None]
+    return [x.body] if hasattr(x, "body") else []
+
+
+def _stored(block: Any) -> set[Any]:
+    found, todo = set(), [block.body]
+    while todo:
+        x = todo.pop()
+        if type(x).__name__ == "BufferStore":
+            found.add(x.buffer)
+        todo += _inside(x)
+    return found
+
+
+def _follows(value: Any, at: Array, every: dict[str, Array]) -> bool:
+    """Whether a value changes with a thread index while all others stay."""
+    if np.ndim(value) == 0:
+        return False
+    key = np.zeros(len(at), np.int64)
+    for other in every.values():
+        if other is not at:
+            key = key * (int(other.max()) + 1) + other
+    order = np.lexsort((at, key))
+    k, v = key[order], np.asarray(value)[order]
+    return bool(np.any((k[1:] == k[:-1]) & (v[1:] != v[:-1])))
+
+
+def has_threads(func: Any) -> bool:
+    """Whether loops are bound to threads."""
+    return bool(_bound(func.body))
+
+
+def _lanes(s: Any) -> int:
+    """How many elements a store stores."""
+    text = [str(e.ty.dtype) for e in (*s.indices, s.value)]
+    return max(int(t.split("x")[1]) if "x" in t else 1 for t in text)
