@@ -3,6 +3,7 @@
 - an axis of extent 1 or pinned by the guard is dropped; a guard on one axis shrinks its extent;
 - axes that only occur as one mixed-radix number are fused, an axis that only occurs through its
   digits is split;
+- a sum of one integer is a count;
 - axes are renamed by nesting height and order, so alpha-equal terms are the same object.
 """
 
@@ -33,6 +34,7 @@ from ..terms.term import (
     raw_reduce,
     variable,
 )
+from .count import counted
 from .prefix import unchosen, unpeeled
 
 
@@ -69,7 +71,7 @@ def reduces(t: Term) -> bool:
 def normal(r: Reduce) -> Term:
     """One reduction in normal form, its children already being so."""
     for _ in range(16):
-        new = _unit(r) or unpeeled(r) or _shrink(r) or _fuse(r) or _split(r)
+        new = counted(r) or _unit(r) or unpeeled(r) or _shrink(r) or _fuse(r) or _split(r)
         if new is None:
             return as_int(r) if isinstance(r.body, Int) else r
         atom = new.atom if isinstance(new, Int) else new
