@@ -94,7 +94,7 @@ def _rebuilt(p: Proposal, lifted: Lifted, func: Any, built: Rebuilt) -> Certific
     given = _over(func, lifted.params, built.params)
     if given is None or not structurally_equal(built.func, given):
         return Refusal("it lowers to another PrimFunc", p.name)
-    return Certificate("rebuilt", exact=True, assumptions=_given(lifted))
+    return Certificate("rebuilt", exact=True, assumptions=given_of(lifted))
 
 
 def _over(func: Any, params: tuple[Any, ...], wanted: tuple[Any, ...]) -> Any:
@@ -116,13 +116,13 @@ def _proved(
         except Different as e:
             return Refusal(f"its compute differs: {e}", p.name)
         proof.obligations += part.obligations
-        proof.reassociated |= part.reassociated or _reduces(mine.body, "add", "mul")
+        proof.reassociated |= part.reassociated or regroups(mine.body, "add", "mul")
         proof.finite |= part.finite
-        proof.ordered |= part.ordered or _reduces(mine.body, "min", "max")
+        proof.ordered |= part.ordered or regroups(mine.body, "min", "max")
     return Certificate(
         "real" if rounded else "proved",
         exact=not (proof.reassociated or proof.finite or proof.ordered or rounded),
-        assumptions=(*ASSUMED, *_given(lifted), *_flags(proof)),
+        assumptions=(*ASSUMED, *given_of(lifted), *flags(proof)),
         obligations=tuple(proof.obligations),
     )
 
@@ -139,7 +139,7 @@ def _sampled(p: Proposal, lifted: Lifted, bodies: list[Term]) -> Certificate | R
         except Unequal as e:
             return Refusal(f"its compute differs: {e}", p.name)
     told = f"equal at {points} random points; not proved"
-    return Certificate("tested", exact=False, assumptions=(*ASSUMED, *_given(lifted), told))
+    return Certificate("tested", exact=False, assumptions=(*ASSUMED, *given_of(lifted), told))
 
 
 def _aligned(other: Lifted, lifted: Lifted) -> list[Term]:
@@ -148,7 +148,7 @@ def _aligned(other: Lifted, lifted: Lifted) -> list[Term]:
     return [by_tensor[c.out] for c in lifted.outputs]
 
 
-def _given(lifted: Lifted) -> tuple[str, ...]:
+def given_of(lifted: Lifted) -> tuple[str, ...]:
     symbolic = any(
         isinstance(p, Var) or any(e.const is None for e in p.shape) for p in lifted.params
     )
@@ -168,7 +168,7 @@ def _truncates(t: Term) -> bool:
     return any("float" in s.args[0].dtype for s in casts)
 
 
-def _flags(proof: Proof) -> tuple[str, ...]:
+def flags(proof: Proof) -> tuple[str, ...]:
     told = {
         "floating-point sums equal up to reassociation": proof.reassociated,
         "equal in real arithmetic, where every value on the way is finite": proof.rounded,
@@ -178,6 +178,6 @@ def _flags(proof: Proof) -> tuple[str, ...]:
     return tuple(text for text, flag in told.items() if flag)
 
 
-def _reduces(t: Term, *ops: str) -> bool:
+def regroups(t: Term, *ops: str) -> bool:
     """Whether a floating-point reduction is in it: its order is not part of the lifted form."""
     return any(isinstance(s, Reduce) and s.op in ops and "float" in s.dtype for s in subterms(t))

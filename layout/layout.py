@@ -28,7 +28,9 @@ class Digit:
 
     def size(self, shape: Sequence[Any]) -> Any:
         """The number of values, of an axis as long as the shape has it."""
-        return -(shape[self.axis] // -self.div) if self.extent is None else self.extent
+        if self.extent is not None or self.div == 1:
+            return shape[self.axis] if self.extent is None else self.extent
+        return (shape[self.axis] + (self.div - 1)) // self.div
 
 
 Dim = tuple[Digit, ...]

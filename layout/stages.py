@@ -70,6 +70,11 @@ class Stage:
 
 def stages(func: Any) -> tuple[Stage, ...]:
     """The stages in their order. Raises :class:`Opaque` where this is no standard form."""
+    return standard(func)[0]
+
+
+def standard(func: Any) -> tuple[tuple[Stage, ...], Sizes]:
+    """:func:`stages`, and the sizes and scalars that their terms are over."""
     if not isinstance(func, tirx.PrimFunc):
         raise Opaque(f"expected a PrimFunc, got {type(func).__name__}")
     body = func.body
@@ -80,19 +85,52 @@ def stages(func: Any) -> tuple[Stage, ...]:
         raise Opaque("the root block has iterators, matched buffers or an init")
     reader = _Accesses(func)
     nests = items(root.body.seq) if type(root.body).__name__ == "SeqStmt" else [root.body]
-    return tuple(reader.stage(nest) for nest in nests)
+    return tuple(reader.stage(nest) for nest in nests), reader.sizes
+
+
+def sizes_of(func: Any) -> Sizes:
+    """The sizes of a PrimFunc. Raises :class:`Opaque` if a parameter is no buffer or number."""
+    return _Accesses(func).sizes
+
+
+class Sizes:
+    """The terms of a PrimFunc's sizes and scalars."""
+
+    def __init__(self, known: Parameters) -> None:
+        self.env = known.env
+        self._reader = Reader(self.env, _by_data)
+
+    @property
+    def leaves(self) -> dict[Var, Any]:
+        """The TIR variable of each."""
+        pairs = ((v, as_int(t).atom) for v, t in self.env.items())
+        return {t: v for v, t in pairs if isinstance(t, Var)}
+
+    def shape(self, buffer: Any) -> tuple[Int, ...]:
+        return tuple(_size(self._reader, e) for e in items(buffer.ty.shape))
+
+
+def reader_of(stage: Stage, sizes: Sizes) -> Reader:
+    """Reads indices inside the block; :class:`Unliftable` where data decide on them.
+
+    Unlike in a stage's accesses, iterators of extent 1 are told apart.
+    """
+    env = _Env(sizes.env)
+    for iv, v in zip(items(stage.block.iter_vars), stage.axes, strict=True):
+        env.axes[iv.var] = as_int(v)
+    return Reader(env, _by_data)
 
 
 class _Accesses:
     """Reads the stages of one PrimFunc."""
 
     def __init__(self, func: Any) -> None:
-        self.sizes = Parameters()
-        own = items(func.params)
+        known, own = Parameters(), items(func.params)
         try:
-            self.sizes.bind_sizes(own, [None] * len(own))
+            known.bind_sizes(own, [None] * len(own))
         except Unliftable as e:
             raise Opaque(e.reason) from None
+        self.sizes = Sizes(known)
         self.shapes = NodeDict[tuple[Int, ...]]()
 
     def stage(self, nest: Any) -> Stage:
@@ -157,7 +195,7 @@ class _Accesses:
         index = tuple(_index(reader, i) for i in items(indices))
         shape = self.shapes.get(buffer)
         if shape is None:
-            shape = self.shapes[buffer] = tuple(_size(reader, e) for e in items(buffer.ty.shape))
+            shape = self.shapes[buffer] = self.sizes.shape(buffer)
         if len(shape) != len(index):
             raise Opaque("an access has another rank than its buffer")
         known.setdefault((buffer.__chandle__(), index), Access(buffer, index, shape))

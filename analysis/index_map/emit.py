@@ -14,6 +14,7 @@ from tvm import tirx
 
 from ..solving.remainder import remainder
 from ..terms.order import nonneg
+from ..terms.rewrite import free
 from ..terms.term import TRUE, Call, Const, Int, Term, Var, as_int
 from .convert import Unsupported
 
@@ -33,6 +34,7 @@ def to_tvm(t: Term, leaves: Mapping[Var, Any], dtype: str = "int64") -> Any:
 class _Emitter:
     def __init__(self, leaves: Mapping[Var, Any], dtype: str) -> None:
         self.leaves, self.dtype = leaves, dtype
+        self.rank = {v: k for k, v in enumerate(leaves)}
         self.memo: dict[Term, Any] = {}
 
     def __call__(self, t: Term) -> Any:
@@ -62,11 +64,16 @@ class _Emitter:
             digit = tvm.tirx.floormod(self(num), self(den))
             sign = -1 if nonneg(-k) else 1
             out.append(self.scaled(k * sign, digit, sign))
-        for mono, coef in p.terms:
+        for mono, coef in sorted(p.terms, key=self.first):
             factors = [self(a) for a in mono]
             part = functools.reduce(lambda a, b: a * b, factors) if factors else None
             out.append((coef, part))
         return out
+
+    def first(self, part: tuple[tuple[Term, ...], int]) -> int:
+        """Equal factors are in the order of the leaves, whatever was made when."""
+        found = (self.rank.get(v, len(self.rank)) for a in part[0] for v in free(a))
+        return min(found, default=len(self.rank))
 
     def scaled(self, k: Int, e: Any, sign: int) -> tuple[int, Any]:
         return (k.const * sign, e) if k.const is not None else (sign, e * self(k))

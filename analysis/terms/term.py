@@ -136,6 +136,16 @@ class Int(Term):
     def __neg__(self) -> Int:
         return scale(self, -1)
 
+    def __floordiv__(self, other: Int | int) -> Int:
+        from .integer import floordiv
+
+        return floordiv(self, other if isinstance(other, Int) else integer(other))
+
+    def __mod__(self, other: Int | int) -> Int:
+        from .integer import floormod
+
+        return floormod(self, other if isinstance(other, Int) else integer(other))
+
     __radd__ = __add__
     __rmul__ = __mul__
 

@@ -1,0 +1,150 @@
+"""A block's statements over new iterators and buffers.
+
+Indices that the terms understand are written from their normal form, what data decide on is
+substituted as it stands and simplified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+from ..analysis.index_map.convert import Unsupported
+from ..analysis.index_map.emit import to_tvm
+from ..analysis.lifting.from_tir import Reader, Unliftable
+from ..analysis.lifting.node import NodeDict, items
+from ..analysis.terms.rewrite import ints
+from ..analysis.terms.term import Int, Term, Var
+from .inner import Layouts
+from .nest import Nest, literal, term
+
+_COMPARISONS = (tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.EQ, tirx.NE)
+
+
+class Body:
+    """Writes the statements of one block anew.
+
+    ``leaves`` are the expressions of new iterators and sizes, ``buffers`` the new buffers; those
+    in ``stored`` are accessed at the nest's own place only.
+    """
+
+    def __init__(
+        self,
+        nest: Nest,
+        stored: NodeDict[None],
+        layouts: Layouts,
+        buffers: NodeDict[Any],
+        leaves: Mapping[Var, Any],
+        old: Mapping[Var, Any],
+        reader: Reader,
+        shapes: NodeDict[tuple[Int, ...]],
+        dtype: str,
+    ) -> None:
+        self.nest, self.layouts, self.buffers = nest, layouts, buffers
+        self.stored = stored
+        self.leaves, self.reader, self.shapes, self.dtype = leaves, reader, shapes, dtype
+        self.values = NodeDict[Any]()
+        self.plain = NodeDict[bool]()  # whether an old iterator is a new one, or a number
+        self.analyzer = tvm.sym.Analyzer()
+        for v, e in leaves.items():
+            if v.extent is not None:
+                self.analyzer.bind(e, tvm.ir.Range(0, self.index(v.extent)))
+        for v, variable in old.items():
+            value = nest.at[v]
+            self.values[variable] = self.index(value)
+            self.plain[variable] = value.const is not None or isinstance(value.atom, Var)
+        self.simple = all(self.plain.values())
+        self.rules = [
+            (tvm.ir.TensorLoad, self.load),
+            (tirx.BufferStore, self.store),
+            (tvm.ir.Var, self.variable),
+        ]
+        if not self.simple:
+            self.rules += [(k, self.comparison) for k in _COMPARISONS]
+            self.rules += [(tirx.Cast, self.cast), (tvm.ir.Call, self.call)]
+        self.touched: tuple[dict[Any, Any], dict[Any, Any]] = ({}, {})
+
+    def index(self, t: Term) -> Any:
+        return to_tvm(t, self.leaves, self.dtype)
+
+    def __call__(self, node: Any) -> Any:
+        return tvm_ffi.structural_mutate(node, self.rules)
+
+    # ------------------------------------------------------------------ nodes
+
+    def variable(self, v: Any, _: Any) -> Any:
+        found = self.values.get(v)
+        return v if found is None else found
+
+    def load(self, e: Any, mutator: Any) -> Any:
+        index = self.place(e.source, e.indices, mutator)
+        return self.access(0, self.buffers[e.source], index)
+
+    def store(self, s: Any, mutator: Any) -> Any:
+        index = self.place(s.buffer, s.indices, mutator)
+        load = self.access(1, self.buffers[s.buffer], index)
+        return tirx.BufferStore(load.source, mutator.mutate(s.value), index)
+
+    def access(self, k: int, buffer: Any, index: Sequence[Any]) -> Any:
+        """The load; noted for the block's regions."""
+        load = tirx.BufferLoad(buffer, index)
+        self.touched[k].setdefault(tvm_ffi.structural_hash(load), load)
+        return load
+
+    def place(self, buffer: Any, indices: Any, mutator: Any) -> list[Any]:
+        """The physical indices of an access."""
+        if buffer in self.stored and self.nest.place is not None:
+            return [self.index(p) for p in self.nest.place]
+        layout, old = self.layouts[buffer], items(indices)
+        known = [self.read(i) for i in old]
+        if layout.is_identity:
+            return [self.one(t, e, mutator) for t, e in zip(known, old, strict=True)]
+        shape = self.shapes[buffer]
+        if all(t is not None for t in known):
+            try:
+                return [self.index(term(p)) for p in layout.forward(known, literal(shape))]
+            except Unsupported:
+                pass
+        logical = [self.one(t, e, mutator) for t, e in zip(known, old, strict=True)]
+        extents = [self.index(e) if e.const is None else e.const for e in shape]
+        return [self.analyzer.simplify(p) for p in layout.forward(logical, extents)]
+
+    def read(self, e: Any) -> Int | None:
+        """The term of an index over the new iterators."""
+        try:
+            return ints(self.reader.index(e), self.nest.at)
+        except Unliftable:
+            return None
+
+    def one(self, t: Int | None, e: Any, mutator: Any) -> Any:
+        if t is not None:
+            try:
+                return self.index(t)
+            except Unsupported:
+                pass
+        return self.analyzer.simplify(mutator.mutate(e))
+
+    # ------------------------------------------------------------------ what gets simpler
+
+    def comparison(self, e: Any, mutator: Any) -> Any:
+        new = mutator.default_mutate(e)
+        return self.analyzer.simplify(new) if str(e.a.ty.dtype) == self.dtype else new
+
+    def cast(self, e: Any, mutator: Any) -> Any:
+        new = mutator.default_mutate(e)
+        if str(e.value.ty.dtype) != self.dtype or type(new).__name__ != "Cast":
+            return new
+        return tirx.Cast(str(new.ty.dtype), self.analyzer.simplify(new.value))
+
+    def call(self, e: Any, mutator: Any) -> Any:
+        """A selection whose condition became a literal is one of its branches."""
+        if str(getattr(e.op, "name", "")) != "tirx.if_then_else":
+            return mutator.default_mutate(e)
+        condition = self.analyzer.simplify(mutator.mutate(e.args[0]))
+        if type(condition).__name__ == "IntImm":
+            return mutator.mutate(e.args[1 if int(condition) else 2])
+        return tirx.if_then_else(condition, mutator.mutate(e.args[1]), mutator.mutate(e.args[2]))

@@ -1,0 +1,198 @@
+"""A PrimFunc in standard form over buffers in other layouts; nothing is proved here.
+
+Before: out[n, c, h, w] = Σ pad[n, r, h + y, w + x] * w[c, r, y, x]     all as they are
+After:  out[n, h, w, c] = Σ pad[n, h + y, w + x, r] * w[c, y, x, r]     NHWC, OHWI
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import tvm
+import tvm_ffi
+from tvm import s_tir, tirx
+from tvm.tirx.buffer import is_buffer_var
+
+from ..analysis.index_map.emit import to_tvm
+from ..analysis.lifting.node import NodeDict, items
+from ..analysis.terms.term import Int, Var
+from .body import Body
+from .inner import Layouts, spread
+from .layout import Layout
+from .nest import Nest, literal, nest, physical
+from .padding import harmless, keeps, only, selected
+from .stages import Sizes, Stage, reader_of, standard
+
+LoopOrder = Literal["layout", "given"]
+
+
+class Unmovable(Exception):
+    """Why a PrimFunc has no form over other layouts."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def drafted(func: Any, layouts: Sequence[Layout | None], loop_order: LoopOrder = "layout") -> Any:
+    """The PrimFunc over buffers in these layouts, None for scalars.
+
+    Raises :class:`.stages.Opaque` if it is not in standard form, :class:`Unmovable` with the reason
+    where the padding of a result cannot be written.
+    """
+    found, sizes = standard(func)
+    known: Layouts = NodeDict()
+    for p, layout in zip(items(func.params), layouts, strict=True):
+        if layout is not None:
+            known[p] = layout
+    return _Writer(func, found, sizes, known, loop_order).written()
+
+
+def decl(b: Any, layout: Layout, shape: Sequence[Int], leaves: Mapping[Var, Any]) -> Any:
+    """A buffer like another one, in a layout."""
+    dtype, scope = str(b.ty.shape[0].ty.dtype), str(b.ty.storage_scope)
+    extents = [to_tvm(e, leaves, dtype) for e in physical(shape, layout)]
+    scope = "" if scope == "global" else scope
+    tiles = None if b.ty.layout is None else "default"
+    return tirx.decl_buffer(extents, str(b.ty.dtype), b.name, scope=scope, layout=tiles)
+
+
+class _Writer:
+    def __init__(
+        self,
+        func: Any,
+        stages: Sequence[Stage],
+        sizes: Sizes,
+        known: Layouts,
+        loop_order: LoopOrder,
+    ) -> None:
+        self.func, self.stages, self.sizes = func, stages, sizes
+        self.follow = loop_order == "layout"
+        self.outside = known
+        self.layouts = spread(stages, known)
+        self.root = func.body.block
+        self.shapes = NodeDict[tuple[Int, ...]]()
+        self.buffers = NodeDict[Any]()
+        self.started = NodeDict[bool]()  # whether a stage has written a buffer before
+
+    def written(self) -> Any:
+        params = [self.buffer(p) if is_buffer_var(p) else p for p in items(self.func.params)]
+        inner = [self.buffer(b) for b in items(self.root.alloc_buffers)]
+        nests = [self.stage(s) for s in self.stages]
+        body = nests[0] if len(nests) == 1 else tirx.SeqStmt(nests)
+        root = s_tir.SBlock([], [], [], self.root.name_hint, body, alloc_buffers=inner)
+        realize = s_tir.SBlockRealize([], True, root)
+        return tirx.PrimFunc(params, realize, self.func.ret_type, self.func.attrs)
+
+    def buffer(self, b: Any) -> Any:
+        shape = self.shapes[b] = self.sizes.shape(b)
+        layout = self.layouts.get(b)
+        if layout is None:
+            layout = self.layouts[b] = Layout.identity(len(shape))
+        if layout.is_identity:
+            self.buffers[b] = b
+            return b
+        new = self.buffers[b] = decl(b, layout, shape, self.sizes.leaves)
+        return new
+
+    # ------------------------------------------------------------------ one stage
+
+    def stage(self, s: Stage) -> Any:
+        reader = reader_of(s, self.sizes)
+        made = nest(s, self.layouts, reader, self.follow)
+        dtype = _index_dtype(s)
+        leaves: dict[Var, Any] = {}
+        stems: set[str] = set()
+        for i in made.iterators:
+            leaves[i.var] = tirx.Var(f"v_{_unique(i.stem.removeprefix('v_'), stems)}", dtype)
+        leaves.update(self.sizes.leaves)
+        old = {v: iv.var for v, iv in zip(s.axes, items(s.block.iter_vars), strict=True)}
+        moved = self.layouts[s.writes[0].buffer].dims
+        stored = NodeDict[None]()  # buffers whose accesses are all at the element that is stored
+        for w in s.writes:
+            if made.place is not None and self.layouts[w.buffer].dims == moved:
+                stored[w.buffer] = None
+        body = Body(
+            made, stored, self.layouts, self.buffers, leaves, old, reader, self.shapes, dtype
+        )
+        init = None if s.block.init is None else body(s.block.init)
+        init, code = self.guarded(s, made, body, init, body(s.block.body))
+        return self.loops(s, made, body, init, code, dtype)
+
+    def guarded(self, s: Stage, made: Nest, body: Body, init: Any, code: Any) -> tuple[Any, Any]:
+        """Elements of the padding get the pad value, or whatever comes where nobody asks."""
+        padded = [w for w in s.writes if self.layouts[w.buffer].padded(literal(w.shape))]
+        first = [w for w in padded if w.buffer not in self.started]
+        for w in s.writes:
+            self.started[w.buffer] = True
+        asked = any(self.layouts[w.buffer].pad_value is not None for w in padded)
+        if not padded:
+            return init, code
+        if made.place is None:
+            if any(self.layouts[w.buffer].pad_value is not None for w in first):
+                raise Unmovable("the padding of a result is not written by a block of its own form")
+            return init, code
+        if asked and len({self.layouts[w.buffer].dims for w in s.writes}) > 1:
+            raise Unmovable("results of one block have different layouts with padding")
+        shapes = [self.physical(a.buffer) for a in s.reads]
+        if harmless(s, made, self.layouts, shapes) and not (
+            asked and not keeps(s, made, self.layouts)
+        ):
+            return init, code
+        inside = body.index(made.inside)
+        values = NodeDict[float]()
+        for w in s.writes:
+            values[self.buffers[w.buffer]] = self.layouts[w.buffer].pad_value or 0
+        if init is None:
+            return None, selected(code, inside, values)
+        return selected(init, inside, values), only(code, inside)
+
+    def physical(self, b: Any) -> tuple[Int, ...]:
+        return physical(self.shapes[b], self.layouts[b])
+
+    def loops(self, s: Stage, made: Nest, body: Body, init: Any, code: Any, dtype: str) -> Any:
+        iters, values = [], []
+        names = {i: tirx.Var(body.leaves[i.var].name.removeprefix("v_"), dtype) for i in made.loops}
+        for i in made.iterators:
+            dom = tvm.ir.Range(tirx.IntImm(dtype, 0), body.index(i.extent))
+            iters.append(tirx.IterVar(dom, body.leaves[i.var], 2 if i.reduced else 0))
+            values.append(names[i] if i in names else tirx.IntImm(dtype, 0))
+        reads, writes = ([_region(e) for e in known.values()] for known in body.touched)
+        block = s_tir.SBlock(
+            iters, _without(reads, writes, init), writes, s.block.name_hint, code, init
+        )
+        out: Any = s_tir.SBlockRealize(values, True, block)
+        for i in reversed(made.loops):
+            zero = tirx.IntImm(dtype, 0)
+            out = tirx.For(names[i], zero, body.index(i.extent), tirx.ForKind.SERIAL, out)
+        return out
+
+
+def _index_dtype(s: Stage) -> str:
+    kinds = {str(iv.var.ty.dtype) for iv in s.block.iter_vars}
+    if len(kinds) > 1:
+        raise Unmovable(f"iterators of several types: {sorted(kinds)}")
+    return kinds.pop() if kinds else "int64"
+
+
+def _unique(stem: str, taken: set[str]) -> str:
+    while stem in taken:
+        stem += "_"
+    taken.add(stem)
+    return stem
+
+
+def _region(load: Any) -> Any:
+    """The one element of an access."""
+    ranges = [
+        tvm.ir.Range.from_min_extent(i, tirx.IntImm(str(i.ty.dtype), 1)) for i in load.indices
+    ]
+    return tirx.stmt.BufferRegion(load.source, ranges)
+
+
+def _without(reads: list[Any], writes: list[Any], init: Any) -> list[Any]:
+    """What a reduction reads of its own result is not declared."""
+    if init is None:
+        return reads
+    return [r for r in reads if not any(tvm_ffi.structural_equal(r, w) for w in writes)]

@@ -1,0 +1,214 @@
+"""A PrimFunc over buffers in other layouts, proved to compute the same.
+
+Before: out[n, c, h, w] = Σ pad[n, r, h + y, w + x] * w[c, r, y, x]     all as they are
+After:  out[n, h, w, c] = Σ pad[n, h + y, w + x, r] * w[c, y, x, r]     NHWC, OHWI
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tvm import tirx
+from tvm.tirx.buffer import is_buffer_var
+
+from ..analysis.index_map.convert import Unsupported
+from ..analysis.lifting.node import items
+from ..analysis.op_info import Certificate, Refusal
+from ..analysis.same import ByStructure
+from ..analysis.terms.term import ONE, ZERO, Int, mul
+from .draft import LoopOrder, Unmovable, drafted
+from .layout import Layout
+from .stages import Access, Opaque, stages
+from .substitute import substituted
+from .verify import Known, known, prove_moved
+
+Layouts = tuple[Layout | None, ...]
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """``func`` computes the same over buffers in ``layouts`` (None for a scalar).
+
+    ``identity`` is the parameter whose memory the result equals, bit for bit: a pure copy.
+    """
+
+    func: Any
+    layouts: Layouts
+    certificate: Certificate
+    identity: int | None = None
+
+
+def rewrite(
+    func: Any, layouts: Sequence[Layout | None], loop_order: LoopOrder = "layout"
+) -> Rewritten | Refusal:
+    """The PrimFunc over buffers in these layouts, one for each parameter; None leaves one as it is.
+
+    With ``loop_order="layout"`` reductions run in the order of the operands' memory, and outside of
+    a spatial loop over neighbours; with ``"given"`` in their own order. Results are equal up to
+    the order of sums then. Raises ``TypeError`` and ``ValueError`` for arguments that fit no
+    PrimFunc.
+    """
+    return Rewriter()(func, layouts, loop_order)
+
+
+class Rewriter:
+    """:func:`rewrite`, once for structurally equal PrimFuncs and equal layouts."""
+
+    def __init__(self) -> None:
+        self._seen = ByStructure(_Seen)
+
+    def __call__(
+        self, func: Any, layouts: Sequence[Layout | None], loop_order: LoopOrder = "layout"
+    ) -> Rewritten | Refusal:
+        full = _checked(func, layouts)
+        seen = self._seen(func)
+        key = full, tuple(x and x.pad_value for x in full), loop_order
+        if key not in seen.results:
+            seen.results[key] = _rewritten(seen, full, loop_order)
+        found = seen.results[key]
+        if isinstance(found, Refusal):
+            return found
+        return replace(found, func=_with_attributes(found.func, func))
+
+
+class _Seen:
+    """What is known of one PrimFunc."""
+
+    def __init__(self, func: Any) -> None:
+        self.func = func
+        self.results: dict[Any, Rewritten | Refusal] = {}
+        self._lifted: Known | Refusal | None = None
+
+    @property
+    def lifted(self) -> Known | Refusal:
+        if self._lifted is None:
+            self._lifted = known(self.func)
+        return self._lifted
+
+
+def _checked(func: Any, layouts: Sequence[Layout | None]) -> Layouts:
+    """A layout for each buffer. Raises for what does not fit the parameters."""
+    if not isinstance(func, tirx.PrimFunc):
+        raise TypeError(f"rewrite: expected a tvm.tirx.PrimFunc, got {type(func).__name__}")
+    params = items(func.params)
+    if len(layouts) != len(params):
+        raise ValueError(f"rewrite: {len(layouts)} layouts for {len(params)} parameters")
+    out: list[Layout | None] = []
+    for p, layout in zip(params, layouts, strict=True):
+        if not is_buffer_var(p):
+            if layout is not None:
+                raise ValueError(f"rewrite: a layout for {p.name}, which is a scalar")
+            out.append(None)
+            continue
+        own = layout or Layout.identity(len(p.ty.shape))
+        if own.rank != len(p.ty.shape):
+            raise ValueError(f"rewrite: {own} for {p.name} of rank {len(p.ty.shape)}")
+        if own.pad_value is not None and not _holds(str(p.ty.dtype), own.pad_value):
+            raise ValueError(f"rewrite: {p.name}, of {p.ty.dtype}, cannot hold {own.pad_value}")
+        out.append(own)
+    return tuple(out)
+
+
+def _holds(dtype: str, value: float) -> bool:
+    """Whether the type has the number."""
+    if "float" in dtype:
+        return True
+    if value != int(value):
+        return False
+    bits = 1 if dtype == "bool" else int("".join(c for c in dtype if c.isdigit()) or 64)
+    unsigned = dtype == "bool" or dtype.startswith("uint")
+    low, high = (0, 2**bits) if unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1))
+    return bool(low <= value < high)
+
+
+def _rewritten(seen: _Seen, layouts: Layouts, loop_order: LoopOrder) -> Rewritten | Refusal:
+    if any(_strided(p) for p, x in zip(items(seen.func.params), layouts, strict=True)
+           if x is not None and not x.is_identity):  # fmt: skip
+        return Refusal("a buffer that moves has strides or an offset")
+    if isinstance(seen.lifted, Refusal):
+        return seen.lifted
+    reasons: dict[str, None] = {}
+    for draft in _drafts(seen.func, layouts, loop_order):
+        if not isinstance(draft, Refusal):
+            proof = prove_moved(seen.lifted, draft, layouts)
+            if isinstance(proof, Certificate):
+                return Rewritten(draft, layouts, proof, _copied(draft))
+            draft = proof
+        reasons[draft.reason] = None
+    return Refusal("; ".join(reasons))
+
+
+def _drafts(func: Any, layouts: Layouts, loop_order: LoopOrder) -> Iterator[Any]:
+    """Forms to try, the best first, or why there is none."""
+    orders: tuple[LoopOrder, ...] = ("layout", "given") if loop_order == "layout" else ("given",)
+    for order in orders:
+        try:
+            yield drafted(func, layouts, order)
+        except (Unmovable, Opaque, Unsupported) as e:
+            yield Refusal(str(e))
+            break
+    try:
+        yield substituted(func, layouts)
+    except (Unmovable, Opaque, Unsupported) as e:
+        yield Refusal(str(e))
+
+
+def _strided(p: Any) -> bool:
+    offset = p.ty.elem_offset
+    return bool(len(p.ty.strides)) or type(offset).__name__ != "IntImm" or int(offset) != 0
+
+
+def _with_attributes(new: Any, func: Any) -> Any:
+    """The PrimFunc with the attributes of another one that still hold."""
+    attrs = func.attrs or {}
+    for key in (new.attrs or {}).keys():
+        new = new.without_attr(key)
+    for key in attrs.keys():
+        if not str(key).startswith("opinfo."):
+            new = new.with_attr(key, attrs[key])
+    return new
+
+
+# ---------------------------------------------------------------------------- copies
+
+
+def _copied(func: Any) -> int | None:
+    """The parameter that a PrimFunc copies element by element, in the order of memory."""
+    try:
+        found = stages(func)
+    except Opaque:
+        return None
+    if len(found) != 1:
+        return None
+    (s,) = found
+    store = s.block.body
+    if s.block.init is not None or len(s.reads) != 1 or len(s.writes) != 1:
+        return None
+    if type(store).__name__ != "BufferStore" or type(store.value).__name__ != "TensorLoad":
+        return None
+    one, two = s.reads[0], s.writes[0]
+    whole = sum(v.extent is not ONE for v in s.axes) == sum(e is not ONE for e in two.shape)
+    if not whole or _flat(one) is None or _flat(one) is not _flat(two):
+        return None
+    if _size(one.shape) is not _size(two.shape) or s.reduced:
+        return None
+    same = (k for k, p in enumerate(items(func.params)) if p.same_as(one.buffer))
+    return next(same, None)
+
+
+def _flat(a: Access) -> Int | None:
+    out = ZERO
+    for p, e in zip(a.indices, a.shape, strict=True):
+        if p is None:
+            return None
+        out = mul(out, e) + p
+    return out
+
+
+def _size(shape: Sequence[Int]) -> Int:
+    out = ONE
+    for e in shape:
+        out = mul(out, e)
+    return out
