@@ -1,0 +1,107 @@
+"""Orders of digits: what a layout is to the loops of a stage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from .align import Unaligned, cut, top
+from .layout import Digit, Layout
+
+
+def atoms(digits: Iterable[Digit], cuts: dict[int, set[int]]) -> list[Digit]:
+    """The digits split at all place values of ``cuts``, which has them by axis."""
+    out: list[Digit] = []
+    for d in digits:
+        inside = sorted(
+            c for c in cuts.get(d.axis, ()) if c > d.div and (top(d) is None or c < (top(d) or 0))
+        )
+        places: list[int | None] = [d.div, *inside, top(d)]
+        parts = list(zip(places, places[1:], strict=False))
+        for low, high in reversed(parts):
+            assert low is not None
+            if low % d.div or (high is not None and high % low):
+                raise Unaligned(f"splits at {low} and {high} do not line up")
+            out.append(cut(d, low, high))
+    return out
+
+
+def places(*sequences: Iterable[Digit]) -> dict[int, set[int]]:
+    """Where digits begin and end, by axis."""
+    found: dict[int, set[int]] = {}
+    for d in (d for s in sequences for d in s):
+        found.setdefault(d.axis, set()).add(d.div)
+        end = top(d)
+        if end is not None:
+            found[d.axis].add(end)
+    return found
+
+
+def agree(order: Sequence[Digit], other: Sequence[Digit], reduced: frozenset[int]) -> bool:
+    """Whether digits that both have come in one order.
+
+    Those of reduction axes only have to agree axis by axis: such loops nest in any order.
+    """
+    try:
+        cuts = places(order, other)
+        where = {d: k for k, d in enumerate(atoms(order, cuts))}
+        last: dict[int, int] = {}
+        for d in atoms(other, cuts):
+            at = where.get(d)
+            if at is None:
+                continue
+            key = d.axis if d.axis in reduced else -1
+            if at < last.get(key, -1):
+                return False
+            last[key] = at
+    except Unaligned:
+        return False
+    return True
+
+
+def merged(order: Sequence[Digit], other: Sequence[Digit]) -> list[Digit]:
+    """The order with those digits of the other at its end that it does not have."""
+    cuts = places(order, other)
+    have = atoms(order, cuts)
+    return have + [d for d in atoms(other, cuts) if d not in have]
+
+
+def complete(digits: Sequence[Digit], rank: int, template: Layout | None = None) -> Layout:
+    """The layout with these digits in this order; what they leave out goes behind its neighbour.
+
+    A ``template`` of the same rank that agrees with the digits is taken as it is.
+    Raises :class:`Unaligned` if digits overlap.
+    """
+    if template is not None and template.rank == rank:
+        if agree(template.digits, digits, frozenset()):
+            return template
+    seq = list(digits)
+    for gap in _gaps(seq, rank):
+        before = [k for k, d in enumerate(seq) if _identity(d) < _identity(gap)]
+        at = max(before, key=lambda k: _identity(seq[k])) + 1 if before else 0
+        seq.insert(at, gap)
+    dims = tuple(tuple(group) for _, group in groupby(seq, key=lambda d: d.axis))
+    try:
+        return Layout(dims)
+    except ValueError as e:
+        raise Unaligned(str(e)) from None
+
+
+def _identity(d: Digit) -> tuple[int, int]:
+    return (d.axis, -d.div)
+
+
+def _gaps(digits: Sequence[Digit], rank: int) -> list[Digit]:
+    """The digits of the axes 0 … rank-1 that are missing."""
+    out: list[Digit] = []
+    for axis in range(rank):
+        place: int | None = 1
+        for d in sorted((d for d in digits if d.axis == axis), key=lambda d: d.div):
+            if place is None or d.div < place:
+                raise Unaligned(f"two digits of axis {axis} overlap")
+            if d.div > place:
+                out.append(cut(d, place, d.div))
+            place = top(d)
+        if place is not None:
+            out.append(Digit(axis, place))
+    return sorted(out, key=_identity)
