@@ -109,7 +109,7 @@ def _radix(terms: list[Scaled], shift: int, k: int, axes: Sequence[Var]) -> list
     top = out[-1]
     if shift % top.dim.div:
         return None
-    out[-1] = replace(top, dim=replace(top.dim, extent=None), shift=shift)
+    out[-1] = replace(top, dim=top.dim._replace(extent=None), shift=shift)
     return out[::-1]
 
 
@@ -137,8 +137,12 @@ def _through(
     digits: Sequence[Digit], pairs: Sequence[tuple[Digit, Digit, Piece]]
 ) -> Iterator[Digit]:
     for d in digits:
-        for one, other, piece in sorted(pairs, key=lambda p: -p[0].div):
-            if one.axis != d.axis:
+        mine = [p for p in pairs if p[0].axis == d.axis]
+        if len(mine) > 1:
+            mine.sort(key=lambda p: -p[0].div)
+        for one, other, piece in mine:
+            if one == d:
+                yield other
                 continue
             low = max(d.div, one.div)
             highs = [h for h in (top(d), top(one)) if h is not None]

@@ -8,7 +8,7 @@ the access. So the layout of one buffer gives the order of the loops that its ac
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -63,12 +63,21 @@ class Flow:
     ranks: tuple[int, ...]
     params: tuple[int | None, ...]
     written: frozenset[int]
+    known: dict[tuple[tuple[int, Layout], ...], Layouts | None] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
-    def spread(self, seeds: Mapping[int, Layout]) -> Layouts:
-        """Layouts of all buffers that keep every access local, given those of some.
+    def spread(self, seeds: Mapping[int, Layout]) -> Layouts | None:
+        """Layouts of all buffers that keep every access local, given those of some, or None."""
+        key = tuple(sorted(seeds.items(), key=lambda s: s[0]))
+        if key not in self.known:
+            try:
+                self.known[key] = self._spread(seeds)
+            except Unaligned:
+                self.known[key] = None
+        return self.known[key]
 
-        Raises :class:`Unaligned` where there are none.
-        """
+    def _spread(self, seeds: Mapping[int, Layout]) -> Layouts:
         known = dict(seeds)
         template = next((s for s in seeds.values() if s.permutation is not None), None)
         for _ in range(len(self.steps) + 1):

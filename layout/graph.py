@@ -19,6 +19,7 @@ class Value:
 
     ``pinned`` says why it must (also) be there in the layout of the program; None if only calls
     use it. ``fixed`` is set where its own layout cannot change: a parameter, what a Relax op makes.
+    ``weight``: it depends on no input, only on constants and on parameters after ``num_input``.
     """
 
     name: str
@@ -35,6 +36,11 @@ class Value:
     @property
     def rank(self) -> int:
         return len(self.shape)
+
+    @property
+    def free(self) -> bool:
+        """Whether any layout of it costs nothing: a constant, or a weight that is bound later."""
+        return self.constant or (self.weight and self.producer is None)
 
 
 @dataclass(eq=False)
@@ -55,18 +61,19 @@ class Op:
 
 @dataclass(frozen=True)
 class Graph:
-    """One Relax function. ``by_var`` finds the op of a binding's variable."""
+    """One Relax function. ``by_var`` finds the op of a binding's variable, ``of`` the value."""
 
     values: tuple[Value, ...]
     ops: tuple[Op, ...]
     by_var: NodeDict[Op]
+    of: NodeDict[Value]
 
 
 def graph(mod: Any, func: Any) -> Graph:
     """Read a Relax function of a module; what is not a call_tir pins what it uses."""
     reader = _Reader(mod)
     reader.function(func)
-    return Graph(tuple(reader.values), tuple(reader.ops), reader.by_var)
+    return Graph(tuple(reader.values), tuple(reader.ops), reader.by_var, reader.of)
 
 
 def extents(shape: Any) -> tuple[Any, ...] | None:
@@ -149,6 +156,8 @@ class _Reader:
         made = [self.new(None if many else b.var, n, t, op)
                 for n, t in zip(names, types, strict=True)]  # fmt: skip
         op.outputs = tuple(v for v in made if v is not None)
+        for v in op.outputs:
+            v.weight = all(x is not None and (x.constant or x.weight) for x in inputs)
         if many:
             self.tuples[b.var] = op.outputs
         for v in inputs:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from .align import Unaligned, cut, top
 from .layout import Digit, Layout
 
+Cuts = dict[int, set[int]]
 
-def atoms(digits: Iterable[Digit], cuts: dict[int, set[int]]) -> list[Digit]:
+def atoms(digits: Sequence[Digit], cuts: Cuts) -> Sequence[Digit]:
     """The digits split at all place values of ``cuts``, which has them by axis."""
+    if not cuts:
+        return digits
     out: list[Digit] = []
     for d in digits:
-        inside = sorted(
-            c for c in cuts.get(d.axis, ()) if c > d.div and (top(d) is None or c < (top(d) or 0))
-        )
-        places: list[int | None] = [d.div, *inside, top(d)]
-        parts = list(zip(places, places[1:], strict=False))
-        for low, high in reversed(parts):
+        end = top(d)
+        inside = [c for c in cuts.get(d.axis, ()) if c > d.div and (end is None or c < end)]
+        if not inside:
+            out.append(d)
+            continue
+        bounds: list[int | None] = [d.div, *sorted(inside), end]
+        for high, low in pairwise(reversed(bounds)):
             assert low is not None
             if low % d.div or (high is not None and high % low):
                 raise Unaligned(f"splits at {low} and {high} do not line up")
@@ -26,14 +30,15 @@ def atoms(digits: Iterable[Digit], cuts: dict[int, set[int]]) -> list[Digit]:
     return out
 
 
-def places(*sequences: Iterable[Digit]) -> dict[int, set[int]]:
-    """Where digits begin and end, by axis."""
-    found: dict[int, set[int]] = {}
-    for d in (d for s in sequences for d in s):
-        found.setdefault(d.axis, set()).add(d.div)
-        end = top(d)
-        if end is not None:
-            found[d.axis].add(end)
+def places(*sequences: Iterable[Digit]) -> Cuts:
+    """Where digits begin and end, by axis; not the beginning and end of the axis."""
+    found: Cuts = {}
+    for s in sequences:
+        for d in s:
+            if d.div != 1:
+                found.setdefault(d.axis, set()).add(d.div)
+            if d.extent is not None:
+                found.setdefault(d.axis, set()).add(d.div * d.extent)
     return found
 
 
@@ -61,8 +66,10 @@ def agree(order: Sequence[Digit], other: Sequence[Digit], reduced: frozenset[int
 
 def merged(order: Sequence[Digit], other: Sequence[Digit]) -> list[Digit]:
     """The order with those digits of the other at its end that it does not have."""
+    if not order:
+        return list(other)
     cuts = places(order, other)
-    have = atoms(order, cuts)
+    have = list(atoms(order, cuts))
     return have + [d for d in atoms(other, cuts) if d not in have]
 
 

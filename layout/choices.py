@@ -1,0 +1,192 @@
+"""The ways in which an op can be done: layouts of its results, and those that it may read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from math import prod
+from typing import Any
+
+from .flow import Flow
+from .graph import Op, Value
+from .layout import Digit, Layout
+from .wants import Want
+
+Candidates = Mapping[Value, Sequence[Layout]]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One implementation of an op: it writes ``outputs`` and reads each input in any of a set.
+
+    None stands for an input that is no tensor, or a constant, which takes any layout for free.
+    """
+
+    outputs: tuple[Layout, ...]
+    inputs: tuple[frozenset[Layout] | None, ...]
+    cost: float
+    why: str
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is known of a PrimFunc: its flow or why it has none, what is wanted, if it only moves.
+
+    ``moves``: each element of the output is one of the only input, all of them.
+    """
+
+    flow: Flow | None
+    reason: str = ""
+    want: Want | None = None
+    moves: bool = False
+    known: dict[Any, list[Choice]] = field(default_factory=dict, compare=False, repr=False)
+
+
+def fits(layout: Layout, wanted: Layout) -> bool:
+    """Whether this is the wanted layout up to the order of elements inside a dimension.
+
+    What reads such a buffer along the dimension is the wanted operator with a permuted operand.
+    """
+    if layout.dims == wanted.dims:
+        return True
+    axes = [tuple({d.axis for d in dim}) for dim in layout.dims]
+    whole = [(dim[0].axis,) for dim in wanted.dims]
+    return wanted.permutation is not None and axes == whole
+
+
+def choices(op: Op, kind: Kind, candidates: Candidates) -> list[Choice]:
+    """The implementations among the candidate layouts; the given one is always there."""
+    key = tuple(tuple(candidates[v]) if v is not None and not v.free else None for v in op.values)
+    found = kind.known.get(key)
+    if found is None:
+        found = kind.known[key] = list(dict.fromkeys(_local(op, kind, candidates)))
+    if found and kind.want is not None:
+        return found
+    given = as_given(op, kind)
+    same = any(c.outputs == given.outputs
+               and all(a is None or b is None or a >= b
+                       for a, b in zip(c.inputs, given.inputs, strict=True))
+               for c in found)  # fmt: skip
+    return found if same else [*found, given]
+
+
+def as_given(op: Op, kind: Kind) -> Choice:
+    """The op as the program has it; one that only moves elements pays for it."""
+    inputs = tuple(
+        None if v is None or v.free else frozenset((Layout.identity(v.rank),))
+        for v in op.inputs
+    )
+    outputs = tuple(Layout.identity(v.rank) for v in op.outputs)
+    paid = kind.moves and not op.outputs[0].weight and not _still(op, kind)
+    cost = 2.0 * weight(op.outputs[0]) if paid else 0.0
+    return Choice(outputs, inputs, cost, "as given")
+
+
+def _still(op: Op, kind: Kind) -> bool:
+    """Whether a move leaves memory as it is: only its shape is another."""
+    assert kind.flow is not None
+    source = next(k for k, v in enumerate(op.inputs) if v is not None)
+    out = len(op.inputs)
+    seed = {_buffer(kind.flow, out): Layout.identity(op.outputs[0].rank)}
+    given = kind.flow.spread(seed)
+    value = op.inputs[source]
+    if given is None or value is None:
+        return False
+    own = given[_buffer(kind.flow, source)]
+    return own.order(value.shape) == Layout.identity(value.rank).order(value.shape)
+
+
+def weight(v: Value) -> int:
+    """Bytes of a value; a symbolic extent counts 64."""
+    extents = (e if isinstance(e, int) else 64 for e in v.shape)
+    return prod(extents) * (int("".join(c for c in v.dtype if c.isdigit()) or 8) // 8 or 1)
+
+
+def _buffer(flow: Flow, param: int) -> int:
+    found = flow.params[param]
+    assert found is not None
+    return found
+
+
+def _local(op: Op, kind: Kind, candidates: Candidates) -> Iterator[Choice]:
+    """Those that keep every access local."""
+    flow = kind.flow
+    if flow is None or not op.outputs:
+        return
+    laid = [k for k, v in enumerate(op.inputs) if v is not None and not v.free]
+    first = max(laid, key=lambda k: weight(op.inputs[k]), default=None)  # type: ignore[arg-type]
+    out = len(op.inputs)
+    outs = candidates[op.outputs[0]]
+    ins: Sequence[Layout | None] = [None] if first is None else candidates[_value(op, first)]
+    for one, other in product(outs, ins):
+        seeds = {_buffer(flow, out): one}
+        if other is not None and first is not None:
+            seeds[_buffer(flow, first)] = other
+        made = _choice(op, kind, flow, candidates, seeds, first)
+        if made is not None:
+            yield made
+
+
+def _choice(
+    op: Op, kind: Kind, flow: Flow, candidates: Candidates,
+    seeds: dict[int, Layout], first: int | None,
+) -> Choice | None:  # fmt: skip
+    known = flow.spread(seeds)
+    if known is None:
+        return None
+    wanted = kind.want.layouts if kind.want is not None else {}
+    outputs = tuple(known[_buffer(flow, len(op.inputs) + k)] for k in range(len(op.outputs)))
+    for k, (v, layout) in enumerate(zip(op.outputs, outputs, strict=True)):
+        w = wanted.get(len(op.inputs) + k)
+        if layout not in candidates[v] or (w is not None and not fits(layout, w)):
+            return None
+    inputs: list[frozenset[Layout] | None] = []
+    for k, v in enumerate(op.inputs):
+        if v is None or v.free:
+            inputs.append(None)
+            continue
+        b, w = _buffer(flow, k), wanted.get(k)
+        own = [seeds[b]] if k == first else candidates[v]
+        kept = [x for x in own if (w is None or fits(x, w))
+                and (b in seeds or flow.admits(known, b, x, seeds))]  # fmt: skip
+        if not kept:
+            return None
+        inputs.append(frozenset(kept))
+    why = kind.want.why if kind.want is not None else "in the order of its accesses"
+    return Choice(outputs, tuple(inputs), 0.0, why)
+
+
+def _value(op: Op, k: int) -> Value:
+    found = op.inputs[k]
+    assert found is not None
+    return found
+
+
+def constants(op: Op, kind: Kind, chosen: Mapping[int, Layout]) -> dict[int, Layout]:
+    """The layouts of an op's constants, by parameter, that go with those of its other values."""
+    laid = [k for k, v in enumerate(op.inputs) if v is not None and v.free]
+    if kind.flow is None or not laid:
+        return {}
+    given = all(x.is_identity for x in chosen.values())
+    wanted = kind.want.layouts if kind.want is not None else {}
+    if given and not wanted:
+        return {}
+    known = kind.flow.spread({_buffer(kind.flow, k): x for k, x in chosen.items()})
+    if known is None:
+        return {}
+    out = {}
+    for k in laid:
+        found = known[_buffer(kind.flow, k)]
+        out[k] = arranged(found, wanted[k]) if k in wanted else found
+    return out
+
+
+def arranged(layout: Layout, wanted: Layout) -> Layout:
+    """The wanted layout with the digits of each axis in the order that ``layout`` has them."""
+    if wanted.permutation is None:
+        return wanted
+    own: dict[int, list[Digit]] = {}
+    for d in layout.digits:
+        own.setdefault(d.axis, []).append(d)
+    return Layout(tuple(tuple(own[a]) for a in wanted.permutation))

@@ -1,0 +1,78 @@
+"""Relax expressions that bring a value from one layout to another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import relax, te, tirx
+
+from .layout import Layout
+
+Add = Callable[[Any, str], Any]
+"""Adds a PrimFunc under a name to the module that is built."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A value of logical ``shape`` from ``source`` to ``target``."""
+
+    shape: tuple[Any, ...]
+    dtype: str
+    source: Layout
+    target: Layout
+
+    @property
+    def free(self) -> bool:
+        """Whether memory stays as it is."""
+        return self.source.order(self.shape) == self.target.order(self.shape)
+
+
+def converted(x: Any, step: Step, add: Add) -> Any:
+    """``layout_transform`` or ``permute_dims``; a PrimFunc where neither can say it."""
+    shape, source, target = step.shape, step.source, step.target
+    if source.dims == target.dims:
+        return x
+    physical = target.physical(shape)
+    if step.free and not source.padded(shape) and not target.padded(shape):
+        return x if physical == source.physical(shape) else relax.op.reshape(x, physical)
+    order = _permutation(source, target)
+    if order is not None:
+        return relax.op.permute_dims(x, list(order))
+    if source.is_identity and all(len(d) == 1 for d in target.dims):
+        pad = target.pad_value if target.padded(shape) else None
+        return relax.op.layout_transform(
+            x, index_map=target.index_map(shape), pad_value=pad,
+        )  # fmt: skip
+    gvar = add(copy(step), "layout_copy")
+    return relax.call_tir(gvar, [x], out_ty=relax.TensorType(physical, step.dtype))
+
+
+def _permutation(source: Layout, target: Layout) -> tuple[int, ...] | None:
+    if sorted(source.dims, key=repr) != sorted(target.dims, key=repr):
+        return None
+    return tuple(source.dims.index(d) for d in target.dims)
+
+
+def copy(step: Step) -> Any:
+    """The PrimFunc ``target[p] = source[q]`` of one logical element; ``pad_value`` beside."""
+    shape, source, target = step.shape, step.source, step.target
+    x = te.placeholder(source.physical(shape), step.dtype, "source")
+
+    def element(*p: Any) -> Any:
+        logical = target.backward(p, shape)
+        value = x(*source.forward(logical, shape))
+        if not target.padded(shape):
+            return value
+        inside = tirx.all(*(i < e for i, e in zip(logical, shape, strict=True)))
+        return tirx.if_then_else(inside, value, tirx.const(target.pad_value or 0, step.dtype))
+
+    out = te.compute(target.physical(shape), element, "target")
+    func = te.create_prim_func([x, out])
+    return func.with_attr("tirx.noalias", True)
+
+
+def layouts_of(found: Sequence[Layout | None]) -> tuple[Layout | None, ...]:
+    """Without those that are as given, so that equal rewrites are found again."""
+    return tuple(None if x is None or x.is_identity else x for x in found)

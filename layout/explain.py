@@ -1,0 +1,99 @@
+"""Why a plan is what it is, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from .choices import Choice, Kind, weight
+from .decide import Plan
+from .graph import Graph, Op, Value
+from .layout import Layout
+from .report import Conversion, Conversions, OpChoice, Report, ValueChoice
+
+Part = tuple[Graph, Plan, Mapping[Op, Kind]]
+
+
+def report(parts: Sequence[Part]) -> Report:
+    """The report of the plans of a module's functions."""
+    values, conversions, ops = [], [], []
+    number = size = 0
+    for graph, plan, kinds in parts:
+        values += [_value(v, plan) for v in graph.values if not v.free]
+        conversions += _conversions(graph, plan, kinds)
+        ops += [_op(op, plan.ways[op], kinds[op]) for op in graph.ops]
+        moved = [op for op in graph.ops if kinds[op].moves and _moves(op, kinds[op])]
+        number, size = number + len(moved), size + sum(weight(op.outputs[0]) for op in moved)
+    solved = [plan.solution for _, plan, _ in parts]
+    return Report(
+        tuple(values),
+        tuple(conversions),
+        tuple(ops),
+        next((s.status for s in solved if s.status != "optimal"), "optimal"),
+        sum(s.objective for s in solved),
+        sum(s.bound for s in solved),
+        Conversions(number, size),
+    )
+
+
+def _moves(op: Op, kind: Kind) -> bool:
+    from .choices import as_given
+
+    return as_given(op, kind).cost > 0
+
+
+def _value(v: Value, plan: Plan) -> ValueChoice:
+    layout = plan.stored.get(v, Layout.identity(v.rank))
+    if v.fixed:
+        why = "a parameter of the function" if v.producer is None else "made by a Relax operator"
+    elif v.producer is not None:
+        why = f"{v.producer.name}: {plan.ways[v.producer].why}"
+    else:
+        why = "as given"
+    return ValueChoice(v.name, v.shape, v.dtype, layout, why)
+
+
+def _conversions(graph: Graph, plan: Plan, kinds: Mapping[Op, Kind]) -> list[Conversion]:
+    out = []
+    for v, targets in plan.converted.items():
+        if v.weight:
+            continue
+        for target in targets:
+            users = [op for op in v.uses if target in _read(plan, op, v)]
+            out.append(Conversion(
+                v.name, plan.stored[v], target, weight(v), _why(v, target, users, plan, kinds),
+                tuple(op.outputs[0].name for op in users if op.outputs),
+            ))  # fmt: skip
+    for op, way in plan.ways.items():
+        if way.cost > 0 and op.outputs:
+            source = next(v for v in op.inputs if v is not None)
+            same = Layout.identity(op.outputs[0].rank)
+            why = f"{op.name} moves elements in every layout of its neighbours that is paid for"
+            out.append(Conversion(source.name, Layout.identity(source.rank), same,
+                                  weight(op.outputs[0]), why, (op.outputs[0].name,)))  # fmt: skip
+    return out
+
+
+def _read(plan: Plan, op: Op, v: Value) -> list[Layout]:
+    return [plan.reads[op][k] for k, x in enumerate(op.inputs) if x is v and k in plan.reads[op]]
+
+
+def _why(
+    v: Value, target: Layout, users: Sequence[Op], plan: Plan, kinds: Mapping[Op, Kind]
+) -> str:
+    if plan.needed.get(v) == target:
+        return f"pinned: {v.pinned}"
+    wanted = [kinds[op].want for op in users]
+    first = next((w.why for w in wanted if w is not None), None)
+    if first is not None:
+        return first
+    reasons = [kinds[op].reason for op in users if kinds[op].reason]
+    if reasons:
+        return f"{users[0].name} stays as given: {reasons[0]}"
+    return "read in the order of its other operands by " + ", ".join(op.name for op in users)
+
+
+def _op(op: Op, way: Choice, kind: Kind) -> OpChoice:
+    name = op.outputs[0].name if op.outputs else op.name
+    laid = ", ".join(x.spell() for x in way.outputs)
+    why = kind.reason or way.why
+    return OpChoice(name, op.name, laid, why)

@@ -1,0 +1,209 @@
+"""A module in the layouts of its plans.
+
+    Before: lv1 = R.call_tir(cls.conv2d, (x, w), out_ty=R.Tensor((1, 64, 56, 56), "float32"))
+    After:  lv0 = R.permute_dims(x, [0, 2, 3, 1])
+            lv1 = R.call_tir(cls.conv2d, (lv0, w_OHWI), out_ty=R.Tensor((1, 56, 56, 64), "float32"))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from tvm import relax
+
+from ..analysis.lifting.node import NodeDict
+from .convert import Step, converted, layouts_of
+from .decide import Plan
+from .graph import Graph, Op, Value
+from .layout import Layout
+from .unused import without_unused
+
+
+class Rewritten(Protocol):
+    """A proved PrimFunc; ``identity``: it is a copy of that input's memory."""
+
+    @property
+    def func(self) -> Any: ...
+    @property
+    def identity(self) -> int | None: ...
+
+
+Rewrite = Callable[[Any, Sequence[Layout | None]], Rewritten]
+Layouts = tuple[Layout | None, ...]
+
+
+def materialise(mod: Any, plans: Mapping[Any, tuple[Graph, Plan]], rewrite: Rewrite) -> Any:
+    """The module with each planned Relax function rewritten; the input is not changed."""
+    made = _Materialiser(mod, rewrite)
+    for gvar, (graph, plan) in plans.items():
+        made.function(gvar, mod[gvar], graph, plan)
+    return without_unused(made.builder_.get(), mod)
+
+
+@relax.expr_functor.mutator
+class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
+    def __init__(self, mod: Any, rewrite: Rewrite) -> None:
+        super().__init__(mod)
+        self.rewrite = rewrite
+        self.added: dict[tuple[int, Layouts], Any] = {}
+        self.copies: dict[Step, Any] = {}
+        self.folded: dict[tuple[int, Layout], Any] = {}
+
+    def function(self, gvar: Any, func: Any, graph: Graph, plan: Plan) -> None:
+        self.graph, self.plan = graph, plan
+        self.at: dict[Value, dict[Layout, Any]] = {}
+        self.tuples = NodeDict[Op]()
+        self.started = False
+        self.wanted = _wanted(graph, plan)
+        self.blocks = len(func.body.blocks)
+        self.params = func.params
+        self.builder_.update_func(gvar, self.visit_expr(func))
+
+    # ------------------------------------------------------------------------ bindings
+
+    def visit_var_binding_(self, b: Any) -> None:
+        self.start()
+        op = self.graph.by_var.get(b.var)
+        value = self.graph.of.get(b.var)
+        if op is not None:
+            self.op(op, b)
+        elif value is not None and value.expr is not b.var and not self.same(value.expr, b.var):
+            self.alias(value, b.var)
+        else:
+            super().visit_var_binding_(b)
+            if value is not None:
+                self.have(value, Layout.identity(value.rank), self.visit_expr(b.var), b.var)
+
+    @staticmethod
+    def same(a: Any, b: Any) -> bool:
+        return a is not None and a.__chandle__() == b.__chandle__()
+
+    def start(self) -> None:
+        """The parameters, in every layout that something wants of them."""
+        if self.started:
+            return
+        self.started = True
+        for p in self.params:
+            value = self.graph.of.get(p)
+            if value is not None:
+                self.have(value, self.plan.stored[value], self.visit_expr(p), p)
+
+    def alias(self, value: Value, var: Any) -> None:
+        """Another name of a value, or a part of a tuple; it is only there if it is needed."""
+        if value in self.plan.needed:
+            found = self.at[value][self.plan.needed[value]]
+            plain = isinstance(found, relax.DataflowVar) and not isinstance(var, relax.DataflowVar)
+            self.set_var_remap(var.vid, self.emit(found, var) if plain else found)
+
+    def op(self, op: Op, b: Any) -> None:
+        layouts = layouts_of(self.plan.layouts(op))
+        if all(x is None for x in layouts):
+            call = relax.call_tir(self.visit_expr(op.call.args[0]), self.arguments(op),
+                                  out_ty=op.call.ty_args[0], tir_vars=_tir_vars(op.call))  # fmt: skip
+            self.results(op, b, self.emit(call, b.var))
+            return
+        new = self.rewrite(op.func, layouts)
+        if new.identity is not None and len(op.outputs) == 1:
+            shape = op.outputs[0]
+            source = self.arguments(op)[new.identity]
+            physical = self.plan.ways[op].outputs[0].physical(shape.shape)
+            self.results(op, b, self.emit(_reshaped(source, physical), b.var))
+            return
+        types = [relax.TensorType(x.physical(v.shape), v.dtype)
+                 for v, x in zip(op.outputs, self.plan.ways[op].outputs, strict=True)]  # fmt: skip
+        gvar = self.gvar(op, layouts, new.func)
+        call = relax.call_tir(gvar, self.arguments(op), out_ty=types if len(types) > 1 else types[0],
+                              tir_vars=_tir_vars(op.call))  # fmt: skip
+        self.results(op, b, self.emit(call, b.var))
+
+    def results(self, op: Op, b: Any, new: Any) -> None:
+        """Note what an op made, in every layout that something wants of it."""
+        way = self.plan.ways[op]
+        many = hasattr(op.call.ty, "fields")
+        for k, (v, layout) in enumerate(zip(op.outputs, way.outputs, strict=True)):
+            part = self.emit(relax.TupleGetItem(new, k), b.var) if many else new
+            self.have(v, layout, part, b.var)
+        if not many:
+            self.alias(op.outputs[0], b.var)
+        elif any(v in self.plan.needed for v in op.outputs):
+            parts = [self.at[v].get(self.plan.needed.get(v)) or self.at[v][way.outputs[k]]
+                     for k, v in enumerate(op.outputs)]  # fmt: skip
+            self.set_var_remap(b.var.vid, self.emit(relax.Tuple(parts), b.var))
+
+    # ------------------------------------------------------------------------ values
+
+    def have(self, value: Value, layout: Layout, expr: Any, like: Any) -> None:
+        """A value is there; make the other layouts of it that are wanted."""
+        at = self.at.setdefault(value, {})
+        at[layout] = expr
+        for target in self.wanted.get(value, ()):
+            if target not in at:
+                step = Step(value.shape, value.dtype, layout, target)
+                at[target] = self.emit(converted(expr, step, self.add(step)), like)
+
+    def add(self, step: Step) -> Callable[[Any, str], Any]:
+        def once(func: Any, name: str) -> Any:
+            if step not in self.copies:
+                self.copies[step] = self.builder_.add_func(func, name)
+            return self.copies[step]
+
+        return once
+
+    def emit(self, expr: Any, like: Any) -> Any:
+        """A binding that reaches as far as the one it stands for."""
+        if self.builder_.current_block_is_dataflow() and not isinstance(like, relax.DataflowVar):
+            local = like.__chandle__() in {p.__chandle__() for p in self.params}
+            if not local or self.blocks > 1:
+                return self.builder_.emit_output(expr, like.name)
+        return self.builder_.emit(expr, like.name)
+
+    def arguments(self, op: Op) -> list[Any]:
+        read = self.plan.reads[op]
+        fields = list(op.call.args[1].fields)
+        return [
+            self.visit_expr(e) if v is None else self.operand(v, read.get(k))
+            for k, (v, e) in enumerate(zip(op.inputs, fields, strict=True))
+        ]
+
+    def operand(self, v: Value, layout: Layout | None) -> Any:
+        layout = layout or Layout.identity(v.rank)
+        if not v.constant:
+            return self.at[v][layout]
+        if layout.is_identity:
+            return v.expr
+        key = (v.expr.__chandle__(), layout)
+        if key not in self.folded:
+            self.folded[key] = relax.const(layout.move(v.expr.value.numpy()), v.dtype)
+        return self.folded[key]
+
+    def gvar(self, op: Op, layouts: Layouts, func: Any) -> Any:
+        key = (op.call.args[0].__chandle__(), layouts)
+        if key not in self.added:
+            self.added[key] = self.builder_.add_func(func, op.name)
+        return self.added[key]
+
+
+def _wanted(graph: Graph, plan: Plan) -> dict[Value, list[Layout]]:
+    """By value, the layouts in which something reads it."""
+    out: dict[Value, list[Layout]] = {v: [x] for v, x in plan.needed.items()}
+    for op in graph.ops:
+        for k, v in enumerate(op.inputs):
+            if v is not None and not v.constant:
+                layout = plan.reads[op].get(k) or Layout.identity(v.rank)
+                mine = out.setdefault(v, [])
+                if layout not in mine:
+                    mine.append(layout)
+    return out
+
+
+def _reshaped(x: Any, shape: tuple[Any, ...]) -> Any:
+    same = len(x.ty.shape) == len(shape) and all(
+        isinstance(b, int) and hasattr(a, "value") and int(a) == b
+        for a, b in zip(x.ty.shape, shape, strict=True)
+    )
+    return x if same else relax.op.reshape(x, shape)
+
+
+def _tir_vars(call: Any) -> Any:
+    return call.args[2] if len(call.args) > 2 else None

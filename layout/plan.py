@@ -1,0 +1,160 @@
+"""Plan the layouts of a module: read, decide, rewrite with proof, write down why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import tvm
+from tvm import relax
+
+from ..analysis.op_info import OpInfo, Refusal
+from ..analysis.recover import analyser
+from .choices import Choice, Kind
+from .convert import layouts_of
+from .decide import OBJECTIVES, Cost, Plan, decide
+from .explain import report
+from .graph import Graph, Op, Value, graph
+from .kinds import kinds
+from .layout import Layout
+from .materialise import Rewritten, materialise
+from .report import Report
+from .rewrite import rewrite
+from .wants import check
+
+Mode = Literal["graph", "tir"]
+
+#: Plans that are made anew because a PrimFunc has no proved form in the layouts of the last one.
+ROUNDS = 20
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A module in its plan's layouts, and why they are these."""
+
+    module: Any
+    report: Report
+
+
+def plan_layout(
+    mod: Any,
+    desired: Mapping[str, Sequence[str]] | None = None,
+    *,
+    mode: Mode = "tir",
+    objective: str | Cost = "bytes",
+    pins: Mapping[str, str] | None = None,
+    seconds: float = 60.0,
+) -> Planned:
+    """The module with the cheapest layouts that are proved to compute the same.
+
+    ``desired`` maps operators to the layouts of their operands (and of the result, else that of the
+    first): ``{"nn.conv2d": ["NHWC", "OHWI"]}``; an empty list keeps an operator as it is. In
+    ``graph`` mode each PrimFunc that is a Relax operator stays one; in ``tir`` mode everything may
+    flow. ``objective`` is ``bytes``, ``count`` or a function of a value and the layout it is
+    converted to. ``pins`` gives parameters, by name, another layout: the caller then passes them
+    so. ``mod`` is a module after ``LegalizeOps``; it is not changed.
+
+    Raises ``TypeError`` / ``ValueError`` for arguments that make no sense, before anything is done.
+    """
+    if not isinstance(mod, tvm.IRModule):
+        raise TypeError(f"plan_layout: expected a tvm.IRModule, got {type(mod).__name__}")
+    if mode not in ("graph", "tir"):
+        raise ValueError(f"plan_layout: mode must be 'graph' or 'tir', got {mode!r}")
+    wanted = check(desired or {})
+    planner = _Planner(mod, wanted, mode, _cost(objective), dict(pins or {}), seconds)
+    plans = {g: planner.plan(f) for g, f in mod.functions_items() if isinstance(f, relax.Function)}
+    planner.check_pins()
+    out = materialise(mod, plans, planner.rewritten)
+    return Planned(out, report([(graph, plan, planner.kinds) for graph, plan in plans.values()]))
+
+
+def _cost(objective: str | Cost) -> Cost:
+    if callable(objective):
+        return objective
+    if objective not in OBJECTIVES:
+        known = ", ".join(OBJECTIVES)
+        raise ValueError(f"plan_layout: objective must be one of {known}, got {objective!r}")
+    return OBJECTIVES[objective]
+
+
+class _Planner:
+    def __init__(
+        self, mod: Any, desired: Mapping[str, Sequence[str]], mode: Mode, cost: Cost,
+        pins: dict[str, str], seconds: float,
+    ) -> None:  # fmt: skip
+        self.mod, self.desired, self.mode = mod, desired, mode
+        self.cost, self.pins, self.seconds = cost, pins, seconds
+        self.kinds: dict[Op, Kind] = {}
+        self.known: dict[tuple[int, tuple[Layout | None, ...]], Rewritten | Refusal] = {}
+        self.used: set[str] = set()
+        self.analyse = analyser()
+
+    def plan(self, func: Any) -> tuple[Graph, Plan]:
+        """The cheapest plan of a function all of whose PrimFuncs have a proved form."""
+        found = graph(self.mod, func)
+        mine = kinds(found, self.desired)
+        self.kinds.update(mine)
+        pins = self.pinned(found)
+        forbidden: dict[Op, frozenset[Choice]] = {}
+        for _ in range(ROUNDS):
+            plan = decide(found, mine, self.cost, pins, forbidden, self.seconds)
+            bad = self.refused(plan)
+            if not bad:
+                return found, plan
+            for op, choice in bad:
+                forbidden[op] = forbidden.get(op, frozenset()) | {choice}
+        given = {op: Kind(None, "no plan was found") for op in found.ops}
+        return found, decide(found, given, self.cost, pins, {}, self.seconds)
+
+    def pinned(self, found: Graph) -> dict[Value, Layout]:
+        out = {}
+        for v in found.values:
+            if v.fixed and v.producer is None and v.name in self.pins:
+                self.used.add(v.name)
+                out[v] = Layout.parse(self.pins[v.name])
+                if out[v].rank != v.rank:
+                    raise ValueError(
+                        f"pins[{v.name!r}]: {self.pins[v.name]} is of rank {out[v].rank}, "
+                        f"the parameter of rank {v.rank}"
+                    )
+        return out
+
+    def check_pins(self) -> None:
+        unknown = sorted(set(self.pins) - self.used)
+        if unknown:
+            raise ValueError(f"pins: no parameter is called {', '.join(map(repr, unknown))}")
+
+    def refused(self, plan: Plan) -> list[tuple[Op, Choice]]:
+        """The ops that have no proved form in the layouts that the plan gives them."""
+        out = []
+        for op, choice in plan.ways.items():
+            layouts = layouts_of(plan.layouts(op))
+            if any(layouts) and isinstance(self.tried(op.func, layouts), Refusal):
+                out.append((op, choice))
+        return out
+
+    def tried(self, func: Any, layouts: Sequence[Layout | None]) -> Rewritten | Refusal:
+        key = (func.__chandle__(), tuple(layouts))
+        if key not in self.known:
+            found = rewrite(func, layouts)
+            if self.mode == "graph" and not isinstance(found, Refusal) and found.identity is None:
+                found = self.raisable(func, found)
+            self.known[key] = found
+        return self.known[key]
+
+    def raisable(self, func: Any, new: Rewritten) -> Rewritten | Refusal:
+        """In graph mode an operator stays an operator."""
+        before = self.analyse(func).info
+        if not isinstance(before, OpInfo) or before.relaid:
+            return new
+        after = self.analyse(new.func).info
+        if isinstance(after, OpInfo) and not after.relaid:
+            return new
+        return Refusal(f"{before.name} is no Relax operator in these layouts")
+
+    def rewritten(self, func: Any, layouts: Sequence[Layout | None]) -> Rewritten:
+        found = self.tried(func, layouts)
+        assert not isinstance(found, Refusal)
+        return found
+

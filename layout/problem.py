@@ -1,0 +1,125 @@
+"""The one optimisation problem: an implementation for each op, layouts for each value.
+
+    y[o, i] ∈ {0, 1}    op o is done in way i; one way each
+    c[v, l] ∈ {0, 1}    value v is converted to layout l, once for all of its users
+    p[v, l]             v is produced in l: the sum of the y that write it so
+    y[o, i] <= Σ_l p[v, l] + c[v, l]    over the layouts l in which way i may read v
+    minimise  Σ cost[o, i] y[o, i] + Σ cost[v, l] c[v, l]
+
+Layouts that are the same memory stand for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from .choices import Choice
+from .graph import Graph, Op, Value
+from .layout import Layout
+
+Cost = Callable[[Value, Layout], float]
+
+#: What doing an op in another layout costs, so that nothing changes for nothing.
+CHANGE = 1.0
+
+
+@dataclass
+class Program:
+    """``min cost·x`` over binary x with ``low <= Σ coefficient x`` in each row."""
+
+    cost: list[float] = field(default_factory=list)
+    rows: list[tuple[float, dict[int, float]]] = field(default_factory=list)
+
+    def variable(self, cost: float) -> int:
+        self.cost.append(cost)
+        return len(self.cost) - 1
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The program and what its variables mean."""
+
+    program: Program
+    ways: tuple[tuple[Op, Choice, int], ...]
+    converted: tuple[tuple[Value, Layout, int], ...]
+
+
+def problem(
+    graph: Graph,
+    choices: Mapping[Op, Sequence[Choice]],
+    candidates: Mapping[Value, Sequence[Layout]],
+    cost: Cost,
+    needed: Mapping[Value, Layout],
+    given: Mapping[Value, Layout],
+) -> Problem:
+    """``needed``: layouts in which values have to be there. ``given``: those that exist so."""
+    made = _Maker(candidates, cost, given)
+    for op in graph.ops:
+        made.ways(op, choices[op])
+    for op in graph.ops:
+        made.reads(op, choices[op])
+    for v, layout in needed.items():
+        made.require(v, (layout,), {})
+    return Problem(made.program, tuple(made.all_ways), tuple(made.all_converted))
+
+
+class _Maker:
+    def __init__(
+        self, candidates: Mapping[Value, Sequence[Layout]], cost: Cost, given: Mapping[Value, Layout]
+    ) -> None:
+        self.candidates, self.cost, self.given = candidates, cost, given
+        self.program = Program()
+        self.all_ways: list[tuple[Op, Choice, int]] = []
+        self.all_converted: list[tuple[Value, Layout, int]] = []
+        self.produced: dict[Value, dict[Layout, list[int]]] = {}
+        self.converted: dict[tuple[Value, Layout], int] = {}
+        self.variables: dict[Op, list[int]] = {}
+
+    def ways(self, op: Op, choices: Sequence[Choice]) -> None:
+        """The variables of an op's choices."""
+        mine = self.variables[op] = []
+        for c in choices:
+            change = 0.0 if all(x.is_identity for x in c.outputs) else CHANGE
+            x = self.program.variable(c.cost + change)
+            mine.append(x)
+            self.all_ways.append((op, c, x))
+            for v, layout in zip(op.outputs, c.outputs, strict=True):
+                self.produced.setdefault(v, {}).setdefault(layout, []).append(x)
+        self.program.rows.append((1.0, dict.fromkeys(mine, 1.0)))
+        self.program.rows.append((-1.0, dict.fromkeys(mine, -1.0)))
+
+    def reads(self, op: Op, choices: Sequence[Choice]) -> None:
+        """Each way needs each of its inputs in one of the layouts that it reads."""
+        for v in dict.fromkeys(v for v in op.inputs if v is not None and not v.free):
+            groups: dict[frozenset[Layout], list[int]] = {}
+            for c, x in zip(choices, self.variables[op], strict=True):
+                for mine, allowed in zip(op.inputs, c.inputs, strict=True):
+                    if mine is v and allowed is not None:
+                        groups.setdefault(allowed, []).append(x)
+            for allowed, ways in groups.items():
+                if not allowed.issuperset(self.candidates[v]):
+                    self.require(v, allowed, dict.fromkeys(set(ways), 1.0))
+
+    def require(self, v: Value, allowed: Collection[Layout], ways: Mapping[int, float]) -> None:
+        """``Σ ways <= Σ p + c`` over the allowed layouts; no ways: the sum is at least 1."""
+        orders = {x.order(v.shape) for x in allowed}
+        same = [x for x in self.candidates[v] if x.order(v.shape) in orders]
+        if v in self.given and self.given[v] in same:
+            return
+        row: dict[int, float] = {}
+        for layout in same:
+            for x in self.produced.get(v, {}).get(layout, ()):
+                row[x] = 1.0
+        for layout in [x for x in same if x in allowed]:
+            row[self.conversion(v, layout)] = 1.0
+        for x, k in ways.items():
+            row[x] = row.get(x, 0.0) - k
+        self.program.rows.append((0.0 if ways else 1.0, row))
+
+    def conversion(self, v: Value, layout: Layout) -> int:
+        key = (v, layout)
+        if key not in self.converted:
+            self.converted[key] = self.program.variable(self.cost(v, layout))
+            self.all_converted.append((v, layout, self.converted[key]))
+        return self.converted[key]

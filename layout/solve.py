@@ -1,0 +1,116 @@
+"""Solve a program to proven optimality, its independent parts one by one (HiGHS)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import highspy
+import numpy as np
+
+from .problem import Program
+
+Row = tuple[float, dict[int, float]]
+
+
+@dataclass(frozen=True)
+class Solution:
+    """``chosen``: the variables that are 1. ``bound``: no solution costs less."""
+
+    chosen: frozenset[int]
+    objective: float
+    bound: float
+    status: str
+    parts: int
+
+
+def solve(program: Program, *, seconds: float = 60.0) -> Solution:
+    """The cheapest solution. Raises ``ValueError`` if there is none."""
+    rows, fixed = _fixed(program)
+    chosen = {x for x, value in fixed.items() if value}
+    objective = bound = sum((program.cost[x] for x in chosen), 0.0)
+    status, parts = "optimal", _parts(rows)
+    for part in parts:
+        found, cost, least, how = _part(program, part, seconds)
+        chosen |= found
+        objective, bound = objective + cost, bound + least
+        status = status if how == "optimal" else how
+    return Solution(frozenset(chosen), objective, bound, status, len(parts))
+
+
+def _fixed(program: Program) -> tuple[list[Row], dict[int, int]]:
+    """Rows without the variables that a row of a single positive one sets to 1."""
+    fixed: dict[int, int] = {}
+    rows = [(low, dict(row)) for low, row in program.rows]
+    while True:
+        changed = False
+        kept: list[Row] = []
+        for low, row in rows:
+            left = {x: k for x, k in row.items() if x not in fixed}
+            low -= sum(k * fixed[x] for x, k in row.items() if x in fixed)
+            positive = [k for k in left.values() if k > 0]
+            if low <= sum(k for k in left.values() if k < 0):
+                changed = changed or len(left) < len(row)
+                continue
+            if low > 0 and len(positive) == 1 and len(left) == 1:
+                fixed[next(iter(left))] = 1
+                changed = True
+                continue
+            kept.append((low, left))
+        rows = kept
+        if not changed:
+            return rows, fixed
+
+
+def _parts(rows: Sequence[Row]) -> list[list[Row]]:
+    """Rows that share variables, together."""
+    root: dict[int, int] = {}
+
+    def find(x: int) -> int:
+        root.setdefault(x, x)
+        while root[x] != x:
+            root[x] = root[root[x]]
+            x = root[x]
+        return x
+
+    for _, row in rows:
+        first, *rest = row
+        for x in rest:
+            root[find(x)] = find(first)
+    groups: dict[int, list[Row]] = {}
+    for low, row in rows:
+        groups.setdefault(find(next(iter(row))), []).append((low, row))
+    return list(groups.values())
+
+
+def _part(
+    program: Program, rows: Sequence[Row], seconds: float
+) -> tuple[set[int], float, float, str]:
+    columns = sorted({x for _, row in rows for x in row})
+    place = {x: k for k, x in enumerate(columns)}
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = len(columns), len(rows)
+    lp.col_cost_ = np.array([program.cost[x] for x in columns])
+    lp.col_lower_, lp.col_upper_ = np.zeros(len(columns)), np.ones(len(columns))
+    lp.row_lower_ = np.array([low for low, _ in rows])
+    lp.row_upper_ = np.full(len(rows), highspy.kHighsInf)
+    lp.integrality_ = [highspy.HighsVarType.kInteger] * len(columns)
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    lp.a_matrix_.start_ = np.cumsum([0, *(len(row) for _, row in rows)])
+    lp.a_matrix_.index_ = np.array([place[x] for _, row in rows for x in row])
+    lp.a_matrix_.value_ = np.array([k for _, row in rows for k in row.values()])
+    highs = highspy.Highs()
+    for option, value in (("output_flag", False), ("threads", 1), ("mip_rel_gap", 0.0),
+                          ("time_limit", seconds)):  # fmt: skip
+        highs.setOptionValue(option, value)
+    highs.passModel(lp)
+    highs.run()
+    status = highs.getModelStatus()
+    info = highs.getInfo()
+    if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
+        raise ValueError(f"the problem has no solution: {highs.modelStatusToString(status)}")
+    found = {x for x, v in zip(columns, highs.getSolution().col_value, strict=True) if v > 0.5}
+    optimal = status == highspy.HighsModelStatus.kOptimal
+    how = "optimal" if optimal else highs.modelStatusToString(status)
+    bound = info.mip_dual_bound if np.isfinite(info.mip_dual_bound) else info.objective_function_value
+    return found, info.objective_function_value, bound, how
