@@ -1,9 +1,9 @@
 """Which digits of a buffer's dimensions are which digits of a stage's loop axes.
 
-    out[n, y, x, f] += pad[n, y + ry, x + rx, rc] * w[f, ry, rx, rc]
-    pad:  n ↔ n, dim 1 ~ y, dim 2 ~ x, dim 3 ↔ rc        (↔ exact, ~ as a whole: a window)
+out[n, y, x, f] += pad[n, y + ry, x + rx, rc] * w[f, ry, rx, rc]
+pad:  n ↔ n, dim 1 ~ y, dim 2 ~ x, dim 3 ↔ rc        (↔ exact, ~ as a whole: a window)
 
-    out[i, j] = in[i // 4, i % 4, j]:   dim 0 ↔ i // 4, dim 1 ↔ i % 4, dim 2 ↔ j
+out[i, j] = in[i // 4, i % 4, j]:   dim 0 ↔ i // 4, dim 1 ↔ i % 4, dim 2 ↔ j
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 
-from .choices import Kind, fits
+from .choices import Kind
 from .graph import Graph, Op, Value
 from .layout import Layout
 
@@ -55,10 +55,10 @@ def spread(op: Op, kind: Kind, v: Value, layout: Layout) -> list[tuple[int, Layo
     if kind.flow is None:
         return []
     out: list[tuple[int, Layout]] = []
-    wanted = kind.want.layouts if kind.want is not None else {}
+    want = kind.want
     for at, value in enumerate(op.values):
         b = kind.flow.params[at]
-        if value is not v or b is None or (at in wanted and not fits(layout, wanted[at])):
+        if value is not v or b is None or (want and not want.takes(at, layout)):
             continue
         known = kind.flow.spread({b: layout})
         if known is None:
@@ -66,6 +66,6 @@ def spread(op: Op, kind: Kind, v: Value, layout: Layout) -> list[tuple[int, Layo
         for k, other in enumerate(op.values):
             to = kind.flow.params[k]
             if other is not None and other is not v and to is not None:
-                if k not in wanted or fits(known[to], wanted[k]):
+                if want is None or want.takes(k, known[to]):
                     out.append((k, known[to]))
     return out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
 from typing import Any
@@ -13,6 +13,7 @@ from .graph import Op, Value
 from .layout import Digit, Layout
 from .wants import Want
 
+GIVEN = "as given"
 Candidates = Mapping[Value, Sequence[Layout]]
 
 
@@ -21,38 +22,39 @@ class Choice:
     """One implementation of an op: it writes ``outputs`` and reads each input in any of a set.
 
     None stands for an input that is no tensor, or a constant, which takes any layout for free.
+    ``usual`` has the one that an operator of the result's layout would read.
     """
 
     outputs: tuple[Layout, ...]
     inputs: tuple[frozenset[Layout] | None, ...]
     cost: float
     why: str
+    usual: tuple[Layout | None, ...] = ()
+
+    @property
+    def strict(self) -> Choice:
+        """Only with the usual layouts."""
+        inputs = tuple(
+            given if given is None or u is None else frozenset((u,))
+            for given, u in zip(self.inputs, self.usual, strict=True)
+        )
+        return replace(self, inputs=inputs)
 
 
 @dataclass(frozen=True)
 class Kind:
     """What is known of a PrimFunc: its flow or why it has none, what is wanted, if it only moves.
 
-    ``moves``: each element of the output is one of the only input, all of them.
+    ``moves``: each element of the output is one of the only input, all of them. ``replacement`` is
+    a PrimFunc that is proved to compute the same in the wanted layouts.
     """
 
     flow: Flow | None
     reason: str = ""
     want: Want | None = None
     moves: bool = False
+    replacement: Any = None
     known: dict[Any, list[Choice]] = field(default_factory=dict, compare=False, repr=False)
-
-
-def fits(layout: Layout, wanted: Layout) -> bool:
-    """Whether this is the wanted layout up to the order of elements inside a dimension.
-
-    What reads such a buffer along the dimension is the wanted operator with a permuted operand.
-    """
-    if layout.dims == wanted.dims:
-        return True
-    axes = [tuple({d.axis for d in dim}) for dim in layout.dims]
-    whole = [(dim[0].axis,) for dim in wanted.dims]
-    return wanted.permutation is not None and axes == whole
 
 
 def choices(op: Op, kind: Kind, candidates: Candidates) -> list[Choice]:
@@ -74,13 +76,12 @@ def choices(op: Op, kind: Kind, candidates: Candidates) -> list[Choice]:
 def as_given(op: Op, kind: Kind) -> Choice:
     """The op as the program has it; one that only moves elements pays for it."""
     inputs = tuple(
-        None if v is None or v.free else frozenset((Layout.identity(v.rank),))
-        for v in op.inputs
+        None if v is None or v.free else frozenset((Layout.identity(v.rank),)) for v in op.inputs
     )
     outputs = tuple(Layout.identity(v.rank) for v in op.outputs)
     paid = kind.moves and not op.outputs[0].weight and not _still(op, kind)
     cost = 2.0 * weight(op.outputs[0]) if paid else 0.0
-    return Choice(outputs, inputs, cost, "as given")
+    return Choice(outputs, inputs, cost, GIVEN, (None,) * len(inputs))
 
 
 def _still(op: Op, kind: Kind) -> bool:
@@ -135,26 +136,32 @@ def _choice(
     known = flow.spread(seeds)
     if known is None:
         return None
-    wanted = kind.want.layouts if kind.want is not None else {}
+    takes = kind.want.takes if kind.want is not None else _anything
     outputs = tuple(known[_buffer(flow, len(op.inputs) + k)] for k in range(len(op.outputs)))
-    for k, (v, layout) in enumerate(zip(op.outputs, outputs, strict=True)):
-        w = wanted.get(len(op.inputs) + k)
-        if layout not in candidates[v] or (w is not None and not fits(layout, w)):
+    for k, (out, layout) in enumerate(zip(op.outputs, outputs, strict=True)):
+        if layout not in candidates[out] or not takes(len(op.inputs) + k, layout):
             return None
     inputs: list[frozenset[Layout] | None] = []
+    usual: list[Layout | None] = []
     for k, v in enumerate(op.inputs):
         if v is None or v.free:
             inputs.append(None)
+            usual.append(None)
             continue
-        b, w = _buffer(flow, k), wanted.get(k)
+        b = _buffer(flow, k)
         own = [seeds[b]] if k == first else candidates[v]
-        kept = [x for x in own if (w is None or fits(x, w))
+        kept = [x for x in own if takes(k, x)
                 and (b in seeds or flow.admits(known, b, x, seeds))]  # fmt: skip
         if not kept:
             return None
         inputs.append(frozenset(kept))
+        usual.append(known[b] if known[b] in kept else None)
     why = kind.want.why if kind.want is not None else "in the order of its accesses"
-    return Choice(outputs, tuple(inputs), 0.0, why)
+    return Choice(outputs, tuple(inputs), 0.0, why, tuple(usual))
+
+
+def _anything(param: int, layout: Layout) -> bool:
+    return True
 
 
 def _value(op: Op, k: int) -> Value:
@@ -178,7 +185,10 @@ def constants(op: Op, kind: Kind, chosen: Mapping[int, Layout]) -> dict[int, Lay
     out = {}
     for k in laid:
         found = known[_buffer(kind.flow, k)]
-        out[k] = arranged(found, wanted[k]) if k in wanted else found
+        exact = kind.want is not None and kind.want.exact
+        out[k] = wanted[k] if exact and k in wanted else found
+        if k in wanted and not exact:
+            out[k] = arranged(found, wanted[k])
     return out
 
 

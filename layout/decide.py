@@ -52,8 +52,12 @@ def decide(
     pins: Mapping[Value, Layout],
     forbidden: Mapping[Op, frozenset[Choice]],
     seconds: float = 60.0,
+    strict: bool = False,
 ) -> Plan:
-    """The cheapest plan. ``pins`` are other layouts for the function's parameters and results."""
+    """The cheapest plan. ``pins`` are other layouts for the function's parameters and results.
+
+    ``strict``: operators read the usual layouts only, in which they are operators again.
+    """
     found = candidates(graph, kinds)
     for v, layout in pins.items():
         if layout not in found[v]:
@@ -61,7 +65,7 @@ def decide(
     needed = {v: pins.get(v, Layout.identity(v.rank)) for v in graph.values
               if v.pinned is not None and not v.free}  # fmt: skip
     given = {v: pins.get(v, Layout.identity(v.rank)) for v in graph.values if v.fixed}
-    ways = {op: _allowed(op, kinds[op], found, forbidden.get(op)) for op in graph.ops}
+    ways = {op: _allowed(op, kinds[op], found, forbidden.get(op), strict) for op in graph.ops}
     made = problem(graph, ways, found, cost, needed, given)
     solved = solve(made.program, seconds=seconds)
     chosen = {op: c for op, c, x in made.ways if x in solved.chosen}
@@ -78,13 +82,20 @@ def decide(
 
 
 def _allowed(
-    op: Op, kind: Kind, found: Mapping[Value, list[Layout]], forbidden: frozenset[Choice] | None
+    op: Op,
+    kind: Kind,
+    found: Mapping[Value, list[Layout]],
+    forbidden: frozenset[Choice] | None,
+    strict: bool,
 ) -> list[Choice]:
     """The ways of an op without those that turned out to have no proof; never none."""
     all_ways = choices(op, kind, found)
+    if strict:
+        all_ways = list(dict.fromkeys(c.strict for c in all_ways))
     if forbidden is None:
         return all_ways
-    return [c for c in all_ways if c not in forbidden] or [as_given(op, kind)]
+    left = [c.strict if c in forbidden else c for c in all_ways]
+    return [c for c in left if c not in forbidden] or [as_given(op, kind)]
 
 
 def _reads(

@@ -87,7 +87,8 @@ class Flow:
             if len(known) == before:
                 break
         for b, rank in enumerate(self.ranks):
-            known.setdefault(b, Layout.identity(rank))
+            own = Layout.identity(rank)
+            known.setdefault(b, template if template and template.rank == rank else own)
         for s in self.steps:
             order = self.order(s, known, seeds)
             for p in s.all:
@@ -121,7 +122,9 @@ class Flow:
         natural = [Digit(a) for a in range(s.axes)]
         return merged(order, natural)
 
-    def admits(self, known: Layouts, buffer: int, layout: Layout, first: Mapping[int, Layout]) -> bool:
+    def admits(
+        self, known: Layouts, buffer: int, layout: Layout, first: Mapping[int, Layout]
+    ) -> bool:
         """Whether a buffer that is only read may have another layout than the known ones."""
         for s in self.steps:
             mine = [p for p in s.reads if p.buffer == buffer]
@@ -156,8 +159,8 @@ def flow(func: Any) -> Flow:
     def place(s: Stage, a: Access) -> Place:
         k = number.setdefault(a.buffer.__chandle__(), len(number))
         ranks[k] = len(a.indices)
-        return Place(k, tuple(x for d, i in enumerate(a.indices)
-                              for x in pieces(i, d, s.axes, s.reduced)), len(a.indices))  # fmt: skip
+        found = (x for d, i in enumerate(a.indices) for x in pieces(i, d, s.axes, s.reduced))
+        return Place(k, tuple(found), len(a.indices))
 
     steps = []
     for s in found:

@@ -156,8 +156,8 @@ class _Reader:
         made = [self.new(None if many else b.var, n, t, op)
                 for n, t in zip(names, types, strict=True)]  # fmt: skip
         op.outputs = tuple(v for v in made if v is not None)
-        for v in op.outputs:
-            v.weight = all(x is not None and (x.constant or x.weight) for x in inputs)
+        for made_value in op.outputs:
+            made_value.weight = all(x is not None and (x.constant or x.weight) for x in inputs)
         if many:
             self.tuples[b.var] = op.outputs
         for v in inputs:

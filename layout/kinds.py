@@ -3,37 +3,77 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..analysis.lifting.comprehension import Lifted
 from ..analysis.lifting.from_tir import Unliftable
 from ..analysis.lifting.lift import lift
+from ..analysis.op_info import OpInfo, Refusal
 from ..analysis.recover import analyser
 from ..analysis.same import ByStructure
 from ..analysis.terms.term import ONE, Load, mul
 from .choices import Kind
 from .flow import Flow, flow
 from .graph import Graph, Op
+from .layout import Layout
 from .stages import Opaque
-from .wants import want
+from .verify import known, prove_moved
+from .wants import Want, want
 
 
-def kinds(graph: Graph, desired: Mapping[str, Sequence[str]]) -> dict[Op, Kind]:
-    """By op. Raises ``ValueError`` where desired layouts do not fit an operator."""
-    analyse = analyser() if desired else None
+@dataclass(frozen=True)
+class Implementation:
+    """A PrimFunc to be used for an operator, and the layouts of its buffers (None: a scalar)."""
 
-    def kind(func: Any) -> Kind:
+    op: str
+    func: Any
+    layouts: tuple[Layout | None, ...]
+
+
+class Kinds:
+    """By PrimFunc: what is wanted of it and how layouts flow through it."""
+
+    def __init__(
+        self, desired: Mapping[str, Sequence[str]], given: Sequence[Implementation] = ()
+    ) -> None:
+        self.desired, self.given = desired, given
+        self.analyse = analyser()
+        self.known = ByStructure(self.kind)
+
+    def of(self, graph: Graph) -> dict[Op, Kind]:
+        """By op. Raises ``ValueError`` where desired layouts do not fit an operator."""
+        return {op: self.known(op.func) for op in graph.ops}
+
+    def kind(self, func: Any) -> Kind:
         found: Flow | None = None
         reason = ""
         try:
             found = flow(func)
         except Opaque as e:
             reason = e.reason
-        wanted = want(analyse(func), desired) if analyse is not None else None
-        return Kind(found, reason, wanted, found is not None and only_moves(func))
+        moves = found is not None and only_moves(func)
+        if not self.desired and not self.given:
+            return Kind(found, reason, None, moves)
+        info = self.analyse(func)
+        for one in self.given:
+            if isinstance(info.info, OpInfo) and info.info.name == one.op:
+                made = _replaced(func, one)
+                if made is not None:
+                    return Kind(found, reason, made, moves, one.func)
+        return Kind(found, reason, want(info, self.desired), moves)
 
-    known = ByStructure(kind)
-    return {op: known(op.func) for op in graph.ops}
+
+def _replaced(func: Any, given: Implementation) -> Want | None:
+    """The layouts of an implementation if it is proved to compute what the PrimFunc does."""
+    before = known(func)
+    same = len(given.layouts) == len(func.params) == len(given.func.params)
+    if isinstance(before, Refusal) or not same:
+        return None
+    if isinstance(prove_moved(before, given.func, given.layouts), Refusal):
+        return None
+    layouts = {k: x for k, x in enumerate(given.layouts) if x is not None}
+    return Want(layouts, f"{given.op} has an implementation of its own", exact=True)
 
 
 def only_moves(func: Any) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from tvm import tirx
@@ -14,8 +15,7 @@ from tvm import tirx
 from .string import parse, spell
 
 
-@dataclass(frozen=True)
-class Digit:
+class Digit(NamedTuple):
     """``x[axis] // div % extent``; the highest digit of an axis has no modulus: extent None."""
 
     axis: int
@@ -85,21 +85,28 @@ class Layout:
         """
         return cls(tuple((Digit(*d),) for d in parse(text, logical)), pad_value)
 
-    @property
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.dims, self.pad_value))
+
+    @cached_property
     def digits(self) -> Dim:
         """From the slowest to the fastest in memory."""
         return tuple(d for dim in self.dims for d in dim)
 
-    @property
+    @cached_property
     def rank(self) -> int:
         """Of the logical value."""
         return len({d.axis for d in self.digits})
 
-    @property
+    @cached_property
     def is_identity(self) -> bool:
         return self.dims == tuple((Digit(k),) for k in range(len(self.dims)))
 
-    @property
+    @cached_property
     def permutation(self) -> tuple[int, ...] | None:
         """``order`` if this is :meth:`permuted`, else None."""
         if any(len(d) != 1 or d[0].extent is not None or d[0].div != 1 for d in self.dims):

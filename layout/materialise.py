@@ -1,8 +1,8 @@
 """A module in the layouts of its plans.
 
-    Before: lv1 = R.call_tir(cls.conv2d, (x, w), out_ty=R.Tensor((1, 64, 56, 56), "float32"))
-    After:  lv0 = R.permute_dims(x, [0, 2, 3, 1])
-            lv1 = R.call_tir(cls.conv2d, (lv0, w_OHWI), out_ty=R.Tensor((1, 56, 56, 64), "float32"))
+Before: lv1 = R.call_tir(cls.conv2d, (x, w), out_ty=R.Tensor((1, 64, 56, 56), "float32"))
+After:  lv0 = R.permute_dims(x, [0, 2, 3, 1])
+        lv1 = R.call_tir(cls.conv2d, (lv0, w_OHWI), out_ty=R.Tensor((1, 56, 56, 64), "float32"))
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from tvm import relax
 
 from ..analysis.lifting.node import NodeDict
+from .choices import GIVEN, Kind
 from .convert import Step, converted, layouts_of
 from .decide import Plan
 from .graph import Graph, Op, Value
@@ -33,9 +34,11 @@ Rewrite = Callable[[Any, Sequence[Layout | None]], Rewritten]
 Layouts = tuple[Layout | None, ...]
 
 
-def materialise(mod: Any, plans: Mapping[Any, tuple[Graph, Plan]], rewrite: Rewrite) -> Any:
+def materialise(
+    mod: Any, plans: Mapping[Any, tuple[Graph, Plan]], kinds: Mapping[Op, Kind], rewrite: Rewrite
+) -> Any:
     """The module with each planned Relax function rewritten; the input is not changed."""
-    made = _Materialiser(mod, rewrite)
+    made = _Materialiser(mod, kinds, rewrite)
     for gvar, (graph, plan) in plans.items():
         made.function(gvar, mod[gvar], graph, plan)
     return without_unused(made.builder_.get(), mod)
@@ -43,9 +46,9 @@ def materialise(mod: Any, plans: Mapping[Any, tuple[Graph, Plan]], rewrite: Rewr
 
 @relax.expr_functor.mutator
 class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
-    def __init__(self, mod: Any, rewrite: Rewrite) -> None:
+    def __init__(self, mod: Any, kinds: Mapping[Op, Kind], rewrite: Rewrite) -> None:
         super().__init__(mod)
-        self.rewrite = rewrite
+        self.kinds, self.rewrite = kinds, rewrite
         self.added: dict[tuple[int, Layouts], Any] = {}
         self.copies: dict[Step, Any] = {}
         self.folded: dict[tuple[int, Layout], Any] = {}
@@ -94,28 +97,34 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         if value in self.plan.needed:
             found = self.at[value][self.plan.needed[value]]
             plain = isinstance(found, relax.DataflowVar) and not isinstance(var, relax.DataflowVar)
-            self.set_var_remap(var.vid, self.emit(found, var) if plain else found)
+            self.set_var_remap(var, self.emit(found, var) if plain else found)
 
     def op(self, op: Op, b: Any) -> None:
         layouts = layouts_of(self.plan.layouts(op))
-        if all(x is None for x in layouts):
-            call = relax.call_tir(self.visit_expr(op.call.args[0]), self.arguments(op),
-                                  out_ty=op.call.ty_args[0], tir_vars=_tir_vars(op.call))  # fmt: skip
+        other = self.kinds[op].replacement if self.plan.ways[op].why != GIVEN else None
+        if other is None and all(x is None for x in layouts):
+            call = self.call(self.visit_expr(op.call.args[0]), op, _types(op.call))
             self.results(op, b, self.emit(call, b.var))
             return
-        new = self.rewrite(op.func, layouts)
-        if new.identity is not None and len(op.outputs) == 1:
+        new = self.rewrite(op.func, layouts) if other is None else None
+        if new is not None and new.identity is not None and len(op.outputs) == 1:
             shape = op.outputs[0]
             source = self.arguments(op)[new.identity]
             physical = self.plan.ways[op].outputs[0].physical(shape.shape)
             self.results(op, b, self.emit(_reshaped(source, physical), b.var))
             return
-        types = [relax.TensorType(x.physical(v.shape), v.dtype)
-                 for v, x in zip(op.outputs, self.plan.ways[op].outputs, strict=True)]  # fmt: skip
-        gvar = self.gvar(op, layouts, new.func)
-        call = relax.call_tir(gvar, self.arguments(op), out_ty=types if len(types) > 1 else types[0],
-                              tir_vars=_tir_vars(op.call))  # fmt: skip
-        self.results(op, b, self.emit(call, b.var))
+        gvar = self.gvar(op, layouts, other if new is None else new.func)
+        self.results(op, b, self.emit(self.call(gvar, op, self.types(op)), b.var))
+
+    def types(self, op: Op) -> list[Any]:
+        way = self.plan.ways[op]
+        return [relax.TensorType(x.physical(v.shape), v.dtype)
+                for v, x in zip(op.outputs, way.outputs, strict=True)]  # fmt: skip
+
+    def call(self, gvar: Any, op: Op, types: list[Any]) -> Any:
+        many = hasattr(op.call.ty, "fields")
+        arguments = relax.Tuple(self.arguments(op))
+        return relax.call_tir(gvar, arguments, out_ty=types if many else types[0])
 
     def results(self, op: Op, b: Any, new: Any) -> None:
         """Note what an op made, in every layout that something wants of it."""
@@ -127,9 +136,11 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         if not many:
             self.alias(op.outputs[0], b.var)
         elif any(v in self.plan.needed for v in op.outputs):
-            parts = [self.at[v].get(self.plan.needed.get(v)) or self.at[v][way.outputs[k]]
-                     for k, v in enumerate(op.outputs)]  # fmt: skip
-            self.set_var_remap(b.var.vid, self.emit(relax.Tuple(parts), b.var))
+            needed = [
+                self.plan.needed.get(v, x) for v, x in zip(op.outputs, way.outputs, strict=True)
+            ]
+            parts = [self.at[v][x] for v, x in zip(op.outputs, needed, strict=True)]
+            self.set_var_remap(b.var, self.emit(relax.Tuple(parts), b.var))
 
     # ------------------------------------------------------------------------ values
 
@@ -205,5 +216,5 @@ def _reshaped(x: Any, shape: tuple[Any, ...]) -> Any:
     return x if same else relax.op.reshape(x, shape)
 
 
-def _tir_vars(call: Any) -> Any:
-    return call.args[2] if len(call.args) > 2 else None
+def _types(call: Any) -> list[Any]:
+    return list(call.ty.fields) if hasattr(call.ty, "fields") else [call.ty]

@@ -10,6 +10,7 @@ from .layout import Digit, Layout
 
 Cuts = dict[int, set[int]]
 
+
 def atoms(digits: Sequence[Digit], cuts: Cuts) -> Sequence[Digit]:
     """The digits split at all place values of ``cuts``, which has them by axis."""
     if not cuts:

@@ -7,21 +7,20 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 
 from ..analysis.op_info import OpInfo, Refusal
-from ..analysis.recover import analyser
-from .choices import Choice, Kind
+from .choices import GIVEN, Choice, Kind
 from .convert import layouts_of
 from .decide import OBJECTIVES, Cost, Plan, decide
 from .explain import report
 from .graph import Graph, Op, Value, graph
-from .kinds import kinds
+from .kinds import Implementation, Kinds
 from .layout import Layout
-from .materialise import Rewritten, materialise
+from .materialise import materialise
 from .report import Report
-from .rewrite import rewrite
-from .wants import check
+from .rewrite import Rewriter, Rewritten
+from .wants import check, full
 
 Mode = Literal["graph", "tir"]
 
@@ -44,6 +43,7 @@ def plan_layout(
     mode: Mode = "tir",
     objective: str | Cost = "bytes",
     pins: Mapping[str, str] | None = None,
+    implementations: Sequence[Implementation] = (),
     seconds: float = 60.0,
 ) -> Planned:
     """The module with the cheapest layouts that are proved to compute the same.
@@ -53,20 +53,46 @@ def plan_layout(
     ``graph`` mode each PrimFunc that is a Relax operator stays one; in ``tir`` mode everything may
     flow. ``objective`` is ``bytes``, ``count`` or a function of a value and the layout it is
     converted to. ``pins`` gives parameters, by name, another layout: the caller then passes them
-    so. ``mod`` is a module after ``LegalizeOps``; it is not changed.
+    so. ``implementations`` are PrimFuncs to be used where they are proved to compute what an
+    operator of that name does. ``mod`` is a module after ``LegalizeOps``; it is not changed.
 
     Raises ``TypeError`` / ``ValueError`` for arguments that make no sense, before anything is done.
     """
     if not isinstance(mod, tvm.IRModule):
         raise TypeError(f"plan_layout: expected a tvm.IRModule, got {type(mod).__name__}")
-    if mode not in ("graph", "tir"):
-        raise ValueError(f"plan_layout: mode must be 'graph' or 'tir', got {mode!r}")
-    wanted = check(desired or {})
-    planner = _Planner(mod, wanted, mode, _cost(objective), dict(pins or {}), seconds)
+    wanted = check_arguments(desired, mode, objective)
+    known = Kinds(wanted, implementations)
+    planner = _Planner(mod, known, mode, _cost(objective), dict(pins or {}), seconds)
     plans = {g: planner.plan(f) for g, f in mod.functions_items() if isinstance(f, relax.Function)}
     planner.check_pins()
-    out = materialise(mod, plans, planner.rewritten)
+    out = materialise(mod, plans, planner.kinds, planner.rewritten)
     return Planned(out, report([(graph, plan, planner.kinds) for graph, plan in plans.values()]))
+
+
+def check_arguments(
+    desired: Mapping[str, Sequence[str]] | None, mode: str, objective: str | Cost
+) -> dict[str, tuple[str, ...]]:
+    """The desired layouts by full operator name; raises for arguments that make no sense."""
+    if mode not in ("graph", "tir"):
+        raise ValueError(f"plan_layout: mode must be 'graph' or 'tir', got {mode!r}")
+    _cost(objective)
+    return check(desired or {})
+
+
+def implementation(op: str, func: Any, layouts: Sequence[Layout | str | None]) -> Implementation:
+    """A PrimFunc for an operator; a string names a layout, None one that stays as it is."""
+    if not isinstance(func, tirx.PrimFunc):
+        raise TypeError(f"ReplaceOpImpl: expected a tirx.PrimFunc, got {type(func).__name__}")
+    if len(layouts) != len(func.params):
+        raise ValueError(f"ReplaceOpImpl: {len(layouts)} layouts for {len(func.params)} parameters")
+    made = []
+    for p, x in zip(func.params, layouts, strict=True):
+        buffer = hasattr(p.ty, "shape")
+        if x is None:
+            made.append(Layout.identity(len(p.ty.shape)) if buffer else None)
+        else:
+            made.append(Layout.parse(x) if isinstance(x, str) else x)
+    return Implementation(full(op), func, tuple(made))
 
 
 def _cost(objective: str | Cost) -> Cost:
@@ -80,25 +106,25 @@ def _cost(objective: str | Cost) -> Cost:
 
 class _Planner:
     def __init__(
-        self, mod: Any, desired: Mapping[str, Sequence[str]], mode: Mode, cost: Cost,
-        pins: dict[str, str], seconds: float,
-    ) -> None:  # fmt: skip
-        self.mod, self.desired, self.mode = mod, desired, mode
+        self, mod: Any, known: Kinds, mode: Mode, cost: Cost, pins: dict[str, str], seconds: float
+    ) -> None:
+        self.mod, self.all_kinds, self.mode = mod, known, mode
         self.cost, self.pins, self.seconds = cost, pins, seconds
         self.kinds: dict[Op, Kind] = {}
         self.known: dict[tuple[int, tuple[Layout | None, ...]], Rewritten | Refusal] = {}
         self.used: set[str] = set()
-        self.analyse = analyser()
+        self.analyse, self.rewriter = known.analyse, Rewriter()
 
     def plan(self, func: Any) -> tuple[Graph, Plan]:
         """The cheapest plan of a function all of whose PrimFuncs have a proved form."""
         found = graph(self.mod, func)
-        mine = kinds(found, self.desired)
+        mine = self.all_kinds.of(found)
         self.kinds.update(mine)
         pins = self.pinned(found)
         forbidden: dict[Op, frozenset[Choice]] = {}
         for _ in range(ROUNDS):
-            plan = decide(found, mine, self.cost, pins, forbidden, self.seconds)
+            strict = self.mode == "graph"
+            plan = decide(found, mine, self.cost, pins, forbidden, self.seconds, strict)
             bad = self.refused(plan)
             if not bad:
                 return found, plan
@@ -130,6 +156,8 @@ class _Planner:
         out = []
         for op, choice in plan.ways.items():
             layouts = layouts_of(plan.layouts(op))
+            if self.kinds[op].replacement is not None and choice.why != GIVEN:
+                continue
             if any(layouts) and isinstance(self.tried(op.func, layouts), Refusal):
                 out.append((op, choice))
         return out
@@ -137,7 +165,7 @@ class _Planner:
     def tried(self, func: Any, layouts: Sequence[Layout | None]) -> Rewritten | Refusal:
         key = (func.__chandle__(), tuple(layouts))
         if key not in self.known:
-            found = rewrite(func, layouts)
+            found = self.rewriter(func, layouts)
             if self.mode == "graph" and not isinstance(found, Refusal) and found.identity is None:
                 found = self.raisable(func, found)
             self.known[key] = found
@@ -157,4 +185,3 @@ class _Planner:
         found = self.tried(func, layouts)
         assert not isinstance(found, Refusal)
         return found
-

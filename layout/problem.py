@@ -66,7 +66,10 @@ def problem(
 
 class _Maker:
     def __init__(
-        self, candidates: Mapping[Value, Sequence[Layout]], cost: Cost, given: Mapping[Value, Layout]
+        self,
+        candidates: Mapping[Value, Sequence[Layout]],
+        cost: Cost,
+        given: Mapping[Value, Layout],
     ) -> None:
         self.candidates, self.cost, self.given = candidates, cost, given
         self.program = Program()

@@ -99,7 +99,7 @@ def _part(
     lp.a_matrix_.start_ = np.cumsum([0, *(len(row) for _, row in rows)])
     lp.a_matrix_.index_ = np.array([place[x] for _, row in rows for x in row])
     lp.a_matrix_.value_ = np.array([k for _, row in rows for k in row.values()])
-    highs = highspy.Highs()
+    highs = highspy.Highs()  # type: ignore[no-untyped-call]
     for option, value in (("output_flag", False), ("threads", 1), ("mip_rel_gap", 0.0),
                           ("time_limit", seconds)):  # fmt: skip
         highs.setOptionValue(option, value)
@@ -112,5 +112,7 @@ def _part(
     found = {x for x, v in zip(columns, highs.getSolution().col_value, strict=True) if v > 0.5}
     optimal = status == highspy.HighsModelStatus.kOptimal
     how = "optimal" if optimal else highs.modelStatusToString(status)
-    bound = info.mip_dual_bound if np.isfinite(info.mip_dual_bound) else info.objective_function_value
+    bound = (
+        info.mip_dual_bound if np.isfinite(info.mip_dual_bound) else info.objective_function_value
+    )
     return found, info.objective_function_value, bound, how

@@ -16,10 +16,27 @@ Desired = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True)
 class Want:
-    """Layouts by parameter of a PrimFunc; a parameter that is not there is free."""
+    """Layouts by parameter of a PrimFunc; a parameter that is not there is free.
+
+    ``exact``: not even the order of elements inside a dimension may be another.
+    """
 
     layouts: Mapping[int, Layout]
     why: str
+    exact: bool = False
+
+    def takes(self, param: int, layout: Layout) -> bool:
+        """Whether a parameter may have this layout.
+
+        Inside a dimension the elements may be in another order: what reads such a buffer along it
+        is the same operator with a permuted operand.
+        """
+        wanted = self.layouts.get(param)
+        if wanted is None or layout.dims == wanted.dims:
+            return True
+        axes = [tuple({d.axis for d in dim}) for dim in layout.dims]
+        whole = [(dim[0].axis,) for dim in wanted.dims]
+        return not self.exact and wanted.permutation is not None and axes == whole
 
 
 def check(desired: Desired) -> dict[str, tuple[str, ...]]:

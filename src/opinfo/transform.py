@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import tvm
 
 from .analysis.annotate import annotate
 from .byoc.raise_ops import check_kind, raise_ops
 
-__all__ = ["AnnotateOpInfo", "RaiseOps"]
+if TYPE_CHECKING:
+    from .layout.decide import Cost
+    from .layout.layout import Layout
+    from .layout.plan import Mode
+
+__all__ = [
+    "AnnotateOpInfo",
+    "CancelLayoutTransforms",
+    "ConvertLayout",
+    "PlanLayout",
+    "RaiseOps",
+    "ReplaceOpImpl",
+]
+
+Desired = Mapping[str, Sequence[str]]
 
 
 def AnnotateOpInfo() -> Any:
@@ -45,5 +59,81 @@ def RaiseOps(
     @tvm.transform.module_pass(opt_level=0, name="opinfo.RaiseOps")  # type: ignore[untyped-decorator]
     def run(mod: Any, _: Any) -> Any:
         return raise_ops(mod, certificate=certificate, exact=exact, ops=ops).module
+
+    return run
+
+
+def PlanLayout(
+    desired: Desired | None = None,
+    mode: Mode = "tir",
+    *,
+    objective: str | Cost = "bytes",
+    pins: Mapping[str, str] | None = None,
+) -> Any:
+    """The cheapest layouts of all values that give `desired` operators theirs, after `LegalizeOps`.
+
+    See `opinfo.layout.plan_layout`, which also says why. The input module is not changed.
+    Raises `TypeError` / `ValueError` for arguments that make no sense.
+    """
+    from .layout.plan import check_arguments, plan_layout
+
+    check_arguments(desired, mode, objective)
+
+    @tvm.transform.module_pass(opt_level=0, name="opinfo.PlanLayout")  # type: ignore[untyped-decorator]
+    def run(mod: Any, _: Any) -> Any:
+        return plan_layout(mod, desired, mode=mode, objective=objective, pins=pins).module
+
+    return run
+
+
+def ConvertLayout(
+    desired_layouts: Mapping[str, Sequence[str]],
+    layout_cb: Callable[..., Any] | None = None,
+) -> Any:
+    """`relax.transform.ConvertLayout` by planning: Relax operators in, Relax operators out.
+
+    The module is legalised, planned in graph mode and raised again; what is no Relax operator stays
+    a `call_tir`. A `layout_cb` is refused: it is asked about calls that are gone after lowering.
+    """
+    from .layout.plan import check_arguments, plan_layout
+
+    if layout_cb is not None:
+        raise ValueError("ConvertLayout: a layout_cb is not supported; give desired_layouts")
+    check_arguments(desired_layouts, "graph", "bytes")
+
+    @tvm.transform.module_pass(opt_level=0, name="opinfo.ConvertLayout")  # type: ignore[untyped-decorator]
+    def run(mod: Any, _: Any) -> Any:
+        lowered = tvm.relax.transform.LegalizeOps()(mod)
+        return raise_ops(plan_layout(lowered, desired_layouts, mode="graph").module).module
+
+    return run
+
+
+def ReplaceOpImpl(op: str, prim_func: Any, layouts: Sequence[Layout | str | None]) -> Any:
+    """Use `prim_func` wherever it is proved to compute what the PrimFunc of an `op` does.
+
+    `layouts` are those of its buffers, in the order of its parameters: strings over the operator's
+    own layout (`NHWC`), layouts, or None for one that stays as it is. Conversions around the
+    operator are planned. Operators are found by their compute, not by an attribute; one for which
+    equality is not proved stays as it is.
+    """
+    from .layout.plan import implementation, plan_layout
+
+    given = implementation(op, prim_func, layouts)
+
+    @tvm.transform.module_pass(opt_level=0, name="opinfo.ReplaceOpImpl")  # type: ignore[untyped-decorator]
+    def run(mod: Any, _: Any) -> Any:
+        return plan_layout(mod, implementations=[given]).module
+
+    return run
+
+
+def CancelLayoutTransforms() -> Any:
+    """Conversions that are proved to undo each other go; see `opinfo.layout.cancel`."""
+    from .layout.cancel import cancel_layout_transforms
+
+    @tvm.transform.module_pass(opt_level=0, name="opinfo.CancelLayoutTransforms")  # type: ignore[untyped-decorator]
+    def run(mod: Any, _: Any) -> Any:
+        return cancel_layout_transforms(mod)
 
     return run
