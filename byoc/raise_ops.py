@@ -15,13 +15,14 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import relax, tirx
+from tvm import relax
 
 from ..analysis import Constant, OpInfo
 from ..analysis.build import NotBuilt, call_op, to_prim
 from ..analysis.op_info import ASSUMED
 from ..analysis.recover import Recovered, analyser
 from ..analysis.terms.term import Int, Tensor, Var
+from ..layout.unused import without_unused
 
 STRENGTH = {"tested": 0, "real": 1, "proved": 2, "rebuilt": 3}
 
@@ -75,7 +76,7 @@ def raise_ops(
     for gvar, func in functions:
         raiser.name = gvar.name_hint
         raiser.builder_.update_func(gvar, raiser.visit_expr(func))
-    out = _without_unused(raiser.builder_.get(), mod)
+    out = without_unused(raiser.builder_.get(), mod)
     return Raised(out, tuple(raiser.raised), tuple(raiser.kept))
 
 
@@ -201,24 +202,3 @@ def call_sizes(
             if isinstance(e, Int) and isinstance(e.atom, Var):
                 values.setdefault(e.atom, dim)
     return values
-
-
-def _without_unused(new: Any, old: Any) -> Any:
-    """Drop the private PrimFuncs that nothing calls any more and that something called before."""
-    before, after = _called(old), _called(new)
-    keep = {}
-    for gvar, func in new.functions_items():
-        gone = isinstance(func, tirx.PrimFunc) and gvar.name_hint in before - after
-        if not gone or (func.attrs or {}).get("global_symbol"):
-            keep[gvar] = func
-    return tvm.IRModule(keep, attrs=new.attrs, global_infos=new.global_infos)
-
-
-def _called(mod: Any) -> set[str]:
-    """Functions of the module that another one refers to."""
-    names: set[str] = set()
-    for gvar, f in mod.functions_items():
-        found: set[str] = set()
-        tvm_ffi.structural_walk(f, (tvm.ir.GlobalVar, lambda g, to=found: to.add(g.name_hint)))
-        names |= found - {gvar.name_hint}
-    return names

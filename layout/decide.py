@@ -54,7 +54,7 @@ def decide(
     seconds: float = 60.0,
     strict: bool = False,
 ) -> Plan:
-    """The cheapest plan. ``pins`` are other layouts for the function's parameters and results.
+    """The cheapest plan. ``pins`` are other layouts for the function's parameters.
 
     ``strict``: operators read the usual layouts only, in which they are operators again.
     """
@@ -62,7 +62,7 @@ def decide(
     for v, layout in pins.items():
         if layout not in found[v]:
             found[v].append(layout)
-    needed = {v: pins.get(v, Layout.identity(v.rank)) for v in graph.values
+    needed = {v: Layout.identity(v.rank) for v in graph.values
               if v.pinned is not None and not v.free}  # fmt: skip
     given = {v: pins.get(v, Layout.identity(v.rank)) for v in graph.values if v.fixed}
     ways = {op: _allowed(op, kinds[op], found, forbidden.get(op), strict) for op in graph.ops}

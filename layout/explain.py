@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from .choices import Choice, Kind, weight
+from .count import count
 from .decide import Plan
 from .graph import Graph, Op, Value
 from .layout import Layout
-from .report import Conversion, Conversions, OpChoice, Report, ValueChoice
+from .report import Conversion, OpChoice, Report, ValueChoice
 
 Part = tuple[Graph, Plan, Mapping[Op, Kind]]
 
 
-def report(parts: Sequence[Part]) -> Report:
-    """The report of the plans of a module's functions."""
+def report(mod: Any, parts: Sequence[Part]) -> Report:
+    """The report of the plans of a module's functions; ``mod`` is as it was before."""
     values, conversions, ops = [], [], []
-    number = size = 0
     for graph, plan, kinds in parts:
         values += [_value(v, plan) for v in graph.values if not v.free]
         conversions += _conversions(graph, plan, kinds)
         ops += [_op(op, plan.ways[op], kinds[op]) for op in graph.ops]
-        moved = [op for op in graph.ops if kinds[op].moves and _moves(op, kinds[op])]
-        number, size = number + len(moved), size + sum(weight(op.outputs[0]) for op in moved)
     solved = [plan.solution for _, plan, _ in parts]
     return Report(
         tuple(values),
@@ -31,14 +30,8 @@ def report(parts: Sequence[Part]) -> Report:
         next((s.status for s in solved if s.status != "optimal"), "optimal"),
         sum(s.objective for s in solved),
         sum(s.bound for s in solved),
-        Conversions(number, size),
+        count(mod),
     )
-
-
-def _moves(op: Op, kind: Kind) -> bool:
-    from .choices import as_given
-
-    return as_given(op, kind).cost > 0
 
 
 def _value(v: Value, plan: Plan) -> ValueChoice:

@@ -60,8 +60,20 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         self.started = False
         self.wanted = _wanted(graph, plan)
         self.blocks = len(func.body.blocks)
-        self.params = func.params
+        self.params = list(func.params)
+        new = list(map(self.parameter, self.params))
+        func = relax.Function(new, func.body, func.ret_ty, func.is_pure, func.attrs)
         self.builder_.update_func(gvar, self.visit_expr(func))
+
+    def parameter(self, p: Any) -> Any:
+        """A parameter, another variable where it has another layout."""
+        value = self.graph.of.get(p)
+        layout = None if value is None else self.plan.stored[value]
+        if value is None or layout is None or layout.is_identity:
+            return p
+        new = relax.Var(p.name, relax.TensorType(layout.physical(value.shape), value.dtype))
+        self.at[value] = {layout: new}
+        return new
 
     # ------------------------------------------------------------------------ bindings
 
@@ -90,7 +102,11 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         for p in self.params:
             value = self.graph.of.get(p)
             if value is not None:
-                self.have(value, self.plan.stored[value], self.visit_expr(p), p)
+                layout = self.plan.stored[value]
+                own = self.at[value][layout] if value in self.at else p
+                self.have(value, layout, self.visit_expr(own), p)
+                if value in self.plan.needed and not layout.is_identity:
+                    self.set_var_remap(p, self.at[value][self.plan.needed[value]])
 
     def alias(self, value: Value, var: Any) -> None:
         """Another name of a value, or a part of a tuple; it is only there if it is needed."""

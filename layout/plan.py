@@ -66,7 +66,9 @@ def plan_layout(
     plans = {g: planner.plan(f) for g, f in mod.functions_items() if isinstance(f, relax.Function)}
     planner.check_pins()
     out = materialise(mod, plans, planner.kinds, planner.rewritten)
-    return Planned(out, report([(graph, plan, planner.kinds) for graph, plan in plans.values()]))
+    return Planned(
+        out, report(mod, [(graph, plan, planner.kinds) for graph, plan in plans.values()])
+    )
 
 
 def check_arguments(

@@ -1,0 +1,132 @@
+"""Plans: what is left of conversions, that results are the same, what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+
+from opinfo.layout import plan_layout
+from opinfo.transform import CancelLayoutTransforms, ConvertLayout, PlanLayout, RaiseOps
+
+from ..run import run
+from . import nets
+
+NHWC = {"nn.conv2d": ["NHWC", "OHWI"]}
+IMAGE = (1, 3, 8, 8)
+CASES = {
+    "residual": (nets.residual, IMAGE, NHWC, 1),
+    "residual_hwio": (nets.residual, IMAGE, {"conv2d": ["NHWC", "HWIO"]}, 1),
+    "residual_packed": (nets.residual, IMAGE, {"conv2d": ["NCHW4c", "OIHW4i4o"]}, 1),
+    "flat": (nets.flat, IMAGE, NHWC, 1),
+    "shuffle": (nets.shuffle, IMAGE, NHWC, 1),
+    "attention": (nets.attention, (2, 5, 8), {}, 0),
+    "parts": (nets.parts, IMAGE, NHWC, 3),
+}
+
+
+def check_same(before: Any, after: Any, shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(1).standard_normal(shape).astype("float32")
+    after = relax.transform.LegalizeOps()(after)
+    for a, b in zip(run(before, [x]), run(after, [x]), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["tir", "graph"])
+@pytest.mark.parametrize("name", CASES)
+def test_few_conversions_and_equal_results(name: str, mode: Any) -> None:
+    build, shape, desired, left = CASES[name]
+    mod = nets.net(build, shape)
+    text = mod.script()
+    planned = plan_layout(mod, desired, mode=mode)
+    assert mod.script() == text
+    assert planned.report.status == "optimal"
+    if mode == "tir":
+        assert len(planned.report.conversions) == left
+    check_same(mod, planned.module, shape)
+
+
+def test_graph_mode_keeps_every_operator() -> None:
+    mod = nets.net(nets.residual, IMAGE)
+    ops = names(RaiseOps()(mod))
+    raised = RaiseOps()(plan_layout(mod, NHWC, mode="graph").module)
+    assert [n for n in names(raised) if n != "relax.permute_dims"] == ops
+    convs = [c for c in calls(raised) if c.op.name == "relax.nn.conv2d"]
+    assert [c.attrs.data_layout for c in convs] == ["NHWC", "NHWC"]
+    assert [c.attrs.kernel_layout for c in convs] == ["OHWI", "OHWI"]
+
+
+def test_convert_layout_is_a_drop_in() -> None:
+    mod = nets.net(nets.residual, IMAGE, legal=False)
+    out = ConvertLayout({"relax.nn.conv2d": ["NHWC", "OHWI"]})(mod)
+    assert "relax.call_tir" not in names(out)
+    check_same(relax.transform.LegalizeOps()(mod), out, IMAGE)
+
+
+def test_nothing_to_do_changes_nothing() -> None:
+    mod = nets.net(nets.residual, IMAGE)
+    tvm.ir.assert_structural_equal(PlanLayout()(mod), mod)
+
+
+def test_pins_move_the_conversion_to_the_caller() -> None:
+    mod = nets.net(nets.residual, IMAGE)
+    planned = plan_layout(mod, NHWC, pins={"x0": "NHWC"})
+    assert not planned.report.conversions
+    assert [int(e) for e in planned.module["main"].params[0].ty.shape] == [1, 8, 8, 3]
+    x = np.random.default_rng(1).standard_normal(IMAGE).astype("float32")
+    (want,), (got,) = (
+        run(relax.transform.LegalizeOps()(m), [v])
+        for m, v in ((mod, x), (planned.module, x.transpose(0, 2, 3, 1).copy()))
+    )
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"mode": "fast"}, ValueError, "mode must be"),
+        ({"objective": "time"}, ValueError, "objective must be"),
+        ({"desired": {"nn.conv9d": ["NHWC"]}}, ValueError, "no Relax operator"),
+        ({"desired": {"conv2d": ["NHQC!"]}}, ValueError, "expected letters"),
+        ({"desired": {"conv2d": ["NDHWC"]}}, ValueError, "NDHWC"),
+        ({"desired": {"add": ["NHWC"]}}, ValueError, "no layout to choose"),
+        ({"pins": {"y": "NHWC"}}, ValueError, "no parameter is called 'y'"),
+    ],
+)
+def test_arguments_that_make_no_sense(arguments: Any, error: Any, text: str) -> None:
+    mod = nets.net(nets.residual, IMAGE)
+    with pytest.raises(error, match=text):
+        plan_layout(mod, **arguments)
+
+
+def test_conversions_that_undo_each_other_go() -> None:
+    def build(emit: Any, rng: Any, x: Any) -> Any:
+        y = emit(relax.op.permute_dims(x, [0, 2, 3, 1]))
+        return emit(relax.op.permute_dims(y, [0, 3, 1, 2]))
+
+    mod = CancelLayoutTransforms()(nets.net(build, IMAGE, legal=False))
+    assert not names(mod)
+
+
+def test_equal_shapes_are_no_reason_to_cancel() -> None:
+    def build(emit: Any, rng: Any, x: Any) -> Any:
+        y = emit(relax.op.layout_transform(x, index_map=lambda i, j: (j, i)))
+        return emit(relax.op.layout_transform(y, index_map=lambda i, j: (i, j)))
+
+    mod = CancelLayoutTransforms()(nets.net(build, (4, 4), legal=False))
+    assert names(mod) == ["relax.layout_transform"] * 2
+
+
+def names(mod: Any) -> list[str]:
+    return [str(c.op.name) for c in calls(mod)]
+
+
+def calls(mod: Any) -> list[Any]:
+    found = [
+        b.value for block in mod["main"].body.blocks for b in block.bindings
+        if isinstance(b.value, relax.Call)
+    ]  # fmt: skip
+    return [c for c in found if hasattr(c.op, "name")]
