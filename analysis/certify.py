@@ -156,13 +156,13 @@ def given_of(lifted: Lifted) -> tuple[str, ...]:
         "symbolic dimensions are at least 1": symbolic,
         "no two iterations of a parallel loop store in one element": lifted.races,
         "a float that is cast to an integer fits it": any(
-            _truncates(c.body) for c in lifted.outputs
+            truncates(c.body) for c in lifted.outputs
         ),
     }
     return tuple(text for text, flag in told.items() if flag)
 
 
-def _truncates(t: Term) -> bool:
+def truncates(t: Term) -> bool:
     """Whether a float becomes an int32 or int64: the lifted form does not tell them apart."""
     casts = (s for s in subterms(t) if isinstance(s, Call) and s.op == "cast" and s.dtype == "int")
     return any("float" in s.args[0].dtype for s in casts)

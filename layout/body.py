@@ -7,6 +7,7 @@ substituted as it stands and simplified.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import tvm
@@ -14,15 +15,20 @@ import tvm_ffi
 from tvm import tirx
 
 from ..analysis.index_map.convert import Unsupported
-from ..analysis.index_map.emit import to_tvm
+from ..analysis.index_map.emit import Emitter
 from ..analysis.lifting.from_tir import Reader, Unliftable
 from ..analysis.lifting.node import NodeDict, items
 from ..analysis.terms.rewrite import ints
-from ..analysis.terms.term import Int, Term, Var
+from ..analysis.terms.term import Int, Var
 from .inner import Layouts
 from .nest import Nest, literal, term
 
 _COMPARISONS = (tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.EQ, tirx.NE)
+
+
+def _plain(value: Int) -> bool:
+    """Whether an old iterator is a new one, or a number: then nothing gets simpler."""
+    return value.const is not None or isinstance(value.atom, Var)
 
 
 class Body:
@@ -47,17 +53,11 @@ class Body:
         self.nest, self.layouts, self.buffers = nest, layouts, buffers
         self.stored = stored
         self.leaves, self.reader, self.shapes, self.dtype = leaves, reader, shapes, dtype
+        self.index = Emitter(leaves, dtype)
         self.values = NodeDict[Any]()
-        self.plain = NodeDict[bool]()  # whether an old iterator is a new one, or a number
-        self.analyzer = tvm.sym.Analyzer()
-        for v, e in leaves.items():
-            if v.extent is not None:
-                self.analyzer.bind(e, tvm.ir.Range(0, self.index(v.extent)))
         for v, variable in old.items():
-            value = nest.at[v]
-            self.values[variable] = self.index(value)
-            self.plain[variable] = value.const is not None or isinstance(value.atom, Var)
-        self.simple = all(self.plain.values())
+            self.values[variable] = self.index(nest.at[v])
+        self.simple = all(_plain(nest.at[v]) for v in old)
         self.rules = [
             (tvm.ir.TensorLoad, self.load),
             (tirx.BufferStore, self.store),
@@ -68,11 +68,17 @@ class Body:
             self.rules += [(tirx.Cast, self.cast), (tvm.ir.Call, self.call)]
         self.touched: tuple[dict[Any, Any], dict[Any, Any]] = ({}, {})
 
-    def index(self, t: Term) -> Any:
-        return to_tvm(t, self.leaves, self.dtype)
-
     def __call__(self, node: Any) -> Any:
         return tvm_ffi.structural_mutate(node, self.rules)
+
+    @cached_property
+    def analyzer(self) -> Any:
+        """Simplifies expressions that are not over terms."""
+        found = tvm.sym.Analyzer()
+        for v, e in self.leaves.items():
+            if v.extent is not None:
+                found.bind(e, tvm.ir.Range(0, self.index(v.extent)))
+        return found
 
     # ------------------------------------------------------------------ nodes
 

@@ -7,6 +7,7 @@ After:  out[n, h, w, c] = Σ pad[n, h + y, w + x, r] * w[c, y, x, r]     NHWC, O
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import tvm
@@ -16,13 +17,15 @@ from tvm.tirx.buffer import is_buffer_var
 
 from ..analysis.index_map.emit import to_tvm
 from ..analysis.lifting.node import NodeDict, items
-from ..analysis.terms.term import Int, Var
+from ..analysis.terms.rewrite import ints
+from ..analysis.terms.term import Int, Var, as_int, variable
 from .body import Body
 from .inner import Layouts, spread
 from .layout import Layout
 from .nest import Nest, literal, nest, physical
 from .padding import harmless, keeps, only, selected
-from .stages import Sizes, Stage, reader_of, standard
+from .stages import Sizes, Stage, Standard, reader_of, standard
+from .stagewise import Witness
 
 LoopOrder = Literal["layout", "given"]
 
@@ -35,8 +38,17 @@ class Unmovable(Exception):
         self.reason = reason
 
 
-def drafted(func: Any, layouts: Sequence[Layout | None], loop_order: LoopOrder = "layout") -> Any:
-    """The PrimFunc over buffers in these layouts, None for scalars.
+@dataclass(frozen=True)
+class Draft:
+    """A PrimFunc, nothing proved, and how it is meant to correspond to the one it is from."""
+
+    func: Any
+    witness: Witness | None = None
+    known: Standard | None = None
+
+
+def drafted(func: Any, layouts: Sequence[Layout | None], loop_order: LoopOrder = "layout") -> Draft:
+    """The PrimFunc over buffers in these layouts; None leaves one as it is.
 
     Raises :class:`.stages.Opaque` if it is not in standard form, :class:`Unmovable` with the reason
     where the padding of a result cannot be written.
@@ -44,8 +56,8 @@ def drafted(func: Any, layouts: Sequence[Layout | None], loop_order: LoopOrder =
     found, sizes = standard(func)
     known: Layouts = NodeDict()
     for p, layout in zip(items(func.params), layouts, strict=True):
-        if layout is not None:
-            known[p] = layout
+        if is_buffer_var(p):
+            known[p] = layout or Layout.identity(len(p.ty.shape))
     return _Writer(func, found, sizes, known, loop_order).written()
 
 
@@ -74,16 +86,20 @@ class _Writer:
         self.root = func.body.block
         self.shapes = NodeDict[tuple[Int, ...]]()
         self.buffers = NodeDict[Any]()
+        self.iterators: list[Mapping[Var, Int]] = []
         self.started = NodeDict[bool]()  # whether a stage has written a buffer before
 
-    def written(self) -> Any:
+    def written(self) -> Draft:
         params = [self.buffer(p) if is_buffer_var(p) else p for p in items(self.func.params)]
         inner = [self.buffer(b) for b in items(self.root.alloc_buffers)]
         nests = [self.stage(s) for s in self.stages]
         body = nests[0] if len(nests) == 1 else tirx.SeqStmt(nests)
         root = s_tir.SBlock([], [], [], self.root.name_hint, body, alloc_buffers=inner)
         realize = s_tir.SBlockRealize([], True, root)
-        return tirx.PrimFunc(params, realize, self.func.ret_type, self.func.attrs)
+        func = tirx.PrimFunc(params, realize, self.func.ret_type, self.func.attrs)
+        pairs = tuple((b, new, self.layouts[b]) for b, new in self.buffers.items())
+        witness = Witness(pairs, tuple(self.iterators))
+        return Draft(func, witness, (tuple(self.stages), self.sizes))
 
     def buffer(self, b: Any) -> Any:
         shape = self.shapes[b] = self.sizes.shape(b)
@@ -101,6 +117,7 @@ class _Writer:
     def stage(self, s: Stage) -> Any:
         reader = reader_of(s, self.sizes)
         made = nest(s, self.layouts, reader, self.follow)
+        self.iterators.append(_over_block(made))
         dtype = _index_dtype(s)
         leaves: dict[Var, Any] = {}
         stems: set[str] = set()
@@ -174,6 +191,14 @@ def _index_dtype(s: Stage) -> str:
     if len(kinds) > 1:
         raise Unmovable(f"iterators of several types: {sorted(kinds)}")
     return kinds.pop() if kinds else "int64"
+
+
+def _over_block(made: Nest) -> Mapping[Var, Int]:
+    """The old iterators over the new ones as a block's stage names them."""
+    names = {
+        i.var: as_int(variable(i.var.kind, f"v{k}", i.extent)) for k, i in enumerate(made.iterators)
+    }
+    return {v: ints(p, names) for v, p in made.at.items()}
 
 
 def _unique(stem: str, taken: set[str]) -> str:

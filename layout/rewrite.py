@@ -18,9 +18,10 @@ from ..analysis.lifting.node import items
 from ..analysis.op_info import Certificate, Refusal
 from ..analysis.same import ByStructure
 from ..analysis.terms.term import ONE, ZERO, Int, mul
-from .draft import LoopOrder, Unmovable, drafted
+from .draft import Draft, LoopOrder, Unmovable, drafted
 from .layout import Layout
 from .stages import Access, Opaque, stages
+from .stagewise import prove_stages
 from .substitute import substituted
 from .verify import Known, known, prove_moved
 
@@ -127,20 +128,30 @@ def _rewritten(seen: _Seen, layouts: Layouts, loop_order: LoopOrder) -> Rewritte
     if any(_strided(p) for p, x in zip(items(seen.func.params), layouts, strict=True)
            if x is not None and not x.is_identity):  # fmt: skip
         return Refusal("a buffer that moves has strides or an offset")
-    if isinstance(seen.lifted, Refusal):
-        return seen.lifted
     reasons: dict[str, None] = {}
     for draft in _drafts(seen.func, layouts, loop_order):
-        if not isinstance(draft, Refusal):
-            proof = prove_moved(seen.lifted, draft, layouts)
-            if isinstance(proof, Certificate):
-                return Rewritten(draft, layouts, proof, _copied(draft))
-            draft = proof
-        reasons[draft.reason] = None
+        if isinstance(draft, Refusal):
+            reasons[draft.reason] = None
+            continue
+        proof = _proved(seen, draft, layouts)
+        if isinstance(proof, Certificate):
+            return Rewritten(draft.func, layouts, proof, _copied(draft.func))
+        reasons[proof.reason] = None
     return Refusal("; ".join(reasons))
 
 
-def _drafts(func: Any, layouts: Layouts, loop_order: LoopOrder) -> Iterator[Any]:
+def _proved(seen: _Seen, draft: Draft, layouts: Layouts) -> Certificate | Refusal:
+    """Stage by stage, else of the whole."""
+    if draft.witness is not None:
+        found = prove_stages(seen.func, draft.func, draft.witness, draft.known)
+        if isinstance(found, Certificate):
+            return found
+    if isinstance(seen.lifted, Refusal):
+        return seen.lifted
+    return prove_moved(seen.lifted, draft.func, layouts)
+
+
+def _drafts(func: Any, layouts: Layouts, loop_order: LoopOrder) -> Iterator[Draft | Refusal]:
     """Forms to try, the best first, or why there is none."""
     orders: tuple[LoopOrder, ...] = ("layout", "given") if loop_order == "layout" else ("given",)
     for order in orders:
@@ -150,7 +161,7 @@ def _drafts(func: Any, layouts: Layouts, loop_order: LoopOrder) -> Iterator[Any]
             yield Refusal(str(e))
             break
     try:
-        yield substituted(func, layouts)
+        yield Draft(substituted(func, layouts))
     except (Unmovable, Opaque, Unsupported) as e:
         yield Refusal(str(e))
 

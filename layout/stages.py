@@ -73,7 +73,7 @@ def stages(func: Any) -> tuple[Stage, ...]:
     return standard(func)[0]
 
 
-def standard(func: Any) -> tuple[tuple[Stage, ...], Sizes]:
+def standard(func: Any) -> Standard:
     """:func:`stages`, and the sizes and scalars that their terms are over."""
     if not isinstance(func, tirx.PrimFunc):
         raise Opaque(f"expected a PrimFunc, got {type(func).__name__}")
@@ -91,6 +91,9 @@ def standard(func: Any) -> tuple[tuple[Stage, ...], Sizes]:
 def sizes_of(func: Any) -> Sizes:
     """The sizes of a PrimFunc. Raises :class:`Opaque` if a parameter is no buffer or number."""
     return _Accesses(func).sizes
+
+
+Standard = tuple[tuple[Stage, ...], "Sizes"]
 
 
 class Sizes:
@@ -115,7 +118,7 @@ def reader_of(stage: Stage, sizes: Sizes) -> Reader:
 
     Unlike in a stage's accesses, iterators of extent 1 are told apart.
     """
-    env = _Env(sizes.env)
+    env = Env(sizes.env)
     for iv, v in zip(items(stage.block.iter_vars), stage.axes, strict=True):
         env.axes[iv.var] = as_int(v)
     return Reader(env, _by_data)
@@ -135,7 +138,7 @@ class _Accesses:
 
     def stage(self, nest: Any) -> Stage:
         loops, realize = _nest(nest)
-        env = _Env(self.sizes.env)
+        env = Env(self.sizes.env)
         reader = Reader(env, _by_data)
         axes = self.axes(loops, realize, env, reader)
         writes: dict[tuple[int, Index], Access] = {}
@@ -161,9 +164,7 @@ class _Accesses:
         reduced = frozenset(v for v in axes if v.kind == "reduce")
         return Stage(realize, loops, axes, reduced, tuple(writes.values()), others)
 
-    def axes(
-        self, loops: Sequence[Any], realize: Any, env: _Env, reader: Reader
-    ) -> tuple[Var, ...]:
+    def axes(self, loops: Sequence[Any], realize: Any, env: Env, reader: Reader) -> tuple[Var, ...]:
         """The block's iterators, each bound to a loop of its own over the whole domain."""
         left = NodeDict[Int]()
         for s in loops:
@@ -201,7 +202,7 @@ class _Accesses:
         known.setdefault((buffer.__chandle__(), index), Access(buffer, index, shape))
 
 
-class _Env:
+class Env:
     """Iterators and values bound in the block, in front of the sizes."""
 
     def __init__(self, sizes: Any) -> None:
@@ -233,7 +234,7 @@ def _nest(s: Any) -> tuple[tuple[Any, ...], Any]:
     return tuple(loops), s
 
 
-def _check(s: Any, env: _Env, reader: Reader) -> None:
+def _check(s: Any, env: Env, reader: Reader) -> None:
     """A block's body is of stores, bound values and conditions."""
     kind = type(s).__name__
     if kind == "SeqStmt":

@@ -28,10 +28,12 @@ def to_tvm(t: Term, leaves: Mapping[Var, Any], dtype: str = "int64") -> Any:
     Raises :class:`.convert.Unsupported` for a variable without an expression or an operation that
     has none.
     """
-    return _Emitter(leaves, dtype)(t)
+    return Emitter(leaves, dtype)(t)
 
 
-class _Emitter:
+class Emitter:
+    """:func:`to_tvm`, once for each term."""
+
     def __init__(self, leaves: Mapping[Var, Any], dtype: str) -> None:
         self.leaves, self.dtype = leaves, dtype
         self.rank = {v: k for k, v in enumerate(leaves)}

@@ -1,0 +1,175 @@
+"""The proof stage by stage: what it takes, and that wrong functions and wrong witnesses fail."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import tvm
+from tvm import relax
+from tvm.script import tirx as T
+
+from opinfo.layout.draft import Draft, drafted
+from opinfo.layout.layout import Layout
+from opinfo.layout.stagewise import Witness, prove_stages
+from opinfo.layout.verify import prove
+
+from .lower import lowered
+
+OPS = relax.op
+CONV = ((2, 8, 6, 6), (8, 8, 3, 3))
+
+
+def _draft(op: Any, operands: tuple[Any, ...], texts: str) -> tuple[Any, Draft]:
+    func = lowered(op, *operands)
+    layouts = [None if t == "-" else Layout.parse(t) for t in texts.split()]
+    return func, drafted(func, layouts)
+
+
+def _changed(draft: Draft, pattern: str, to: str) -> Draft:
+    """The draft with its text changed; the witness names the new function's buffers."""
+    assert draft.witness is not None
+    text, count = re.subn(pattern, to, draft.func.script())
+    assert count, f"{pattern} is not in\n{text}"
+    new = tvm.script.from_source(text)
+    own = [*draft.func.params, *draft.func.body.block.alloc_buffers]
+    other = [*new.params, *new.body.block.alloc_buffers]
+    buffers = tuple(
+        (b, next(d for e, d in zip(own, other, strict=True) if e.same_as(c)), x)
+        for b, c, x in draft.witness.buffers
+    )
+    return Draft(new, replace(draft.witness, buffers=buffers))
+
+
+def _proved(func: Any, draft: Draft) -> Any:
+    assert draft.witness is not None
+    return prove_stages(func, draft.func, draft.witness)
+
+
+@pytest.mark.parametrize("texts", ["NHWC HWIO NHWC", "NCHW4c OIHW4i8o NCHW8c"])
+def test_a_convolution_is_proved(texts: str) -> None:
+    func, draft = _draft(lambda x, w: OPS.nn.conv2d(x, w, padding=1), CONV, texts)
+    found = _proved(func, draft)
+    assert found and not found.exact
+    assert any("reassociation" in a for a in found.assumptions)
+    same = _proved(func, _changed(draft, "v_ax0", "v_ax0"))
+    assert same
+
+
+def test_sums_in_the_order_that_they_had_are_exact() -> None:
+    func, draft = _draft(lambda x: OPS.sum(x, axis=[2, 3]), ((2, 8, 3, 4),), "NHWC AB")
+    assert _proved(func, draft).exact
+    func, draft = _draft(lambda x: OPS.sum(x, axis=[2, 3]), ((2, 8, 3, 4),), "NWHC AB")
+    assert not _proved(func, draft).exact
+
+
+WRONG = {
+    "another element": (r"x1\[v_ry, v_rx", "x1[v_rx, v_ry"),
+    "a neighbour": (r"v_ax1 \+ v_ry", "v_ax1 + v_ry + T.int64(-1)"),
+    "a shorter loop": (r"ax2, ry, rx, rc, ax3 in T.grid\(T.int64\(2\), T.int64\(6\), T.int64\(6\)",
+                       "ax2, ry, rx, rc, ax3 in T.grid(T.int64(2), T.int64(6), T.int64(5)"),
+    "another start": (r"T.float32\(0.0\)(?=\n +conv2d)", "T.float32(1.0)"),
+    "another operation": (r"v_rc\] \* x1", "v_rc] + x1"),
+    "another condition": (r"v_ax1 < T.int64\(7\)", "v_ax1 < T.int64(6)"),
+    "a sum of itself": (r"= conv2d_nchw\[([^\]]*)\] \+ pad_temp",
+                        r"= conv2d_nchw[\1] + conv2d_nchw[\1] * pad_temp"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_functions_fail(name: str) -> None:
+    pattern, to = WRONG[name]
+    func, draft = _draft(lambda x, w: OPS.nn.conv2d(x, w, padding=1), CONV, "NHWC HWIO NHWC")
+    wrong = _changed(draft, pattern, to)
+    assert not _proved(func, wrong)
+    layouts = [Layout.parse(t) for t in ("NHWC", "HWIO", "NHWC")]
+    assert not prove(func, wrong.func, layouts)
+
+
+def test_the_order_of_what_is_no_sum_counts() -> None:
+    func, draft = _draft(lambda x: OPS.argmax(x, axis=None), ((4, 6),), "AB -")
+    order = r"k0, k1 in T.grid\(T.int64\(4\), T.int64\(6\)\)"
+    found = _proved(func, draft)
+    assert found and found.exact
+    swapped = _changed(draft, order, "k1, k0 in T.grid(T.int64(6), T.int64(4))")
+    refused = _proved(func, swapped)
+    assert not refused and "order" in refused.reason
+
+
+def test_a_bound_value_is_of_the_time_when_it_was_bound() -> None:
+    @T.prim_func(s_tir=True, private=True)
+    def func(a: T.Buffer((4,), "float32"), b: T.Buffer((4,), "float32")) -> None:
+        for i in range(4):
+            with T.sblock("s"):
+                v = T.axis.remap("S", [i])
+                before: T.let[T.float32] = a[v]
+                a[v] = T.float32(1)
+                b[v] = before
+
+    @T.prim_func(s_tir=True, private=True)
+    def new(a: T.Buffer((4,), "float32"), b: T.Buffer((4,), "float32")) -> None:
+        for i in range(4):
+            with T.sblock("s"):
+                v = T.axis.remap("S", [i])
+                before: T.let[T.float32] = a[v]  # noqa: F841
+                a[v] = T.float32(1)
+                b[v] = a[v]
+
+    assert prove_stages(func, func, _identity(func, func))
+    assert not prove_stages(func, new, _identity(func, new))
+
+
+def _identity(func: Any, new: Any) -> Witness:
+    from opinfo.analysis.terms.term import as_int
+    from opinfo.layout.stages import stages
+
+    same = Layout.identity(1)
+    buffers = tuple((p, q, same) for p, q in zip(func.params, new.params, strict=True))
+    return Witness(buffers, tuple({v: as_int(v) for v in s.axes} for s in stages(new)))
+
+
+def test_a_scan_may_not_be_turned_round() -> None:
+    func, new = _scan("i, j in T.grid(4, 8)"), _scan("j, i in T.grid(8, 4)")
+    assert _same_loops(func, func)
+    refused = _same_loops(func, new)
+    assert not refused and "other elements" in refused.reason
+
+
+def _scan(loops: str) -> Any:
+    return tvm.script.from_source(
+        f"""# from tvm.script import tirx as T
+@T.prim_func(s_tir=True, private=True)
+def scan(out: T.Buffer((5, 9), "float32")):
+    for {loops}:
+        with T.sblock("scan"):
+            v, w = T.axis.remap("SS", [i, j])
+            out[v + 1, w + 1] = out[v, w + 1] + out[v + 1, w]
+"""
+    )
+
+
+def _same_loops(func: Any, new: Any) -> Any:
+    from opinfo.analysis.terms.term import as_int
+    from opinfo.layout.stages import stages
+
+    pair = ((func.params[0], new.params[0], Layout.identity(2)),)
+    return prove_stages(func, new, Witness(pair, ({v: as_int(v) for v in stages(new)[0].axes},)))
+
+
+def test_a_witness_is_not_trusted() -> None:
+    func, draft = _draft(OPS.exp, ((4, 6),), "AB AB")
+    assert draft.witness is not None
+    (at,) = draft.witness.iterators
+    v, w = at
+    buffers = draft.witness.buffers
+    for iterators in ({v: at[w], w: at[v]}, {v: at[v] + 1, w: at[w]}, {v: at[v]}):
+        assert not prove_stages(func, draft.func, Witness(buffers, (iterators,)))
+    assert not prove_stages(func, draft.func, Witness(buffers, ()))
+    assert not prove_stages(func, draft.func, Witness(buffers[:1], (at,)))
+    (x, y, same), out = buffers[0], buffers[1]
+    assert not prove_stages(
+        func, draft.func, Witness(((x, y, Layout.permuted((1, 0))), out), (at,))
+    )
+    assert not prove_stages(func, draft.func, Witness(((x, out[1], same), out), (at,)))
