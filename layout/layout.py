@@ -85,6 +85,18 @@ class Layout:
         """
         return cls(tuple((Digit(*d),) for d in parse(text, logical)), pad_value)
 
+    @classmethod
+    def from_index_map(
+        cls, index_map: Any, shape: Sequence[Any], pad_value: float | None = 0
+    ) -> Layout:
+        """The layout that an index map from logical to physical coordinates is.
+
+        Raises ``ValueError`` for maps that are not injective or not made of digits: rotations.
+        """
+        from .read_map import layout_of
+
+        return layout_of(index_map, shape, pad_value)
+
     def __hash__(self) -> int:
         return self._hash
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from tvm import relax
 
 from ..analysis.lifting.node import NodeDict
-from .choices import GIVEN, Kind
+from .choices import GIVEN, Kind, weight
 from .convert import Step, converted, layouts_of
 from .decide import Plan
 from .graph import Graph, Op, Value
@@ -35,10 +35,18 @@ Layouts = tuple[Layout | None, ...]
 
 
 def materialise(
-    mod: Any, plans: Mapping[Any, tuple[Graph, Plan]], kinds: Mapping[Op, Kind], rewrite: Rewrite
+    mod: Any,
+    plans: Mapping[Any, tuple[Graph, Plan]],
+    kinds: Mapping[Op, Kind],
+    rewrite: Rewrite,
+    budget: int | None = None,
 ) -> Any:
-    """The module with each planned Relax function rewritten; the input is not changed."""
-    made = _Materialiser(mod, kinds, rewrite)
+    """The module with each planned Relax function rewritten; the input is not changed.
+
+    Constants are laid out at compile time. One that is used in several layouts has a copy for each
+    as long as copies take no more than ``budget`` bytes; beyond, it is converted when it is used.
+    """
+    made = _Materialiser(mod, kinds, rewrite, budget)
     for gvar, (graph, plan) in plans.items():
         made.function(gvar, mod[gvar], graph, plan)
     return without_unused(made.builder_.get(), mod)
@@ -46,9 +54,13 @@ def materialise(
 
 @relax.expr_functor.mutator
 class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
-    def __init__(self, mod: Any, kinds: Mapping[Op, Kind], rewrite: Rewrite) -> None:
+    def __init__(
+        self, mod: Any, kinds: Mapping[Op, Kind], rewrite: Rewrite, budget: int | None
+    ) -> None:
         super().__init__(mod)
         self.kinds, self.rewrite = kinds, rewrite
+        self.budget, self.copied = budget, 0
+        self.constants: dict[int, set[Layout]] = {}
         self.added: dict[tuple[int, Layouts], Any] = {}
         self.copies: dict[Step, Any] = {}
         self.folded: dict[tuple[int, Layout], Any] = {}
@@ -60,6 +72,11 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         self.started = False
         self.wanted = _wanted(graph, plan)
         self.blocks = len(func.body.blocks)
+        for op in graph.ops:
+            for k, v in enumerate(op.inputs):
+                if v is not None and v.constant:
+                    layout = plan.reads[op].get(k) or Layout.identity(v.rank)
+                    self.constants.setdefault(v.expr.__chandle__(), set()).add(layout)
         self.params = list(func.params)
         new = list(map(self.parameter, self.params))
         func = relax.Function(new, func.body, func.ret_ty, func.is_pure, func.attrs)
@@ -200,9 +217,20 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         if layout.is_identity:
             return v.expr
         key = (v.expr.__chandle__(), layout)
+        if key not in self.folded and not self.affordable(v, layout):
+            step = Step(v.shape, v.dtype, Layout.identity(v.rank), layout)
+            return self.builder_.emit(converted(v.expr, step, self.add(step)), "const")
         if key not in self.folded:
             self.folded[key] = relax.const(layout.move(v.expr.value.numpy()), v.dtype)
         return self.folded[key]
+
+    def affordable(self, v: Value, layout: Layout) -> bool:
+        """Whether a constant may be kept in one more layout."""
+        size = weight(v) if len(self.constants[v.expr.__chandle__()]) > 1 else 0
+        if self.budget is not None and self.copied + size > self.budget:
+            return False
+        self.copied += size
+        return True
 
     def gvar(self, op: Op, layouts: Layouts, func: Any) -> Any:
         key = (op.call.args[0].__chandle__(), layouts)

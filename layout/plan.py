@@ -44,6 +44,7 @@ def plan_layout(
     objective: str | Cost = "bytes",
     pins: Mapping[str, str] | None = None,
     implementations: Sequence[Implementation] = (),
+    constants: int | None = None,
     seconds: float = 60.0,
 ) -> Planned:
     """The module with the cheapest layouts that are proved to compute the same.
@@ -54,7 +55,8 @@ def plan_layout(
     flow. ``objective`` is ``bytes``, ``count`` or a function of a value and the layout it is
     converted to. ``pins`` gives parameters, by name, another layout: the caller then passes them
     so. ``implementations`` are PrimFuncs to be used where they are proved to compute what an
-    operator of that name does. ``mod`` is a module after ``LegalizeOps``; it is not changed.
+    operator of that name does. ``constants`` bounds the bytes of further copies of constants in
+    other layouts. ``seconds`` bounds the solver, whose status the report tells. ``mod`` is a module after ``LegalizeOps``; it is not changed.
 
     Raises ``TypeError`` / ``ValueError`` for arguments that make no sense, before anything is done.
     """
@@ -65,7 +67,7 @@ def plan_layout(
     planner = _Planner(mod, known, mode, _cost(objective), dict(pins or {}), seconds)
     plans = {g: planner.plan(f) for g, f in mod.functions_items() if isinstance(f, relax.Function)}
     planner.check_pins()
-    out = materialise(mod, plans, planner.kinds, planner.rewritten)
+    out = materialise(mod, plans, planner.kinds, planner.rewritten, constants)
     return Planned(
         out, report(mod, [(graph, plan, planner.kinds) for graph, plan in plans.values()])
     )

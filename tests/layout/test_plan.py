@@ -7,13 +7,23 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
+import tvm_ffi
 from tvm import relax
 
-from opinfo.layout import plan_layout
-from opinfo.transform import CancelLayoutTransforms, ConvertLayout, PlanLayout, RaiseOps
+from opinfo.analysis import Refusal
+from opinfo.layout import Layout, plan_layout
+from opinfo.layout.rewrite import rewrite
+from opinfo.transform import (
+    CancelLayoutTransforms,
+    ConvertLayout,
+    PlanLayout,
+    RaiseOps,
+    ReplaceOpImpl,
+)
 
 from ..run import run
 from . import nets
+from .lower import lowered
 
 NHWC = {"nn.conv2d": ["NHWC", "OHWI"]}
 IMAGE = (1, 3, 8, 8)
@@ -82,6 +92,51 @@ def test_pins_move_the_conversion_to_the_caller() -> None:
         for m, v in ((mod, x), (planned.module, x.transpose(0, 2, 3, 1).copy()))
     )
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+def test_copies_of_a_constant_stay_within_their_budget() -> None:
+    def build(emit: Any, rng: Any, x: Any) -> Any:
+        w = nets.const(rng, 1, 3, 8, 8)
+        y = emit(relax.op.nn.conv2d(emit(relax.op.add(x, w)), nets.const(rng, 3, 3, 1, 1)))
+        return emit(relax.op.add(emit(relax.op.nn.relu(y)), w))
+
+    mod = nets.net(build, IMAGE)
+    for budget, conversions in ((None, 2), (768, 2), (767, 3)):
+        planned = plan_layout(mod, NHWC, objective=_eager, constants=budget)
+        assert names(planned.module).count("relax.permute_dims") == conversions
+        check_same(mod, planned.module, IMAGE)
+
+
+def _eager(v: Any, layout: Layout) -> float:
+    """Converts the first sum, not the last: the constant is wanted in both layouts."""
+    return 1.0 if v.name == "x0" else 2.0
+
+
+def test_replaced_implementations_are_proved() -> None:
+    mod = nets.net(nets.residual, IMAGE)
+    conv = next(f for g, f in mod.functions_items() if g.name_hint == "conv2d1")
+    layouts = [Layout.parse("NHWC"), Layout.parse("HWIO", "OIHW"), Layout.parse("NHWC")]
+    given = rewrite(conv, layouts)
+    assert not isinstance(given, Refusal)
+    planned = ReplaceOpImpl("nn.conv2d", given.func, layouts)(mod)
+    used = [
+        f
+        for _, f in planned.functions_items()
+        if tvm_ffi.structural_equal(f, given.func, map_free_vars=True)
+    ]
+    assert len(used) == 1
+    check_same(mod, planned, IMAGE)
+
+
+def test_an_implementation_that_computes_something_else_is_not_used() -> None:
+    mod = nets.net(nets.residual, IMAGE)
+    conv = next(f for g, f in mod.functions_items() if g.name_hint == "conv2d1")
+    wrong = lowered(lambda x, w: relax.op.nn.conv2d(x, w, padding=1), (1, 8, 4, 4), (8, 8, 3, 3))
+    assert tvm_ffi.structural_equal(wrong, conv, map_free_vars=True)
+    wrong = lowered(
+        lambda x, w: relax.op.nn.conv2d(x, w, padding=2, dilation=2), (1, 8, 4, 4), (8, 8, 3, 3)
+    )
+    tvm.ir.assert_structural_equal(ReplaceOpImpl("conv2d", wrong, [None] * 3)(mod), mod)
 
 
 @pytest.mark.parametrize(
