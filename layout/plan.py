@@ -56,7 +56,8 @@ def plan_layout(
     converted to. ``pins`` gives parameters, by name, another layout: the caller then passes them
     so. ``implementations`` are PrimFuncs to be used where they are proved to compute what an
     operator of that name does. ``constants`` bounds the bytes of further copies of constants in
-    other layouts. ``seconds`` bounds the solver, whose status the report tells. ``mod`` is a module after ``LegalizeOps``; it is not changed.
+    other layouts, ``seconds`` the solver, whose status the report tells. ``mod`` is a module after
+    ``LegalizeOps``; it is not changed.
 
     Raises ``TypeError`` / ``ValueError`` for arguments that make no sense, before anything is done.
     """

@@ -21,7 +21,7 @@ def layout_of(index_map: MapLike, shape: Sequence[Any], pad_value: float | None 
     except Unsupported as e:
         raise ValueError(f"the index map {index_map} is not understood: {e}") from None
     single = [k for k, e in enumerate(found.extents) if e.const == 1]
-    dims = []
+    dims: list[tuple[Digit, ...]] = []
     for result in found.results:
         parts = pieces(result, 0, found.axes, frozenset())
         if result.const == 0 and single:

@@ -84,7 +84,7 @@ def test_backward_undoes_forward_and_places_are_distinct(
 ) -> None:
     layout, shape = case
     index = np.indices(shape)
-    places = np.broadcast_arrays(*layout.forward(index, shape))
+    places = np.broadcast_arrays(*layout.forward(list(index), shape))
     for p, e in zip(places, layout.physical(shape), strict=True):
         assert p.min() >= 0 and p.max() < e
     assert len({*zip(*(p.ravel() for p in places), strict=True)}) == index[0].size
@@ -99,7 +99,7 @@ def test_moved_arrays_and_equal_orders(case: tuple[Layout, tuple[int, ...]]) -> 
     layout, shape = case
     array = np.arange(np.prod(shape)).reshape(shape) + 1
     moved = layout.move(array)
-    places = layout.forward(np.indices(shape), shape)
+    places = layout.forward(list(np.indices(shape)), shape)
     np.testing.assert_array_equal(moved[tuple(np.broadcast_arrays(*places))], array)
     assert np.count_nonzero(moved) == array.size
     if not layout.padded(shape):
