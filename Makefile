@@ -1,13 +1,14 @@
 # Two commands do everything on a machine that has only python3 >= 3.10:
 #   make demo    the operator table of a real ResNet-50
 #   make test    what CI runs, except the wheel test
+# make plan-page writes the page of a planned PP-OCRv4 detector to examples/.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 ONNX_LIGHT = $$($(BIN)/python -c "import pathlib, onnx; print(pathlib.Path(onnx.__file__).parent / 'backend/test/data/light')")
 
-.PHONY: demo test quick lint types pytest bench clean
+.PHONY: demo test quick lint types pytest bench plan-page clean
 
 demo: $(VENV)/.demo
 	$(BIN)/opinfo inspect "$(ONNX_LIGHT)/light_resnet50.onnx"
@@ -31,6 +32,9 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.op_info
 	$(BIN)/python -m benchmarks.growth
 	$(BIN)/python -m benchmarks.imports
+
+plan-page: $(VENV)/.dev
+	$(BIN)/python -m examples.plan_page
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "opinfo needs Python >= 3.10")'

@@ -1,17 +1,20 @@
 """Layout decisions: which layout each value has, and where a conversion is paid for."""
 
 from .cancel import cancel_layout_transforms
+from .count import count
 from .kinds import Implementation
 from .layout import Digit, Layout
 from .plan import Planned, plan_layout
-from .report import Report
+from .report import Conversions, Report
 
 __all__ = [
+    "Conversions",
     "Digit",
     "Implementation",
     "Layout",
     "Planned",
     "Report",
     "cancel_layout_transforms",
+    "count",
     "plan_layout",
 ]

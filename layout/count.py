@@ -28,15 +28,25 @@ def count(mod: Any) -> Conversions:
     Parameters from the attribute ``num_input`` on are weights, and constant. A symbolic extent
     counts as 4. Each call of a function counts; of a branch both sides do.
     """
+    found = located(mod).values()
+    return Conversions(sum(c.number for c in found), sum(c.bytes for c in found))
+
+
+def located(mod: Any) -> dict[tuple[str, str], Conversions]:
+    """The conversions of a module by function and variable, as :func:`count` sees them.
+
+    Those of a function that is called are at its call.
+    """
     if not isinstance(mod, tvm.IRModule):
         raise TypeError(f"count: expected a tvm.IRModule, got {type(mod).__name__}")
     mod = relax.transform.DeadCodeElimination()(mod)
     counter = _Counter(mod)
-    for _, func in mod.functions_items():
+    for gvar, func in mod.functions_items():
         if isinstance(func, relax.Function) and "global_symbol" in (func.attrs or {}):
             inputs = int(func.attrs.get("num_input", len(func.params)))
+            counter.at = (gvar.name_hint, "")
             counter.function(func, [k >= inputs for k in range(len(func.params))])
-    return Conversions(counter.number, counter.bytes)
+    return counter.found
 
 
 class _Counter:
@@ -45,7 +55,8 @@ class _Counter:
     def __init__(self, mod: Any) -> None:
         self.mod = mod
         self.moves: Callable[[Any], tuple[Move, ...]] = ByStructure(moves)
-        self.number = self.bytes = 0
+        self.found: dict[tuple[str, str], Conversions] = {}
+        self.at = ("", "")
         self.constant: dict[Any, bool] = {}
         self.inside: list[Any] = []
 
@@ -64,6 +75,8 @@ class _Counter:
             return self.value(e)
         for block in e.blocks:
             for binding in block.bindings:
+                if len(self.inside) == 1:
+                    self.at = (self.at[0], str(binding.var.name))
                 self.constant[binding.var] = self.value(binding.value)
         return self.value(e.body)
 
@@ -104,8 +117,8 @@ class _Counter:
     def add(self, found: Sequence[Move], constant: Sequence[bool]) -> None:
         for m in found:
             if not all(constant[k] for k in m.sources if k < len(constant)):
-                self.number += 1
-                self.bytes += m.bytes
+                old = self.found.get(self.at, Conversions())
+                self.found[self.at] = Conversions(old.number + 1, old.bytes + m.bytes)
 
 
 def _lowered(call: Any) -> Any:

@@ -114,3 +114,78 @@ def test_fused_prints_chains(opinfo: Opinfo, model: Path) -> None:
     found = json.loads(opinfo("inspect", model, "--fused", "--json").stdout)
     assert {row["func"] for row in found["rows"]} == {"mystery", "odd"}
     assert opinfo("inspect", model, "--fused", "--func", "none").returncode == 2
+
+
+NET = """
+from tvm.script import ir as I, relax as R
+
+@I.ir_module
+class Net:
+    @R.function
+    def main(x: R.Tensor((1, 8, 16, 16), "float32"), w: R.Tensor((8, 8, 3, 3), "float32")):
+        R.func_attr({"num_input": 1})
+        with R.dataflow():
+            a = R.nn.relu(R.nn.conv2d(x, w, padding=[1, 1, 1, 1]))
+            b = R.permute_dims(a, [0, 2, 3, 1])
+            y = R.nn.softmax(b, axis=-1)
+            R.output(y)
+        return y
+"""
+SIZE = 8 * 16 * 16 * 4
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    path = tmp_path / "net.py"
+    path.write_text(NET)
+    return path
+
+
+def test_plan_says_what_is_converted_and_why(net: Path, opinfo: Opinfo) -> None:
+    told = opinfo("plan", net, "--want", "conv2d=NHWC,OHWI")
+    assert (told.returncode, told.stderr) == (0, "")
+    lines = {line.split()[0]: line for line in told.stdout.splitlines() if line.strip()}
+    assert "NHWC" in lines["a"] and "y" not in lines
+    assert lines["x"].split()[1:5] == ["NCHW", "NHWC", "8.0", "KiB"]
+    assert "relax.nn.conv2d wants NHWC OHWI" in lines["x"]
+    assert "1 of 8.0 KiB before, 1 of 8.0 KiB after" in told.stdout
+    explained = opinfo("plan", net, "--want", "conv2d=NHWC,OHWI", "--explain").stdout
+    assert any(line.split()[:2] == ["y", "softmax"] for line in explained.splitlines())
+
+
+def test_plan_as_json_and_page(net: Path, opinfo: Opinfo, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    told = opinfo("plan", net, "--want", "conv2d=NHWC", "--json", "--html", page)
+    found = json.loads(told.stdout)
+    assert found["counted"] == {"before": {"number": 1, "bytes": SIZE},
+                                "after": {"number": 1, "bytes": SIZE}}  # fmt: skip
+    assert found["status"] == "optimal" and found["objective"] == pytest.approx(found["bound"])
+    layouts = {v["name"]: v["layout"] for v in found["values"]}
+    assert (layouts["x"], layouts["a"]) == ("NCHW", "NHWC")
+    assert [c["consumers"] for c in found["conversions"]] == [["lv"]]
+    text = page.read_text()
+    assert "net.py" in text and "relax.nn.conv2d(%0, %1, padding=[1, 1, 1, 1])" in text
+
+
+def test_plan_without_wants_removes_what_cancels(net: Path, opinfo: Opinfo) -> None:
+    told = opinfo("plan", net, "--json")
+    after = json.loads(told.stdout)["counted"]["after"]
+    assert told.returncode == 0 and after["number"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("wants", "told"),
+    [
+        (["conv2d"], "--want 'conv2d' is not of the form conv2d=NHWC"),
+        (["conv2d=NHWC", "conv2d=NCHW"], "--want names 'conv2d' twice"),
+        (["conv5d=NHWC"], "there is no Relax operator 'conv5d'"),
+        (["conv2d=NHWQ"], "'NHWQ'"),
+    ],
+)
+def test_plan_refuses_wants_in_one_line(
+    net: Path, opinfo: Opinfo, wants: list[str], told: str
+) -> None:
+    got = opinfo("plan", net, *(word for want in wants for word in ("--want", want)))
+    assert got.returncode == 2 and got.stdout == ""
+    assert got.stderr.startswith("opinfo: ") and got.stderr.count("\n") == 1
+    assert told in got.stderr

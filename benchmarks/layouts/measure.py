@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from tvm import relax
 
 from benchmarks.measure import cpu
 from opinfo.layout.count import count
+from opinfo.layout.plan import plan_layout
 from opinfo.layout.report import Conversions
 from tests.run import run
 
@@ -78,7 +78,6 @@ def plan(
 ) -> Left | str:
     """Plan a legalised module and count what is left."""
     try:
-        plan_layout = importlib.import_module("opinfo.layout.plan").plan_layout
         seconds, planned = cpu(lambda: plan_layout(lowered, desired=desired, mode=mode))
     except Exception as error:  # the others are still of interest
         return f"raises {type(error).__name__}: {str(error).splitlines()[0][:120]}"

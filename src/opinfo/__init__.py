@@ -4,12 +4,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import analysis, transform
+    from . import analysis, layout, transform
     from .frontend import FrontendError, load
     from .inspection import inspect
     from .report import Report, Row
 
-__all__ = ["FrontendError", "Report", "Row", "analysis", "inspect", "load", "transform"]
+__all__ = ["FrontendError", "Report", "Row", "analysis", "inspect", "layout", "load", "transform"]
 
 _HOME = {
     "FrontendError": "frontend",

@@ -1,13 +1,14 @@
-"""The command line: `opinfo inspect MODEL`."""
+"""The command line: `opinfo inspect MODEL`, `opinfo plan MODEL`."""
 
 from __future__ import annotations
 
 import json
 import sys
 from contextlib import AbstractContextManager, nullcontext
+from enum import Enum
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -20,6 +21,9 @@ from .inspection import inspect as analyse
 from .inspection import legalize
 from .quiet import quiet
 from .report import Report
+
+if TYPE_CHECKING:
+    from .planning import ModelPlan
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -72,6 +76,56 @@ def inspect(
         out.print(f"\n{report.summary()}", markup=False, highlight=False)
 
 
+class Mode(str, Enum):
+    """What may be in another layout: see `opinfo.layout.plan_layout`."""
+
+    graph = "graph"
+    tir = "tir"
+
+
+@app.command()
+def plan(
+    model: Annotated[Path, typer.Argument(help=".onnx, .pt2, Relax .json or TVMScript .py")],
+    want: Annotated[
+        list[str] | None,
+        typer.Option(help="Layouts of an operator: conv2d=NHWC, conv2d=NCHW8c,OIHW8i8o."),
+    ] = None,
+    mode: Annotated[
+        Mode, typer.Option(help="graph: operators stay Relax operators; tir: everything may flow.")
+    ] = Mode.tir,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Every value and operator, with its reason.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page with the graphs before and after.")
+    ] = None,
+    shape: Annotated[
+        list[str] | None, typer.Option(help="Shape of an input, like x:1,3,224,224 or x:n,3,8,8.")
+    ] = None,
+) -> None:
+    """Plan the layouts of MODEL: which values change theirs, what is converted, and why.
+
+    Exit status: 0, or 2 with a one-line error if MODEL or an option cannot be read.
+    """
+    with quiet() as stderr:
+        console = Console(file=stderr)
+        try:
+            found = _plan(model, shape or [], want or [], mode, console)
+        except Problem as error:
+            console.print(f"opinfo: {error}", markup=False, highlight=False, soft_wrap=True)
+            raise typer.Exit(UNREADABLE) from None
+        if html is not None:
+            html.write_text(found.html(model.name), encoding="utf-8")
+    if as_json:
+        typer.echo(json.dumps(found.to_json(), indent=1))
+        return
+    out = Console(width=None if sys.stdout.isatty() else 160)
+    for table in found.tables(explain):
+        out.print(table, "")
+    out.print(found.summary(), markup=False, highlight=False, soft_wrap=True)
+
+
 class Problem(Exception):
     """What the user can mend; the message is one line."""
 
@@ -79,15 +133,7 @@ class Problem(Exception):
 def _inspect(
     model: Path, shapes: list[str], func: str | None, explain: bool, fused: bool, console: Console
 ) -> Report | ChainReport:
-    try:
-        with _status(console, f"reading {model}"):
-            mod = frontend.load(model, dict(map(frontend.parse_shape, shapes)))
-    except frontend.FrontendError as error:
-        raise Problem(str(error)) from error
-    try:
-        mod = legalize(mod)
-    except Exception as error:  # TVM's legalisation raises what it likes
-        raise Problem(f"{model}: TVM cannot legalise it: {one_line(error)}") from error
+    mod = _lowered(model, shapes, console)
     with _bar(console) as bar:
         task = bar.add_task("analysing", total=None)
 
@@ -100,6 +146,36 @@ def _inspect(
             return analyse(mod, shown, func=func, alternatives=explain)
         except KeyError as error:
             raise Problem(f"{model}: {error.args[0]}") from error
+
+
+def _lowered(model: Path, shapes: list[str], console: Console) -> Any:
+    """The model's module after legalisation."""
+    try:
+        with _status(console, f"reading {model}"):
+            mod = frontend.load(model, dict(map(frontend.parse_shape, shapes)))
+    except frontend.FrontendError as error:
+        raise Problem(str(error)) from error
+    try:
+        return legalize(mod)
+    except Exception as error:  # TVM's legalisation raises what it likes
+        raise Problem(f"{model}: TVM cannot legalise it: {one_line(error)}") from error
+
+
+def _plan(
+    model: Path, shapes: list[str], wants: list[str], mode: Mode, console: Console
+) -> ModelPlan:
+    from .planning import parse_wants, plan_model
+
+    try:
+        desired = parse_wants(wants)
+    except ValueError as error:
+        raise Problem(str(error)) from error
+    mod = _lowered(model, shapes, console)
+    try:
+        with _status(console, f"planning {model}"):
+            return plan_model(mod, desired, mode.value)
+    except (TypeError, ValueError) as error:  # of the layouts that are wanted
+        raise Problem(one_line(error)) from error
 
 
 def _status(console: Console, text: str) -> AbstractContextManager[object]:

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tvm import relax
 
 from benchmarks.layouts import models
-from benchmarks.layouts.measure import Left, Row
+from benchmarks.layouts.measure import NHWC, Left, Row, plan
 from benchmarks.layouts.onnx_runtime import bracketed, exported, optimised, transposes
 from benchmarks.layouts.page import ahead, page
 from benchmarks.layouts.tvm_passes import Converted, left_by_convert_layout
@@ -100,3 +100,12 @@ def test_page_and_who_is_ahead() -> None:
     assert not ahead(_row(left, convert_layout=1)) and not ahead(_row(left, onnx_runtime=1))
     assert not ahead(_row("raises ValueError"))
     assert not Left(Conversions(2, 1024), "optimal", 2048.0, 1024.0, 0.25).optimal
+
+
+@pytest.mark.parametrize(("name", "most"), [("nhwc_import", 0), ("mixed", 3)])
+def test_planned_models_have_fewer_conversions_and_compute_the_same(name: str, most: int) -> None:
+    lowered = relax.transform.LegalizeOps()(models.module(name))
+    left = plan(name, lowered, NHWC, "tir", execute=True)
+    assert isinstance(left, Left), left
+    assert left.optimal and left.conversions.number <= most
+    assert left.outputs == "bit-equal" or float(left.outputs.removeprefix("within ")) < 1e-5

@@ -1,0 +1,111 @@
+"""What the activations of a Relax function flow through, a node for each binding that computes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import relax
+
+INPUT, OUTPUT = "input", "result"
+
+
+@dataclass(frozen=True)
+class Node:
+    """A binding: ``name`` of its variable, ``op`` that it calls, ``reads`` the values of others.
+
+    A result that is a tuple gives the values ``name.0``, ``name.1``, …; ``gives`` lists them.
+    """
+
+    name: str
+    op: str
+    reads: tuple[str, ...]
+    gives: tuple[str, ...]
+    type: str
+
+
+def main_of(mod: tvm.IRModule) -> Any:
+    """The function to show: ``main``, else the first that can be called from outside.
+
+    Raises ``ValueError`` if the module has no Relax function.
+    """
+    found = {g.name_hint: f for g, f in mod.functions_items() if isinstance(f, relax.Function)}
+    if not found:
+        raise ValueError("the module has no Relax function, and so no values to lay out")
+    outside = [name for name, f in found.items() if "global_symbol" in (f.attrs or {})]
+    return found["main" if "main" in found else min(outside or found)]
+
+
+def dataflow(func: Any) -> list[Node]:
+    """The nodes of a function in program order; what only constants flow through has none."""
+    reader = _Reader()
+    inputs = int((func.attrs or {}).get("num_input", len(func.params)))
+    for k, p in enumerate(func.params):
+        if k < inputs:
+            reader.add(p, INPUT, ())
+    for block in func.body.blocks:
+        for b in block.bindings:
+            reader.binding(b.var, getattr(b, "value", None))
+    reads = reader.read(func.body.body)
+    reader.nodes.append(Node(OUTPUT, OUTPUT, reads, (), ""))
+    return reader.nodes
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.values: dict[Any, tuple[str, ...]] = {}
+
+    def add(self, var: Any, op: str, reads: Sequence[str]) -> None:
+        types = [_type(t) for t in getattr(var.ty, "fields", [var.ty])]
+        name = str(var.name)
+        many = hasattr(var.ty, "fields")
+        gives = tuple(f"{name}.{k}" for k in range(len(types))) if many else (name,)
+        self.values[var] = gives
+        self.nodes.append(Node(name, op, tuple(dict.fromkeys(reads)), gives, ", ".join(types)))
+
+    def binding(self, var: Any, value: Any) -> None:
+        if isinstance(value, relax.TupleGetItem):
+            whole = self.read(value.tuple_value)
+            if len(whole) == len(value.tuple_value.ty.fields):
+                self.values[var] = (whole[value.index],)
+            elif whole:
+                self.values[var] = whole
+        elif isinstance(value, (relax.Var, relax.Tuple)):
+            self.values[var] = self.read(value)
+        elif reads := self.read(value):
+            self.add(var, _op(value), reads)
+
+    def read(self, e: Any) -> tuple[str, ...]:
+        """The values of nodes that an expression mentions."""
+        found: list[Any] = []
+        if e is not None:
+            tvm_ffi.structural_walk(e, (relax.Var, found.append))
+        return tuple(_flat(self.values.get(var, ()) for var in found))
+
+
+def _flat(parts: Iterable[tuple[str, ...]]) -> Iterable[str]:
+    return (name for part in parts for name in part)
+
+
+def _op(value: Any) -> str:
+    if isinstance(value, relax.If):
+        return "if"
+    if not isinstance(value, tvm.ir.Call):
+        return type(value).__name__
+    first = value.args[0] if len(value.args) else None
+    if isinstance(first, tvm.ir.GlobalVar):
+        return str(first.name_hint)
+    return str(getattr(value.op, "name", getattr(value.op, "name_hint", "call")))
+
+
+def _type(ty: Any) -> str:
+    """``float32[1, 3, n, n]``, or what else it is."""
+    shape = getattr(getattr(ty, "shape", None), "values", None)
+    if shape is None:
+        return str(getattr(ty, "dtype", type(ty).__name__))
+    dims = ", ".join(str(getattr(e, "value", e)) for e in shape)
+    return f"{ty.dtype}[{dims}]"

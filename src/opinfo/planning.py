@@ -1,0 +1,118 @@
+"""`opinfo plan MODEL`: plan the layouts of a model and say what was saved, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import tvm
+
+from .layout.count import count, located
+from .layout.plan import plan_layout
+from .layout.report import Conversions, Report, describe, size
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+@dataclass(frozen=True)
+class ModelPlan:
+    """A lowered module, its plan, and the conversions counted in both modules."""
+
+    lowered: Any
+    module: Any
+    report: Report
+    before: Conversions
+    after: Conversions
+
+    def summary(self) -> str:
+        """One line: what was saved, what is left, how sure that is."""
+        saved = self.before.bytes - self.after.bytes
+        told = f"saved {size(saved)}" if saved >= 0 else f"{size(-saved)} more"
+        relaid = f"{len(self.report.moved())} of {len(self.report.values)} values in another layout"
+        return (
+            f"conversions of activations: {self.before!r} before, {self.after!r} after, {told}; "
+            f"{relaid}; cost {self.report.objective:g}, no plan below {self.report.bound:g} "
+            f"({self.report.status})"
+        )
+
+    def tables(self, explain: bool = False) -> list[Table]:
+        """Values in another layout and conversions; to explain also the others, and each op."""
+        report = self.report
+        values = report.values if explain else report.moved()
+        out = [
+            _table(
+                ("value", "type", "layout", "why"),
+                [(v.name, describe(v), v.layout.spell(), v.why) for v in values],
+            ),
+            _table(
+                ("conversion of", "from", "to", "bytes", "for", "why"),
+                [(c.value, c.source.spell(), c.target.spell(), size(c.bytes),
+                  ", ".join(c.consumers), c.why) for c in report.conversions],
+            ),
+        ]  # fmt: skip
+        if explain:
+            rows = [(o.name, o.op, o.implementation, o.why) for o in report.ops]
+            out.insert(1, _table(("op of", "PrimFunc", "implementation", "why"), rows))
+        return [table for table in out if table.row_count]
+
+    def to_json(self) -> dict[str, Any]:
+        """A value that `json.dumps` takes: the report, and what was counted in the modules."""
+        counted = {
+            key: {"number": c.number, "bytes": c.bytes}
+            for key, c in (("before", self.before), ("after", self.after))
+        }
+        return {**self.report.to_json(), "counted": counted}
+
+    def html(self, title: str) -> str:
+        """The before/after page."""
+        from .inspection import inspect
+        from .picture import page
+        from .picture.dataflow import main_of
+        from .render import call
+
+        main = main_of(self.lowered)
+        name = next(g.name_hint for g, f in self.lowered.functions_items() if f.same_as(main))
+        moving = {var: c.bytes for (func, var), c in located(self.lowered).items() if func == name}
+        known = {row.func: call(row.result) for row in inspect(self.lowered).known}  # type: ignore[arg-type]
+        return page(title, self.lowered, self.report, self.before, self.after, moving, known)
+
+
+def plan_model(
+    lowered: tvm.IRModule, desired: Mapping[str, Sequence[str]], mode: Any = "tir"
+) -> ModelPlan:
+    """Plan a module after `LegalizeOps`."""
+    planned = plan_layout(lowered, desired=desired, mode=mode)
+    return ModelPlan(lowered, planned.module, planned.report, count(lowered), count(planned.module))
+
+
+def parse_wants(texts: Sequence[str]) -> dict[str, list[str]]:
+    """``conv2d=NHWC`` and ``conv2d=NHWC,OHWI`` as the layouts of each operator's operands.
+
+    Raises ``ValueError`` for another form, or for an operator that is named twice.
+
+    >>> parse_wants(["conv2d=NHWC,OHWI"])
+    {'conv2d': ['NHWC', 'OHWI']}
+    """
+    out: dict[str, list[str]] = {}
+    for text in texts:
+        op, _, layouts = text.partition("=")
+        if not op or not layouts:
+            raise ValueError(f"--want {text!r} is not of the form conv2d=NHWC or conv2d=NHWC,OHWI")
+        if op in out:
+            raise ValueError(f"--want names {op!r} twice: {out[op]} and {layouts!r}")
+        out[op] = layouts.split(",")
+    return out
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for k, title in enumerate(head):
+        table.add_column(title, no_wrap=k == 0, overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
