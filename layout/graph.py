@@ -9,6 +9,7 @@ from typing import Any
 import tvm_ffi
 from tvm import relax, tirx
 from tvm.ir import GenericConst
+from tvm.ir import Op as IrOp
 
 from ..analysis.lifting.node import NodeDict
 
@@ -61,19 +62,24 @@ class Op:
 
 @dataclass(frozen=True)
 class Graph:
-    """One Relax function. ``by_var`` finds the op of a binding's variable, ``of`` the value."""
+    """One Relax function. ``by_var`` finds the op of a binding's variable, ``of`` the value.
+
+    ``mutates``: something in it may write into its arguments, so no value may become another's
+    memory.
+    """
 
     values: tuple[Value, ...]
     ops: tuple[Op, ...]
     by_var: NodeDict[Op]
     of: NodeDict[Value]
+    mutates: bool
 
 
 def graph(mod: Any, func: Any) -> Graph:
     """Read a Relax function of a module; what is not a call_tir pins what it uses."""
     reader = _Reader(mod)
     reader.function(func)
-    return Graph(tuple(reader.values), tuple(reader.ops), reader.by_var, reader.of)
+    return Graph(tuple(reader.values), tuple(reader.ops), reader.by_var, reader.of, reader.mutates)
 
 
 def extents(shape: Any) -> tuple[Any, ...] | None:
@@ -92,6 +98,7 @@ class _Reader:
         self.by_var = NodeDict[Op]()
         self.of = NodeDict[Value]()
         self.tuples = NodeDict[tuple[Value, ...]]()
+        self.mutates = False
 
     def function(self, func: Any) -> None:
         count = (func.attrs or {}).get("num_input")
@@ -130,6 +137,7 @@ class _Reader:
         elif isinstance(value, relax.TupleGetItem) and value.tuple_value in self.tuples:
             self.of[b.var] = self.tuples[value.tuple_value][value.index]
         elif not self.call_tir(b, value):
+            self.mutates = self.mutates or _may_write(value)
             for e in (value, getattr(b, "ty", None)):
                 self.pin(e, f"used by {_name(value)}")
             self.opaque(b.var)
@@ -187,6 +195,15 @@ def _variables(e: Any) -> Iterator[Any]:
     if e is not None:
         tvm_ffi.structural_walk(e, (relax.Var, found.append))
     return iter(found)
+
+
+def _may_write(value: Any) -> bool:
+    """Whether a call may write into an argument: all but those of Relax operators on tensors."""
+    if not isinstance(value, relax.Call):
+        return False
+    name = str(getattr(value.op, "name", ""))
+    foreign = "inplace" in name or "packed" in name or "closure" in name
+    return foreign or not isinstance(value.op, IrOp) or not name.startswith("relax.")
 
 
 def _name(value: Any) -> str:

@@ -140,14 +140,18 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
             self.results(op, b, self.emit(call, b.var))
             return
         new = self.rewrite(op.func, layouts) if other is None else None
-        if new is not None and new.identity is not None and len(op.outputs) == 1:
-            shape = op.outputs[0]
+        if new is not None and new.identity is not None and self.may_share(op):
             source = self.arguments(op)[new.identity]
-            physical = self.plan.ways[op].outputs[0].physical(shape.shape)
+            physical = self.plan.ways[op].outputs[0].physical(op.outputs[0].shape)
             self.results(op, b, self.emit(_reshaped(source, physical), b.var))
             return
         gvar = self.gvar(op, layouts, other if new is None else new.func)
         self.results(op, b, self.emit(self.call(gvar, op, self.types(op)), b.var))
+
+    def may_share(self, op: Op) -> bool:
+        """Whether a result may be its operand's memory: no result of the function, not written."""
+        (v,) = op.outputs if len(op.outputs) == 1 else (None,)
+        return v is not None and v.pinned is None and not self.graph.mutates
 
     def types(self, op: Op) -> list[Any]:
         way = self.plan.ways[op]

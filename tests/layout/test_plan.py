@@ -9,6 +9,9 @@ import pytest
 import tvm
 import tvm_ffi
 from tvm import relax
+from tvm.script import ir as I
+from tvm.script import relax as R
+from tvm.script import tirx as T
 
 from opinfo.analysis import Refusal
 from opinfo.layout import Layout, plan_layout
@@ -137,6 +140,36 @@ def test_an_implementation_that_computes_something_else_is_not_used() -> None:
         lambda x, w: relax.op.nn.conv2d(x, w, padding=2, dilation=2), (1, 8, 4, 4), (8, 8, 3, 3)
     )
     tvm.ir.assert_structural_equal(ReplaceOpImpl("conv2d", wrong, [None] * 3)(mod), mod)
+
+
+def test_no_memory_is_shared_with_what_is_written_in_place() -> None:
+    @I.ir_module(s_tir=True)
+    class Module:
+        @T.prim_func(private=True, s_tir=True)
+        def transpose(a: T.Buffer((1, 4), "float32"), b: T.Buffer((4, 1), "float32")) -> None:
+            for i, j in T.grid(4, 1):
+                with T.sblock("b"):
+                    v, w = T.axis.remap("SS", [i, j])
+                    b[v, w] = a[w, v]
+
+        @T.prim_func(private=True, s_tir=True)
+        def double(a: T.Buffer((4, 1), "float32")) -> None:
+            for i, j in T.grid(4, 1):
+                with T.sblock("a"):
+                    v, w = T.axis.remap("SS", [i, j])
+                    a[v, w] = a[v, w] * T.float32(2)
+
+        @R.function
+        def main(x: R.Tensor((1, 4), "float32")) -> R.Tuple(
+            R.Tensor((1, 4), "float32"), R.Tensor((4, 1), "float32")
+        ):
+            cls = Module
+            y = R.call_tir(cls.transpose, (x,), out_ty=R.Tensor((4, 1), "float32"))
+            z = R.call_tir_inplace(cls.double, (y,), [0], out_ty=R.Tensor((4, 1), "float32"))
+            return (x, z)
+
+    planned = plan_layout(Module)
+    tvm.ir.assert_structural_equal(planned.module, Module)
 
 
 @pytest.mark.parametrize(
