@@ -28,6 +28,10 @@ def solve(program: Program, *, seconds: float = 60.0) -> Solution:
     """The cheapest solution. Raises ``ValueError`` if there is none."""
     rows, fixed = _fixed(program)
     chosen = {x for x, value in fixed.items() if value}
+    bound_to = {x for _, row in rows for x in row}
+    chosen |= {
+        x for x, k in enumerate(program.cost) if k < 0 and x not in bound_to and x not in fixed
+    }
     objective = bound = sum((program.cost[x] for x in chosen), 0.0)
     status, parts = "optimal", _parts(rows)
     for part in parts:

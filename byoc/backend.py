@@ -1,0 +1,63 @@
+"""What a backend is: patterns that it takes, layouts that it wants, a converter to code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .pattern import Pattern
+from .region import Region
+
+
+@dataclass(frozen=True)
+class Code:
+    """Generated source of one model: one C++ file with a function for each region.
+
+    Each region's symbol is exported with its inputs, then its result, as ``TensorView``.
+    ``constants`` are the arrays, by name, that ``__init_<symbol>`` is called with at load time.
+    ``options`` go to the compiler, libraries and their paths included.
+    """
+
+    source: str
+    symbols: tuple[str, ...]
+    constants: tuple[tuple[str, Any], ...] = ()
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A target for regions of a graph.
+
+    ``patterns`` are tried at every op; ``convert`` turns all regions of a model into code;
+    ``available`` says why it cannot be used here, None if it can; ``wants`` are layouts by operator
+    (see `plan_layout`); ``cost`` is that of a region in microseconds, where it is known.
+    """
+
+    name: str
+    patterns: tuple[Pattern, ...]
+    convert: Callable[[Sequence[Region]], Code]
+    available: Callable[[], str | None] = field(default=lambda: None)
+    wants: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    cost: Callable[[Region], float] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier():
+            raise ValueError(f"Backend: the name must be an identifier, got {self.name!r}")
+
+
+_REGISTRY: dict[str, Backend] = {}
+
+
+def register(backend: Backend) -> Backend:
+    """Make a backend known by its name; another one of this name is replaced."""
+    _REGISTRY[backend.name] = backend
+    return backend
+
+
+def find(name: str) -> Backend:
+    """The backend of a name. Raises ``ValueError`` listing those that there are."""
+    if name not in _REGISTRY:
+        known = ", ".join(sorted(_REGISTRY)) or "none"
+        raise ValueError(f"there is no backend {name!r}; known: {known}")
+    return _REGISTRY[name]

@@ -1,0 +1,115 @@
+"""A matched subgraph, as a converter sees it: operators with attributes, no Relax, no TIR."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ..analysis.op_info import Constant, OpInfo
+from ..analysis.recover import Recovered
+from ..layout.graph import Op, Value
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An operand or a result. ``shape`` has integers, and expressions where it is symbolic.
+
+    ``source``: ``input`` and ``index`` among the region's inputs, ``constant`` and among its
+    constants, or ``call`` and the call whose result it is.
+    """
+
+    source: Literal["input", "constant", "call"]
+    index: int
+    shape: tuple[Any, ...]
+    dtype: str
+
+    @property
+    def static(self) -> bool:
+        return all(isinstance(e, int) for e in self.shape)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One operator: ``op`` is its Relax name, ``attrs`` are all of its attributes.
+
+    Literal scalars in the compute are :class:`.Constant` operands.
+    """
+
+    op: str
+    attrs: Mapping[str, Any]
+    operands: tuple[Tensor | Constant, ...]
+    result: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """What a backend is handed: calls in order, the last result is the region's.
+
+    ``inputs`` come at run time in this order; ``constants`` are known now.
+    """
+
+    symbol: str
+    calls: tuple[Call, ...]
+    inputs: tuple[Tensor, ...]
+    constants: tuple[Array, ...]
+
+    @property
+    def result(self) -> Tensor:
+        return self.calls[-1].result
+
+    def find(self, *names: str) -> Call | None:
+        """The first call of one of these operators."""
+        return next((c for c in self.calls if c.op in names), None)
+
+
+Infos = Mapping[Op, Recovered]
+
+
+def region(symbol: str, ops: Sequence[Op], infos: Infos) -> tuple[Region, tuple[Value, ...]]:
+    """The region of some ops, in their order, and the values that are its inputs."""
+    made = _Builder(infos)
+    for op in ops:
+        made.add(op)
+    return Region(symbol, tuple(made.calls), tuple(made.inputs), tuple(made.constants)), tuple(
+        made.values
+    )
+
+
+class _Builder:
+    def __init__(self, infos: Infos) -> None:
+        self.infos = infos
+        self.calls: list[Call] = []
+        self.inputs: list[Tensor] = []
+        self.constants: list[Array] = []
+        self.values: list[Value] = []
+        self.known: dict[Value, Tensor] = {}
+
+    def add(self, op: Op) -> None:
+        info = self.infos[op].info
+        assert isinstance(info, OpInfo)
+        operands = tuple(
+            o if isinstance(o, Constant) else self.operand(op.values[o]) for o in info.operands
+        )
+        (out,) = op.outputs
+        result = Tensor("call", len(self.calls), out.shape, out.dtype)
+        self.calls.append(Call(info.name, info.attrs, operands, result))
+        self.known[out] = result
+
+    def operand(self, v: Value | None) -> Tensor:
+        assert v is not None
+        if v not in self.known:
+            if v.constant:
+                place = Tensor("constant", len(self.constants), v.shape, v.dtype)
+                self.constants.append(np.asarray(v.expr.value.numpy()))
+            else:
+                place = Tensor("input", len(self.inputs), v.shape, v.dtype)
+                self.inputs.append(place)
+                self.values.append(v)
+            self.known[v] = place
+        return self.known[v]

@@ -1,0 +1,142 @@
+"""Dispatch: what is matched, what is chosen, that results are the same, why ops stay."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from tvm import relax
+
+from opinfo.byoc.backend import Backend
+from opinfo.byoc.choose import Match, choose
+from opinfo.byoc.dispatch import dispatch
+from opinfo.byoc.pattern import Pattern, many, maybe, one
+from opinfo.layout.graph import Op
+
+from ..layout import nets
+from ..run import run
+from .toy import TOY, static
+
+SHAPE = (2, 6)
+
+
+def chain(emit: Any, rng: Any, x: Any) -> Any:
+    y = emit(relax.op.add(x, x))
+    y = emit(relax.op.nn.relu(y))
+    y = emit(relax.op.exp(y))
+    z = emit(relax.op.nn.relu(emit(relax.op.negative(y))))
+    return emit(relax.op.multiply(y, z))
+
+
+def test_a_chain_is_one_region_and_the_result_is_the_same() -> None:
+    mod = nets.net(chain, SHAPE)
+    text = mod.script()
+    done = dispatch(mod, [TOY, "tvm"])
+    assert mod.script() == text
+    assert [t.ops for t in done.taken] == [
+        ("relax.add", "relax.nn.relu", "relax.exp"), ("relax.nn.relu",),
+    ]  # fmt: skip
+    assert [(o.op, o.why) for o in done.left] == [
+        ("relax.negative", "no pattern of toy begins with relax.negative"),
+        ("relax.multiply", "no pattern of toy begins with relax.multiply"),
+    ]
+    assert done.status == "optimal"
+    assert done.summary().startswith("offloaded 4 of 6 ops, 66.7% of FLOPs, toy 4, tvm 2")
+    x = np.random.default_rng(0).standard_normal(SHAPE).astype("float32")
+    for a, b in zip(run(mod, [x]), run(done.module, [x]), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def test_a_value_that_something_else_reads_ends_the_chain() -> None:
+    def build(emit: Any, rng: Any, x: Any) -> Any:
+        y = emit(relax.op.add(x, x))
+        return emit(relax.Tuple([y, emit(relax.op.nn.relu(y))]))
+
+    done = dispatch(nets.net(build, SHAPE), [TOY])
+    assert [t.ops for t in done.taken] == [("relax.add",), ("relax.nn.relu",)]
+
+
+def test_the_first_condition_that_fails_is_told() -> None:
+    def build(emit: Any, rng: Any, x: Any) -> Any:
+        return emit(relax.op.add(x, nets.const(rng, 1, 6)))
+
+    (left,) = dispatch(nets.net(build, SHAPE), [TOY]).left
+    assert left.why == "toy, pattern pointwise: an operand is broadcast"
+
+
+def test_a_backend_that_fails_is_left_out_with_a_warning() -> None:
+    def broken(regions: Any) -> Any:
+        raise RuntimeError("out of registers")
+
+    mod = nets.net(chain, SHAPE)
+    with pytest.warns(UserWarning, match="bad is left out: .* RuntimeError: out of registers"):
+        done = dispatch(mod, [replace(TOY, name="bad", convert=broken), TOY], {"bad": 9})
+    assert {t.backend for t in done.taken} == {"toy"}
+    with pytest.warns(UserWarning, match="off is not available: no library"):
+        done = dispatch(mod, [replace(TOY, name="off", available=lambda: "no library")])
+    assert not done.taken
+    assert len(done.left) == 6
+
+
+@pytest.mark.parametrize(("first", "second"), [("toy", "other"), ("other", "toy")])
+def test_priority_decides(first: str, second: str) -> None:
+    other = replace(TOY, name="other")
+    done = dispatch(nets.net(chain, SHAPE), [TOY, other], {first: 5, second: 2})
+    assert {t.backend for t in done.taken} == {first}
+    assert not dispatch(nets.net(chain, SHAPE), [TOY], {"toy": 1, "tvm": 2}).taken
+
+
+def test_arguments_that_make_no_sense() -> None:
+    mod = nets.net(chain, SHAPE)
+    with pytest.raises(ValueError, match="no backend 'fpga'"):
+        dispatch(mod, ["fpga"])
+    with pytest.raises(ValueError, match="cublas is not among"):
+        dispatch(mod, [TOY], {"cublas": 3})
+    with pytest.raises(TypeError, match="expected a"):
+        dispatch(chain, [TOY])
+    with pytest.raises(ValueError, match="identifier"):
+        Backend("my npu", (), TOY.convert)
+
+
+def test_patterns_are_enumerated_with_every_prefix() -> None:
+    from opinfo.analysis.recover import analyse
+    from opinfo.layout.graph import graph
+
+    mod = nets.net(chain, SHAPE)
+    g = graph(mod, mod["main"])
+    infos = {op: analyse(op.func) for op in g.ops}
+    names = ["relax.nn.relu", "relax.exp", "relax.negative"]
+    loose = Pattern("loose", one("relax.add", static), many(names))
+    assert sorted(map(len, loose.matches(g.ops[0], infos))) == [1, 2, 3]
+    strict = Pattern("strict", one("relax.add"), one("relax.nn.relu"), maybe("relax.sqrt"))
+    assert [len(m) for m in strict.matches(g.ops[0], infos)] == [2]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_choice_is_the_best_of_all(seed: int) -> None:
+    rng = random.Random(seed)
+    ops = [Op(str(k), None, None, (), ()) for k in range(6)]
+    matches = [
+        Match(rng.choice("abc"), "p", tuple(ops[i : i + rng.randint(1, 3)]), rng.randint(0, 20))
+        for i in (rng.randrange(6) for _ in range(8))
+    ]
+    priority = {"a": 3, "b": 3, "c": rng.choice([2, 3])}
+    default = {op: float(rng.randint(0, 20)) for op in ops}
+
+    def value(chosen: tuple[Match, ...]) -> tuple[float, ...] | None:
+        covered = [op for m in chosen for op in m.ops]
+        if len(covered) != len(set(covered)):
+            return None
+        classes = sorted(set(priority.values()), reverse=True)
+        counts = [-sum(len(m.ops) for m in chosen if priority[m.backend] == p) for p in classes]
+        left = sum(default[op] for op in ops if op not in covered)
+        return (*counts, sum(m.cost for m in chosen) + left)
+
+    subsets = (c for n in range(9) for c in itertools.combinations(matches, n))
+    best = min(v for v in map(value, subsets) if v is not None)
+    found = value(choose(matches, priority, default).matches)
+    assert found == pytest.approx(best)
