@@ -13,6 +13,7 @@ from benchmarks.measure import cpu
 from opinfo.layout.count import count
 from opinfo.layout.plan import plan_layout
 from opinfo.layout.report import Conversions
+from tests import models as real
 from tests.run import run
 
 from . import models
@@ -56,40 +57,50 @@ class Row:
 
 def measure(name: str, execute: bool = False, modes: Sequence[str] = MODES) -> Row:
     """The row of a model; ``execute`` also compiles and compares the outputs."""
-    mod = models.module(name)
+    return _row(name, models.module(name), _onnx_runtime(name),
+                models.inputs(name) if execute else None, modes)  # fmt: skip
+
+
+def measure_real(name: str, execute: bool = False) -> Row:
+    """The row of a model with weights as parameters: PP-OCRv4 and the ONNX light models."""
+    mod = real.module(name)
+    values = [*real.inputs(name), *real.weights(name)] if execute else None
+    return _row(name, mod, "not run", values, MODES)
+
+
+def _row(
+    name: str,
+    mod: Any,
+    onnx_runtime: Conversions | str,
+    values: Sequence[Any] | None,
+    modes: Sequence[str],
+) -> Row:
     lowering, lowered = cpu(lambda: relax.transform.LegalizeOps()(mod))
-    planned = {mode: plan(name, lowered, NHWC, mode, execute) for mode in modes}
-    return Row(
-        name,
-        count(lowered),
-        left_by_convert_layout(mod),
-        _onnx_runtime(name),
-        planned,
-        lowering,
-    )
+    planned = {mode: plan(lowered, NHWC, mode, values) for mode in modes}
+    converted = left_by_convert_layout(mod)
+    return Row(name, count(lowered), converted, onnx_runtime, planned, lowering)
 
 
 def plan(
-    name: str,
     lowered: Any,
     desired: Mapping[str, Sequence[str]],
     mode: Any = "tir",
-    execute: bool = False,
+    values: Sequence[Any] | None = None,
 ) -> Left | str:
-    """Plan a legalised module and count what is left."""
+    """Plan a legalised module and count what is left; with values for its parameters also run."""
     try:
         seconds, planned = cpu(lambda: plan_layout(lowered, desired=desired, mode=mode))
     except Exception as error:  # the others are still of interest
         return f"raises {type(error).__name__}: {str(error).splitlines()[0][:120]}"
     told = planned.report
-    outputs = agreement(name, lowered, planned.module) if execute else "not run"
+    outputs = "not run" if values is None else agreement(values, lowered, planned.module)
     left = count(planned.module)
     return Left(left, told.status, told.objective, told.bound, seconds, outputs)
 
 
-def agreement(name: str, one: Any, two: Any) -> str:
+def agreement(values: Sequence[Any], one: Any, two: Any) -> str:
     """The largest difference of the outputs, relative to their largest value."""
-    values, worst = models.inputs(name), 0.0
+    worst = 0.0
     for a, b in zip(run(one, values), run(two, values), strict=True):
         if a.shape != b.shape or not np.isfinite(np.asarray(a, "float64")).all():
             return "not comparable"

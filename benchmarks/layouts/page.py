@@ -34,11 +34,22 @@ convolution has three input channels; some widths do not divide.
 """
 
 
-def page(rows: Sequence[Row], packed: Mapping[str, Mapping[str, Left | str]]) -> str:
+REAL = """Real graphs, at their own input sizes; every `conv2d` wants NHWC. PP-OCRv4 has its own
+weights.
+"""
+
+
+def page(
+    rows: Sequence[Row],
+    packed: Mapping[str, Mapping[str, Left | str]],
+    real: Sequence[Row] = (),
+) -> str:
     parts = [HEAD, "## Numbers\n", _numbers(rows), "\n## Bytes\n", _bytes(rows)]
     parts += ["\n## Plans\n", _plans(rows)]
     if packed:
         parts += ["\n## Packed layouts\n", PACKED, _packed(packed)]
+    if real:
+        parts += ["\n## PP-OCRv4 and the ONNX light models\n", REAL, _real(real)]
     return "\n".join(parts) + "\n"
 
 
@@ -82,6 +93,29 @@ def _packed(packed: Mapping[str, Mapping[str, Left | str]]) -> str:
     return table(("model", *layouts), [
         (name, *(_number_and_size(_left(row[x])) for x in layouts)) for name, row in packed.items()
     ])  # fmt: skip
+
+
+def _real(rows: Sequence[Row]) -> str:
+    head = ("model", "in the model", "ConvertLayout", "graph", "tir", "planning, CPU s",
+            "LegalizeOps, CPU s", "outputs")  # fmt: skip
+    lines = []
+    for r in rows:
+        tir = r.planned.get("tir")
+        told = (
+            (f"{tir.seconds:.1f}", f"{r.lowering:.1f}", tir.outputs)
+            if isinstance(tir, Left)
+            else ("", "", "")
+        )
+        lines.append(
+            (
+                r.model,
+                str(r.before.number),
+                _converted(r),
+                *(_number(_left(r.planned.get(m))) for m in ("graph", "tir")),
+                *told,
+            )
+        )
+    return table(head, lines)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

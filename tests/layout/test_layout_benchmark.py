@@ -90,12 +90,15 @@ def _row(tir: Left | str, convert_layout: int = 2, onnx_runtime: int = 2) -> Row
 
 def test_page_and_who_is_ahead() -> None:
     left = Left(Conversions(2, 1024), "optimal", 2048.0, 2048.0, 0.25)
-    text = page([_row(left)], {"unet": {"NCHW8c": left, "NCHW16c": "raises ValueError"}})
+    text = page(
+        [_row(left)], {"unet": {"NCHW8c": left, "NCHW16c": "raises ValueError"}}, [_row(left)]
+    )
     assert (
         "| unet | `float32[1, 3, 64, 64]` | 0 | 2, does not compile | 2 | 3 | – | 2 | yes |" in text
     )
     assert "| unet | 0 B | 2.0 KiB | 4.0 KiB | – | 1.0 KiB |" in text
     assert "| unet | 2 (1.0 KiB) | raises ValueError |" in text
+    assert "| unet | 0 | 2, does not compile | – | 2 | 0.2 | 0.5 | not run |" in text
     assert ahead(_row(left))
     assert not ahead(_row(left, convert_layout=1)) and not ahead(_row(left, onnx_runtime=1))
     assert not ahead(_row("raises ValueError"))
@@ -105,7 +108,7 @@ def test_page_and_who_is_ahead() -> None:
 @pytest.mark.parametrize(("name", "most"), [("nhwc_import", 0), ("mixed", 3)])
 def test_planned_models_have_fewer_conversions_and_compute_the_same(name: str, most: int) -> None:
     lowered = relax.transform.LegalizeOps()(models.module(name))
-    left = plan(name, lowered, NHWC, "tir", execute=True)
+    left = plan(lowered, NHWC, "tir", models.inputs(name))
     assert isinstance(left, Left), left
     assert left.optimal and left.conversions.number <= most
     assert left.outputs == "bit-equal" or float(left.outputs.removeprefix("within ")) < 1e-5
