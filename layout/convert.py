@@ -70,7 +70,7 @@ def copy(step: Step) -> Any:
 
     out = te.compute(target.physical(shape), element, "target")
     func = te.create_prim_func([x, out])
-    return func.with_attr("tirx.noalias", True)
+    return func.without_attr("global_symbol").with_attr("tirx.noalias", True)
 
 
 def layouts_of(found: Sequence[Layout | None]) -> tuple[Layout | None, ...]:
