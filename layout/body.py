@@ -1,7 +1,7 @@
 """A block's statements over new iterators and buffers.
 
 Indices that the terms understand are written from their normal form, what data decide on is
-substituted as it stands and simplified.
+substituted as it stands.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..analysis.index_map.emit import Emitter
 from ..analysis.lifting.from_tir import Reader, Unliftable
 from ..analysis.lifting.node import NodeDict, items
 from ..analysis.terms.rewrite import ints
-from ..analysis.terms.term import Int, Var
+from ..analysis.terms.term import ZERO, Int, Var
 from .inner import Layouts
 from .nest import Nest, literal, term
 
@@ -66,6 +66,7 @@ class Body:
         if not self.simple:
             self.rules += [(k, self.comparison) for k in _COMPARISONS]
             self.rules += [(tirx.Cast, self.cast), (tvm.ir.Call, self.call)]
+        self.loads = 0  # so far
         self.touched: tuple[dict[Any, Any], dict[Any, Any]] = ({}, {})
 
     def __call__(self, node: Any) -> Any:
@@ -77,7 +78,8 @@ class Body:
         found = tvm.sym.Analyzer()
         for v, e in self.leaves.items():
             if v.extent is not None:
-                found.bind(e, tvm.ir.Range(0, self.index(v.extent)))
+                zero = tirx.IntImm(self.dtype, 0)  # a plain 0 would be an int32
+                found.bind(e, tvm.ir.Range(zero, self.index(v.extent)))
         return found
 
     # ------------------------------------------------------------------ nodes
@@ -97,6 +99,7 @@ class Body:
 
     def access(self, k: int, buffer: Any, index: Sequence[Any]) -> Any:
         """The load; noted for the block's regions."""
+        self.loads += 1
         load = tirx.BufferLoad(buffer, index)
         self.touched[k].setdefault(tvm_ffi.structural_hash(load), load)
         return load
@@ -109,15 +112,18 @@ class Body:
         known = [self.read(i) for i in old]
         if layout.is_identity:
             return [self.one(t, e, mutator) for t, e in zip(known, old, strict=True)]
-        shape = self.shapes[buffer]
-        if all(t is not None for t in known):
-            try:
-                return [self.index(term(p)) for p in layout.forward(known, literal(shape))]
-            except Unsupported:
-                pass
+        shape = literal(self.shapes[buffer])
+        terms = [ZERO if t is None else t for t in known]
+        places = [self.written(term(p)) for p in layout.forward(terms, shape)]
+        by_data = {a for a, t in enumerate(known) if t is None}
+        if not by_data and all(p is not None for p in places):
+            return places
         logical = [self.one(t, e, mutator) for t, e in zip(known, old, strict=True)]
-        extents = [self.index(e) if e.const is None else e.const for e in shape]
-        return [self.analyzer.simplify(p) for p in layout.forward(logical, extents)]
+        extents = [self.index(term(e)) if isinstance(e, Int) else e for e in shape]
+        plain = layout.forward(logical, extents)
+        mixed = [not by_data.isdisjoint(d.axis for d in dim) for dim in layout.dims]
+        return [q if unknown or p is None else p
+                for p, q, unknown in zip(places, plain, mixed, strict=True)]  # fmt: skip
 
     def read(self, e: Any) -> Int | None:
         """The term of an index over the new iterators."""
@@ -126,23 +132,32 @@ class Body:
         except Unliftable:
             return None
 
+    def written(self, t: Int) -> Any:
+        """The expression of a term, or None if it has none."""
+        try:
+            return self.index(t)
+        except Unsupported:
+            return None
+
     def one(self, t: Int | None, e: Any, mutator: Any) -> Any:
-        if t is not None:
-            try:
-                return self.index(t)
-            except Unsupported:
-                pass
-        return self.analyzer.simplify(mutator.mutate(e))
+        """An index; what data decide on stays as it stands, as it may have floats."""
+        found = None if t is None else self.written(t)
+        return mutator.mutate(e) if found is None else found
 
     # ------------------------------------------------------------------ what gets simpler
 
     def comparison(self, e: Any, mutator: Any) -> Any:
+        loads = self.loads
         new = mutator.default_mutate(e)
-        return self.analyzer.simplify(new) if str(e.a.ty.dtype) == self.dtype else new
+        if str(e.a.ty.dtype) != self.dtype or self.loads > loads:
+            return new
+        return self.analyzer.simplify(new)
 
     def cast(self, e: Any, mutator: Any) -> Any:
+        loads = self.loads
         new = mutator.default_mutate(e)
-        if str(e.value.ty.dtype) != self.dtype or type(new).__name__ != "Cast":
+        plain = str(e.value.ty.dtype) != self.dtype or type(new).__name__ != "Cast"
+        if plain or self.loads > loads:
             return new
         return tirx.Cast(str(new.ty.dtype), self.analyzer.simplify(new.value))
 

@@ -63,11 +63,16 @@ def drafted(func: Any, layouts: Sequence[Layout | None], loop_order: LoopOrder =
 
 def decl(b: Any, layout: Layout, shape: Sequence[Int], leaves: Mapping[Var, Any]) -> Any:
     """A buffer like another one, in a layout."""
-    dtype, scope = str(b.ty.shape[0].ty.dtype), str(b.ty.storage_scope)
-    extents = [to_tvm(e, leaves, dtype) for e in physical(shape, layout)]
+    index, scope = str(b.ty.shape[0].ty.dtype), str(b.ty.storage_scope)
+    extents = [to_tvm(e, leaves, index) for e in physical(shape, layout)]
     scope = "" if scope == "global" else scope
     tiles = None if b.ty.layout is None else "default"
-    return tirx.decl_buffer(extents, str(b.ty.dtype), b.name, scope=scope, layout=tiles)
+    dtype, offset = str(b.ty.dtype), b.ty.elem_offset
+    if type(offset).__name__ != "Var":
+        return tirx.decl_buffer(extents, dtype, b.name, scope=scope, layout=tiles)
+    own = tirx.Var(offset.name, str(offset.ty.dtype))  # the caller's
+    factor = int(b.ty.offset_factor)
+    return tirx.decl_buffer(extents, dtype, b.name, None, None, own, scope, -1, factor, None, tiles)
 
 
 class _Writer:

@@ -142,13 +142,16 @@ def _rewritten(seen: _Seen, layouts: Layouts, loop_order: LoopOrder) -> Rewritte
 
 def _proved(seen: _Seen, draft: Draft, layouts: Layouts) -> Certificate | Refusal:
     """Stage by stage, else of the whole."""
+    first = ""
     if draft.witness is not None:
         found = prove_stages(seen.func, draft.func, draft.witness, draft.known)
         if isinstance(found, Certificate):
             return found
+        first = f"{found.reason}; "
     if isinstance(seen.lifted, Refusal):
-        return seen.lifted
-    return prove_moved(seen.lifted, draft.func, layouts)
+        return Refusal(first + seen.lifted.reason)
+    found = prove_moved(seen.lifted, draft.func, layouts)
+    return found if isinstance(found, Certificate) else Refusal(first + found.reason)
 
 
 def _drafts(func: Any, layouts: Layouts, loop_order: LoopOrder) -> Iterator[Draft | Refusal]:
@@ -167,8 +170,9 @@ def _drafts(func: Any, layouts: Layouts, loop_order: LoopOrder) -> Iterator[Draf
 
 
 def _strided(p: Any) -> bool:
-    offset = p.ty.elem_offset
-    return bool(len(p.ty.strides)) or type(offset).__name__ != "IntImm" or int(offset) != 0
+    """Whether a buffer's elements lie in an order of its own, or not from its start."""
+    offset, kind = p.ty.elem_offset, type(p.ty.elem_offset).__name__
+    return bool(len(p.ty.strides)) or not (kind == "Var" or (kind == "IntImm" and not int(offset)))
 
 
 def _with_attributes(new: Any, func: Any) -> Any:

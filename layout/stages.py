@@ -144,22 +144,16 @@ class _Accesses:
         writes: dict[tuple[int, Index], Access] = {}
         reads: dict[tuple[int, Index], Access] = {}
 
-        def store(s: Any) -> None:
-            self.note(writes, reader, s.buffer, s.indices)
-
-        def load(e: Any) -> None:
-            self.note(reads, reader, e.source, e.indices)
-
         block = realize.block
-        for part in (block.init, block.body):
-            if part is not None:
-                _check(part, env, reader)
-                tvm_ffi.structural_walk(part, (tirx.BufferStore, store))
-        for part in (block.init, block.body):
-            if part is not None:
-                tvm_ffi.structural_walk(
-                    part, [(tvm.ir.TensorLoad, load), (tvm.ir.Call, _check_call)]
-                )
+        parts = [part for part in (block.init, block.body) if part is not None]
+        for part in parts:
+            _check(part, env, reader)
+        for s in _nodes(parts, tirx.BufferStore):
+            self.note(writes, reader, s.buffer, s.indices)
+        for e in _nodes(parts, tvm.ir.TensorLoad):
+            self.note(reads, reader, e.source, e.indices)
+        for e in _nodes(parts, tvm.ir.Call):
+            _check_call(e)
         others = tuple(a for key, a in reads.items() if key not in writes)
         reduced = frozenset(v for v in axes if v.kind == "reduce")
         return Stage(realize, loops, axes, reduced, tuple(writes.values()), others)
@@ -212,6 +206,14 @@ class Env:
     def get(self, v: Any) -> Term | None:
         found: Term | None = self.axes.get(v)
         return self.sizes.get(v) if found is None else found
+
+
+def _nodes(parts: Sequence[Any], kind: Any) -> list[Any]:
+    """All nodes of a kind, in order; what is raised in a visit is no exception of ours."""
+    found: list[Any] = []
+    for part in parts:
+        tvm_ffi.structural_walk(part, (kind, found.append))
+    return found
 
 
 def _nest(s: Any) -> tuple[tuple[Any, ...], Any]:

@@ -78,9 +78,9 @@ class _Moved:
         new = self.buffers[r.source]
         if all(type(d.extent).__name__ == "IntImm" and int(d.extent) == 1 for d in r.region):
             index = self.place(r.source, [d.min for d in r.region], mutator)
-            ranges = [tvm.ir.Range.from_min_extent(i, 1) for i in index]
+            ranges = [tvm.ir.Range.from_min_extent(i, _number(i, 1)) for i in index]
         else:
-            ranges = [tvm.ir.Range(0, e) for e in new.ty.shape]
+            ranges = [tvm.ir.Range(_number(e, 0), e) for e in new.ty.shape]
         return tirx.stmt.BufferRegion(new, ranges)
 
     def match(self, m: Any, mutator: Any) -> Any:
@@ -92,6 +92,10 @@ class _Moved:
         if is_buffer_var(v) and v in self.buffers:
             self.refused = f"{v.name} is used as a pointer or seen as another buffer"
         return mutator.default_mutate(v)
+
+
+def _number(like: Any, value: int) -> Any:
+    return tirx.IntImm(str(like.ty.dtype), value)
 
 
 def _extents(buffer: Any) -> list[Any]:

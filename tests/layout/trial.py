@@ -38,7 +38,7 @@ def trial(seed: int) -> Trial:
 def layout(p: Any, packs: bool, rng: random.Random) -> Layout:
     """A permutation, some axes in tiles of any size, neighbours sometimes fused to one."""
     rank, fill = len(p.ty.shape), rng.choice(FILL)
-    if str(p.ty.dtype) == "bool" and fill == -1.0:
+    if str(p.ty.dtype).startswith(("bool", "uint")) and fill == -1.0:
         fill = 0
     if not rank or rng.random() < 0.15:
         return Layout.identity(rank)

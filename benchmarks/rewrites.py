@@ -1,0 +1,74 @@
+"""How long rewriting and proving take over the PrimFuncs of a model, and what is refused.
+
+    python -m benchmarks.rewrites [MODEL ...]
+
+Every PrimFunc has its buffers of four dimensions moved: to NHWC, kernels of convolutions to OHWI;
+then to NCHW8c and OIHW8i8o, with padding where the channels do not divide.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections import Counter
+from typing import Any
+
+from tvm import relax, tirx
+from tvm.tirx.buffer import is_buffer_var
+
+from opinfo.analysis import op_info
+from opinfo.analysis.op_info import OpInfo, Refusal
+from opinfo.analysis.same import ByStructure
+from opinfo.layout.layout import Layout
+from opinfo.layout.rewrite import Rewriter
+from tests.models import light
+
+SETS = {
+    "NHWC": (Layout.parse("NHWC"), Layout.parse("OHWI")),
+    "NCHW8c": (Layout.parse("NCHW8c", pad_value=None), Layout.parse("OIHW8i8o", pad_value=None)),
+}
+
+
+def functions(name: str) -> list[Any]:
+    """The PrimFuncs of a model, each once."""
+    mod = relax.transform.LegalizeOps()(light.build(name)[0])
+    seen: list[Any] = []
+    first = ByStructure(lambda f: seen.append(f))
+    for f in mod.functions.values():
+        if isinstance(f, tirx.PrimFunc):
+            first(f)
+    return seen
+
+
+def layouts(func: Any, data: Layout, kernel: Layout) -> list[Layout | None]:
+    ranks = [len(p.ty.shape) if is_buffer_var(p) else 0 for p in func.params]
+    out = [data if r == 4 else None for r in ranks]
+    info = op_info(func)
+    if isinstance(info, OpInfo) and info.name == "relax.nn.conv2d":
+        position = info.operands[1]
+        assert isinstance(position, int)
+        out[position] = kernel
+    return out
+
+
+def main(names: list[str]) -> None:
+    for name in names or ["resnet50"]:
+        funcs = functions(name)
+        for told, (data, kernel) in SETS.items():
+            wanted = [layouts(f, data, kernel) for f in funcs]
+            rewriter, times, kinds = Rewriter(), [], Counter[str]()
+            for f, x in zip(funcs, wanted, strict=True):
+                start = time.process_time()
+                found = rewriter(f, x)
+                times.append((time.process_time() - start) * 1e3)
+                kinds[found.reason if isinstance(found, Refusal) else
+                      "exact" if found.certificate.exact else "proved"] += 1  # fmt: skip
+            print(
+                f"{name} {told}: {len(funcs)} PrimFuncs, median {statistics.median(times):.1f} ms,"
+                f" worst {max(times):.1f} ms, all {sum(times) / 1e3:.2f} s; {dict(kinds)}"
+            )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
