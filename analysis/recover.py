@@ -46,14 +46,28 @@ class Recovered:
 
 def analyse(func: Any, *, alternatives: bool = False, tested: bool = False) -> Recovered:
     """:func:`op_info` together with the lifted parameters."""
+    lifted = understood(func)
+    if isinstance(lifted, Refusal):
+        return Recovered(lifted)
+    return recovered(lifted, func, alternatives=alternatives, tested=tested)
+
+
+def understood(func: Any) -> Lifted | Refusal:
+    """What a PrimFunc computes, or why it is not understood."""
     if not isinstance(func, tirx.PrimFunc):
         raise TypeError(f"op_info: expected a tvm.tirx.PrimFunc, got {type(func).__name__}")
     try:
-        lifted = lift(func)
+        return lift(func)
     except Unliftable as e:
-        return Recovered(Refusal(e.reason, e.where))
+        return Refusal(e.reason, e.where)
     except RecursionError:
-        return Recovered(Refusal("the compute is nested too deeply"))
+        return Refusal("the compute is nested too deeply")
+
+
+def recovered(
+    lifted: Lifted, func: Any, *, alternatives: bool = False, tested: bool = False
+) -> Recovered:
+    """:func:`analyse` of what was lifted already."""
     if not lifted.outputs:
         return Recovered(Refusal("the function writes no parameter"))
     found = recover(lifted, func, alternatives)

@@ -38,12 +38,20 @@ class ByStructure(Generic[T]):
         self._function = function
         self._first: dict[Hashable, tuple[Any, T] | None] = {}
         self._known: dict[tuple[Hashable, int], list[tuple[Any, T]]] = {}
+        self._seen: dict[tuple[Hashable, int], tuple[Any, T]] = {}  # by address; kept alive
 
     def __call__(self, func: Any, kind: Hashable = None) -> T:
         """The result; only PrimFuncs of one kind are compared.
 
         The first of a kind is hashed when a second one comes.
         """
+        place = kind, func.__chandle__()
+        found = self._seen.get(place)
+        if found is None:
+            found = self._seen[place] = func, self._found(func, kind)
+        return found[1]
+
+    def _found(self, func: Any, kind: Hashable) -> T:
         if kind not in self._first:
             result = self._function(func)
             self._first[kind] = func, result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from .choices import Choice, Kind, weight
@@ -30,7 +31,7 @@ def report(mod: Any, parts: Sequence[Part]) -> Report:
         next((s.status for s in solved if s.status != "optimal"), "optimal"),
         sum(s.objective for s in solved),
         sum(s.bound for s in solved),
-        count(mod),
+        partial(count, mod),
     )
 
 

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..analysis.lifting.comprehension import Lifted
-from ..analysis.lifting.from_tir import Unliftable
-from ..analysis.lifting.lift import lift
 from ..analysis.op_info import OpInfo, Refusal
-from ..analysis.recover import analyser
+from ..analysis.recover import Recovered, recovered, understood
 from ..analysis.same import ByStructure
 from ..analysis.terms.term import ONE, Load, mul
 from .choices import Kind
@@ -38,8 +36,9 @@ class Kinds:
         self, desired: Mapping[str, Sequence[str]], given: Sequence[Implementation] = ()
     ) -> None:
         self.desired, self.given = desired, given
-        self.analyse = analyser()
+        self.analyse = ByStructure(self.recovered)
         self.known = ByStructure(self.kind)
+        self.last: tuple[Any, Lifted | Refusal] | None = None
 
     def of(self, graph: Graph) -> dict[Op, Kind]:
         """By op. Raises ``ValueError`` where desired layouts do not fit an operator."""
@@ -52,7 +51,7 @@ class Kinds:
             found = flow(func)
         except Opaque as e:
             reason = e.reason
-        moves = found is not None and only_moves(func)
+        moves = found is not None and only_moves(self.lifted(func))
         if not self.desired and not self.given:
             return Kind(found, reason, None, moves)
         info = self.analyse(func)
@@ -62,6 +61,17 @@ class Kinds:
                 if made is not None:
                     return Kind(found, reason, made, moves, one.func)
         return Kind(found, reason, want(info, self.desired), moves)
+
+    def lifted(self, func: Any) -> Lifted | Refusal:
+        """What a PrimFunc computes, of the last one without work."""
+        if self.last is None or not self.last[0].same_as(func):
+            self.last = func, understood(func)
+        return self.last[1]
+
+    def recovered(self, func: Any) -> Recovered:
+        """The operator that a PrimFunc is."""
+        lifted = self.lifted(func)
+        return Recovered(lifted) if isinstance(lifted, Refusal) else recovered(lifted, func)
 
 
 def _replaced(func: Any, given: Implementation) -> Want | None:
@@ -76,13 +86,9 @@ def _replaced(func: Any, given: Implementation) -> Want | None:
     return Want(layouts, f"{given.op} has an implementation of its own", exact=True)
 
 
-def only_moves(func: Any) -> bool:
+def only_moves(lifted: Lifted | Refusal) -> bool:
     """Whether each output element is one of the only input, and there are as many of both."""
-    try:
-        lifted = lift(func)
-    except (Unliftable, RecursionError):
-        return False
-    if len(lifted.outputs) != 1 or len(lifted.inputs) != 1:
+    if isinstance(lifted, Refusal) or len(lifted.outputs) != 1 or len(lifted.inputs) != 1:
         return False
     (c,) = lifted.outputs
     return isinstance(_load(c.body), Load) and _volume(lifted, 0) is _volume(lifted, 1)

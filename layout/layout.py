@@ -173,6 +173,8 @@ class Layout:
     def move(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """The physical array of a logical one."""
         shape = array.shape
+        if self.permutation is not None:
+            return np.ascontiguousarray(array.transpose(self.permutation))
         places = self.forward(np.indices(shape, sparse=True), shape)
         out = np.full(self.physical(shape), self.pad_value or 0, array.dtype)
         out[tuple(np.broadcast_arrays(*places)) if places else ()] = array

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from .layout import Layout
@@ -74,7 +75,7 @@ class Report:
     """Why a plan is what it is.
 
     ``status`` is the solver's word, ``objective`` what the plan costs and ``bound`` what any plan
-    costs at least. ``before`` counts the conversions that the model had.
+    costs at least. ``counting`` counts the conversions that the model had, once somebody asks.
     """
 
     values: tuple[ValueChoice, ...] = ()
@@ -83,7 +84,12 @@ class Report:
     status: str = "optimal"
     objective: float = 0.0
     bound: float = 0.0
-    before: Conversions = Conversions()
+    counting: Callable[[], Conversions] = field(default=Conversions, compare=False, repr=False)
+
+    @cached_property
+    def before(self) -> Conversions:
+        """The conversions that the model had."""
+        return self.counting()
 
     @property
     def after(self) -> Conversions:

@@ -48,7 +48,7 @@ REPORT = Report(
     ops=(OpChoice("a", "exp", "NHWC", "elementwise"),),
     objective=1536,
     bound=1536,
-    before=Conversions(1, 768),
+    counting=lambda: Conversions(1, 768),
 )
 
 

@@ -1,0 +1,298 @@
+"""Time and memory of planning layouts, on ResNet-50 and on graphs of growing size.
+
+    python -m benchmarks.layout_growth [--sizes 500,2000,5000] [--nets residual,shuffle,...]
+                                       [--out FILE]
+
+CPU seconds, each row in a process of its own. ResNet-50 is also converted by TVM's `ConvertLayout`
+and `LegalizeOps`, in turn with `plan_layout` in the same process; the ratio is of the medians.
+`first` is the time of the first plan of the process, in which everything else is still unknown.
+
+The graphs are made of residual blocks of convolutions, of channel shuffles between convolutions, or
+of transformer blocks. In an `equal` graph all blocks have one shape, so that few PrimFuncs are
+called many times; in a `distinct` one each block has a width of its own, and PrimFuncs too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from .measure import cpu, forget_peak, fresh, peak, resident, write
+
+RESULTS = Path(__file__).parent / "results" / "layout_growth.json"
+WANTED = {"nn.conv2d": ["NHWC", "OHWI"]}
+#: What is timed, by the module of the planner that calls it; those inside of others are indented.
+PHASES = (
+    ("plan", "graph"),
+    ("plan.Kinds", "of"),
+    ("plan", "decide"),
+    ("decide", "candidates"),
+    ("decide", "_allowed"),
+    ("decide", "problem"),
+    ("decide", "solve"),
+    ("plan._Planner", "refused"),
+    ("plan", "materialise"),
+    ("plan", "report"),
+)
+NAMES = {"of": "kinds", "_allowed": "choices", "refused": "rewrite + proof"}
+
+
+# ---------------------------------------------------------------------------- graphs
+
+
+class Net:
+    """A Relax function that is built op by op; weights are parameters after the input."""
+
+    def __init__(self, distinct: bool) -> None:
+        self.distinct, self.ops, self.blocks = distinct, 0, 0
+        self.made: list[tuple[Any, Any]] = []
+        self.params: list[Any] = []
+
+    def param(self, *shape: int) -> Any:
+        from tvm import relax
+
+        self.params.append(relax.Var(f"p{len(self.params)}", relax.TensorType(shape, "float32")))
+        return self.params[-1]
+
+    def width(self, step: int) -> int:
+        """The width of the next block."""
+        self.blocks += 1
+        return step * (2 + self.blocks) if self.distinct else step * 2
+
+
+Emit = Callable[[Any], Any]
+
+
+def residual(net: Net, emit: Emit, x: Any, before: int, width: int) -> Any:
+    """A convolution to another width, one with a shortcut."""
+    from tvm import relax
+
+    op, nn = relax.op, relax.op.nn
+    y = emit(nn.conv2d(x, net.param(width, before, 1, 1)))
+    y = emit(nn.relu(emit(op.add(y, net.param(1, width, 1, 1)))))
+    z = emit(nn.conv2d(y, net.param(width, width, 3, 3), padding=1))
+    z = emit(op.add(z, net.param(1, width, 1, 1)))
+    return emit(nn.relu(emit(op.add(y, z))))
+
+
+def shuffle(net: Net, emit: Emit, x: Any, before: int, width: int) -> Any:
+    """Convolutions around a channel shuffle."""
+    from tvm import relax
+
+    op, nn = relax.op, relax.op.nn
+    y = emit(nn.relu(emit(nn.conv2d(x, net.param(width, before, 1, 1)))))
+    y = emit(op.reshape(y, (1, 2, width // 2, 8, 8)))
+    y = emit(op.permute_dims(y, [0, 2, 1, 3, 4]))
+    y = emit(op.reshape(y, (1, width, 8, 8)))
+    return emit(nn.conv2d(y, net.param(width, 1, 3, 3), padding=1, groups=width))
+
+
+def transformer(net: Net, emit: Emit, x: Any, before: int, width: int) -> Any:
+    """Attention of four heads over 16 tokens, then a layer of neurons, both with a shortcut."""
+    from tvm import relax
+
+    op, nn = relax.op, relax.op.nn
+    x = emit(op.matmul(x, net.param(before, width)))
+
+    def heads(axes: list[int]) -> Any:
+        y = emit(op.matmul(x, net.param(width, width)))
+        return emit(op.permute_dims(emit(op.reshape(y, (1, 16, 4, width // 4))), axes))
+
+    q, k, v = heads([0, 2, 1, 3]), heads([0, 2, 3, 1]), heads([0, 2, 1, 3])
+    y = emit(op.matmul(emit(nn.softmax(emit(op.matmul(q, k)), axis=-1)), v))
+    y = emit(op.reshape(emit(op.permute_dims(y, [0, 2, 1, 3])), (1, 16, width)))
+    x = emit(op.add(x, emit(op.matmul(y, net.param(width, width)))))
+    y = emit(nn.relu(emit(op.matmul(x, net.param(width, width)))))
+    return emit(op.add(x, emit(op.matmul(y, net.param(width, width)))))
+
+
+NETS = {"residual": residual, "shuffle": shuffle, "transformer": transformer}
+
+
+def lowered(name: str, ops: int, distinct: bool) -> Any:
+    """The legalised module of a net with about this many ops."""
+    from tvm import relax
+
+    net, bb = Net(distinct), relax.BlockBuilder()
+    step = {"residual": 1, "shuffle": 2, "transformer": 4}[name]
+    images = name != "transformer"
+    width = net.width(step)
+    x = relax.Var("x", relax.TensorType((1, width, 8, 8) if images else (1, 16, width), "float32"))
+    calls: list[Any] = []
+
+    def emit(call: Any) -> Any:
+        calls.append(relax.Var(f"v{len(calls)}", bb.normalize(call).ty))
+        bindings.append(relax.VarBinding(calls[-1], bb.normalize(call)))
+        return calls[-1]
+
+    bindings: list[Any] = []
+    y: Any = x
+    while len(bindings) < ops:
+        before, width = width, net.width(step)
+        y = NETS[name](net, emit, y, before, width)
+    body = relax.SeqExpr([relax.BindingBlock(bindings)], y)
+    func = relax.Function([x, *net.params], body, y.ty).with_attr("num_input", 1)
+    func = func.with_attr("global_symbol", "main")
+    import tvm
+
+    mod = relax.transform.ConvertToDataflow(1)(tvm.IRModule({"main": func}))
+    return relax.transform.LegalizeOps()(mod)
+
+
+# ---------------------------------------------------------------------------- measuring
+
+
+@contextmanager
+def timed() -> Iterator[dict[str, float]]:
+    """CPU seconds by phase of the plans that are made inside."""
+    import importlib
+
+    spent: dict[str, float] = {}
+    before = []
+    for place, name in PHASES:
+        module, _, holder = place.partition(".")
+        owner: Any = importlib.import_module(f"opinfo.layout.{module}")
+        owner = getattr(owner, holder) if holder else owner
+        own = getattr(owner, name)
+        before.append((owner, name, own))
+
+        def wrapped(*args: Any, own: Any = own, name: str = name, **options: Any) -> Any:
+            taken, result = cpu(lambda: own(*args, **options))
+            told = NAMES.get(name, name)
+            spent[told] = spent.get(told, 0.0) + taken
+            return result
+
+        setattr(owner, name, wrapped)
+    try:
+        yield spent
+    finally:
+        for owner, name, own in before:
+            setattr(owner, name, own)
+
+
+def planned(mod: Any) -> dict[str, Any]:
+    """Plan a legalised module: time by phase, what the solver says, memory."""
+    from tvm import tirx
+
+    from opinfo.layout.plan import plan_layout
+
+    start = resident()
+    forget_peak()
+    with timed() as phases:
+        taken, found = cpu(lambda: plan_layout(mod, WANTED))
+    told = found.report
+    return {
+        "ops": len(told.ops),
+        "prim_funcs": sum(isinstance(f, tirx.PrimFunc) for f in mod.functions.values()),
+        "seconds": taken,
+        "phases": phases,
+        "status": told.status,
+        "gap": told.objective - told.bound,
+        "conversions": len(told.conversions),
+        "peak_growth_mib": (peak() - start) / 2**20,
+    }
+
+
+def growing(name: str, ops: int, kind: str) -> dict[str, Any]:
+    """One graph, planned by a process that has planned a small one before."""
+    from opinfo.layout.plan import plan_layout
+
+    plan_layout(lowered(name, 20, False), WANTED)
+    return {"net": name, "kind": kind, **planned(lowered(name, ops, kind == "distinct"))}
+
+
+def resnet50(source: str, runs: int) -> dict[str, Any]:
+    """ResNet-50: the plan against ConvertLayout and LegalizeOps."""
+    from tvm import relax
+
+    from opinfo.layout.plan import plan_layout
+
+    mod = _resnet50(source)
+    low = relax.transform.LegalizeOps()(mod)
+    first = planned(low)
+    desired = {f"relax.{op}": layouts for op, layouts in WANTED.items()}
+
+    def native() -> Any:
+        return relax.transform.LegalizeOps()(relax.transform.ConvertLayout(desired)(mod))
+
+    mine, theirs, why = [], [], ""
+    for _ in range(runs):
+        mine.append(cpu(lambda: plan_layout(low, WANTED))[0])
+        try:
+            theirs.append(cpu(native)[0])
+        except Exception as error:  # TVM raises what it likes
+            why = type(error).__name__
+    other = statistics.median(theirs) if theirs else None
+    again = statistics.median(mine)
+    return {
+        **first,
+        "net": f"resnet50 ({source})",
+        "kind": "model",
+        "again": again,
+        "tvm": other if other is not None else f"raises {why}",
+        "ratio": None if other is None else again / other,
+        "ratio_first": None if other is None else first["seconds"] / other,
+    }
+
+
+def _resnet50(source: str) -> Any:
+    if source == "torch":
+        from .layouts import models
+
+        return models.module("resnet50")
+    from tests.models import module
+
+    return module("resnet50")
+
+
+# ---------------------------------------------------------------------------- the command
+
+
+def show(row: dict[str, Any]) -> None:
+    """One line of the table, and one of its phases."""
+    print(f"{row['net']:18}{row['kind']:9}{row['ops']:6}{row['prim_funcs']:10}"
+          f"{row['seconds']:9.2f}{row['seconds'] * 1e3 / row['ops']:8.2f}"
+          f"  {row['status']}, gap {row['gap']:g}{row['peak_growth_mib']:9.0f} MiB")  # fmt: skip
+    print("    " + ", ".join(f"{k} {v:.2f}" for k, v in row["phases"].items()), flush=True)
+    if "tvm" in row:
+        if row["ratio"] is None:
+            print(f"    again {row['again']:.2f}; ConvertLayout {row['tvm']}")
+        else:
+            print(f"    again {row['again']:.2f}; ConvertLayout + LegalizeOps {row['tvm']:.2f}: "
+                  f"{row['ratio']:.2f} times, the first {row['ratio_first']:.2f}")  # fmt: skip
+
+
+def main() -> None:
+    """Run, print a table, write JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--sizes", default="500,2000,5000")
+    parser.add_argument("--nets", default=",".join(("resnet50", *NETS)))
+    parser.add_argument("--kinds", default="equal,distinct")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        name, size, kind = options.worker
+        model = name == "resnet50"
+        print(json.dumps(resnet50(kind, int(size)) if model else growing(name, int(size), kind)))
+        return
+    rows = []
+    print("net               kind        ops PrimFuncs  seconds  ms/op  solver, memory")
+    for name in options.nets.split(","):
+        sizes = options.sizes.split(",") if name in NETS else [str(options.runs)]
+        for kind in options.kinds.split(",") if name in NETS else ("torch", "light"):
+            for size in sizes:
+                row = fresh(__spec__.name, name, size, kind)
+                rows.append(row)
+                show(row)
+    write(options.out, rows)
+
+
+if __name__ == "__main__":
+    main()
