@@ -93,7 +93,10 @@ def plan(
     except Exception as error:  # the others are still of interest
         return f"raises {type(error).__name__}: {str(error).splitlines()[0][:120]}"
     told = planned.report
-    outputs = "not run" if values is None else agreement(values, lowered, planned.module)
+    try:
+        outputs = "not run" if values is None else agreement(values, lowered, planned.module)
+    except Exception as error:  # of compilation
+        outputs = f"raises {type(error).__name__}"
     left = count(planned.module)
     return Left(left, told.status, told.objective, told.bound, seconds, outputs)
 
