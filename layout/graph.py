@@ -64,6 +64,7 @@ class Op:
 class Graph:
     """One Relax function. ``by_var`` finds the op of a binding's variable, ``of`` the value.
 
+    ``tuples`` finds the values of a variable that is a tuple.
     ``mutates``: something in it may write into its arguments, so no value may become another's
     memory.
     """
@@ -72,6 +73,7 @@ class Graph:
     ops: tuple[Op, ...]
     by_var: NodeDict[Op]
     of: NodeDict[Value]
+    tuples: NodeDict[tuple[Value, ...]]
     mutates: bool
 
 
@@ -79,7 +81,8 @@ def graph(mod: Any, func: Any) -> Graph:
     """Read a Relax function of a module; what is not a call_tir pins what it uses."""
     reader = _Reader(mod)
     reader.function(func)
-    return Graph(tuple(reader.values), tuple(reader.ops), reader.by_var, reader.of, reader.mutates)
+    values, ops = tuple(reader.values), tuple(reader.ops)
+    return Graph(values, ops, reader.by_var, reader.of, reader.tuples, reader.mutates)
 
 
 def extents(shape: Any) -> tuple[Any, ...] | None:
@@ -136,6 +139,8 @@ class _Reader:
             self.of[b.var] = self.of[value]
         elif isinstance(value, relax.TupleGetItem) and value.tuple_value in self.tuples:
             self.of[b.var] = self.tuples[value.tuple_value][value.index]
+        elif isinstance(value, relax.Tuple) and all(_known(f, self.of) for f in value.fields):
+            self.tuples[b.var] = tuple(self.of[f] for f in value.fields)
         elif not self.call_tir(b, value):
             self.mutates = self.mutates or _may_write(value)
             for e in (value, getattr(b, "ty", None)):
@@ -181,7 +186,10 @@ class _Reader:
             if made is not None:
                 made.constant, made.expr = True, e
             return made
-        return self.of.get(e) if isinstance(e, relax.Var) else None
+        if isinstance(e, relax.Var):
+            return self.of.get(e)
+        self.pin(e, "used by an expression")
+        return None
 
     def pin(self, e: Any, why: str) -> None:
         """Everything that an expression mentions must be there as it was."""
@@ -195,6 +203,10 @@ def _variables(e: Any) -> Iterator[Any]:
     if e is not None:
         tvm_ffi.structural_walk(e, (relax.Var, found.append))
     return iter(found)
+
+
+def _known(e: Any, of: NodeDict[Value]) -> bool:
+    return isinstance(e, relax.Var) and e in of
 
 
 def _may_write(value: Any) -> bool:

@@ -102,10 +102,16 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
             self.op(op, b)
         elif value is not None and value.expr is not b.var and not self.same(value.expr, b.var):
             self.alias(value, b.var)
-        else:
+        elif not self.only_parts(b):
             super().visit_var_binding_(b)
             if value is not None:
                 self.have(value, Layout.identity(value.rank), self.visit_expr(b.var), b.var)
+
+    def only_parts(self, b: Any) -> bool:
+        """Whether a binding is a tuple that nothing but its parts is used of."""
+        parts = self.graph.tuples.get(b.var)
+        return isinstance(b.value, relax.Tuple) and parts is not None \
+            and any(v.pinned is None for v in parts)  # fmt: skip
 
     @staticmethod
     def same(a: Any, b: Any) -> bool:

@@ -83,3 +83,13 @@ def parts(emit: Any, rng: np.random.Generator, x: Any) -> Any:
     two = emit(relax.op.nn.conv2d(two, const(rng, 4, 4, 3, 3), padding=1))
     y = emit(relax.op.concat([one, two], axis=1))
     return emit(relax.Tuple([y, emit(relax.op.nn.softmax(one, axis=1))]))
+
+
+def paired(emit: Any, rng: np.random.Generator, x: Any) -> Any:
+    """A tuple of which one part is used, as of a pool with indices; another that is returned."""
+    y = emit(relax.op.nn.conv2d(x, const(rng, 8, 3, 3, 3), padding=1))
+    pair = emit(relax.Tuple([y, emit(relax.op.zeros_like(y))]))
+    y = emit(relax.op.nn.conv2d(emit(pair[0]), const(rng, 8, 8, 3, 3), padding=1))
+    means = emit(relax.op.mean(y, axis=[2, 3]))
+    both = emit(relax.Tuple([means, emit(relax.op.exp(means))]))
+    return emit(relax.Tuple([emit(both[0]), emit(both[1])]))

@@ -38,6 +38,7 @@ CASES = {
     "shuffle": (nets.shuffle, IMAGE, NHWC, 1),
     "attention": (nets.attention, (2, 5, 8), {}, 0),
     "parts": (nets.parts, IMAGE, NHWC, 3),
+    "paired": (nets.paired, IMAGE, NHWC, 1),
 }
 
 
