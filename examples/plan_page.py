@@ -1,10 +1,10 @@
-"""The layouts of a real model before and after planning, as a page.
+"""The layouts of real models before and after planning, as pages.
 
-    python -m examples.plan_page [FOLDER]
+    python -m examples.plan_page [NAME ...]
 
-Plans the text detector of PP-OCRv4 (from the wheel of rapidocr-onnxruntime, with its weights) for
-convolutions in NHWC and writes `ocr_det.html`: one file, to be opened in any browser. The command
-line does the same for any model:
+Plans the text detector and the recogniser of PP-OCRv4 (from the wheel of rapidocr-onnxruntime, with
+their weights) for convolutions in NHWC and writes `ocr_det.html` and `ocr_rec.html` beside this
+file: each one file, to be opened in any browser. The command line does the same for any model:
 
     opinfo plan MODEL --shape x:1,3,320,320 --want conv2d=NHWC --html FILE
 """
@@ -19,26 +19,31 @@ import opinfo
 from opinfo.inspection import legalize
 from opinfo.planning import plan_model
 
-MODEL, SHAPE = "ch_PP-OCRv4_det_infer.onnx", (1, 3, 320, 320)
+MODELS = {
+    "ocr_det": ("ch_PP-OCRv4_det_infer.onnx", (1, 3, 320, 320)),
+    "ocr_rec": ("ch_PP-OCRv4_rec_infer.onnx", (1, 3, 48, 320)),
+}
 
 
-def model() -> Path:
+def path(name: str) -> Path:
     """The ONNX file. Raises FileNotFoundError where the wheel is not installed."""
     spec = find_spec("rapidocr_onnxruntime")
     if spec is None or spec.origin is None:
         raise FileNotFoundError("pip install --no-deps rapidocr-onnxruntime")
-    return Path(spec.origin).parent / "models" / MODEL
+    return Path(spec.origin).parent / "models" / MODELS[name][0]
 
 
-def main(folder: Path) -> Path:
-    """Write the page; where it is."""
-    lowered = legalize(opinfo.load(model(), {"x": SHAPE}))
+def write(name: str, folder: Path) -> Path:
+    """Write the page of a model; where it is."""
+    file, shape = MODELS[name]
+    lowered = legalize(opinfo.load(path(name), {"x": shape}))
     found = plan_model(lowered, {"nn.conv2d": ["NHWC"]})
-    out = folder / "ocr_det.html"
-    out.write_text(found.html(f"{MODEL} {SHAPE}"), encoding="utf-8")
-    print(found.summary())
+    out = folder / f"{name}.html"
+    out.write_text(found.html(f"{file} {shape}"), encoding="utf-8")
+    print(f"{name}: {found.summary()}")
     return out
 
 
 if __name__ == "__main__":
-    print(main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent))
+    for name in sys.argv[1:] or MODELS:
+        print(write(name, Path(__file__).parent))

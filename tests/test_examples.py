@@ -37,6 +37,6 @@ def test_a_stale_annotation_is_not_scheduled_by() -> None:
 @pytest.mark.slow
 def test_the_page_of_a_real_model_is_written(tmp_path: Path) -> None:
     example = runpy.run_path(str(EXAMPLES / "plan_page.py"))
-    text = example["main"](tmp_path).read_text()
+    text = example["write"]("ocr_det", tmp_path).read_text()
     assert "ch_PP-OCRv4_det_infer.onnx" in text
     assert text.count('"kind":"new"') <= 2 and text.count('"kind":"op"') > 200

@@ -24,7 +24,7 @@ from benchmarks.measure import write
 from tests.models import LIGHT, OCR
 
 from . import models
-from .measure import PACKED, Left, Row, measure, measure_real, plan
+from .measure import PACKED, Expected, Left, Row, measure, measure_real, plan
 from .page import ahead, page
 
 PACKED_MODELS = ("resnet50", "resnet18", "mobilenet_v2", "mobilenet_v3", "shufflenet")
@@ -74,8 +74,8 @@ def main() -> int:
 
 def _packed(name: str, execute: bool) -> dict[str, Left | str]:
     lowered = relax.transform.LegalizeOps()(models.module(name))
-    values = models.inputs(name) if execute else None
-    return {text: plan(lowered, want, "tir", values) for text, want in PACKED.items()}
+    expected = Expected(lowered, models.inputs(name)) if execute else None
+    return {text: plan(lowered, want, "tir", expected) for text, want in PACKED.items()}
 
 
 def _json(p: Left | str) -> Any:

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tvm import relax
 
 from benchmarks.layouts import models
-from benchmarks.layouts.measure import NHWC, Left, Row, plan
+from benchmarks.layouts.measure import NHWC, Expected, Left, Row, plan
 from benchmarks.layouts.onnx_runtime import bracketed, exported, optimised, transposes
 from benchmarks.layouts.page import ahead, page
 from benchmarks.layouts.tvm_passes import Converted, left_by_convert_layout
@@ -108,7 +108,7 @@ def test_page_and_who_is_ahead() -> None:
 @pytest.mark.parametrize(("name", "most"), [("nhwc_import", 0), ("mixed", 3)])
 def test_planned_models_have_fewer_conversions_and_compute_the_same(name: str, most: int) -> None:
     lowered = relax.transform.LegalizeOps()(models.module(name))
-    left = plan(lowered, NHWC, "tir", models.inputs(name))
+    left = plan(lowered, NHWC, "tir", Expected(lowered, models.inputs(name)))
     assert isinstance(left, Left), left
     assert left.optimal and left.conversions.number <= most
     assert left.outputs == "bit-equal" or float(left.outputs.removeprefix("within ")) < 1e-5
