@@ -12,15 +12,15 @@ way leaves fewer conversions of a model than the planner in tir mode.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import warnings
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tvm import relax
 
-from benchmarks.measure import write
 from tests.models import LIGHT, OCR
 
 from . import models
@@ -30,46 +30,59 @@ from .page import ahead, page
 PACKED_MODELS = ("resnet50", "resnet18", "mobilenet_v2", "mobilenet_v3", "shufflenet")
 
 
+@dataclass
+class Results:
+    """What is measured so far; saved after every model, as a run is long."""
+
+    json: Path | None
+    page: Path | None
+    rows: list[Row] = field(default_factory=list)
+    packed: dict[str, dict[str, Left | str]] = field(default_factory=dict)
+    real: list[Row] = field(default_factory=list)
+
+    def save(self) -> None:
+        if self.json:
+            packed = {n: {k: _json(v) for k, v in p.items()} for n, p in self.packed.items()}
+            rows, real = ([asdict(r) for r in x] for x in (self.rows, self.real))
+            told = {"rows": rows, "packed": packed, "real": real}
+            self.json.write_text(json.dumps(told, indent=1) + "\n")
+        if self.page:
+            self.page.write_text(page(self.rows, self.packed, self.real))
+
+
 def main() -> int:
+    options = _options()
+    warnings.simplefilter("ignore")
+    results = Results(options.json, options.page)
+    for name in options.model or models.NAMES:
+        results.rows.append(measure(name, options.run))
+        print(told(results.rows[-1]), flush=True)
+        results.save()
+    if options.packed or options.page:
+        for name in options.model or PACKED_MODELS:
+            found = results.packed[name] = _packed(name, options.run)
+            print(name, {k: _told(v) for k, v in found.items()}, flush=True)
+            results.save()
+    if options.real or (options.page and not options.model):
+        for name in (*OCR, *LIGHT):
+            results.real.append(measure_real(name, options.run and name in OCR))
+            print(told(results.real[-1]), flush=True)
+            results.save()
+    behind = [r.model for r in results.rows if not ahead(r)]
+    print(f"another way leaves fewer on: {', '.join(behind)}" if behind else "none leaves fewer")
+    return 1 if behind else 0
+
+
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.layouts", description=__doc__,
                                      formatter_class=argparse.RawTextHelpFormatter)  # fmt: skip
-    parser.add_argument("--model", action="append", choices=models.NAMES)
+    parser.add_argument("--model", action="append", choices=(*models.NAMES, *models.MORE))
     parser.add_argument("--run", action="store_true", help="compile and compare the outputs")
     parser.add_argument("--packed", action="store_true", help="plan for packed channels too")
     parser.add_argument("--real", action="store_true", help="plan PP-OCRv4 and light models too")
     parser.add_argument("--json", metavar="FILE", type=Path)
     parser.add_argument("--page", metavar="FILE", type=Path, help="write the tables as Markdown")
-    options = parser.parse_args()
-    warnings.simplefilter("ignore")
-    rows = []
-    for name in options.model or models.NAMES:
-        rows.append(measure(name, options.run))
-        print(told(rows[-1]), flush=True)
-    packed = {}
-    if options.packed or options.page:
-        packed = {n: _packed(n, options.run) for n in options.model or PACKED_MODELS}
-        for name, found in packed.items():
-            print(name, {k: _told(v) for k, v in found.items()}, flush=True)
-    real = []
-    if options.real or (options.page and not options.model):
-        for name in (*OCR, *LIGHT):
-            real.append(measure_real(name, options.run and name in OCR))
-            print(told(real[-1]), flush=True)
-    if options.json:
-        told_packed = {n: {k: _json(v) for k, v in p.items()} for n, p in packed.items()}
-        write(
-            options.json,
-            {
-                "rows": [asdict(r) for r in rows],
-                "packed": told_packed,
-                "real": [asdict(r) for r in real],
-            },
-        )
-    if options.page:
-        options.page.write_text(page(rows, packed, real))
-    behind = [r.model for r in rows if not ahead(r)]
-    print(f"another way leaves fewer on: {', '.join(behind)}" if behind else "none leaves fewer")
-    return 1 if behind else 0
+    return parser.parse_args()
 
 
 def _packed(name: str, execute: bool) -> dict[str, Left | str]:
