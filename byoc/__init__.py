@@ -1,1 +1,41 @@
 """Hand-over to backends: raise `call_tir` to Relax operators, match, convert."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .backend import Backend, Code, register
+    from .offload import Dispatched, dispatch
+    from .pattern import Node, Pattern, many, maybe, one
+    from .region import Call, Region, Tensor
+
+_HOMES = {
+    "backend": ("Backend", "Code", "register"),
+    "offload": ("Dispatched", "dispatch"),
+    "pattern": ("Node", "Pattern", "many", "maybe", "one"),
+    "region": ("Call", "Region", "Tensor"),
+}
+__all__ = [
+    "Backend",
+    "Call",
+    "Code",
+    "Dispatched",
+    "Node",
+    "Pattern",
+    "Region",
+    "Tensor",
+    "dispatch",
+    "many",
+    "maybe",
+    "one",
+    "register",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """What matches and dispatches is imported when it is asked for."""
+    from importlib import import_module
+
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f".{home}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

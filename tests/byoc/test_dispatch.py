@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from tvm import relax
 
+from opinfo.byoc import dispatch
 from opinfo.byoc.backend import Backend
 from opinfo.byoc.choose import Match, choose
-from opinfo.byoc.dispatch import dispatch
 from opinfo.byoc.pattern import Pattern, many, maybe, one
 from opinfo.layout.graph import Op
 
