@@ -56,6 +56,11 @@ class Kind:
     replacement: Any = None
     known: dict[Any, list[Choice]] = field(default_factory=dict, compare=False, repr=False)
 
+    @property
+    def named(self) -> bool:
+        """Whether what is wanted is an implementation with loops of its own."""
+        return self.want is not None and self.want.worth is not None
+
 
 def choices(op: Op, kind: Kind, candidates: Candidates) -> list[Choice]:
     """The implementations among the candidate layouts; the given one is always there."""
@@ -63,9 +68,11 @@ def choices(op: Op, kind: Kind, candidates: Candidates) -> list[Choice]:
     found = kind.known.get(key)
     if found is None:
         found = kind.known[key] = list(dict.fromkeys(_local(op, kind, candidates)))
-    if found and kind.want is not None:
+    if found and kind.want is not None and not kind.named:
         return found
     given = as_given(op, kind)
+    if kind.named:
+        return [*found, given]
     same = any(c.outputs == given.outputs
                and all(a is None or b is None or a >= b
                        for a, b in zip(c.inputs, given.inputs, strict=True))
@@ -81,6 +88,8 @@ def as_given(op: Op, kind: Kind) -> Choice:
     outputs = tuple(Layout.identity(v.rank) for v in op.outputs)
     paid = kind.moves and not op.outputs[0].weight and not _still(op, kind)
     cost = 2.0 * weight(op.outputs[0]) if paid else 0.0
+    if kind.want is not None and kind.want.worth is not None:
+        cost += kind.want.worth
     return Choice(outputs, inputs, cost, GIVEN, (None,) * len(inputs))
 
 
@@ -189,6 +198,8 @@ def constants(op: Op, kind: Kind, chosen: Mapping[int, Layout]) -> dict[int, Lay
         out[k] = wanted[k] if exact and k in wanted else found
         if k in wanted and not exact:
             out[k] = arranged(found, wanted[k])
+        if kind.want is not None and not kind.want.takes(k, out[k]):
+            out[k] = wanted.get(k, Layout.identity(len(found.dims)))
     return out
 
 

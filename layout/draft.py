@@ -6,6 +6,7 @@ After:  out[n, h, w, c] = Σ pad[n, h + y, w + x, r] * w[c, y, x, r]     NHWC, O
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -22,12 +23,12 @@ from ..analysis.terms.term import Int, Var, as_int, variable
 from .body import Body
 from .inner import Layouts, spread
 from .layout import Layout
-from .nest import Nest, literal, nest, physical
+from .nest import Iterator, Loop, Nest, literal, nest, physical
 from .padding import harmless, keeps, only, selected
 from .stages import Sizes, Stage, Standard, reader_of, standard
 from .stagewise import Witness
 
-LoopOrder = Literal["layout", "given"]
+LoopOrder = Literal["tiled", "layout", "given"]
 
 
 class Unmovable(Exception):
@@ -85,7 +86,7 @@ class _Writer:
         loop_order: LoopOrder,
     ) -> None:
         self.func, self.stages, self.sizes = func, stages, sizes
-        self.follow = loop_order == "layout"
+        self.follow, self.tile = loop_order != "given", loop_order == "tiled"
         self.outside = known
         self.layouts = spread(stages, known)
         self.root = func.body.block
@@ -121,7 +122,7 @@ class _Writer:
 
     def stage(self, s: Stage) -> Any:
         reader = reader_of(s, self.sizes)
-        made = nest(s, self.layouts, reader, self.follow)
+        made = nest(s, self.layouts, reader, self.follow, self.tile)
         self.iterators.append(_over_block(made))
         dtype = _index_dtype(s)
         leaves: dict[Var, Any] = {}
@@ -175,19 +176,27 @@ class _Writer:
 
     def loops(self, s: Stage, made: Nest, body: Body, init: Any, code: Any, dtype: str) -> Any:
         iters, values = [], []
-        names = {i: tirx.Var(body.leaves[i.var].name.removeprefix("v_"), dtype) for i in made.loops}
+        split = Counter(k.iterator for k in made.loops)
+        names: dict[Loop, Any] = {}
+        value: dict[Iterator, Any] = {}
+        for k in made.loops:
+            stem = body.leaves[k.iterator.var].name.removeprefix("v_")
+            name = f"{stem}_{int(k.div == 1)}" if split[k.iterator] > 1 else stem
+            digit = names[k] = tirx.Var(name, dtype)
+            digit = digit if k.div == 1 else digit * tirx.IntImm(dtype, k.div)
+            value[k.iterator] = value[k.iterator] + digit if k.iterator in value else digit
         for i in made.iterators:
             dom = tvm.ir.Range(tirx.IntImm(dtype, 0), body.index(i.extent))
             iters.append(tirx.IterVar(dom, body.leaves[i.var], 2 if i.reduced else 0))
-            values.append(names[i] if i in names else tirx.IntImm(dtype, 0))
+            values.append(value.get(i, tirx.IntImm(dtype, 0)))
         reads, writes = ([_region(e) for e in known.values()] for known in body.touched)
         block = s_tir.SBlock(
             iters, _without(reads, writes, init), writes, s.block.name_hint, code, init
         )
         out: Any = s_tir.SBlockRealize(values, True, block)
-        for i in reversed(made.loops):
+        for k in reversed(made.loops):
             zero = tirx.IntImm(dtype, 0)
-            out = tirx.For(names[i], zero, body.index(i.extent), tirx.ForKind.SERIAL, out)
+            out = tirx.For(names[k], zero, body.index(k.extent), tirx.ForKind.SERIAL, out)
         return out
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from .graph import Graph, Op
 from .layout import Layout
 from .stages import Opaque
 from .verify import known, prove_moved
-from .wants import Want, want
+from .wants import Want, Wishes, want
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,7 @@ class Implementation:
 class Kinds:
     """By PrimFunc: what is wanted of it and how layouts flow through it."""
 
-    def __init__(
-        self, desired: Mapping[str, Sequence[str]], given: Sequence[Implementation] = ()
-    ) -> None:
+    def __init__(self, desired: Wishes, given: Sequence[Implementation] = ()) -> None:
         self.desired, self.given = desired, given
         self.analyse = ByStructure(self.recovered)
         self.known = ByStructure(self.kind)
@@ -60,7 +58,7 @@ class Kinds:
                 made = _replaced(func, one)
                 if made is not None:
                     return Kind(found, reason, made, moves, one.func)
-        return Kind(found, reason, want(info, self.desired), moves)
+        return Kind(found, reason, want(info, self.desired, func), moves)
 
     def lifted(self, func: Any) -> Lifted | Refusal:
         """What a PrimFunc computes, of the last one without work."""

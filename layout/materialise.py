@@ -140,8 +140,10 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
 
     def op(self, op: Op, b: Any) -> None:
         layouts = layouts_of(self.plan.layouts(op))
-        other = self.kinds[op].replacement if self.plan.ways[op].why != GIVEN else None
-        if other is None and all(x is None for x in layouts):
+        given = self.plan.ways[op].why == GIVEN
+        other = None if given else self.kinds[op].replacement
+        same = all(x is None for x in layouts) and (given or not self.kinds[op].named)
+        if other is None and same:
             call = self.call(self.visit_expr(op.call.args[0]), op, _types(op.call))
             self.results(op, b, self.emit(call, b.var))
             return

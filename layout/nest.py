@@ -46,15 +46,24 @@ class Iterator:
 
 
 @dataclass(frozen=True)
+class Loop:
+    """A digit of an iterator: ``extent`` values, ``div`` apart."""
+
+    iterator: Iterator
+    extent: Int
+    div: int = 1
+
+
+@dataclass(frozen=True)
 class Nest:
-    """Iterators in the block's order and in the loops', and the old ones as terms over them.
+    """Iterators in the block's order, loops in theirs, the old iterators as terms over the new.
 
     ``inside`` holds where the element that is stored, at ``place``, is one of the logical buffer;
     ``place`` is None where the old iterators are kept.
     """
 
     iterators: tuple[Iterator, ...]
-    loops: tuple[Iterator, ...]
+    loops: tuple[Loop, ...]
     at: dict[Var, Int]
     inside: Term = TRUE
     padded: frozenset[Var] = field(default_factory=frozenset)
@@ -81,8 +90,12 @@ def physical(shape: Sequence[Int], layout: Layout) -> tuple[Int, ...]:
     return tuple(map(term, layout.physical(literal(shape))))
 
 
-def nest(stage: Stage, layouts: Layouts, reader: Reader, follow: bool = True) -> Nest:
+def nest(
+    stage: Stage, layouts: Layouts, reader: Reader, follow: bool = True, tile: bool = False
+) -> Nest:
     """The nest that follows the layouts; ``follow`` also orders and splits reductions by them.
+
+    ``tile`` also splits loops so that a few elements are in registers at a time.
 
     Iterators of extent 1 stay, as TVM's fusion wants an iterator for each coordinate of a store.
     """
@@ -110,10 +123,14 @@ def nest(stage: Stage, layouts: Layouts, reader: Reader, follow: bool = True) ->
     reduced = [r for v in stage.axes if v.kind == "reduce"
                for r in _split(v, stage, layouts, at, follow)]  # fmt: skip
     every = (*spatial, *reduced)
-    made = Nest(every, every, at, inside, padded, place)
+    made = Nest(every, _whole(every), at, inside, padded, place)
     if not follow:
         return made
-    return replace(made, loops=tuple(_ordered(made, stage, layouts, spatial, reduced)))
+    return replace(made, loops=_ordered(made, stage, layouts, spatial, reduced, tile))
+
+
+def _whole(iterators: Sequence[Iterator]) -> tuple[Loop, ...]:
+    return tuple(Loop(i, i.extent) for i in iterators)
 
 
 def _stored(stage: Stage, reader: Reader) -> list[Var | None]:
@@ -142,12 +159,8 @@ def _as_given(stage: Stage) -> Nest:
     stems = {v: iv.var.name for v, iv in zip(stage.axes, stage.block.iter_vars, strict=True)}
     own = {v: Iterator(v, stems[v]) for v in stage.axes}
     at = {v: as_int(v) for v in stage.axes}
-    values = dict(zip((v for v in stage.axes), stage.realize.iter_values, strict=True))
-    order = [s.loop_var for s in stage.loops]
-    bound = [v for v in stage.axes if type(values[v]).__name__ != "IntImm"]
-    loops = sorted(bound, key=lambda v: next(k for k, s in enumerate(order)
-                                             if s.same_as(values[v])))  # fmt: skip
-    return Nest(tuple(own.values()), tuple(own[v] for v in loops), at)
+    loops = dict.fromkeys(v for v, _ in stage.order)
+    return Nest(tuple(own.values()), _whole([own[v] for v in loops]), at)
 
 
 # ---------------------------------------------------------------------------- reductions
@@ -198,7 +211,8 @@ def _ordered(
     layouts: Layouts,
     spatial: Sequence[Iterator],
     reduced: Sequence[Iterator],
-) -> list[Iterator]:
+    tile: bool,
+) -> tuple[Loop, ...]:
     """Spatial loops in the order of memory, reductions in the order of what they run over.
 
     Reductions are outside of the innermost spatial loop if it runs over neighbours in all that is
@@ -209,12 +223,48 @@ def _ordered(
     reduced = _as_read(reduced, reads)
     wide = [s for s in spatial if s.extent is not ONE]
     if not reduced or not wide:
-        return [*spatial, *reduced]
+        return _whole([*spatial, *reduced])
     last = wide[-1]
     if not all(_fastest(last.var, r) for r in reads):
-        return [*spatial, *reduced]
+        return _whole([*spatial, *reduced])
     k = spatial.index(last)
-    return [*spatial[:k], *reduced, *spatial[k:]]
+    if tile:
+        return _tiled(spatial[:k], reduced, spatial[k:])
+    return _whole([*spatial[:k], *reduced, *spatial[k:]])
+
+
+#: Elements that are in registers at a time: neighbours, and terms of a sum.
+WIDTH, DEPTH = 8, 4
+
+
+def _tiled(
+    outer: Sequence[Iterator], reduced: Sequence[Iterator], inner: Sequence[Iterator]
+) -> tuple[Loop, ...]:
+    """Some steps of the last outer loop and of the last reduction go inside of the inner loops.
+
+    Each element of an operand that is loaded is then used more than once:
+
+        for w, r, c:  out[w, c] += x[w, r] * y[r, c]
+        for w_0, r_0, c, w_1, r_1:  the same with w = 7 * w_0 + w_1 and r = 4 * r_0 + r_1
+    """
+    inside: list[Loop] = []
+    around: list[list[Loop]] = []
+    for part, most in ((outer, WIDTH), (reduced, DEPTH)):
+        wide = [i for i in part if i.extent is not ONE]
+        loops = list(_whole(part))
+        few = _divisor(wide[-1].extent, most) if wide else 1
+        if few > 1:
+            at, left = part.index(wide[-1]), integer((wide[-1].extent.const or 0) // few)
+            loops[at : at + 1] = [] if left is ONE else [Loop(wide[-1], left, few)]
+            inside.append(Loop(wide[-1], integer(few)))
+        around.append(loops)
+    return (*around[0], *around[1], *_whole(inner), *inside)
+
+
+def _divisor(extent: Int, most: int) -> int:
+    """The largest one up to ``most``; 1 if the extent is not known."""
+    known = extent.const
+    return 1 if known is None else max(d for d in range(1, most + 1) if known % d == 0)
 
 
 def _as_read(

@@ -20,7 +20,7 @@ from .layout import Layout
 from .materialise import materialise
 from .report import Report
 from .rewrite import Rewriter, Rewritten
-from .wants import check, full
+from .wants import Desired, Wish, check, full
 
 Mode = Literal["graph", "tir"]
 
@@ -38,7 +38,7 @@ class Planned:
 
 def plan_layout(
     mod: Any,
-    desired: Mapping[str, Sequence[str]] | None = None,
+    desired: Desired | str | None = None,
     *,
     mode: Mode = "tir",
     objective: str | Cost = "bytes",
@@ -50,7 +50,9 @@ def plan_layout(
     """The module with the cheapest layouts that are proved to compute the same.
 
     ``desired`` maps operators to the layouts of their operands (and of the result, else that of the
-    first): ``{"nn.conv2d": ["NHWC", "OHWI"]}``; an empty list keeps an operator as it is. In
+    first): ``{"nn.conv2d": ["NHWC", "OHWI"]}``; an empty list keeps an operator as it is. A
+    string names an implementation, for one operator or for all that it has: ``"tvm-nhwc"`` is TIR
+    with the output channel innermost, used where that saves more than its conversions cost. In
     ``graph`` mode each PrimFunc that is a Relax operator stays one; in ``tir`` mode everything may
     flow. ``objective`` is ``bytes``, ``count`` or a function of a value and the layout it is
     converted to. ``pins`` gives parameters, by name, another layout: the caller then passes them
@@ -75,8 +77,8 @@ def plan_layout(
 
 
 def check_arguments(
-    desired: Mapping[str, Sequence[str]] | None, mode: str, objective: str | Cost
-) -> dict[str, tuple[str, ...]]:
+    desired: Desired | str | None, mode: str, objective: str | Cost
+) -> dict[str, Wish]:
     """The desired layouts by full operator name; raises for arguments that make no sense."""
     if mode not in ("graph", "tir"):
         raise ValueError(f"plan_layout: mode must be 'graph' or 'tir', got {mode!r}")
@@ -163,14 +165,16 @@ class _Planner:
             layouts = layouts_of(plan.layouts(op))
             if self.kinds[op].replacement is not None and choice.why != GIVEN:
                 continue
-            if any(layouts) and isinstance(self.tried(op.func, layouts), Refusal):
+            loops = self.kinds[op].named and choice.why != GIVEN
+            if (loops or any(layouts)) and isinstance(self.tried(op.func, layouts), Refusal):
                 out.append((op, choice))
         return out
 
     def tried(self, func: Any, layouts: Sequence[Layout | None]) -> Rewritten | Refusal:
         key = (func.__chandle__(), tuple(layouts))
         if key not in self.known:
-            found = self.rewriter(func, layouts)
+            named = self.all_kinds.known(func).named
+            found = self.rewriter(func, layouts, "tiled" if named else "layout")
             if self.mode == "graph" and not isinstance(found, Refusal) and found.identity is None:
                 found = self.raisable(func, found)
             self.known[key] = found

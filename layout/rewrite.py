@@ -47,7 +47,8 @@ def rewrite(
     """The PrimFunc over buffers in these layouts, one for each parameter; None leaves one as it is.
 
     With ``loop_order="layout"`` reductions run in the order of the operands' memory, and outside of
-    a spatial loop over neighbours; with ``"given"`` in their own order. Results are equal up to
+    a spatial loop over neighbours; with ``"tiled"`` also in tiles for
+    registers, with ``"given"`` in their own order. Results are equal up to
     the order of sums then. Raises ``TypeError`` and ``ValueError`` for arguments that fit no
     PrimFunc.
     """
@@ -156,8 +157,8 @@ def _proved(seen: _Seen, draft: Draft, layouts: Layouts) -> Certificate | Refusa
 
 def _drafts(func: Any, layouts: Layouts, loop_order: LoopOrder) -> Iterator[Draft | Refusal]:
     """Forms to try, the best first, or why there is none."""
-    orders: tuple[LoopOrder, ...] = ("layout", "given") if loop_order == "layout" else ("given",)
-    for order in orders:
+    orders: tuple[LoopOrder, ...] = ("tiled", "layout", "given")
+    for order in orders[orders.index(loop_order) :]:
         try:
             yield drafted(func, layouts, order)
         except (Unmovable, Opaque, Unsupported) as e:

@@ -52,13 +52,14 @@ class Stage:
     """One loop nest and its block.
 
     ``axes`` are the variables of the block's iterators, those in ``reduced`` are reductions; one of
-    extent 1 occurs in no index. ``reads`` are without those of elements that the block itself
-    stores.
+    extent 1 occurs in no index. ``order`` has of each loop, from the outermost, the iterator that
+    it is a digit of, and the digit's place value. ``reads`` are without those of elements that the
+    block itself stores.
     """
 
     realize: Any
-    loops: tuple[Any, ...]
     axes: tuple[Var, ...]
+    order: tuple[tuple[Var, int], ...]
     reduced: frozenset[Var]
     writes: tuple[Access, ...]
     reads: tuple[Access, ...]
@@ -140,7 +141,7 @@ class _Accesses:
         loops, realize = _nest(nest)
         env = Env(self.sizes.env)
         reader = Reader(env, _by_data)
-        axes = self.axes(loops, realize, env, reader)
+        axes, order = self.axes(loops, realize, env, reader)
         writes: dict[tuple[int, Index], Access] = {}
         reads: dict[tuple[int, Index], Access] = {}
 
@@ -156,33 +157,28 @@ class _Accesses:
             _check_call(e)
         others = tuple(a for key, a in reads.items() if key not in writes)
         reduced = frozenset(v for v in axes if v.kind == "reduce")
-        return Stage(realize, loops, axes, reduced, tuple(writes.values()), others)
+        return Stage(realize, axes, order, reduced, tuple(writes.values()), others)
 
-    def axes(self, loops: Sequence[Any], realize: Any, env: Env, reader: Reader) -> tuple[Var, ...]:
-        """The block's iterators, each bound to a loop of its own over the whole domain."""
-        left = NodeDict[Int]()
-        for s in loops:
-            left[s.loop_var] = _size(reader, s.extent)
-        out, used = [], NodeDict[None]()
+    def axes(
+        self, loops: Sequence[Any], realize: Any, env: Env, reader: Reader
+    ) -> tuple[tuple[Var, ...], tuple[tuple[Var, int], ...]]:
+        """The block's iterators, each of loops of its own over its domain; their order."""
+        around = _Loops(loops, self.sizes.env, reader)
+        out: list[Var] = []
         pairs = zip(items(realize.block.iter_vars), items(realize.iter_values), strict=True)
         for k, (iv, value) in enumerate(pairs):
             extent = _size(reader, iv.dom.extent)
-            whole = extent is ONE and type(value).__name__ == "IntImm" and int(value) == 0
             if _size(reader, iv.dom.min) is not ZERO:
                 raise Opaque("an iterator does not start at 0")
-            if not whole and (left.get(value) is not extent or value in used):
-                raise Opaque("an iterator's value is not a loop of its own over its domain")
-            if not whole:
-                used[value] = None
             kind = int(iv.iter_type)
             if kind not in (0, 2):
                 raise Opaque("an iterator is neither spatial nor a reduction")
             v = variable("reduce" if kind == 2 else "loop", f"v{k}", extent)
+            if not (extent is ONE and type(value).__name__ == "IntImm" and int(value) == 0):
+                around.take(v, value, extent)
             env.axes[iv.var] = ZERO if extent is ONE else as_int(v)
             out.append(v)
-        if any(s.loop_var not in used and left[s.loop_var] is not ONE for s in loops):
-            raise Opaque("a loop is the value of no iterator")
-        return tuple(out)
+        return tuple(out), around.order()
 
     def note(
         self, known: dict[tuple[int, Index], Access], reader: Reader, buffer: Any, indices: Any
@@ -194,6 +190,48 @@ class _Accesses:
         if len(shape) != len(index):
             raise Opaque("an access has another rank than its buffer")
         known.setdefault((buffer.__chandle__(), index), Access(buffer, index, shape))
+
+
+class _Loops:
+    """The loops of a nest; each is the digit of one iterator.
+
+    for i, k_0, j, k_1 in T.grid(n, 16, m, 4):  v_k = k_0 * 4 + k_1
+    """
+
+    def __init__(self, loops: Sequence[Any], sizes: Any, reader: Reader) -> None:
+        env = Env(sizes)
+        self.loops = [variable("loop", f"l{k}", _size(reader, s.extent))
+                      for k, s in enumerate(loops)]  # fmt: skip
+        for s, v in zip(loops, self.loops, strict=True):
+            env.axes[s.loop_var] = as_int(v)
+        self.reader = Reader(env, _by_data)
+        self.of: dict[Var, tuple[Var, int]] = {}
+
+    def take(self, iterator: Var, value: Any, extent: Int) -> None:
+        """An iterator's value is a number whose digits are loops that no other one has."""
+        found = _index(self.reader, value)
+        parts = [] if found is None else sorted(found.terms, key=lambda t: t[1])
+        scale: Int = ONE
+        for m, c in parts:
+            v = m[0] if len(m) == 1 else None
+            if not isinstance(v, Var) or v not in self.loops or v in self.of or scale.const != c:
+                raise Opaque("an iterator's value is no number of loops of its own")
+            assert v.extent is not None
+            self.of[v] = (iterator, int(c))
+            scale = scale * v.extent
+        if scale is not extent:
+            raise Opaque("an iterator's value is not a loop of its own over its domain")
+
+    def order(self) -> tuple[tuple[Var, int], ...]:
+        """By loop; reductions have the digits of one after those of another, the highest first."""
+        if any(v not in self.of and v.extent is not ONE for v in self.loops):
+            raise Opaque("a loop is the value of no iterator")
+        found = tuple(self.of[v] for v in self.loops if v in self.of)
+        reduced = [f for f in found if f[0].kind == "reduce"]
+        firsts = list(dict.fromkeys(v for v, _ in reduced))
+        if reduced != sorted(reduced, key=lambda f: (firsts.index(f[0]), -f[1])):
+            raise Opaque("the loops of reductions interleave")
+        return found
 
 
 class Env:

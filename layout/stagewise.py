@@ -180,7 +180,7 @@ class _Pair:
             same
             and len(self.one.axes) == len(self.two.axes)
             and list(self.said) == list(self.one.axes)
-            and _order(self.one) == _order(self.two)
+            and self.one.order == self.two.order
         )
 
     def spatial(self) -> None:
@@ -283,14 +283,8 @@ def _count(iterators: set[Var]) -> Int:
 
 def _order(s: Stage) -> list[Var]:
     """The iterators in the order of their loops, those without a loop first."""
-    values = items(s.realize.iter_values)
-    loops = [loop.loop_var for loop in s.loops]
-
-    def depth(value: Any) -> int:
-        return next((k for k, v in enumerate(loops) if v.same_as(value)), -1)
-
-    found = sorted(zip(map(depth, values), range(len(values)), s.axes, strict=True))
-    return [v for _, _, v in found]
+    looped = list(dict.fromkeys(v for v, _ in s.order))
+    return [v for v in s.axes if v not in looped] + looped
 
 
 def _is_own(e: Any, store: Any) -> bool:

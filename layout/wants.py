@@ -3,27 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from ..analysis.op_info import OpInfo
 from ..analysis.recover import Recovered
 from ..analysis.terms.term import Tensor
 from .layout import Digit, Layout
+from .named import IMPLEMENTATIONS, Named, iterations, named
 from .string import parse
 
-Desired = Mapping[str, Sequence[str]]
+Desired = Mapping[str, Sequence[str] | str]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """The layout strings for an operator, or those of the implementation that is named."""
+
+    strings: tuple[str, ...]
+    by: Named | None = None
+
+
+Wishes = Mapping[str, Wish]
 
 
 @dataclass(frozen=True)
 class Want:
     """Layouts by parameter of a PrimFunc; a parameter that is not there is free.
 
-    ``exact``: not even the order of elements inside a dimension may be another.
+    ``exact``: not even the order of elements inside a dimension may be another. ``last``: the axis
+    that is innermost in a parameter, whatever else its layout is. ``worth`` is what a named
+    implementation saves against the given form, in bytes; None: the layouts are asked for at any
+    price, and loops stay as they are where nothing moves.
     """
 
     layouts: Mapping[int, Layout]
     why: str
     exact: bool = False
+    last: Mapping[int, int] = field(default_factory=dict)
+    worth: float | None = None
 
     def takes(self, param: int, layout: Layout) -> bool:
         """Whether a parameter may have this layout.
@@ -31,6 +49,8 @@ class Want:
         Inside a dimension the elements may be in another order: what reads such a buffer along it
         is the same operator with a permuted operand.
         """
+        if param in self.last:
+            return layout.dims[-1:] == ((Digit(self.last[param]),),)
         wanted = self.layouts.get(param)
         if wanted is None or layout.dims == wanted.dims:
             return True
@@ -39,17 +59,30 @@ class Want:
         return not self.exact and wanted.permutation is not None and axes == whole
 
 
-def check(desired: Desired) -> dict[str, tuple[str, ...]]:
-    """By full op name (``relax.nn.conv2d`` for ``conv2d``); raises for what is no layout."""
+def check(desired: Desired | str) -> dict[str, Wish]:
+    """By full op name (``relax.nn.conv2d`` for ``conv2d``); raises for what is no layout.
+
+    A string instead of layouts names an implementation.
+    """
+    if isinstance(desired, str):
+        by = named(desired)
+        return {op: Wish(strings, by) for op, strings in by.layouts.items()}
     out = {}
     for name, layouts in desired.items():
+        op = full(name)
+        if isinstance(layouts, str) and layouts in IMPLEMENTATIONS:
+            by = named(layouts)
+            if op not in by.layouts:
+                raise ValueError(f"desired: {layouts} has no implementation of {op}")
+            out[op] = Wish(by.layouts[op], by)
+            continue
         if isinstance(layouts, str):
             layouts = [layouts]
         if not all(isinstance(x, str) for x in layouts):
             raise TypeError(f"desired[{name!r}]: expected layout strings, got {list(layouts)!r}")
         for text in layouts:
             parse(text)
-        out[full(name)] = tuple(layouts)
+        out[op] = Wish(tuple(layouts))
     return out
 
 
@@ -63,7 +96,7 @@ def full(name: str) -> str:
     raise ValueError(f"desired: there is no Relax operator {name!r}")
 
 
-def want(found: Recovered, desired: Mapping[str, Sequence[str]]) -> Want | None:
+def want(found: Recovered, desired: Wishes, func: Any) -> Want | None:
     """What is asked of a PrimFunc, None if nothing; no strings at all: that it stays as it is.
 
     Raises ``ValueError`` if the strings do not fit the layouts that the operator has.
@@ -71,15 +104,50 @@ def want(found: Recovered, desired: Mapping[str, Sequence[str]]) -> Want | None:
     info = found.info
     if not isinstance(info, OpInfo) or info.name not in desired:
         return None
-    strings = desired[info.name]
+    wish = desired[info.name]
+    if wish.by is not None:
+        return _named(found, info, wish, wish.by, func)
+    strings = wish.strings
     tensors = [k for k, p in enumerate(found.params) if isinstance(p, Tensor)]
     if not strings:
         return Want({k: Layout.identity(_rank(found, k)) for k in tensors}, "to stay as given")
-    laid = [k for k in (*info.operands, *found.outputs)
-            if isinstance(k, int) and k < len(info.layouts) and info.layouts[k]]  # fmt: skip
-    if not laid:
+    if not _laid(found, info):
         raise ValueError(f"desired: {info.name} has no layout to choose")
     return Want(_wanted(found, info, strings), f"{info.name} wants {' '.join(strings)}")
+
+
+def _named(found: Recovered, info: OpInfo, wish: Wish, by: Named, func: Any) -> Want | None:
+    """What a named implementation wants, None where it would not be faster."""
+    if info.relaid or info.attrs.get("groups", 1) not in (1, _channels(found, info)):
+        return None
+    worth = by.saved * iterations(func)
+    told = f"{info.name} is faster as {by.name}"
+    if wish.strings:
+        wanted = _wanted(found, info, wish.strings) if _laid(found, info) else {}
+        return Want(wanted, told, worth=worth) if wanted else None
+    right, out = info.operands[-1], found.outputs[0]
+    if not isinstance(right, int) or _rank(found, right) < 2 or _rank(found, out) < 2:
+        return None
+    last = {k: _rank(found, k) - 1 for k in (right, out)}
+    return Want({}, told, last=last, worth=worth)
+
+
+def _channels(found: Recovered, info: OpInfo) -> int | None:
+    """The output channels if there are as many as input channels."""
+    counts = set()
+    for k in (info.operands[0], found.outputs[0]):
+        if not isinstance(k, int) or "C" not in info.layouts[k]:
+            return None
+        param = found.params[k]
+        assert isinstance(param, Tensor)
+        counts.add(param.shape[info.layouts[k].index("C")].const)
+    return counts.pop() if len(counts) == 1 else None
+
+
+def _laid(found: Recovered, info: OpInfo) -> bool:
+    """Whether some parameter has a layout to choose."""
+    return any(isinstance(k, int) and k < len(info.layouts) and info.layouts[k]
+               for k in (*info.operands, *found.outputs))  # fmt: skip
 
 
 def _wanted(found: Recovered, info: OpInfo, strings: Sequence[str]) -> dict[int, Layout]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import tvm
 
 from .layout.count import count, located
+from .layout.named import IMPLEMENTATIONS
 from .layout.plan import plan_layout
 from .layout.report import Conversions, Report, describe, size
 
@@ -80,29 +81,32 @@ class ModelPlan:
 
 
 def plan_model(
-    lowered: tvm.IRModule, desired: Mapping[str, Sequence[str]], mode: Any = "tir"
+    lowered: tvm.IRModule, desired: Mapping[str, Sequence[str] | str] | str, mode: Any = "tir"
 ) -> ModelPlan:
     """Plan a module after `LegalizeOps`."""
     planned = plan_layout(lowered, desired=desired, mode=mode)
     return ModelPlan(lowered, planned.module, planned.report, count(lowered), count(planned.module))
 
 
-def parse_wants(texts: Sequence[str]) -> dict[str, list[str]]:
+def parse_wants(texts: Sequence[str]) -> dict[str, Sequence[str] | str] | str:
     """``conv2d=NHWC`` and ``conv2d=NHWC,OHWI`` as the layouts of each operator's operands.
 
+    A name without an operator is an implementation for all that it has; it comes alone.
     Raises ``ValueError`` for another form, or for an operator that is named twice.
 
     >>> parse_wants(["conv2d=NHWC,OHWI"])
     {'conv2d': ['NHWC', 'OHWI']}
     """
-    out: dict[str, list[str]] = {}
+    if len(texts) == 1 and texts[0] in IMPLEMENTATIONS:
+        return texts[0]
+    out: dict[str, Sequence[str] | str] = {}
     for text in texts:
         op, _, layouts = text.partition("=")
         if not op or not layouts:
             raise ValueError(f"--want {text!r} is not of the form conv2d=NHWC or conv2d=NHWC,OHWI")
         if op in out:
             raise ValueError(f"--want names {op!r} twice: {out[op]} and {layouts!r}")
-        out[op] = layouts.split(",")
+        out[op] = layouts if layouts in IMPLEMENTATIONS else layouts.split(",")
     return out
 
 

@@ -24,7 +24,7 @@ __all__ = [
     "ReplaceOpImpl",
 ]
 
-Desired = Mapping[str, Sequence[str]]
+Desired = Mapping[str, Sequence[str] | str]
 
 
 def AnnotateOpInfo() -> Any:
@@ -64,7 +64,7 @@ def RaiseOps(
 
 
 def PlanLayout(
-    desired: Desired | None = None,
+    desired: Desired | str | None = None,
     mode: Mode = "tir",
     *,
     objective: str | Cost = "bytes",
@@ -72,7 +72,8 @@ def PlanLayout(
 ) -> Any:
     """The cheapest layouts of all values that give `desired` operators theirs, after `LegalizeOps`.
 
-    See `opinfo.layout.plan_layout`, which also says why. The input module is not changed.
+    `desired` may also name an implementation, `"tvm-nhwc"`. See `opinfo.layout.plan_layout`, which
+    also says why. The input module is not changed.
     Raises `TypeError` / `ValueError` for arguments that make no sense.
     """
     from .layout.plan import check_arguments, plan_layout

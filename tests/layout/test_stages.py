@@ -75,7 +75,56 @@ def test_other_forms_are_refused_with_the_reason() -> None:
 
     with pytest.raises(Opaque, match="no root block"):
         stages(plain)
-    with pytest.raises(Opaque, match="not a loop of its own"):
+    with pytest.raises(Opaque, match="no number of loops of its own"):
         stages(fused)
     with pytest.raises(Opaque, match="Evaluate"):
         stages(lowered(lambda x: relax.op.median(x, axis=1), (4, 9, 5)))
+
+
+def test_an_iterator_may_be_a_number_of_loops() -> None:
+    @T.prim_func(s_tir=True, private=True)
+    def tiled(x: T.Buffer((8, 6), "float32"), out: T.Buffer((8,), "float32")) -> None:
+        for i_0, k_0, i_1, k_1 in T.grid(2, 3, 4, 2):
+            with T.sblock("tiled"):
+                v = T.axis.spatial(8, i_0 * 4 + i_1)
+                r = T.axis.reduce(6, k_0 * 2 + k_1)
+                with T.init():
+                    out[v] = T.float32(0)
+                out[v] = out[v] + x[v, r]
+
+    (s,) = stages(tiled)
+    v, r = s.axes
+    assert s.order == ((v, 4), (r, 2), (v, 1), (r, 1))
+
+
+def test_loops_that_are_no_digits_are_refused() -> None:
+    @T.prim_func(s_tir=True, private=True)
+    def overlaps(x: T.Buffer((8,), "float32"), out: T.Buffer((8,), "float32")) -> None:
+        for i, j in T.grid(2, 4):
+            with T.sblock("overlaps"):
+                v = T.axis.spatial(8, i * 3 + j)
+                out[v] = x[v]
+
+    @T.prim_func(s_tir=True, private=True)
+    def shared(x: T.Buffer((4, 4), "float32"), out: T.Buffer((4, 4), "float32")) -> None:
+        for i in range(4):
+            with T.sblock("shared"):
+                v = T.axis.spatial(4, i)
+                w = T.axis.spatial(4, i)
+                out[v, w] = x[v, w]
+
+    @T.prim_func(s_tir=True, private=True)
+    def interleaved(x: T.Buffer((4, 4), "float32"), out: T.Buffer((1,), "float32")) -> None:
+        for r_0, q, r_1 in T.grid(2, 4, 2):
+            with T.sblock("interleaved"):
+                v = T.axis.reduce(4, r_0 * 2 + r_1)
+                w = T.axis.reduce(4, q)
+                with T.init():
+                    out[0] = T.float32(0)
+                out[0] = out[0] + x[v, w]
+
+    for func in (overlaps, shared):
+        with pytest.raises(Opaque, match="loop"):
+            stages(func)
+    with pytest.raises(Opaque, match="interleave"):
+        stages(interleaved)

@@ -38,8 +38,8 @@ INPUTS = {
 }
 
 
-def module(name: str) -> tvm.IRModule:
-    """The Relax module of a model. Raises ``KeyError`` for an unknown name.
+def module(name: str, size: int = 64) -> tvm.IRModule:
+    """The Relax module of a model, of images of ``size`` squared. Raises ``KeyError``.
 
     Those that come from torch are kept in a cache folder, by the text of what builds them.
     """
@@ -48,11 +48,11 @@ def module(name: str) -> tvm.IRModule:
     if name not in INPUTS:
         raise KeyError(f"no model is called {name!r}; there are {', '.join((*NAMES, *MORE))}")
     root = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "opinfo-layouts"
-    path = root / f"{name}-{_key()}.json"
+    path = root / f"{name}-{size}-{_key()}.json"
     if not path.exists():
         root.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(f".{os.getpid()}")
-        part.write_text(tvm.ir.save_json(_imported(name)))
+        part.write_text(tvm.ir.save_json(_imported(name, size)))
         os.replace(part, path)
     return tvm.ir.load_json(path.read_text())
 
@@ -66,29 +66,31 @@ def _key() -> str:
     return hashlib.sha256("\0".join(told).encode()).hexdigest()[:16]
 
 
-def _imported(name: str) -> tvm.IRModule:
+def _imported(name: str, size: int) -> tvm.IRModule:
     import torch
 
     from opinfo.frontend.from_torch import from_program
     from opinfo.frontend.tidy import tidy
 
-    model, sample = torch_model(name)
+    model, sample = torch_model(name, size)
     with torch.no_grad():
         program = torch.export.export(model, (), sample, strict=False)
     return tidy(from_program(program))
 
 
-def inputs(name: str, seed: int = 0) -> list[np.ndarray[Any, Any]]:
+def inputs(name: str, seed: int = 0, size: int = 64) -> list[np.ndarray[Any, Any]]:
     """Seeded values of the parameters of `main`."""
     rng = np.random.default_rng(seed)
     dtype, _, shape = INPUTS[name].rstrip("]").partition("[")
     extents = [int(e) for e in shape.split(",")]
+    if INPUTS[name] == IMAGE:
+        extents[2:] = [size, size]
     if dtype == "int64":
         return [rng.integers(0, 97, extents)]
     return [rng.standard_normal(extents).astype(dtype)]
 
 
-def torch_model(name: str) -> tuple[Any, dict[str, Any]]:
+def torch_model(name: str, size: int = 64) -> tuple[Any, dict[str, Any]]:
     """The torch module of a model in evaluation mode, and its keyword inputs; seeded."""
     import torch
 
@@ -103,7 +105,7 @@ def torch_model(name: str) -> tuple[Any, dict[str, Any]]:
         made = {"unet": convnets.UNet, "yolo": convnets.Yolo}.get(name)
         model = (made or getattr(convnets, name))()
         key = "input" if isinstance(model, torch.nn.Sequential) else "x"
-        sample = {key: torch.randn(1, 3, 64, 64)}
+        sample = {key: torch.randn(1, 3, size, size)}
     _randomise(model)
     return model.eval(), sample
 

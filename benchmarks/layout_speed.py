@@ -1,0 +1,174 @@
+"""Planned modules against unplanned ones, both compiled by TVM's default pipeline.
+
+    python -m benchmarks.layout_speed [--model NAME] [--size N] [--want tvm-nhwc] [--rounds N]
+                                      [--profile] [--json FILE] [--page FILE]
+
+Each model is compiled twice for `llvm`, as it is and planned with the implementation `tvm-nhwc`; no
+library is called. The two run in turn, in one thread; what is told is the median of the CPU seconds
+of a run, and how the outputs compare. `--profile` also tells where the time goes. The exit status
+is 1 if a ratio is above the goal or outputs differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TVM_NUM_THREADS", "1")
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from benchmarks.layouts import models
+from benchmarks.layouts.page import table
+from benchmarks.measure import cpu, write
+from opinfo.layout.plan import plan_layout
+
+MODELS = ("resnet18", "resnet50", "mobilenet_v2")
+WANT = "tvm-nhwc"
+GOAL = 0.15
+TOLERANCE = 1e-4
+
+HEAD = """# Run time of planned modules
+
+Written by `python -m benchmarks.layout_speed --page docs/layout-speed.md`.
+
+CPU seconds of one run on the default CPU build of TVM (`tvm.compile(mod, target="llvm")`, no
+library), in one thread, medians of runs in turn: **given**, as legalised; **planned**, by
+`plan_layout(mod, "tvm-nhwc")` before it is compiled. **differ** is the largest difference of the
+outputs, relative to the largest output. The goal is a ratio of at most 0.15.
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A model's seconds and what the plan left."""
+
+    model: str
+    input: str
+    given: float
+    planned: float
+    conversions: int
+    differ: float
+    planning: float
+
+    @property
+    def ratio(self) -> float:
+        return self.planned / self.given
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.layout_speed", description=__doc__,
+                                     formatter_class=argparse.RawTextHelpFormatter)  # fmt: skip
+    parser.add_argument("--model", action="append", choices=(*models.NAMES, *models.MORE))
+    parser.add_argument("--size", type=int, default=224, help="height and width of the image")
+    parser.add_argument("--want", default=WANT)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--json", metavar="FILE", type=Path)
+    parser.add_argument("--page", metavar="FILE", type=Path, help="write the table as Markdown")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    rows = []
+    for name in options.model or MODELS:
+        rows.append(measured(name, options.size, options.want, options.rounds, options.profile))
+        print(told(rows[-1]), flush=True)
+    if options.json:
+        write(options.json, [asdict(r) | {"ratio": r.ratio} for r in rows])
+    if options.page:
+        options.page.write_text(page(rows))
+    return 0 if all(r.ratio <= GOAL and r.differ <= TOLERANCE for r in rows) else 1
+
+
+def measured(name: str, size: int, want: str, rounds: int, profile: bool = False) -> Row:
+    """Plan, compile and run a model."""
+    mod = relax.transform.LegalizeOps()(models.module(name, size))
+    planning, planned = cpu(lambda: plan_layout(mod, want))
+    values = [tvm.runtime.tensor(v) for v in models.inputs(name, size=size)]
+    one, two = machine(mod), machine(planned.module)
+    differ = difference(outputs(one, values), outputs(two, values))
+    if profile:
+        for each in (one, two):
+            print(profiled(each, values))
+    given, other = in_turn([one, two], values, rounds)
+    left = planned.report.after.number
+    shape = f"float32[1, 3, {size}, {size}]"
+    return Row(name, shape, given, other, left, differ, planning)
+
+
+def machine(mod: Any) -> Any:
+    """The module compiled by TVM's default pipeline."""
+    return relax.VirtualMachine(tvm.compile(mod, target="llvm"), tvm.cpu())
+
+
+def in_turn(machines: Sequence[Any], values: Sequence[Any], rounds: int) -> list[float]:
+    """The median seconds of a run of each."""
+    seconds: list[list[float]] = [[] for _ in machines]
+    for _ in range(rounds):
+        for m, mine in zip(machines, seconds, strict=True):
+            mine.append(cpu(lambda m=m: m["main"](*values))[0])
+    return [statistics.median(s) for s in seconds]
+
+
+def outputs(machine: Any, values: Sequence[Any]) -> list[Any]:
+    found = machine["main"](*values)
+    parts = [found] if isinstance(found, tvm.runtime.Tensor) else list(found)
+    return [part.numpy().astype("float64") for part in parts]
+
+
+def difference(one: Sequence[Any], two: Sequence[Any]) -> float:
+    """The largest one, relative to the largest output."""
+    if not all(np.isfinite(a).all() and a.shape == b.shape for a, b in zip(one, two, strict=True)):
+        return float("inf")
+    return max(float(np.abs(a - b).max() / max(np.abs(a).max(), 1e-30))
+               for a, b in zip(one, two, strict=True))  # fmt: skip
+
+
+def profiled(machine: Any, values: Sequence[Any], most: int = 12) -> str:
+    """The functions that take the most of a run, with the shapes that they were called on."""
+    spent: defaultdict[str, float] = defaultdict(float)
+    start = 0.0
+
+    def instrument(_: Any, name: str, before: bool, __: Any, *args: Any) -> None:
+        nonlocal start
+        shapes = " ".join(str(tuple(a.shape)) for a in args if hasattr(a, "shape"))
+        if before:
+            start = time.process_time()
+        else:
+            spent[f"{name} {shapes}"] += time.process_time() - start
+
+    machine.set_instrument(instrument)
+    machine["main"](*values)
+    machine.set_instrument(lambda *_: None)
+    every = sum(spent.values())
+    top = sorted(spent.items(), key=lambda kv: -kv[1])[:most]
+    lines = [f"{s * 1e3:9.2f} ms {s / every:6.1%}  {n}" for n, s in top]
+    return "\n".join([*lines, f"{every * 1e3:9.2f} ms in all"])
+
+
+def told(row: Row) -> str:
+    """A row as one line."""
+    return (f"{row.model} {row.input}: {row.given:.3f} s as given, {row.planned:.3f} s planned, "
+            f"ratio {row.ratio:.3f}, {row.conversions} conversions, outputs differ by "
+            f"{row.differ:.1e}, planned in {row.planning:.1f} s")  # fmt: skip
+
+
+def page(rows: Sequence[Row]) -> str:
+    head = ("model", "input", "given, s", "planned, s", "ratio", "conversions left", "differ")
+    lines = [(r.model, f"`{r.input}`", f"{r.given:.3f}", f"{r.planned:.3f}", f"{r.ratio:.3f}",
+              str(r.conversions), f"{r.differ:.1e}") for r in rows]  # fmt: skip
+    return f"{HEAD}\n{table(head, lines)}\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
