@@ -11,7 +11,7 @@ from tvm import relax, tirx
 from tvm.ir import GenericConst
 from tvm.ir import Op as IrOp
 
-from ..analysis.lifting.node import NodeDict
+from ..analysis.lifting.node import NodeDict, items
 
 
 @dataclass(eq=False)
@@ -90,7 +90,7 @@ def extents(shape: Any) -> tuple[Any, ...] | None:
     values = getattr(shape, "values", None)
     if values is None:
         return None
-    return tuple(int(v) if isinstance(v, (int, tirx.IntImm)) else v for v in values)
+    return tuple(int(v) if isinstance(v, (int, tirx.IntImm)) else v for v in items(values))
 
 
 class _Reader:
@@ -159,8 +159,8 @@ class _Reader:
         func = self.mod.functions.get(gvar)
         if not isinstance(func, tirx.PrimFunc) or not hasattr(arguments, "fields"):
             return False
-        inputs = tuple(map(self.argument, arguments.fields))
-        types = call.ty.fields if hasattr(call.ty, "fields") else [call.ty]
+        inputs = tuple(map(self.argument, items(arguments.fields)))
+        types = items(call.ty.fields) if hasattr(call.ty, "fields") else [call.ty]
         if any(extents(getattr(t, "shape", None)) is None for t in types):
             return False
         op = Op(gvar.name_hint, func, call, inputs, ())

@@ -36,6 +36,7 @@ class Kinds:
         self.desired, self.given = desired, given
         self.analyse = ByStructure(self.recovered)
         self.known = ByStructure(self.kind)
+        self.flows: dict[Flow, Flow] = {}  # convolutions of any widths flow alike
         self.last: tuple[Any, Lifted | Refusal] | None = None
 
     def of(self, graph: Graph) -> dict[Op, Kind]:
@@ -47,6 +48,7 @@ class Kinds:
         reason = ""
         try:
             found = flow(func)
+            found = self.flows.setdefault(found, found)
         except Opaque as e:
             reason = e.reason
         moves = found is not None and only_moves(self.lifted(func))

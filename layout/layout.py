@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -67,9 +67,9 @@ class Layout:
                                 for a, b in pairwise(own)):  # fmt: skip
                 raise ValueError(f"Layout: axis {a} is not made up of its digits {own}")
 
-    @classmethod
-    def identity(cls, rank: int) -> Layout:
-        return cls(tuple((Digit(k),) for k in range(rank)))
+    @staticmethod
+    def identity(rank: int) -> Layout:
+        return _identity(rank)
 
     @classmethod
     def permuted(cls, order: Sequence[int]) -> Layout:
@@ -190,6 +190,11 @@ class Layout:
 
     def __repr__(self) -> str:
         return f'Layout("{self.spell()}")'
+
+
+@cache
+def _identity(rank: int) -> Layout:
+    return Layout(tuple((Digit(k),) for k in range(rank)))
 
 
 def _joined(digits: Sequence[Digit], shape: Sequence[Any] | None = None) -> Dim:

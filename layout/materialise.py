@@ -78,6 +78,9 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
                     layout = plan.reads[op].get(k) or Layout.identity(v.rank)
                     self.constants.setdefault(v.expr.__chandle__(), set()).add(layout)
         self.params = list(func.params)
+        self.own = NodeDict[None]()
+        for p in self.params:
+            self.own[p] = None
         new = list(map(self.parameter, self.params))
         func = relax.Function(new, func.body, func.ret_ty, func.is_pure, func.attrs)
         self.builder_.update_func(gvar, self.visit_expr(func))
@@ -209,7 +212,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
     def emit(self, expr: Any, like: Any) -> Any:
         """A binding that reaches as far as the one it stands for."""
         if self.builder_.current_block_is_dataflow() and not isinstance(like, relax.DataflowVar):
-            local = like.__chandle__() in {p.__chandle__() for p in self.params}
+            local = like in self.own
             if not local or self.blocks > 1:
                 return self.builder_.emit_output(expr, like.name)
         return self.builder_.emit(expr, like.name)

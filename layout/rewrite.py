@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import tvm_ffi
 from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
@@ -192,6 +193,10 @@ def _with_attributes(new: Any, func: Any) -> Any:
 
 def _copied(func: Any) -> int | None:
     """The parameter that a PrimFunc copies element by element, in the order of memory."""
+    stores: list[Any] = []
+    tvm_ffi.structural_walk(func.body, (tirx.BufferStore, stores.append))
+    if len(stores) != 1 or type(stores[0].value).__name__ != "TensorLoad":
+        return None
     try:
         found = stages(func)
     except Opaque:

@@ -1,9 +1,14 @@
-"""Solve a program to proven optimality, its independent parts one by one (HiGHS)."""
+"""Solve a program to proven optimality, its independent parts one by one (HiGHS).
+
+A part that occurs several times is solved once. Its linear relaxation comes first: a solution of
+that in integers is optimal; where it has fractions, branch and bound decides.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import highspy
 import numpy as np
@@ -11,6 +16,8 @@ import numpy as np
 from .problem import Program
 
 Row = tuple[float, dict[int, float]]
+#: Costs of the columns, and rows: the least value, columns with their coefficients.
+Part = tuple[tuple[float, ...], tuple[tuple[float, tuple[tuple[int, float], ...]], ...]]
 
 
 @dataclass(frozen=True)
@@ -34,9 +41,14 @@ def solve(program: Program, *, seconds: float = 60.0) -> Solution:
     }
     objective = bound = sum((program.cost[x] for x in chosen), 0.0)
     status, parts = "optimal", _parts(rows)
-    for part in parts:
-        found, cost, least, how = _part(program, part, seconds)
-        chosen |= found
+    known: dict[Part, Answer] = {}
+    for rows in parts:
+        columns = sorted({x for _, row in rows for x in row})
+        part = _alone(program, rows, columns)
+        if part not in known:
+            known[part] = _solved(part, seconds)
+        found, cost, least, how = known[part]
+        chosen |= {columns[k] for k in found}
         objective, bound = objective + cost, bound + least
         status = status if how == "optimal" else how
     return Solution(frozenset(chosen), objective, bound, status, len(parts))
@@ -87,36 +99,70 @@ def _parts(rows: Sequence[Row]) -> list[list[Row]]:
     return list(groups.values())
 
 
-def _part(
-    program: Program, rows: Sequence[Row], seconds: float
-) -> tuple[set[int], float, float, str]:
-    columns = sorted({x for _, row in rows for x in row})
+def _alone(program: Program, rows: Sequence[Row], columns: Sequence[int]) -> Part:
+    """Some rows over the numbers of their columns."""
     place = {x: k for k, x in enumerate(columns)}
-    lp = highspy.HighsLp()
-    lp.num_col_, lp.num_row_ = len(columns), len(rows)
-    lp.col_cost_ = np.array([program.cost[x] for x in columns])
-    lp.col_lower_, lp.col_upper_ = np.zeros(len(columns)), np.ones(len(columns))
-    lp.row_lower_ = np.array([low for low, _ in rows])
-    lp.row_upper_ = np.full(len(rows), highspy.kHighsInf)
-    lp.integrality_ = [highspy.HighsVarType.kInteger] * len(columns)
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    lp.a_matrix_.start_ = np.cumsum([0, *(len(row) for _, row in rows)])
-    lp.a_matrix_.index_ = np.array([place[x] for _, row in rows for x in row])
-    lp.a_matrix_.value_ = np.array([k for _, row in rows for k in row.values()])
-    highs = highspy.Highs()  # type: ignore[no-untyped-call]
-    for option, value in (("output_flag", False), ("threads", 1), ("mip_rel_gap", 0.0),
-                          ("time_limit", seconds)):  # fmt: skip
-        highs.setOptionValue(option, value)
-    highs.passModel(lp)
-    highs.run()
-    status = highs.getModelStatus()
-    info = highs.getInfo()
+    own = tuple((low, tuple(sorted((place[x], k) for x, k in row.items()))) for low, row in rows)
+    return tuple(program.cost[x] for x in columns), own
+
+
+Answer = tuple[frozenset[int], float, float, str]
+"""The columns that are 1, what they cost, what any solution costs, and the solver's word."""
+
+
+def _solved(part: Part, seconds: float) -> Answer:
+    relaxed = _run(_model(part), seconds)
+    if relaxed.getModelStatus() == highspy.HighsModelStatus.kOptimal:
+        found = _integers(part, relaxed)
+        if found is not None:
+            cost = float(sum(part[0][k] for k in found))
+            return found, cost, cost, "optimal"
+    lp = _model(part)
+    lp.integrality_ = [highspy.HighsVarType.kInteger] * len(part[0])
+    highs = _run(lp, seconds)
+    status, info = highs.getModelStatus(), highs.getInfo()
     if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
         raise ValueError(f"the problem has no solution: {highs.modelStatusToString(status)}")
-    found = {x for x, v in zip(columns, highs.getSolution().col_value, strict=True) if v > 0.5}
+    found = frozenset(k for k, v in enumerate(highs.getSolution().col_value) if v > 0.5)
     optimal = status == highspy.HighsModelStatus.kOptimal
     how = "optimal" if optimal else highs.modelStatusToString(status)
     bound = (
         info.mip_dual_bound if np.isfinite(info.mip_dual_bound) else info.objective_function_value
     )
     return found, info.objective_function_value, bound, how
+
+
+def _integers(part: Part, relaxed: Any) -> frozenset[int] | None:
+    """The solution of the relaxation if it is one of the program and costs no more."""
+    values = relaxed.getSolution().col_value
+    found = frozenset(k for k, v in enumerate(values) if v > 0.5)
+    costs, rows = part
+    if any(sum(c for k, c in row if k in found) < low for low, row in rows):
+        return None
+    cost, least = sum(costs[k] for k in found), relaxed.getInfo().objective_function_value
+    return found if cost <= least + 1e-9 * max(abs(least), 1.0) else None
+
+
+def _model(part: Part) -> Any:
+    costs, rows = part
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = len(costs), len(rows)
+    lp.col_cost_ = np.array(costs)
+    lp.col_lower_, lp.col_upper_ = np.zeros(len(costs)), np.ones(len(costs))
+    lp.row_lower_ = np.array([low for low, _ in rows])
+    lp.row_upper_ = np.full(len(rows), highspy.kHighsInf)
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    lp.a_matrix_.start_ = np.cumsum([0, *(len(row) for _, row in rows)])
+    lp.a_matrix_.index_ = np.array([x for _, row in rows for x, _ in row])
+    lp.a_matrix_.value_ = np.array([k for _, row in rows for _, k in row])
+    return lp
+
+
+def _run(lp: Any, seconds: float) -> Any:
+    highs = highspy.Highs()  # type: ignore[no-untyped-call]
+    for option, value in (("output_flag", False), ("threads", 1), ("mip_rel_gap", 0.0),
+                          ("time_limit", seconds)):  # fmt: skip
+        highs.setOptionValue(option, value)
+    highs.passModel(lp)
+    highs.run()
+    return highs
