@@ -77,10 +77,13 @@ def keeps(s: Stage, made: Nest, layouts: Layouts) -> bool:
         if not promised or len(axes) != 1 or padded(a.indices, a.shape) != axes:
             return False
         pads[a.buffer] = layout.pad_value or 0
-    rest = tvm_ffi.structural_map(
-        store.value, (tvm.ir.TensorLoad, lambda e: tirx.const(pads[e.source], str(e.ty.dtype)))
-    )
-    rest = tvm.sym.Analyzer().simplify(rest)
+    try:
+        rest = tvm_ffi.structural_map(
+            store.value, (tvm.ir.TensorLoad, lambda e: tirx.const(pads[e.source], str(e.ty.dtype)))
+        )
+        rest = tvm.sym.Analyzer().simplify(rest)
+    except ValueError:  # a literal that its type does not have, such as bool(-1)
+        return False
     known = type(rest).__name__ in ("IntImm", "FloatImm")
     return known and repr(float(rest.value)) == repr(float(layouts[w.buffer].pad_value or 0))
 

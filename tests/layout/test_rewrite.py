@@ -272,6 +272,20 @@ def test_padding_is_guarded_only_where_it_must_be(op: Any, texts: str, guarded: 
     check(func, found.func, found.layouts)
 
 
+@pytest.mark.parametrize("name", ["bias beyond its end", "integer division", "take of padding"])
+def test_what_padding_must_not_do_is_guarded(name: str) -> None:
+    op, operands, texts = PACKED[name]
+    assert "if_then_else" in _text(lowered(op, *operands), texts)
+
+
+def test_a_literal_that_a_type_does_not_have_is_no_pad_value() -> None:
+    func = lowered(lambda x: OPS.astype(x, "bool"), (2, 6))
+    layout = Layout.parse("AB4b", "AB", pad_value=-1)
+    found = rewrite(func, [layout, Layout.parse("AB4b", "AB", pad_value=1)])
+    assert isinstance(found, Rewritten), found
+    check(func, found.func, found.layouts)
+
+
 def test_a_copy_in_the_order_of_memory_is_told() -> None:
     permute = lowered(lambda x: OPS.permute_dims(x, (0, 2, 3, 1)), (2, 4, 3, 5))
     assert _done(permute, "NHWC -").identity == 0
