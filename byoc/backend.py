@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 from .pattern import Pattern
@@ -46,6 +47,8 @@ class Backend:
             raise ValueError(f"Backend: the name must be an identifier, got {self.name!r}")
 
 
+#: Backends that come with opinfo: subpackages that register themselves when they are imported.
+BUILT_IN = ("onednn",)
 _REGISTRY: dict[str, Backend] = {}
 
 
@@ -57,7 +60,9 @@ def register(backend: Backend) -> Backend:
 
 def find(name: str) -> Backend:
     """The backend of a name. Raises ``ValueError`` listing those that there are."""
+    if name in BUILT_IN and name not in _REGISTRY:
+        import_module(f"{__package__}.{name}")
     if name not in _REGISTRY:
-        known = ", ".join(sorted(_REGISTRY)) or "none"
+        known = ", ".join(sorted({*_REGISTRY, *BUILT_IN}))
         raise ValueError(f"there is no backend {name!r}; known: {known}")
     return _REGISTRY[name]

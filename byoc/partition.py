@@ -46,7 +46,7 @@ class _Writer(relax.PyExprMutator):  # type: ignore[misc]
     def function(self, gvar: Any, func: Any, graph: Graph, regions: Regions) -> None:
         self.graph, self.regions = graph, regions
         self.gone = {op for _, ops, _ in regions.values() for op in ops[:-1]}
-        self.at: dict[Value, Any] = {}
+        self.vars: dict[Op, Any] = {}
         self.builder_.update_func(gvar, self.visit_expr(func))
 
     def visit_var_binding_(self, b: Any) -> None:
@@ -55,12 +55,22 @@ class _Writer(relax.PyExprMutator):  # type: ignore[misc]
             return
         if op is None or op not in self.regions:
             super().visit_var_binding_(b)
+            if op is not None:
+                self.vars[op] = b.var
             return
         symbol, _, inputs = self.regions[op]
-        arguments = relax.Tuple([self.visit_expr(v.expr) for v in inputs])
+        arguments = relax.Tuple([self.value(v) for v in inputs])
         call = relax.call_dps_packed(symbol, arguments, out_ty=op.call.ty)
         local = (
             isinstance(b.var, relax.DataflowVar) or not self.builder_.current_block_is_dataflow()
         )
         emit = self.builder_.emit if local else self.builder_.emit_output
         self.set_var_remap(b.var, emit(call, b.var.name))
+
+    def value(self, v: Value) -> Any:
+        """The expression of a value, one of several results of a call included."""
+        if v.expr is not None:
+            return self.visit_expr(v.expr)
+        assert v.producer is not None
+        results = self.visit_expr(self.vars[v.producer])
+        return self.builder_.emit(relax.TupleGetItem(results, v.producer.outputs.index(v)))

@@ -106,10 +106,18 @@ class _Builder:
         if v not in self.known:
             if v.constant:
                 place = Tensor("constant", len(self.constants), v.shape, v.dtype)
-                self.constants.append(np.asarray(v.expr.value.numpy()))
+                self.constants.append(_array(v.expr.value))
             else:
                 place = Tensor("input", len(self.inputs), v.shape, v.dtype)
                 self.inputs.append(place)
                 self.values.append(v)
             self.known[v] = place
         return self.known[v]
+
+
+def _array(tensor: Any) -> Array:
+    """The tensor's memory where numpy can share it."""
+    try:
+        return np.from_dlpack(tensor)
+    except (BufferError, RuntimeError, TypeError):
+        return np.asarray(tensor.numpy())

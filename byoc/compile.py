@@ -1,0 +1,102 @@
+"""The whole way: prepare, plan layouts, dispatch, fuse what is left, build one library."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from ..layout.plan import plan_layout
+from ..layout.report import Report
+from .backend import Backend, find
+from .offload import Dispatched, dispatch
+from .prepare import prepare
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A shared library for TVM's virtual machine, and what is in it."""
+
+    library: Path
+    dispatched: Dispatched
+    report: Report | None
+    _folder: Any = None
+
+    def export(self, path: str | Path) -> None:
+        """Write the library; it loads in any process that has the TVM runtime."""
+        shutil.copyfile(self.library, path)
+
+    def machine(self, device: Any = None) -> Any:
+        """A virtual machine in this process."""
+        return relax.VirtualMachine(tvm.runtime.load_module(str(self.library)),
+                                    device or tvm.cpu())  # fmt: skip
+
+
+def compile_module(
+    mod: Any,
+    backends: Sequence[str | Backend] = ("onednn", "tvm"),
+    desired: Mapping[str, Sequence[str]] | None = None,
+    *,
+    priority: Mapping[str, int] | None = None,
+    target: Any = "llvm",
+    plan: bool = True,
+) -> Compiled:
+    """A Relax module as a library; ``mod`` is not changed.
+
+    ``desired`` are layouts by operator (see `plan_layout`); where it is None they are what the
+    backends want. ``plan=False`` leaves layouts as they are. A backend whose code does not build or
+    load is left out with a warning.
+    """
+    chosen = [find(b) if isinstance(b, str) else b for b in backends if b != "tvm"]
+    lowered = prepare(mod)
+    while True:
+        wanted = dict(desired) if desired is not None else wants(chosen)
+        planned = plan_layout(lowered, wanted, mode="graph") if plan and wanted else None
+        ready = lowered if planned is None else planned.module
+        done = dispatch(ready, chosen, priority and
+                        {k: v for k, v in priority.items()
+                         if k == "tvm" or k in {b.name for b in chosen}})  # fmt: skip
+        used = {t.backend for t in done.taken}
+        folder = tempfile.TemporaryDirectory(prefix="opinfo-")
+        library = Path(folder.name) / "model.so"
+        try:
+            build(done, library, target)
+            return Compiled(library, done, None if planned is None else planned.report, folder)
+        except Exception as e:  # the compiler, the linker or the loader
+            if not used:
+                raise
+            told = str(e).strip().splitlines()[:1] or [type(e).__name__]
+            warnings.warn(f"{', '.join(sorted(used))} is left out: its code does not build: "
+                          f"{told[0]}", stacklevel=2)  # fmt: skip
+            chosen = [b for b in chosen if b.name not in used]
+
+
+def wants(backends: Sequence[Backend]) -> dict[str, Sequence[str]]:
+    """The layouts that the first available backend with a word on an operator asks for."""
+    out: dict[str, Sequence[str]] = {}
+    for b in backends:
+        if b.wants and b.available() is None:
+            out = {**b.wants, **out}
+    return out
+
+
+def build(done: Dispatched, library: Path, target: Any = "llvm") -> None:
+    """Compile a dispatched module and load it once, so that what is missing is found now."""
+    fused = fuse(done.module)
+    executable = tvm.compile(fused, target=target)
+    executable.export_library(str(library), options=["-O2", *done.options])
+    relax.VirtualMachine(tvm.runtime.load_module(str(library)), tvm.cpu())
+
+
+def fuse(mod: Any) -> Any:
+    """What is left to TVM, fused."""
+    passes = [relax.transform.AnnotateTIROpPattern(), relax.transform.FuseOps(),
+              relax.transform.FuseTIR()]  # fmt: skip
+    return tvm.transform.Sequential(passes)(mod)

@@ -1,0 +1,92 @@
+"""A module as backends like it: inference forms, constants computed, operators lowered.
+
+Before: R.nn.batch_norm(x, gamma, beta, mean, var)     R.sum(R.stack((a, b), axis=0), axis=[0])
+After:  x * (gamma / √(var + ε)) + (beta - mean …)      a + b
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.ir import Op as IrOp
+
+from ..analysis.legalise import lowered
+from .raise_ops import raise_ops
+
+
+def prepare(mod: Any) -> Any:
+    """The lowered module; one that is lowered already is raised first. ``mod`` is not changed."""
+    raised = relax.transform.FoldConstant()(raise_ops(mod).module if _has_calls(mod) else mod)
+    writer = _Inference(raised)
+    for gvar, func in raised.functions_items():
+        if isinstance(func, relax.Function):
+            writer.builder_.update_func(gvar, writer.visit_expr(func))
+    out = writer.builder_.get()
+    attrs = raised.attrs or {}
+    for key in attrs:
+        out = out.with_attr(key, attrs[key])
+    out = relax.transform.CanonicalizeBindings()(out)
+    out = relax.transform.FoldConstant()(lowered(relax.transform.FoldConstant()(out)))
+    return relax.transform.DeadCodeElimination()(out)
+
+
+def _has_calls(mod: Any) -> bool:
+    return any(isinstance(f, tvm.tirx.PrimFunc) for _, f in mod.functions_items())
+
+
+def _is(e: Any, name: str) -> bool:
+    op = getattr(e, "op", None)
+    return isinstance(op, IrOp) and op.name == name
+
+
+@relax.expr_functor.mutator
+class _Inference(relax.PyExprMutator):  # type: ignore[misc]
+    def visit_call_(self, call: Any) -> Any:
+        call = super().visit_call_(call)
+        if _is(call, "relax.nn.batch_norm"):
+            return _affine(self.builder_, call) or call
+        if _is(call, "relax.sum"):
+            return self.added(call) or call
+        same = _is(call, "relax.astype") and call.attrs.dtype == call.args[0].ty.dtype
+        return call.args[0] if same else call
+
+    def added(self, call: Any) -> Any:
+        """A sum over stacked tensors."""
+        stacked = self.bound(call.args[0])
+        if call.attrs.keepdims or not _is(stacked, "relax.stack"):
+            return None
+        axes, axis = call.attrs.axis, stacked.attrs.axis
+        parts = self.bound(stacked.args[0])
+        if axes is None or [int(a) for a in axes] != [int(axis)] or not hasattr(parts, "fields"):
+            return None
+        total = parts.fields[0]
+        for p in parts.fields[1:]:
+            total = self.builder_.emit(relax.op.add(total, p))
+        return total
+
+    def bound(self, e: Any) -> Any:
+        return (self.lookup_binding(e) or e) if isinstance(e, relax.Var) else e
+
+
+def _affine(builder: Any, call: Any) -> Any:
+    """Batch normalisation of known statistics: a factor and a sum by channel."""
+    x, *given = call.args
+    attrs = call.attrs
+    if attrs.training or not all(isinstance(g, relax.Constant) for g in given):
+        return None
+    gamma, beta, mean, var = (g.data.numpy().astype("float64") for g in given)
+    factor = (gamma if attrs.scale else 1.0) / np.sqrt(var + attrs.epsilon)
+    term = (beta if attrs.center else 0.0) - mean * factor
+    shape = [1] * x.ty.ndim
+    shape[int(attrs.axis)] = -1
+    dtype = str(x.ty.dtype)
+
+    def constant(a: Any) -> Any:
+        return relax.const(np.ascontiguousarray(a.reshape(shape).astype(dtype)))
+
+    scaled = builder.emit(relax.op.multiply(x, constant(factor)))
+    moved = builder.emit(relax.op.add(scaled, constant(term)))
+    return relax.Tuple([moved, given[2], given[3]])
