@@ -1,0 +1,29 @@
+"""What later passes find after planning: as few calls when fused, every operator when raised."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from benchmarks import layout_fusion, layout_graph
+
+from . import nets
+
+IMAGE = (1, 3, 8, 8)
+
+
+def test_no_more_calls_after_fusion_than_of_a_native_module() -> None:
+    found = layout_fusion.row("residual", nets.net(nets.residual, IMAGE, legal=False))
+    assert isinstance(found.native, int) and found.given > 1
+    assert found.planned["NHWC"] <= found.native
+    assert found.planned["tvm-nhwc"] <= found.native
+    # packed, one more conversion than from NCHW to NHWC may be a call
+    assert found.planned["NCHW8c"] <= found.native + 1
+
+
+@pytest.mark.parametrize("build, shape", [(nets.residual, IMAGE), (nets.flat, IMAGE),
+                                          (nets.attention, (2, 5, 8))])  # fmt: skip
+def test_no_operator_is_lost_in_graph_mode(build: Any, shape: tuple[int, ...]) -> None:
+    found = layout_graph.row("net", nets.net(build, shape, legal=False))
+    assert found.before.total() and not found.lost
