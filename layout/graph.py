@@ -135,7 +135,7 @@ class _Reader:
             for branch in (value.true_branch, value.false_branch):
                 self.sequence(branch, "a branch's result")
             self.opaque(b.var)
-        elif isinstance(value, relax.Var) and value in self.of:
+        elif isinstance(value, relax.Var) and value in self.of and not _casts(b):
             self.of[b.var] = self.of[value]
         elif isinstance(value, relax.TupleGetItem) and value.tuple_value in self.tuples:
             self.of[b.var] = self.tuples[value.tuple_value][value.index]
@@ -196,6 +196,11 @@ class _Reader:
         for var in _variables(e):
             for v in self.tuples.get(var) or ((self.of[var],) if var in self.of else ()):
                 v.pinned = v.pinned or why
+
+
+def _casts(b: Any) -> bool:
+    """Whether a binding checks a value's type; it may name extents that others use."""
+    return isinstance(b, relax.MatchCast)
 
 
 def _variables(e: Any) -> Iterator[Any]:

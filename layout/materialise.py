@@ -71,18 +71,19 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         self.tuples = NodeDict[Op]()
         self.started = False
         self.wanted = _wanted(graph, plan)
-        self.blocks = len(func.body.blocks)
+        self.home = NodeDict[int]()
+        _homes(func.body, self.home)
+        self.block_of = {op: self.home.get(var) for var, op in graph.by_var.items()}
         for op in graph.ops:
             for k, v in enumerate(op.inputs):
                 if v is not None and v.constant:
                     layout = plan.reads[op].get(k) or Layout.identity(v.rank)
                     self.constants.setdefault(v.expr.__chandle__(), set()).add(layout)
         self.params = list(func.params)
-        self.own = NodeDict[None]()
-        for p in self.params:
-            self.own[p] = None
         new = list(map(self.parameter, self.params))
-        func = relax.Function(new, func.body, func.ret_ty, func.is_pure, func.attrs)
+        moved = any(not self.same(p, q) for p, q in zip(self.params, new, strict=True))
+        body = _bound(func.body) if moved else func.body
+        func = relax.Function(new, body, func.ret_ty, func.is_pure, func.attrs)
         self.builder_.update_func(gvar, self.visit_expr(func))
 
     def parameter(self, p: Any) -> Any:
@@ -97,8 +98,13 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
 
     # ------------------------------------------------------------------------ bindings
 
+    def visit_match_cast_(self, b: Any) -> None:
+        self.begin(b.var)
+        super().visit_match_cast_(b)
+        self.opaque(b.var)
+
     def visit_var_binding_(self, b: Any) -> None:
-        self.start()
+        self.begin(b.var)
         op = self.graph.by_var.get(b.var)
         value = self.graph.of.get(b.var)
         if op is not None:
@@ -107,8 +113,14 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
             self.alias(value, b.var)
         elif not self.only_parts(b):
             super().visit_var_binding_(b)
-            if value is not None:
-                self.have(value, Layout.identity(value.rank), self.visit_expr(b.var), b.var)
+            self.opaque(b.var)
+
+    def opaque(self, var: Any) -> None:
+        """Note what something else than a ``call_tir`` made."""
+        value = self.graph.of.get(var)
+        if value is not None:
+            self.here = self.home.get(var)
+            self.have(value, Layout.identity(value.rank), self.visit_expr(var), var)
 
     def only_parts(self, b: Any) -> bool:
         """Whether a binding is a tuple that nothing but its parts is used of."""
@@ -120,8 +132,9 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
     def same(a: Any, b: Any) -> bool:
         return a is not None and a.__chandle__() == b.__chandle__()
 
-    def start(self) -> None:
-        """The parameters, in every layout that something wants of them."""
+    def begin(self, var: Any) -> None:
+        """Before the first binding: the parameters, in the layouts that something wants of them."""
+        self.here = self.home.get(var)
         if self.started:
             return
         self.started = True
@@ -138,8 +151,9 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         """Another name of a value, or a part of a tuple; it is only there if it is needed."""
         if value in self.plan.needed:
             found = self.at[value][self.plan.needed[value]]
-            plain = isinstance(found, relax.DataflowVar) and not isinstance(var, relax.DataflowVar)
-            self.set_var_remap(var, self.emit(found, var) if plain else found)
+            out = not isinstance(var, relax.DataflowVar)
+            plain = isinstance(found, relax.DataflowVar) and out
+            self.set_var_remap(var, self.emit(found, var, out) if plain else found)
 
     def op(self, op: Op, b: Any) -> None:
         layouts = layouts_of(self.plan.layouts(op))
@@ -148,16 +162,23 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         same = all(x is None for x in layouts) and (given or not self.kinds[op].named)
         if other is None and same:
             call = self.call(self.visit_expr(op.call.args[0]), op, _types(op.call))
-            self.results(op, b, self.emit(call, b.var))
+            self.results(op, b, self.made(call, op, b.var))
             return
         new = self.rewrite(op.func, layouts) if other is None else None
         if new is not None and new.identity is not None and self.may_share(op):
             source = self.arguments(op)[new.identity]
             physical = self.plan.ways[op].outputs[0].physical(op.outputs[0].shape)
-            self.results(op, b, self.emit(_reshaped(source, physical), b.var))
+            self.results(op, b, self.made(_reshaped(source, physical), op, b.var))
             return
         gvar = self.gvar(op, layouts, other if new is None else new.func)
-        self.results(op, b, self.emit(self.call(gvar, op, self.types(op)), b.var))
+        self.results(op, b, self.made(self.call(gvar, op, self.types(op)), op, b.var))
+
+    def made(self, expr: Any, op: Op, var: Any) -> Any:
+        """The binding of what an op makes."""
+        plain = not isinstance(var, relax.DataflowVar)
+        outputs = zip(op.outputs, self.plan.ways[op].outputs, strict=True)
+        leaves = any(self.leaves(v, x, var) for v, x in outputs)
+        return self.emit(expr, var, plain or leaves)
 
     def may_share(self, op: Op) -> bool:
         """Whether a result may be its operand's memory: no result of the function, not written."""
@@ -179,7 +200,10 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         way = self.plan.ways[op]
         many = hasattr(op.call.ty, "fields")
         for k, (v, layout) in enumerate(zip(op.outputs, way.outputs, strict=True)):
-            part = self.emit(relax.TupleGetItem(new, k), b.var) if many else new
+            part = new
+            if many:
+                out = self.leaves(v, layout, b.var)
+                part = self.emit(relax.TupleGetItem(new, k), b.var, out)
             self.have(v, layout, part, b.var)
         if not many:
             self.alias(op.outputs[0], b.var)
@@ -188,18 +212,28 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
                 self.plan.needed.get(v, x) for v, x in zip(op.outputs, way.outputs, strict=True)
             ]
             parts = [self.at[v][x] for v, x in zip(op.outputs, needed, strict=True)]
-            self.set_var_remap(b.var, self.emit(relax.Tuple(parts), b.var))
+            plain = not isinstance(b.var, relax.DataflowVar)
+            self.set_var_remap(b.var, self.emit(relax.Tuple(parts), b.var, plain))
 
     # ------------------------------------------------------------------------ values
 
     def have(self, value: Value, layout: Layout, expr: Any, like: Any) -> None:
         """A value is there; make the other layouts of it that are wanted."""
         at = self.at.setdefault(value, {})
-        at[layout] = expr
+        local = isinstance(expr, relax.DataflowVar) and self.leaves(value, layout, like)
+        at[layout] = self.emit(expr, like, True) if local else expr
         for target in self.wanted.get(value, ()):
             if target not in at:
                 step = Step(value.shape, value.dtype, layout, target)
-                at[target] = self.emit(converted(expr, step, self.add(step)), like)
+                new = converted(expr, step, self.add(step))
+                at[target] = self.emit(new, like, self.leaves(value, target, like))
+
+    def leaves(self, value: Value, layout: Layout, like: Any) -> bool:
+        """Whether a value in a layout is used outside of the block that it is made in."""
+        if self.plan.needed.get(value) == layout and not isinstance(like, relax.DataflowVar):
+            return True
+        readers = (op for op in value.uses if layout in _read(self.plan, op, value))
+        return any(self.block_of[op] != self.here for op in readers)
 
     def add(self, step: Step) -> Callable[[Any, str], Any]:
         def once(func: Any, name: str) -> Any:
@@ -209,12 +243,10 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
 
         return once
 
-    def emit(self, expr: Any, like: Any) -> Any:
-        """A binding that reaches as far as the one it stands for."""
-        if self.builder_.current_block_is_dataflow() and not isinstance(like, relax.DataflowVar):
-            local = like in self.own
-            if not local or self.blocks > 1:
-                return self.builder_.emit_output(expr, like.name)
+    def emit(self, expr: Any, like: Any, out: bool) -> Any:
+        """A binding; ``out``: that other blocks see."""
+        if out and self.builder_.current_block_is_dataflow():
+            return self.builder_.emit_output(expr, like.name)
         return self.builder_.emit(expr, like.name)
 
     def arguments(self, op: Op) -> list[Any]:
@@ -258,13 +290,39 @@ def _wanted(graph: Graph, plan: Plan) -> dict[Value, list[Layout]]:
     """By value, the layouts in which something reads it."""
     out: dict[Value, list[Layout]] = {v: [x] for v, x in plan.needed.items()}
     for op in graph.ops:
-        for k, v in enumerate(op.inputs):
+        for v in dict.fromkeys(op.inputs):
             if v is not None and not v.constant:
-                layout = plan.reads[op].get(k) or Layout.identity(v.rank)
                 mine = out.setdefault(v, [])
-                if layout not in mine:
-                    mine.append(layout)
+                mine += [x for x in _read(plan, op, v) if x not in mine]
     return out
+
+
+def _read(plan: Plan, op: Op, v: Value) -> list[Layout]:
+    """The layouts in which an op reads a value."""
+    own = plan.reads[op]
+    found = (own.get(k) or Layout.identity(v.rank) for k, x in enumerate(op.inputs) if x is v)
+    return list(dict.fromkeys(found))
+
+
+def _homes(body: Any, homes: NodeDict[int]) -> None:
+    """The number of the block of each variable."""
+    for block in getattr(body, "blocks", ()):
+        number = len(homes.items())
+        for b in block.bindings:
+            homes[b.var] = number
+        for b in block.bindings:
+            value = getattr(b, "value", None)
+            if isinstance(value, relax.If):
+                _homes(value.true_branch, homes)
+                _homes(value.false_branch, homes)
+
+
+def _bound(body: Any) -> Any:
+    """A body with a binding, to which conversions can be added."""
+    if len(body.blocks):
+        return body
+    out = relax.Var("out", body.body.ty)
+    return relax.SeqExpr([relax.BindingBlock([relax.VarBinding(out, body.body)])], out)
 
 
 def _reshaped(x: Any, shape: tuple[Any, ...]) -> Any:
