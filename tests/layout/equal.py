@@ -37,7 +37,7 @@ def lowering() -> Any:
     t = relax.transform
     return tvm.transform.Sequential([
         relax.backend.DispatchSortScan(), t.LegalizeOps(), t.ToNonDataflow(),
-        t.RemovePurityChecking(), t.CallTIRRewrite(), t.StaticPlanBlockMemory(),
+        t.RemovePurityChecking(), t.CallTIRRewrite(),
         t.LowerAllocTensor(), t.KillAfterLastUse(), t.LowerRuntimeBuiltin(), t.ComputePrimValue(),
         t.VMShapeLower(), t.AttachGlobalSymbol(),
     ])  # fmt: skip

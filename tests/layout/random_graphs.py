@@ -16,7 +16,7 @@ from .random_ops import MAKERS, dtype, floating, literal, rank, shape, size
 
 Array = np.ndarray[Any, Any]
 SYMBOLIC = 2  # what a symbolic batch is run with
-DESIRED = (
+DESIRED: tuple[dict[str, list[str]], ...] = (
     {"conv2d": ["NHWC", "OHWI"]},
     {"conv2d": ["NHWC", "HWIO"]},
     {"conv2d": ["NCHW4c", "OIHW4i4o"]},
@@ -61,8 +61,10 @@ def case(seed: int, least: int = 5, most: int = 25, special: bool = True) -> Cas
     return Case(seed, module, desired, mode, objective, pins, tuple(graph.inputs))
 
 
-RAW = ("nn.relu", "nn.softmax", "add", "permute_dims", "reshape", "nn.max_pool2d", "concat",
-       "split", "nn.batch_norm", "mean", "nn.conv2d", "layout_transform", "strided_slice")  # fmt: skip
+RAW = (
+    *("nn.relu", "nn.softmax", "nn.max_pool2d", "nn.batch_norm", "nn.conv2d", "mean", "add"),
+    *("permute_dims", "reshape", "concat", "split", "layout_transform", "strided_slice"),
+)
 
 
 @T.prim_func(private=True, s_tir=True)
@@ -220,7 +222,12 @@ class _Graph:
                 return
             (make,) = self.rng.choices([m for _, m in MAKERS], [w for w, _ in MAKERS])
             made = make(self, x)
-            if made is not None and rank(made) <= 6 and size(made) <= 12000:
+            if (
+                made is not None
+                and made.ty.shape is not None
+                and rank(made) <= 6
+                and size(made) <= 12000
+            ):
                 self.values.append(made)
                 return
 
@@ -241,9 +248,7 @@ class _Graph:
         if flag is not None and floating(x) and roll < 0.6:
             self.values.append(self.emit(self.branches(flag, x)))
         elif self.impure and roll < 0.5 and dtype(x) == "float32":
-            packed = relax.Call(
-                relax.ExternFunc("opinfo.tests.look"), [x], ty_args=[x.ty]
-            )
+            packed = relax.Call(relax.ExternFunc("opinfo.tests.look"), [x], ty_args=[x.ty])
             self.values.append(self.emit(packed))
         elif roll > 0.8 and dtype(x) == "float32":
             self.values.append(self.emit(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from random import Random
 from typing import Any, Protocol
 
@@ -22,7 +23,6 @@ class Builder(Protocol):
 
     def emit(self, expr: Any) -> Any: ...
     def weight(self, *shape: int, kind: str = "") -> Any: ...
-    def like(self, x: Any) -> Any: ...
     def alike(self, x: Any, axis: int | None = None) -> list[Any]: ...
 
 
@@ -207,11 +207,11 @@ def norm(g: Builder, x: Any) -> Any:
     lit = literal(x)
     if which in ("layer", "rms"):
         axes = lit[g.rng.randint(max(1, lit[0]), len(lit) - 1) :] or lit[-1:]
-        if any(b != a + 1 for a, b in zip(axes, axes[1:], strict=False)) or axes[0] == 0:
+        if any(b != a + 1 for a, b in pairwise(axes)) or axes[0] == 0:
             return None
         own = [shape(x)[a] for a in axes]
         if which == "rms":
-            return g.emit(nn.rms_norm(x, g.weight(*own), axes))
+            return g.emit(nn.rms_norm(x, g.weight(own[-1]), axes[-1:]))
         return g.emit(nn.layer_norm(x, g.weight(*own), g.weight(*own), axes))
     if 1 not in lit or rank(x) < 3 or 2 not in lit:
         return None
@@ -265,7 +265,18 @@ def unary(g: Builder, x: Any) -> Any:
     if not floating(x):
         return None
     f = g.rng.choice(
-        [nn.relu, nn.silu, op.tanh, op.sigmoid, op.negative, op.abs, _exp, _clip, nn.leakyrelu, _sqrt]
+        [
+            nn.relu,
+            nn.silu,
+            op.tanh,
+            op.sigmoid,
+            op.negative,
+            op.abs,
+            _exp,
+            _clip,
+            nn.leakyrelu,
+            _sqrt,
+        ]
     )
     return g.emit(f(x))
 
@@ -355,9 +366,11 @@ def reshaped(g: Builder, x: Any) -> Any:
     if which == "flatten":
         if len(lit) == rank(x):
             return g.emit(op.flatten(x))
-        return g.emit(op.reshape(x, (own[0], math.prod(own[1:])))) if lit == list(
-            range(1, rank(x))
-        ) else None
+        return (
+            g.emit(op.reshape(x, (own[0], math.prod(own[1:]))))
+            if lit == list(range(1, rank(x)))
+            else None
+        )
     if which == "merge" and rank(x) > 1:
         k = g.rng.randrange(rank(x) - 1)
         return g.emit(op.reshape(x, (*own[:k], own[k] * own[k + 1], *own[k + 2 :])))
@@ -408,7 +421,9 @@ def split(g: Builder, x: Any) -> Any:
     if axis is None or shape(x)[axis] < 2:
         return None
     n = shape(x)[axis]
-    sections = g.rng.choice([2, [g.rng.randint(1, n - 1)]]) if n % 2 == 0 else [g.rng.randint(1, n - 1)]
+    sections = (
+        g.rng.choice([2, [g.rng.randint(1, n - 1)]]) if n % 2 == 0 else [g.rng.randint(1, n - 1)]
+    )
     parts = g.emit(op.split(x, sections, axis))
     one, two = g.emit(parts[0]), g.emit(parts[1])
     again = [op.concat([two, one], axis)] if g.rng.random() < 0.4 else []
@@ -438,9 +453,7 @@ def padded(g: Builder, x: Any) -> Any:
     axes = some(g, range(rank(x)))[:2]
     width = [g.rng.randint(0, 2) if k // 2 in axes else 0 for k in range(2 * rank(x))]
     mode = g.rng.choice(["constant", "constant", "reflect"])
-    if mode == "reflect" and (
-        rank(x) != 4 or min(shape(x)) < 3 or not floating(x)
-    ):
+    if mode == "reflect" and (rank(x) != 4 or min(shape(x)) < 3 or not floating(x)):
         mode = "constant"
     return g.emit(nn.pad(x, width, mode, g.rng.choice([0.0, 1.0])))
 
