@@ -44,7 +44,7 @@ HEAD = """# Run time of planned modules
 Written by `python -m benchmarks.layout_speed --page docs/layout-speed.md`.
 
 CPU seconds of one run on the default CPU build of TVM (`tvm.compile(mod, target="llvm")`, no
-library), in one thread, medians of runs in turn: **given**, as legalised; **planned**, by
+library), in one thread, the median of {rounds} in turn: **given**, as legalised; **planned**, by
 `plan_layout(mod, "tvm-nhwc")` before it is compiled. **differ** is the largest difference of the
 outputs, relative to the largest output. The goal is a ratio of at most 0.15.
 """
@@ -86,7 +86,7 @@ def main() -> int:
     if options.json:
         write(options.json, [asdict(r) | {"ratio": r.ratio} for r in rows])
     if options.page:
-        options.page.write_text(page(rows))
+        options.page.write_text(page(rows, options.rounds))
     return 0 if all(r.ratio <= GOAL and r.differ <= TOLERANCE for r in rows) else 1
 
 
@@ -163,11 +163,11 @@ def told(row: Row) -> str:
             f"{row.differ:.1e}, planned in {row.planning:.1f} s")  # fmt: skip
 
 
-def page(rows: Sequence[Row]) -> str:
+def page(rows: Sequence[Row], rounds: int) -> str:
     head = ("model", "input", "given, s", "planned, s", "ratio", "conversions left", "differ")
     lines = [(r.model, f"`{r.input}`", f"{r.given:.3f}", f"{r.planned:.3f}", f"{r.ratio:.3f}",
               str(r.conversions), f"{r.differ:.1e}") for r in rows]  # fmt: skip
-    return f"{HEAD}\n{table(head, lines)}\n"
+    return f"{HEAD.format(rounds=rounds)}\n{table(head, lines)}\n"
 
 
 if __name__ == "__main__":
