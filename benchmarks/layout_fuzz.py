@@ -8,18 +8,23 @@ operators, and random layouts wanted of it. Its results must be the same within 
 module that was given unchanged, the planned one well-formed and the solver's status optimal. Exits
 with 1 if a case differs; `--only SEED` runs one. With `--log FILE` each result is written there as
 soon as it is found, and with `--resume` those that FILE has are not run again.
+
+`--optima N` compares the costs of plans of N graphs of at most 6 operators with the least of all
+plans, found by trying them.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from tests.layout.brute import objectives
 from tests.layout.equal import Different, compare, execute, physical, planned
 from tests.layout.random_graphs import case
 
@@ -78,6 +83,27 @@ def _judged(seed: int) -> tuple[str, str, int]:
     return ("equal" if equal else "close"), "", left
 
 
+def optima(seeds: range) -> int:
+    """How many plans of small graphs cost more, or less, than the cheapest of all."""
+    count = Counter[str]()
+    for seed in seeds:
+        try:
+            small = case(seed, 2, 6, special=False)
+        except Exception:
+            count["unbuilt"] += 1
+            continue
+        both = objectives(small)
+        if both is None:
+            count["too many to try"] += 1
+        elif math.isclose(*both, rel_tol=1e-6):
+            count["optimal"] += 1
+        else:
+            count["wrong"] += 1
+            print(f"seed {seed}: a plan of {both[0]:g}, the cheapest is {both[1]:g}")
+    print(dict(count))
+    return count["wrong"]
+
+
 def main() -> None:
     """Run, print the differences and a table; exit 1 on any."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -87,7 +113,10 @@ def main() -> None:
     parser.add_argument("--log", type=Path, help="where to keep each result")
     parser.add_argument("--resume", action="store_true", help="keep what the log has")
     parser.add_argument("--page", type=Path, help="where to write the table")
+    parser.add_argument("--optima", type=int, help="only costs, of as many small graphs")
     options = parser.parse_args()
+    if options.optima is not None:
+        sys.exit(int(optima(range(options.seed, options.seed + options.optima)) > 0))
     if options.only is not None:
         print(_judged(options.only))
         return

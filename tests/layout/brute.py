@@ -1,0 +1,88 @@
+"""The cheapest plan of a small graph by trying all of them; shares no problem and no solver."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, combinations, product
+from typing import Any
+
+from opinfo.layout.candidates import candidates
+from opinfo.layout.choices import Choice, Kind, choices
+from opinfo.layout.decide import OBJECTIVES, decide
+from opinfo.layout.graph import Graph, Op, Value, graph
+from opinfo.layout.kinds import Kinds
+from opinfo.layout.layout import Layout
+from opinfo.layout.plan import check_arguments
+
+from .random_graphs import Case
+
+#: More combinations of ways are not tried.
+LIMIT = 20_000
+
+
+def objectives(case: Case) -> tuple[float, float] | None:
+    """What the plan of ``main`` costs, and the least of all plans; None if they are too many."""
+    wanted = check_arguments(case.desired, case.mode, case.objective)
+    found = graph(case.module, case.module["main"])
+    kinds = Kinds(wanted).of(found)
+    strict = case.mode == "graph"
+    cost = OBJECTIVES[case.objective]
+    least = _least(found, kinds, cost, strict)
+    if least is None:
+        return None
+    return decide(found, kinds, cost, {}, {}, strict=strict).solution.objective, least
+
+
+def _least(found: Graph, kinds: Mapping[Op, Kind], cost: Any, strict: bool) -> float | None:
+    known = candidates(found, kinds)
+    ways = []
+    for op in found.ops:
+        mine = choices(op, kinds[op], known)
+        ways.append([c.strict for c in mine] if strict else list(mine))
+    if math.prod(map(len, ways)) > LIMIT:
+        return None
+    prices = _Prices(known, cost)
+    return min(_cost(found, chosen, prices) for chosen in product(*ways))
+
+
+def _cost(found: Graph, chosen: Sequence[Choice], prices: _Prices) -> float:
+    """Of one way for each op, with the cheapest conversions that serve all readers."""
+    stored = {v: Layout.identity(v.rank) for v in found.values if v.fixed}
+    readers: dict[Value, list[frozenset[Layout]]] = {}
+    total = 0.0
+    for op, way in zip(found.ops, chosen, strict=True):
+        total += way.cost + float(not all(x.is_identity for x in way.outputs))
+        stored.update(zip(op.outputs, way.outputs, strict=True))
+        for v, allowed in zip(op.inputs, way.inputs, strict=True):
+            if v is not None and allowed is not None:
+                readers.setdefault(v, []).append(allowed)
+    for v in found.values:
+        if v.pinned is not None and not v.free:
+            readers.setdefault(v, []).append(frozenset((Layout.identity(v.rank),)))
+    return total + sum(prices(v, stored[v], frozenset(r)) for v, r in readers.items())
+
+
+class _Prices:
+    """The least price of conversions of a value that is stored in a layout, by its readers."""
+
+    def __init__(self, known: Mapping[Value, Sequence[Layout]], cost: Any) -> None:
+        self.known, self.cost = known, cost
+        self.found: dict[Any, float] = {}
+
+    def __call__(self, v: Value, stored: Layout, readers: frozenset[frozenset[Layout]]) -> float:
+        key = (v, stored, readers)
+        if key not in self.found:
+            self.found[key] = min(self.prices(v, stored, readers))
+        return self.found[key]
+
+    def prices(
+        self, v: Value, stored: Layout, readers: frozenset[frozenset[Layout]]
+    ) -> Iterator[float]:
+        own = list(self.known[v])
+        wanted = [{x.order(v.shape) for x in allowed} for allowed in readers]
+        every = chain.from_iterable(combinations(own, k) for k in range(len(own) + 1))
+        for made in every:
+            have = {x.order(v.shape) for x in (stored, *made)}
+            if all(have & orders for orders in wanted):
+                yield sum(self.cost(v, x) for x in made)
