@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import tvm
 from tvm import relax
+from tvm.ir import GenericConst
 from tvm.ir import Op as IrOp
 
 from ..analysis.legalise import lowered
@@ -47,9 +48,9 @@ class _Inference(relax.PyExprMutator):  # type: ignore[misc]
     def visit_call_(self, call: Any) -> Any:
         call = super().visit_call_(call)
         if _is(call, "relax.nn.batch_norm"):
-            return _affine(self.builder_, call) or call
+            return _affine(self.builder_, call)
         if _is(call, "relax.sum"):
-            return self.added(call) or call
+            return self.added(call)
         same = _is(call, "relax.astype") and call.attrs.dtype == call.args[0].ty.dtype
         return call.args[0] if same else call
 
@@ -57,27 +58,28 @@ class _Inference(relax.PyExprMutator):  # type: ignore[misc]
         """A sum over stacked tensors."""
         stacked = self.bound(call.args[0])
         if call.attrs.keepdims or not _is(stacked, "relax.stack"):
-            return None
+            return call
         axes, axis = call.attrs.axis, stacked.attrs.axis
         parts = self.bound(stacked.args[0])
         if axes is None or [int(a) for a in axes] != [int(axis)] or not hasattr(parts, "fields"):
-            return None
+            return call
         total = parts.fields[0]
         for p in parts.fields[1:]:
             total = self.builder_.emit(relax.op.add(total, p))
         return total
 
     def bound(self, e: Any) -> Any:
-        return (self.lookup_binding(e) or e) if isinstance(e, relax.Var) else e
+        found = self.lookup_binding(e) if isinstance(e, relax.Var) else None
+        return e if found is None else found
 
 
 def _affine(builder: Any, call: Any) -> Any:
     """Batch normalisation of known statistics: a factor and a sum by channel."""
     x, *given = call.args
     attrs = call.attrs
-    if attrs.training or not all(isinstance(g, relax.Constant) for g in given):
-        return None
-    gamma, beta, mean, var = (g.data.numpy().astype("float64") for g in given)
+    if attrs.training or not all(isinstance(g, GenericConst) for g in given):
+        return call
+    gamma, beta, mean, var = (g.value.numpy().astype("float64") for g in given)
     factor = (gamma if attrs.scale else 1.0) / np.sqrt(var + attrs.epsilon)
     term = (beta if attrs.center else 0.0) - mean * factor
     shape = [1] * x.ty.ndim

@@ -4,8 +4,8 @@ from math import prod
 
 from ..backend import Backend, register
 from ..region import Region, Tensor
-from .available import available
 from .convert import convert
+from .locate import available
 from .patterns import PATTERNS
 
 #: The layouts in which its kernels over plain tensors are fast; what must stay what it is.

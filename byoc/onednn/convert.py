@@ -7,8 +7,8 @@ from importlib.resources import files
 
 from ..backend import Code
 from ..region import Region
-from .available import options
 from .conv import convolution
+from .locate import options
 from .matmul import matmul
 from .norm import layer_norm, softmax
 from .patterns import CONV, CONV_TRANSPOSE, GLOBAL, POOL

@@ -1,4 +1,4 @@
-"""The command line: `opinfo inspect MODEL`, `opinfo plan MODEL`."""
+"""The command line: `opinfo inspect MODEL`, `opinfo plan MODEL`, `opinfo compile MODEL`."""
 
 from __future__ import annotations
 
@@ -126,6 +126,44 @@ def plan(
     out.print(found.summary(), markup=False, highlight=False, soft_wrap=True)
 
 
+@app.command("compile")
+def compile_model(
+    model: Annotated[Path, typer.Argument(help=".onnx, .pt2, Relax .json or TVMScript .py")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The library to write.")],
+    backend: Annotated[str, typer.Option(help="Backends, by comma: onednn,tvm.")] = "onednn,tvm",
+    want: Annotated[
+        list[str] | None, typer.Option(help="Layouts of an operator; else what backends want.")
+    ] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Compare with the unmodified module.")
+    ] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Why each operator stayed with TVM.")
+    ] = False,
+    target: Annotated[str, typer.Option(help="TVM's target for what stays with it.")] = "llvm",
+    shape: Annotated[
+        list[str] | None, typer.Option(help="Shape of an input, like x:1,3,224,224 or x:n,3,8,8.")
+    ] = None,
+) -> None:
+    """Compile MODEL to a library that loads in any process with the TVM runtime.
+
+    Exit status: 0; 1 if --verify finds a difference; 2 with a one-line error if MODEL or an option
+    cannot be read, or the library cannot be built.
+    """
+    with quiet() as stderr:
+        console = Console(file=stderr)
+        try:
+            told, same = _compile(model, output, backend, want or [], shape or [], verify, target,
+                                  console)  # fmt: skip
+        except Problem as error:
+            console.print(f"opinfo: {error}", markup=False, highlight=False, soft_wrap=True)
+            raise typer.Exit(UNREADABLE) from None
+    for line in told if explain else told[:1] + told[-1:] * verify:
+        typer.echo(line)
+    if not same:
+        raise typer.Exit(1)
+
+
 class Problem(Exception):
     """What the user can mend; the message is one line."""
 
@@ -176,6 +214,38 @@ def _plan(
             return plan_model(mod, desired, mode.value)
     except (TypeError, ValueError) as error:  # of the layouts that are wanted
         raise Problem(one_line(error)) from error
+
+
+def _compile(
+    model: Path, output: Path, backends: str, wants: list[str], shapes: list[str], verify: bool,
+    target: str, console: Console,
+) -> tuple[list[str], bool]:  # fmt: skip
+    """The summary, why each operator stayed, whether the outputs are the same."""
+    import warnings
+
+    from .byoc.compile import compile_module
+    from .compiling import TOLERANCE, difference, explained
+    from .planning import parse_wants
+
+    try:
+        mod = frontend.load(model, dict(map(frontend.parse_shape, shapes)))
+        desired = parse_wants(wants) if wants else None
+        with _status(console, f"compiling {model}"), warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always", UserWarning)
+            found = compile_module(mod, backends.split(","), desired, target=target)
+        found.export(output)
+    except (frontend.FrontendError, TypeError, ValueError, OSError) as error:
+        raise Problem(one_line(error)) from error
+    except Exception as error:  # TVM and its code generation raise what they like
+        raise Problem(f"{model}: {one_line(error)}") from error
+    for w in told:
+        if w.category is UserWarning:
+            console.print(f"opinfo: {w.message}", markup=False, highlight=False, soft_wrap=True)
+    lines = [found.dispatched.summary(), *explained(found)]
+    if not verify:
+        return lines, True
+    apart = difference(mod, found)
+    return [*lines, f"outputs differ by {apart:.1e} of their largest value"], apart <= TOLERANCE
 
 
 def _status(console: Console, text: str) -> AbstractContextManager[object]:
