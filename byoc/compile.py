@@ -15,6 +15,7 @@ from tvm import relax
 
 from ..layout.plan import plan_layout
 from ..layout.report import Report
+from ..layout.wants import Desired
 from .backend import Backend, find
 from .offload import Dispatched, dispatch
 from .prepare import prepare
@@ -42,7 +43,7 @@ class Compiled:
 def compile_module(
     mod: Any,
     backends: Sequence[str | Backend] = ("onednn", "tvm"),
-    desired: Mapping[str, Sequence[str]] | None = None,
+    desired: Desired | str | None = None,
     *,
     priority: Mapping[str, int] | None = None,
     target: Any = "llvm",
@@ -57,7 +58,7 @@ def compile_module(
     chosen = [find(b) if isinstance(b, str) else b for b in backends if b != "tvm"]
     lowered = prepare(mod)
     while True:
-        wanted = dict(desired) if desired is not None else wants(chosen)
+        wanted = desired if desired is not None else wants(chosen)
         planned = plan_layout(lowered, wanted, mode="graph") if plan and wanted else None
         ready = lowered if planned is None else planned.module
         done = dispatch(ready, chosen, priority and
