@@ -22,7 +22,7 @@ def test_plans_compute_the_same(seed: int) -> None:
     equal.check(case(seed, 4, 9))
 
 
-@pytest.mark.parametrize("seed", [9, 13, 22])
+@pytest.mark.parametrize("seed", [22, 101, 102])
 def test_bindings_of_several_blocks(seed: int) -> None:
     """Conversions are where all that read them see them."""
     equal.check(case(seed))
