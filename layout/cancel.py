@@ -12,10 +12,11 @@ from __future__ import annotations
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import relax
 
 from ..analysis.index_map import prove_identity
-from .graph import extents
+from .graph import extents, may_write
 
 
 def cancel_layout_transforms(mod: Any) -> Any:
@@ -24,7 +25,7 @@ def cancel_layout_transforms(mod: Any) -> Any:
         raise TypeError(f"CancelLayoutTransforms: expected an IRModule, got {type(mod).__name__}")
     canceller = _Canceller(mod)
     for gvar, func in mod.functions_items():
-        if isinstance(func, relax.Function):
+        if isinstance(func, relax.Function) and not _writes(func):
             canceller.builder_.update_func(gvar, canceller.visit_expr(func))
     return relax.transform.DeadCodeElimination()(canceller.builder_.get())
 
@@ -37,10 +38,23 @@ class _Canceller(relax.PyExprMutator):  # type: ignore[misc]
         if name not in ("relax.permute_dims", "relax.layout_transform"):
             return call
         before = self.lookup_binding(call.args[0]) if isinstance(call.args[0], relax.Var) else None
-        if before is None or _name(before) != name:
+        if before is None or _name(before) != name or _elsewhere(before.args[0], call.args[0]):
             return call
         both = _permuted if name == "relax.permute_dims" else _transformed
         return both(before, call)
+
+
+def _writes(func: Any) -> bool:
+    """Whether something in the function may write into a value that is used again."""
+    found: list[bool] = []
+    tvm_ffi.structural_walk(func.body, (relax.Call, lambda c: found.append(may_write(c))))
+    return any(found)
+
+
+def _elsewhere(source: Any, between: Any) -> bool:
+    """Whether a variable may be of another dataflow block than the one that reads it now."""
+    local = isinstance(source, relax.DataflowVar)
+    return local and not isinstance(between, relax.DataflowVar)
 
 
 def _name(e: Any) -> str:

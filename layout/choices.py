@@ -96,7 +96,9 @@ def as_given(op: Op, kind: Kind) -> Choice:
 def _still(op: Op, kind: Kind) -> bool:
     """Whether a move leaves memory as it is: only its shape is another."""
     assert kind.flow is not None
-    source = next(k for k, v in enumerate(op.inputs) if v is not None)
+    source = next((k for k, v in enumerate(op.inputs) if v is not None), None)
+    if source is None:
+        return True
     out = len(op.inputs)
     seed = {_buffer(kind.flow, out): Layout.identity(op.outputs[0].rank)}
     given = kind.flow.spread(seed)

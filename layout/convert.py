@@ -46,7 +46,8 @@ def converted(x: Any, step: Step, add: Add) -> Any:
             x, index_map=target.index_map(shape), pad_value=pad,
         )  # fmt: skip
     gvar = add(copy(step), "layout_copy")
-    return relax.call_tir(gvar, [x], out_ty=relax.TensorType(physical, step.dtype))
+    sizes = [relax.prim_value(e) for e in shape if not isinstance(e, int)]
+    return relax.call_tir(gvar, [x, *sizes], out_ty=relax.TensorType(physical, step.dtype))
 
 
 def _permutation(source: Layout, target: Layout) -> tuple[int, ...] | None:
@@ -56,8 +57,14 @@ def _permutation(source: Layout, target: Layout) -> tuple[int, ...] | None:
 
 
 def copy(step: Step) -> Any:
-    """The PrimFunc ``target[p] = source[q]`` of one logical element; ``pad_value`` beside."""
-    shape, source, target = step.shape, step.source, step.target
+    """The PrimFunc ``target[p] = source[q]`` of one logical element; ``pad_value`` beside.
+
+    Extents that are no literals are parameters after the source.
+    """
+    source, target = step.source, step.target
+    shape = tuple(e if isinstance(e, int) else tirx.Var(f"n{k}", "int64")
+                  for k, e in enumerate(step.shape))  # fmt: skip
+    sizes = [e for e in shape if not isinstance(e, int)]
     x = te.placeholder(source.physical(shape), step.dtype, "source")
 
     def element(*p: Any) -> Any:
@@ -69,7 +76,7 @@ def copy(step: Step) -> Any:
         return tirx.if_then_else(inside, value, tirx.const(target.pad_value or 0, step.dtype))
 
     out = te.compute(target.physical(shape), element, "target")
-    func = te.create_prim_func([x, out])
+    func = te.create_prim_func([x, *sizes, out])
     return func.without_attr("global_symbol").with_attr("tirx.noalias", True)
 
 

@@ -63,7 +63,7 @@ def decide(
         if layout not in found[v]:
             found[v].append(layout)
     needed = {v: Layout.identity(v.rank) for v in graph.values
-              if v.pinned is not None and not v.free}  # fmt: skip
+              if v.pinned is not None and not v.constant}  # fmt: skip
     given = {v: pins.get(v, Layout.identity(v.rank)) for v in graph.values if v.fixed}
     ways = {op: _allowed(op, kinds[op], found, forbidden.get(op), strict) for op in graph.ops}
     made = problem(graph, ways, found, cost, needed, given)

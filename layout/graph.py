@@ -30,6 +30,7 @@ class Value:
     constant: bool = False
     fixed: bool = False
     weight: bool = False
+    parameter: bool = False
     pinned: str | None = None
     producer: Op | None = None
     uses: list[Op] = field(default_factory=list)
@@ -108,7 +109,7 @@ class _Reader:
         for k, p in enumerate(func.params):
             found = self.new(p, p.name, p.ty)
             if found is not None:
-                found.fixed = True
+                found.fixed = found.parameter = True
                 found.weight = count is not None and k >= int(count)
         self.sequence(func.body, "the function's result")
 
@@ -142,7 +143,7 @@ class _Reader:
         elif isinstance(value, relax.Tuple) and all(_known(f, self.of) for f in value.fields):
             self.tuples[b.var] = tuple(self.of[f] for f in value.fields)
         elif not self.call_tir(b, value):
-            self.mutates = self.mutates or _may_write(value)
+            self.mutates = self.mutates or may_write(value)
             for e in (value, getattr(b, "ty", None)):
                 self.pin(e, f"used by {_name(value)}")
             self.opaque(b.var)
@@ -214,7 +215,7 @@ def _known(e: Any, of: NodeDict[Value]) -> bool:
     return isinstance(e, relax.Var) and e in of
 
 
-def _may_write(value: Any) -> bool:
+def may_write(value: Any) -> bool:
     """Whether a call may write into an argument: all but those of Relax operators on tensors."""
     if not isinstance(value, relax.Call):
         return False

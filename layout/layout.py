@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import pairwise
@@ -131,12 +131,7 @@ class Layout:
 
     def padded(self, shape: Sequence[Any]) -> bool:
         """Whether the physical buffer is larger than the value. Symbolic axes do not divide."""
-        for d in self.digits:
-            if d.extent is None and d.div != 1:
-                extent = shape[d.axis]
-                if not isinstance(extent, int) or extent % d.div:
-                    return True
-        return False
+        return any(d.extent is None and _pads(d, shape) for d in self.digits)
 
     def forward(self, index: Sequence[Any], shape: Sequence[Any]) -> tuple[Any, ...]:
         """Physical coordinates of logical ones: of integers, arrays or TVM expressions."""
@@ -161,7 +156,9 @@ class Layout:
 
     def order(self, shape: Sequence[Any]) -> Dim:
         """The digits in memory order without those of one value: equal orders are equal memory."""
-        return _joined([d for d in self.digits if not _is_one(d.size(shape))], shape)
+        whole = [d for d in self.digits if not _is_one(d.size(shape))]
+        apart = {d.axis for d in self.digits if d.extent is None and _pads(d, shape)}
+        return _joined(whole, shape, apart)
 
     def index_map(self, shape: Sequence[Any], dtype: str = "int64") -> Any:
         """As a ``tirx.IndexMap`` from logical to physical coordinates."""
@@ -197,11 +194,22 @@ def _identity(rank: int) -> Layout:
     return Layout(tuple((Digit(k),) for k in range(rank)))
 
 
-def _joined(digits: Sequence[Digit], shape: Sequence[Any] | None = None) -> Dim:
-    """Neighbouring digits that are one number become one."""
+def _pads(top: Digit, shape: Sequence[Any]) -> bool:
+    """Whether an axis does not divide into its digits; a symbolic one may not."""
+    extent = shape[top.axis]
+    return top.div != 1 and (not isinstance(extent, int) or extent % top.div != 0)
+
+
+def _joined(
+    digits: Sequence[Digit],
+    shape: Sequence[Any] | None = None,
+    apart: Collection[int] = (),
+) -> Dim:
+    """Neighbouring digits that are one number become one, but for axes with padding in them."""
     out: list[Digit] = []
     for d in digits:
-        if out and out[-1].axis == d.axis and d.extent is not None:
+        joins = bool(out) and out[-1].axis == d.axis and d.axis not in apart
+        if joins and d.extent is not None:
             high = out[-1]
             if high.div == d.div * d.extent:
                 extent = None if high.extent is None else high.extent * d.extent

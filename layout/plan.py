@@ -14,12 +14,14 @@ from .choices import GIVEN, Choice, Kind
 from .convert import layouts_of
 from .decide import OBJECTIVES, Cost, Plan, decide
 from .explain import report
-from .graph import Graph, Op, Value, graph
+from .graph import Graph, Op, graph
 from .kinds import Implementation, Kinds
 from .layout import Layout
 from .materialise import materialise
+from .pins import Pins
 from .report import Report
 from .rewrite import Rewriter, Rewritten
+from .solve import NoSolution
 from .wants import Desired, Wish, check, full
 
 Mode = Literal["graph", "tir"]
@@ -68,8 +70,8 @@ def plan_layout(
     wanted = check_arguments(desired, mode, objective)
     known = Kinds(wanted, implementations)
     planner = _Planner(mod, known, mode, _cost(objective), dict(pins or {}), seconds)
-    plans = {g: planner.plan(f) for g, f in mod.functions_items() if isinstance(f, relax.Function)}
-    planner.check_pins()
+    plans = {g: planner.plan(g) for g, f in mod.functions_items() if isinstance(f, relax.Function)}
+    planner.pins.check()
     out = materialise(mod, plans, planner.kinds, planner.rewritten, constants)
     return Planned(
         out, report(mod, [(graph, plan, planner.kinds) for graph, plan in plans.values()])
@@ -116,22 +118,24 @@ class _Planner:
         self, mod: Any, known: Kinds, mode: Mode, cost: Cost, pins: dict[str, str], seconds: float
     ) -> None:
         self.mod, self.all_kinds, self.mode = mod, known, mode
-        self.cost, self.pins, self.seconds = cost, pins, seconds
+        self.cost, self.pins, self.seconds = cost, Pins(mod, pins), seconds
         self.kinds: dict[Op, Kind] = {}
         self.known: dict[tuple[int, tuple[Layout | None, ...]], Rewritten | Refusal] = {}
-        self.used: set[str] = set()
         self.analyse, self.rewriter = known.analyse, Rewriter()
 
-    def plan(self, func: Any) -> tuple[Graph, Plan]:
+    def plan(self, gvar: Any) -> tuple[Graph, Plan]:
         """The cheapest plan of a function all of whose PrimFuncs have a proved form."""
-        found = graph(self.mod, func)
+        found = graph(self.mod, self.mod[gvar])
         mine = self.all_kinds.of(found)
         self.kinds.update(mine)
-        pins = self.pinned(found)
+        pins = self.pins.of(gvar, found)
         forbidden: dict[Op, frozenset[Choice]] = {}
         for _ in range(ROUNDS):
             strict = self.mode == "graph"
-            plan = decide(found, mine, self.cost, pins, forbidden, self.seconds, strict)
+            try:
+                plan = decide(found, mine, self.cost, pins, forbidden, self.seconds, strict)
+            except NoSolution:
+                break
             bad = self.refused(plan)
             if not bad:
                 return found, plan
@@ -139,24 +143,6 @@ class _Planner:
                 forbidden[op] = forbidden.get(op, frozenset()) | {choice}
         given = {op: Kind(None, "no plan was found") for op in found.ops}
         return found, decide(found, given, self.cost, pins, {}, self.seconds)
-
-    def pinned(self, found: Graph) -> dict[Value, Layout]:
-        out = {}
-        for v in found.values:
-            if v.fixed and v.producer is None and v.name in self.pins:
-                self.used.add(v.name)
-                out[v] = Layout.parse(self.pins[v.name])
-                if out[v].rank != v.rank:
-                    raise ValueError(
-                        f"pins[{v.name!r}]: {self.pins[v.name]} is of rank {out[v].rank}, "
-                        f"the parameter of rank {v.rank}"
-                    )
-        return out
-
-    def check_pins(self) -> None:
-        unknown = sorted(set(self.pins) - self.used)
-        if unknown:
-            raise ValueError(f"pins: no parameter is called {', '.join(map(repr, unknown))}")
 
     def refused(self, plan: Plan) -> list[tuple[Op, Choice]]:
         """The ops that have no proved form in the layouts that the plan gives them."""
@@ -187,7 +173,8 @@ class _Planner:
             return new
         after = self.analyse(new.func).info
         if isinstance(after, OpInfo) and not after.relaid:
-            return new
+            if before.name == after.name or self.all_kinds.known(func).moves:
+                return new
         return Refusal(f"{before.name} is no Relax operator in these layouts")
 
     def rewritten(self, func: Any, layouts: Sequence[Layout | None]) -> Rewritten:

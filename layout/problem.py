@@ -11,6 +11,7 @@ Layouts that are the same memory stand for each other.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -123,6 +124,9 @@ class _Maker:
     def conversion(self, v: Value, layout: Layout) -> int:
         key = (v, layout)
         if key not in self.converted:
-            self.converted[key] = self.program.variable(self.cost(v, layout))
+            cost = self.cost(v, layout)
+            if not math.isfinite(cost):
+                raise ValueError(f"objective: a conversion of {v.name} to {layout} costs {cost}")
+            self.converted[key] = self.program.variable(cost)
             self.all_converted.append((v, layout, self.converted[key]))
         return self.converted[key]

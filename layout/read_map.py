@@ -30,4 +30,7 @@ def layout_of(index_map: MapLike, shape: Sequence[Any], pad_value: float | None 
             raise ValueError(f"{result} is no digit of the axes in {found.source}")
         else:
             dims.append(tuple(p.loop for p in parts))
-    return Layout(tuple(dims), pad_value)
+    made = Layout(tuple(dims), pad_value)
+    if made.rank != len(found.extents):
+        raise ValueError(f"{found.source} is not injective: it leaves out an axis")
+    return made

@@ -6,6 +6,7 @@ After:  out[n, h, w, c] = Σ pad[n, h + y, w + x, r] * w[c, y, x, r]     NHWC, O
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -118,7 +119,7 @@ def _holds(dtype: str, value: float) -> bool:
     """Whether the type has the number."""
     if "float" in dtype:
         return True
-    if value != int(value):
+    if not math.isfinite(value) or value != int(value):
         return False
     bits = 1 if dtype == "bool" else int("".join(c for c in dtype if c.isdigit()) or 64)
     unsigned = dtype == "bool" or dtype.startswith("uint")

@@ -20,6 +20,10 @@ Row = tuple[float, dict[int, float]]
 Part = tuple[tuple[float, ...], tuple[tuple[float, tuple[tuple[int, float], ...]], ...]]
 
 
+class NoSolution(Exception):
+    """The solver found none in its time."""
+
+
 @dataclass(frozen=True)
 class Solution:
     """``chosen``: the variables that are 1. ``bound``: no solution costs less."""
@@ -32,7 +36,7 @@ class Solution:
 
 
 def solve(program: Program, *, seconds: float = 60.0) -> Solution:
-    """The cheapest solution. Raises ``ValueError`` if there is none."""
+    """The cheapest solution. Raises :class:`NoSolution` if there is none."""
     rows, fixed = _fixed(program)
     chosen = {x for x, value in fixed.items() if value}
     bound_to = {x for _, row in rows for x in row}
@@ -122,7 +126,7 @@ def _solved(part: Part, seconds: float) -> Answer:
     highs = _run(lp, seconds)
     status, info = highs.getModelStatus(), highs.getInfo()
     if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
-        raise ValueError(f"the problem has no solution: {highs.modelStatusToString(status)}")
+        raise NoSolution(f"the problem has no solution: {highs.modelStatusToString(status)}")
     found = frozenset(k for k, v in enumerate(highs.getSolution().col_value) if v > 0.5)
     optimal = status == highspy.HighsModelStatus.kOptimal
     how = "optimal" if optimal else highs.modelStatusToString(status)

@@ -130,7 +130,15 @@ def test_an_index_map_is_read_again(text: str) -> None:
     assert Layout.from_index_map(layout.index_map((2, 16, 5, 7)), (2, 16, 5, 7)) == layout
 
 
+def test_padding_between_digits_is_other_memory() -> None:
+    packed = Layout.parse("NC4cHW")
+    assert packed.order((2, 6, 4, 4)) != Layout.identity(4).order((2, 6, 4, 4))
+    assert packed.order((2, 8, 4, 4)) == Layout.identity(4).order((2, 8, 4, 4))
+
+
 def test_a_map_that_is_no_layout_of_digits_is_refused() -> None:
+    with pytest.raises(ValueError, match="leaves out an axis"):
+        Layout.from_index_map(tirx.IndexMap.from_func(lambda i, j: [i]), (4, 4))
     with pytest.raises(ValueError, match="no digit"):
         Layout.from_index_map(tirx.IndexMap.from_func(lambda i: [(i + 3) % 10]), (10,))
     with pytest.raises(ValueError, match="not made up"):

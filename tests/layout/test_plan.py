@@ -173,6 +173,130 @@ def test_no_memory_is_shared_with_what_is_written_in_place() -> None:
     tvm.ir.assert_structural_equal(planned.module, Module)
 
 
+def test_a_pin_is_for_functions_that_the_outside_calls() -> None:
+    @I.ir_module
+    class Module:
+        @R.function(private=True)
+        def sub(x: R.Tensor((4, 4, 4, 4), "float32")) -> R.Tensor((4, 4, 4, 4), "float32"):
+            with R.dataflow():
+                y = R.nn.softmax(x, axis=1)
+                R.output(y)
+            return y
+
+        @R.function
+        def main(x: R.Tensor((4, 4, 4, 4), "float32")) -> R.Tensor((4, 4, 4, 4), "float32"):
+            cls = Module
+            y = cls.sub(x)
+            return y
+
+    mod = relax.transform.LegalizeOps()(Module)
+    planned = plan_layout(mod, pins={"x": "NHWC"})
+    tvm.ir.assert_structural_equal(planned.module["sub"], mod["sub"])
+    x = np.random.default_rng(0).standard_normal((4, 4, 4, 4)).astype("float32")
+    (want,) = run(mod, [x])
+    (got,) = run(relax.transform.LegalizeOps()(planned.module), [x.transpose(0, 2, 3, 1).copy()])
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+def test_values_that_leave_a_dataflow_block_under_another_name() -> None:
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(
+            x: R.Tensor((1, 4, 4, 4), "float32"),
+            c: R.Tensor((), "bool"),
+            w: R.Tensor((4, 4, 3, 3), "float32"),
+        ) -> R.Tensor((1, 4, 4, 4), "float32"):
+            with R.dataflow():
+                y = R.nn.conv2d(x, w, padding=[1, 1, 1, 1])
+                g = y
+                R.output(g)
+            if c:
+                z = R.nn.conv2d(g, w, padding=[1, 1, 1, 1])
+            else:
+                z = R.nn.relu(g)
+            return z
+
+    mod = relax.transform.LegalizeOps()(Module)
+    for desired in (NHWC, {}):
+        planned = plan_layout(mod, desired)
+        relax.analysis.well_formed(planned.module)
+    x, w = (np.random.default_rng(0).standard_normal(s).astype("float32")
+            for s in ((1, 4, 4, 4), (4, 4, 3, 3)))  # fmt: skip
+    planned = plan_layout(mod, NHWC)
+    for c in (True, False):
+        args = [x, np.array(c), w]
+        for a, b in zip(run(mod, args), run(relax.transform.LegalizeOps()(planned.module), args),
+                        strict=True):  # fmt: skip
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_weights_that_are_returned_and_parameters_without_bindings() -> None:
+    def build(emit: Any, rng: Any, x: Any) -> Any:
+        return emit(relax.Tuple([emit(relax.op.add(x, x)), x]))
+
+    mod = nets.net(build, IMAGE)
+    mod = tvm.IRModule({g: f.with_attr("num_input", 0) if isinstance(f, relax.Function) else f
+                        for g, f in mod.functions_items()})  # fmt: skip
+    planned = plan_layout(mod, pins={"x0": "NHWC"})
+    relax.analysis.well_formed(planned.module)
+    with pytest.raises(ValueError, match="no bindings"):
+        plan_layout(Returned, pins={"x": "NHWC"})
+
+
+@I.ir_module
+class Returned:
+    @R.function
+    def main(x: R.Tensor((1, 4, 4, 4), "float32")) -> R.Tensor((1, 4, 4, 4), "float32"):
+        return x
+
+
+def test_a_value_of_expressions_as_extents_is_packed() -> None:
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(
+            x: R.Tensor((1, 4, "h", "w"), "float32"), k: R.Tensor((4, 4, 3, 3), "float32")
+        ) -> R.Tensor((1, 4, "h // 2", "w // 2"), "float32"):
+            with R.dataflow():
+                y = R.nn.max_pool2d(x, (2, 2), (2, 2))
+                z = R.nn.conv2d(y, k, padding=[1, 1, 1, 1])
+                R.output(z)
+            return z
+
+    mod = relax.transform.LegalizeOps()(Module)
+    planned = plan_layout(mod, {"conv2d": ["NCHW4c", "OIHW4i4o"]})
+    assert planned.report.conversions
+    rng = np.random.default_rng(0)
+    args = [rng.standard_normal(s).astype("float32") for s in ((1, 4, 6, 10), (4, 4, 3, 3))]
+    (want,), (got,) = run(mod, args), run(relax.transform.LegalizeOps()(planned.module), args)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+def test_nothing_is_cancelled_across_a_write_in_place() -> None:
+    @I.ir_module(s_tir=True)
+    class Module:
+        @T.prim_func(private=True, s_tir=True)
+        def double(a: T.Buffer((2, 3), "float32")) -> None:
+            for i, j in T.grid(2, 3):
+                with T.sblock("a"):
+                    v, w = T.axis.remap("SS", [i, j])
+                    a[v, w] = a[v, w] * T.float32(2)
+
+        @R.function
+        def main(x: R.Tensor((2, 3), "float32")) -> R.Tuple(
+            R.Tensor((2, 3), "float32"), R.Tensor((2, 3), "float32")
+        ):
+            cls = Module
+            y = R.exp(x)
+            t = R.permute_dims(y)
+            z = R.call_tir_inplace(cls.double, (y,), [0], out_ty=R.Tensor((2, 3), "float32"))
+            u = R.permute_dims(t)
+            return (z, u)
+
+    assert names(CancelLayoutTransforms()(Module)).count("relax.permute_dims") == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
