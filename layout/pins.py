@@ -27,8 +27,6 @@ class Pins:
             return {}
         if self._called(gvar):
             raise ValueError(f"pins: {gvar.name_hint} is called inside the module")
-        if not any(len(block.bindings) for block in func.body.blocks):
-            raise ValueError(f"pins: {gvar.name_hint} has no bindings, only returns parameters")
         out = {v: self._layout(v) for v in mine}
         lost = _symbols(e for v in found.values if v.parameter for e in v.shape) - _bound(
             found, out

@@ -231,7 +231,7 @@ def test_values_that_leave_a_dataflow_block_under_another_name() -> None:
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
-def test_weights_that_are_returned_and_parameters_without_bindings() -> None:
+def test_weights_that_are_returned() -> None:
     def build(emit: Any, rng: Any, x: Any) -> Any:
         return emit(relax.Tuple([emit(relax.op.add(x, x)), x]))
 
@@ -240,15 +240,6 @@ def test_weights_that_are_returned_and_parameters_without_bindings() -> None:
                         for g, f in mod.functions_items()})  # fmt: skip
     planned = plan_layout(mod, pins={"x0": "NHWC"})
     relax.analysis.well_formed(planned.module)
-    with pytest.raises(ValueError, match="no bindings"):
-        plan_layout(Returned, pins={"x": "NHWC"})
-
-
-@I.ir_module
-class Returned:
-    @R.function
-    def main(x: R.Tensor((1, 4, 4, 4), "float32")) -> R.Tensor((1, 4, 4, 4), "float32"):
-        return x
 
 
 def test_a_value_of_expressions_as_extents_is_packed() -> None:
