@@ -90,7 +90,8 @@ def annotation(func: Any) -> Annotation | Refusal:
 def annotate(mod: Any, chains: Chains | None = None) -> Any:
     """The module with the attributes on every PrimFunc that is understood, and on no other.
 
-    ``op_pattern`` is set where it is missing or kOpaque and the kind is known to be better.
+    ``op_pattern`` is set where it is missing, kOpaque or kInjective and the kind is known to be
+    better: TVM takes the order of a stage's indices for an injective map.
     Raises ``TypeError`` if ``mod`` is no IRModule.
     """
     if not isinstance(mod, tvm.IRModule):
@@ -119,7 +120,7 @@ def _annotated(func: Any, chains: Chains) -> Any:
             func = func.without_attr(key)
     chain = chains(func)
     if not isinstance(chain, Chain):
-        return func
+        return _with_pattern(func)
     places = _places(chain.params)
     try:
         ops = [_op(s, places) for s in chain.steps]
@@ -148,13 +149,14 @@ def _with_pattern(func: Any) -> Any:
     """With what ``FuseOps`` reads; ``FuseTIR`` takes no body but a root block."""
     if not isinstance(func.body, s_tir.SBlockRealize):
         return func
-    if int(func.attrs.get("op_pattern", OPAQUE)) != OPAQUE:
+    given = int(func.attrs.get("op_pattern", OPAQUE))
+    if given not in (OPAQUE, PATTERNS["kInjective"]):
         return func
     try:
         pattern = PATTERNS[fusion_kind(lift(func))]
     except (Unliftable, RecursionError):
         return func
-    if pattern == OPAQUE:
+    if pattern >= given:
         return func
     return func.with_attr("op_pattern", pattern).with_attr(SET, pattern)
 

@@ -84,8 +84,7 @@ class _Maker:
         """The variables of an op's choices."""
         mine = self.variables[op] = []
         for c in choices:
-            change = 0.0 if all(x.is_identity for x in c.outputs) else CHANGE
-            x = self.program.variable(c.cost + change)
+            x = self.program.variable(c.cost + _change(c))
             mine.append(x)
             self.all_ways.append((op, c, x))
             for v, layout in zip(op.outputs, c.outputs, strict=True):
@@ -130,3 +129,9 @@ class _Maker:
             self.converted[key] = self.program.variable(cost)
             self.all_converted.append((v, layout, self.converted[key]))
         return self.converted[key]
+
+
+def _change(c: Choice) -> float:
+    """What a way costs by not being the given one, of equally good ones that nearer to it."""
+    moved = sum(x is not None and not any(y.is_identity for y in x) for x in c.inputs)
+    return (0.0 if all(x.is_identity for x in c.outputs) else CHANGE) + CHANGE * moved / 16

@@ -32,9 +32,9 @@ def AnnotateOpInfo() -> Any:
 
     A fused PrimFunc gets the chain of its operators. `opinfo.body` is the hash of the body that the
     attributes are about: `opinfo.analysis.annotation` reads them only while it holds, and running
-    the pass again derives what changed. `op_pattern` is set where it is missing or kOpaque, so that
-    packed PrimFuncs fuse: run the pass between `AnnotateTIROpPattern` and `FuseOps`. The input
-    module is not changed.
+    the pass again derives what changed. `op_pattern` is set where the kind is known to be better,
+    so that PrimFuncs in other layouts fuse: run the pass between `AnnotateTIROpPattern` and
+    `FuseOps`. The input module is not changed.
     """
 
     @tvm.transform.module_pass(opt_level=0, name="opinfo.AnnotateOpInfo")  # type: ignore[untyped-decorator]

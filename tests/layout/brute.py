@@ -56,6 +56,7 @@ def _cost(found: Graph, chosen: Sequence[Choice], prices: _Prices) -> float:
         stored.update(zip(op.outputs, way.outputs, strict=True))
         for v, allowed in zip(op.inputs, way.inputs, strict=True):
             if v is not None and allowed is not None:
+                total += 0.0 if Layout.identity(v.rank) in allowed else 1 / 16
                 readers.setdefault(v, []).append(allowed)
     for v in found.values:
         if v.pinned is not None and not v.free:

@@ -113,7 +113,7 @@ def test_copies_of_a_constant_stay_within_their_budget() -> None:
 
 def _eager(v: Any, layout: Layout) -> float:
     """Converts the first sum, not the last: the constant is wanted in both layouts."""
-    return 1.0 if v.name == "x0" else 2.0
+    return 1.0 if v.name == "x0" else 20.0
 
 
 def test_replaced_implementations_are_proved() -> None:
