@@ -16,7 +16,7 @@ from .report import Conversion, OpChoice, Report, ValueChoice
 Part = tuple[Graph, Plan, Mapping[Op, Kind]]
 
 
-def report(mod: Any, parts: Sequence[Part]) -> Report:
+def report(mod: Any, planned: Any, parts: Sequence[Part]) -> Report:
     """The report of the plans of a module's functions; ``mod`` is as it was before."""
     values, conversions, ops = [], [], []
     for graph, plan, kinds in parts:
@@ -32,6 +32,7 @@ def report(mod: Any, parts: Sequence[Part]) -> Report:
         sum(s.objective for s in solved),
         sum(s.bound for s in solved),
         partial(count, mod),
+        partial(count, planned),
     )
 
 

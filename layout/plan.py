@@ -74,7 +74,7 @@ def plan_layout(
     planner.pins.check()
     out = materialise(mod, plans, planner.kinds, planner.rewritten, constants)
     return Planned(
-        out, report(mod, [(graph, plan, planner.kinds) for graph, plan in plans.values()])
+        out, report(mod, out, [(graph, plan, planner.kinds) for graph, plan in plans.values()])
     )
 
 

@@ -75,7 +75,8 @@ class Report:
     """Why a plan is what it is.
 
     ``status`` is the solver's word, ``objective`` what the plan costs and ``bound`` what any plan
-    costs at least. ``counting`` counts the conversions that the model had, once somebody asks.
+    costs at least. ``counting`` counts the conversions that the model had, ``left`` those that the
+    planned one has, once somebody asks; ``conversions`` are those that the plan has a reason for.
     """
 
     values: tuple[ValueChoice, ...] = ()
@@ -85,15 +86,18 @@ class Report:
     objective: float = 0.0
     bound: float = 0.0
     counting: Callable[[], Conversions] = field(default=Conversions, compare=False, repr=False)
+    left: Callable[[], Conversions] | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def before(self) -> Conversions:
         """The conversions that the model had."""
         return self.counting()
 
-    @property
+    @cached_property
     def after(self) -> Conversions:
-        """The conversions that stay."""
+        """The conversions that stay, also those that the plan knows nothing of."""
+        if self.left is not None:
+            return self.left()
         return Conversions(len(self.conversions), sum(c.bytes for c in self.conversions))
 
     def moved(self) -> tuple[ValueChoice, ...]:

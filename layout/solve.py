@@ -20,7 +20,7 @@ Row = tuple[float, dict[int, float]]
 Part = tuple[tuple[float, ...], tuple[tuple[float, tuple[tuple[int, float], ...]], ...]]
 
 
-class NoSolution(Exception):
+class NoSolution(ValueError):
     """The solver found none in its time."""
 
 
