@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import tvm
 from tvm import relax
 
 from ..analysis.recover import analyser
 from ..layout.graph import Graph, Op, Value, graph
+from ..layout.unused import check_defined
 from .backend import Backend, Code, find
 from .choose import Match, choose
 from .flops import flops
@@ -66,8 +66,7 @@ def dispatch(
     available, or that fails, is left out with a warning; its ops fall to the next or to TVM.
     The input module is not changed.
     """
-    if not isinstance(mod, tvm.IRModule):
-        raise TypeError(f"dispatch: expected a tvm.IRModule, got {type(mod).__name__}")
+    check_defined(mod, "dispatch")
     chosen = [find(b) if isinstance(b, str) else b for b in backends if b != "tvm"]
     classes = {b.name: (priority or {}).get(b.name, 3) for b in chosen}
     unknown = set(priority or {}) - {*classes, "tvm"}

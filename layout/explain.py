@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from .choices import Choice, Kind, weight
+from .choices import GIVEN, Choice, Kind, weight
 from .count import count
 from .decide import Plan
 from .graph import Graph, Op, Value
@@ -91,4 +91,7 @@ def _op(op: Op, way: Choice, kind: Kind) -> OpChoice:
     name = op.outputs[0].name if op.outputs else op.name
     laid = ", ".join(x.spell() for x in way.outputs)
     why = kind.reason or way.why
+    asked = kind.want is not None and any(not x.is_identity for x in kind.want.layouts.values())
+    if asked and kind.want is not None and way.why == GIVEN:
+        why = f"{GIVEN}: {kind.want.why}, but that costs more or no form of it was proved"
     return OpChoice(name, op.name, laid, why)

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import tvm
 from tvm import relax, tirx
 
 from ..analysis.op_info import OpInfo, Refusal
@@ -22,6 +21,7 @@ from .pins import Pins
 from .report import Report
 from .rewrite import Rewriter, Rewritten
 from .solve import NoSolution
+from .unused import check_defined
 from .wants import Desired, Wish, check, full
 
 Mode = Literal["graph", "tir"]
@@ -65,8 +65,7 @@ def plan_layout(
 
     Raises ``TypeError`` / ``ValueError`` for arguments that make no sense, before anything is done.
     """
-    if not isinstance(mod, tvm.IRModule):
-        raise TypeError(f"plan_layout: expected a tvm.IRModule, got {type(mod).__name__}")
+    check_defined(mod, "plan_layout")
     wanted = check_arguments(desired, mode, objective)
     known = Kinds(wanted, implementations)
     planner = _Planner(mod, known, mode, _cost(objective), dict(pins or {}), seconds)

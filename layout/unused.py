@@ -1,4 +1,4 @@
-"""PrimFuncs that nothing calls any more."""
+"""What the functions of a module call: what is missing, and what nothing calls any more."""
 
 from __future__ import annotations
 
@@ -7,6 +7,15 @@ from typing import Any
 import tvm
 import tvm_ffi
 from tvm import tirx
+
+
+def check_defined(mod: Any, what: str) -> None:
+    """Raises ``TypeError`` for what is no IRModule, ``ValueError`` where a function is missing."""
+    if not isinstance(mod, tvm.IRModule):
+        raise TypeError(f"{what}: expected a tvm.IRModule, got {type(mod).__name__}")
+    missing = sorted(_called(mod) - {g.name_hint for g, _ in mod.functions_items()})
+    if missing:
+        raise ValueError(f"{what}: the module calls {', '.join(missing)}, which it does not define")
 
 
 def without_unused(new: Any, old: Any) -> Any:

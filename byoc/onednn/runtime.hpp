@@ -271,40 +271,37 @@ inline memory::desc wanted(const View& v) {
   return v.from < 0 ? constants()[~v.from]->preferred(v) : v.any();
 }
 
-inline Kernel convolution(const View& src, const View& weights, const View* bias, const View& dst,
-                          const Dims& strides, const Dims& dilates, const Dims& left,
-                          const Dims& right, const Post& post) {
-  using Op = dnnl::convolution_forward;
+// A convolution, or the transposed one: the same arguments in the same order.
+template <typename Op>
+Kernel window(algorithm how, const View& src, const View& weights, const View* bias,
+              const View& dst, const Dims& strides, const Dims& dilates, const Dims& left,
+              const Dims& right, const Post& post) {
   const auto kind = dnnl::prop_kind::forward_inference;
-  const auto how = algorithm::convolution_direct;
   const auto w = wanted(weights);
   const auto a = post.attributes();
-  auto pd = bias ? Op::primitive_desc(cpu(), kind, how, src.desc(), w, bias->desc(), dst.desc(),
-                                      strides, dilates, left, right, a)
-                 : Op::primitive_desc(cpu(), kind, how, src.desc(), w, dst.desc(), strides,
-                                      dilates, left, right, a);
+  using Desc = typename Op::primitive_desc;
+  auto pd = bias ? Desc(cpu(), kind, how, src.desc(), w, bias->desc(), dst.desc(), strides,
+                        dilates, left, right, a)
+                 : Desc(cpu(), kind, how, src.desc(), w, dst.desc(), strides, dilates, left,
+                        right, a);
   Kernel k(Op(pd), pd, post);
   k.add(DNNL_ARG_SRC, src).add(DNNL_ARG_WEIGHTS, weights, pd.weights_desc());
   if (bias) k.add(DNNL_ARG_BIAS, *bias);
   return k.add(DNNL_ARG_DST, dst);
 }
 
+inline Kernel convolution(const View& src, const View& weights, const View* bias, const View& dst,
+                          const Dims& strides, const Dims& dilates, const Dims& left,
+                          const Dims& right, const Post& post) {
+  return window<dnnl::convolution_forward>(algorithm::convolution_direct, src, weights, bias, dst,
+                                           strides, dilates, left, right, post);
+}
+
 inline Kernel deconvolution(const View& src, const View& weights, const View* bias,
                             const View& dst, const Dims& strides, const Dims& dilates,
                             const Dims& left, const Dims& right, const Post& post) {
-  using Op = dnnl::deconvolution_forward;
-  const auto kind = dnnl::prop_kind::forward_inference;
-  const auto how = algorithm::deconvolution_direct;
-  const auto w = wanted(weights);
-  const auto a = post.attributes();
-  auto pd = bias ? Op::primitive_desc(cpu(), kind, how, src.desc(), w, bias->desc(), dst.desc(),
-                                      strides, dilates, left, right, a)
-                 : Op::primitive_desc(cpu(), kind, how, src.desc(), w, dst.desc(), strides,
-                                      dilates, left, right, a);
-  Kernel k(Op(pd), pd, post);
-  k.add(DNNL_ARG_SRC, src).add(DNNL_ARG_WEIGHTS, weights, pd.weights_desc());
-  if (bias) k.add(DNNL_ARG_BIAS, *bias);
-  return k.add(DNNL_ARG_DST, dst);
+  return window<dnnl::deconvolution_forward>(algorithm::deconvolution_direct, src, weights, bias,
+                                             dst, strides, dilates, left, right, post);
 }
 
 inline Kernel matmul(const View& src, const View& weights, const View* bias, const View& dst,

@@ -16,7 +16,7 @@ def const(rng: np.random.Generator, *shape: int) -> Any:
 
 
 def net(
-    build: Callable[[Any, np.random.Generator, Any], Any],
+    build: Callable[..., Any],
     *shapes: tuple[Any, ...],
     legal: bool = True,
     seed: int = 0,

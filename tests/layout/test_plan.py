@@ -143,6 +143,23 @@ def test_an_implementation_that_computes_something_else_is_not_used() -> None:
     tvm.ir.assert_structural_equal(ReplaceOpImpl("conv2d", wrong, [None] * 3)(mod), mod)
 
 
+def test_a_module_that_calls_what_it_does_not_define() -> None:
+    mod = nets.net(nets.residual, IMAGE)
+    broken = tvm.IRModule({g: f for g, f in mod.functions_items() if g.name_hint != "conv2d"})
+    with pytest.raises(ValueError, match="the module calls conv2d, which it does not define"):
+        plan_layout(broken, NHWC)
+
+
+def test_a_want_that_is_not_met_is_told() -> None:
+    def build(emit: Any, rng: Any, *xs: Any) -> Any:
+        return emit(relax.op.nn.conv2d(*xs, padding=1))
+
+    mod = nets.net(build, (1, 4, 4, 4), (4, 4, 3, 3))
+    (op,) = plan_layout(mod, {"conv2d": ["NCHW4c", "OIHW4i4o"]}).report.ops
+    assert op.implementation == "NCHW"
+    assert op.why.startswith("as given: relax.nn.conv2d wants NCHW4c OIHW4i4o, but")
+
+
 def test_no_memory_is_shared_with_what_is_written_in_place() -> None:
     @I.ir_module(s_tir=True)
     class Module:
