@@ -159,7 +159,7 @@ def _image(one: Digit, other: Digit, piece: Piece, low: int, high: int | None) -
         return other
     if not piece.exact:
         raise Unaligned("a window cannot be split")
-    end = None if high is None else high // one.div
+    end = None if high is None or high == top(one) else high // one.div
     if low % one.div or (high is not None and high % low):
         raise Unaligned(f"a split at {low} and one at {one.div} do not line up")
     start = low // one.div

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
 from math import prod
 from typing import Any
 
@@ -67,7 +66,8 @@ def choices(op: Op, kind: Kind, candidates: Candidates) -> list[Choice]:
     key = tuple(tuple(candidates[v]) if v is not None and not v.free else None for v in op.values)
     found = kind.known.get(key)
     if found is None:
-        found = kind.known[key] = list(dict.fromkeys(_local(op, kind, candidates)))
+        local = list(dict.fromkeys(_local(op, kind, candidates)))
+        found = kind.known[key] = local or list(_asked(op, kind, candidates))
     if found and kind.want is not None and not kind.named:
         return found
     given = as_given(op, kind)
@@ -126,32 +126,61 @@ def _local(op: Op, kind: Kind, candidates: Candidates) -> Iterator[Choice]:
     flow = kind.flow
     if flow is None or not op.outputs:
         return
+    out = _buffer(flow, len(op.inputs))
     laid = [k for k, v in enumerate(op.inputs) if v is not None and not v.free]
-    first = max(laid, key=lambda k: weight(op.inputs[k]), default=None)  # type: ignore[arg-type]
-    out = len(op.inputs)
-    outs = candidates[op.outputs[0]]
-    ins: Sequence[Layout | None] = [None] if first is None else candidates[_value(op, first)]
-    for one, other in product(outs, ins):
-        seeds = {_buffer(flow, out): one}
-        if other is not None and first is not None:
-            seeds[_buffer(flow, first)] = other
-        made = _choice(op, kind, flow, candidates, seeds, first)
-        if made is not None:
-            yield made
+    firsts = _leading(op, flow, laid)
+    for one in candidates[op.outputs[0]]:
+        if not firsts:
+            yield from _choice(op, kind, flow, candidates, {out: one})
+        for k in firsts:
+            b = _buffer(flow, k)
+            for other in candidates[_value(op, k)]:
+                yield from _choice(op, kind, flow, candidates, {out: one, b: other})
+
+
+def _asked(op: Op, kind: Kind, candidates: Candidates) -> Iterator[Choice]:
+    """What is wanted of all operands and the result, whether accesses are local or not."""
+    if kind.want is None or kind.named or not op.outputs:
+        return
+    every = [None if v is None or v.free else kind.want.layouts.get(k, Layout.identity(v.rank))
+             for k, v in enumerate(op.values)]  # fmt: skip
+    pairs = zip(op.values, every, strict=True)
+    if any(v is not None and x is not None and x not in candidates[v] for v, x in pairs):
+        return
+    usual, outputs = tuple(every[: len(op.inputs)]), every[len(op.inputs) :]
+    inputs = tuple(None if x is None else frozenset((x,)) for x in usual)
+    made = tuple(x for x in outputs if x is not None)
+    yield Choice(made, inputs, 0.0, kind.want.why, usual)
+
+
+#: More inputs of an op do not lead.
+LEADING = 3
+
+
+def _leading(op: Op, flow: Flow, laid: Sequence[int]) -> list[int]:
+    """The largest input, and those whose layouts decide the ones of inner buffers.
+
+    A convolution pads its data, however large the kernel is.
+    """
+    inner = set(range(len(flow.ranks))) - set(flow.params)
+    through = {p.buffer for s in flow.steps for p in s.reads
+               if any(w.buffer in inner for w in s.writes)}  # fmt: skip
+    large = sorted(laid, key=lambda k: -weight(_value(op, k)))
+    return [k for k in large if k == large[0] or _buffer(flow, k) in through][:LEADING]
 
 
 def _choice(
-    op: Op, kind: Kind, flow: Flow, candidates: Candidates,
-    seeds: dict[int, Layout], first: int | None,
-) -> Choice | None:  # fmt: skip
+    op: Op, kind: Kind, flow: Flow, candidates: Candidates, seeds: dict[int, Layout]
+) -> Iterator[Choice]:
+    """The choice with these layouts of some buffers, if there is one."""
     known = flow.spread(seeds)
     if known is None:
-        return None
+        return
     takes = kind.want.takes if kind.want is not None else _anything
     outputs = tuple(known[_buffer(flow, len(op.inputs) + k)] for k in range(len(op.outputs)))
     for k, (out, layout) in enumerate(zip(op.outputs, outputs, strict=True)):
         if layout not in candidates[out] or not takes(len(op.inputs) + k, layout):
-            return None
+            return
     inputs: list[frozenset[Layout] | None] = []
     usual: list[Layout | None] = []
     for k, v in enumerate(op.inputs):
@@ -160,15 +189,15 @@ def _choice(
             usual.append(None)
             continue
         b = _buffer(flow, k)
-        own = [seeds[b]] if k == first else candidates[v]
+        own = [seeds[b]] if b in seeds else candidates[v]
         kept = [x for x in own if takes(k, x)
                 and (b in seeds or flow.admits(known, b, x, seeds))]  # fmt: skip
         if not kept:
-            return None
+            return
         inputs.append(frozenset(kept))
         usual.append(known[b] if known[b] in kept else None)
     why = kind.want.why if kind.want is not None else "in the order of its accesses"
-    return Choice(outputs, tuple(inputs), 0.0, why, tuple(usual))
+    yield Choice(outputs, tuple(inputs), 0.0, why, tuple(usual))
 
 
 def _anything(param: int, layout: Layout) -> bool:
@@ -184,19 +213,19 @@ def _value(op: Op, k: int) -> Value:
 def constants(op: Op, kind: Kind, chosen: Mapping[int, Layout]) -> dict[int, Layout]:
     """The layouts of an op's constants, by parameter, that go with those of its other values."""
     laid = [k for k, v in enumerate(op.inputs) if v is not None and v.free]
-    if kind.flow is None or not laid:
-        return {}
     given = all(x.is_identity for x in chosen.values())
     wanted = kind.want.layouts if kind.want is not None else {}
-    if given and not wanted:
+    if not laid or (given and not wanted):
         return {}
-    known = kind.flow.spread({_buffer(kind.flow, k): x for k, x in chosen.items()})
-    if known is None:
-        return {}
+    known = None
+    if kind.flow is not None:
+        known = kind.flow.spread({_buffer(kind.flow, k): x for k, x in chosen.items()})
+    exact = kind.want is not None and kind.want.exact
+    if kind.flow is None or known is None:  # what was asked for does not flow
+        return {} if given and not exact else {k: wanted[k] for k in laid if k in wanted}
     out = {}
     for k in laid:
         found = known[_buffer(kind.flow, k)]
-        exact = kind.want is not None and kind.want.exact
         out[k] = wanted[k] if exact and k in wanted else found
         if k in wanted and not exact:
             out[k] = arranged(found, wanted[k])
