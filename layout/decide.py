@@ -95,7 +95,12 @@ def _allowed(
     if forbidden is None:
         return all_ways
     left = [c.strict if c in forbidden else c for c in all_ways]
-    return [c for c in left if c not in forbidden] or [as_given(op, kind)]
+    left = [c for c in left if c not in forbidden]
+    given = as_given(op, kind)
+    asked = kind.want is not None and not kind.named
+    if not left or not (asked or given in forbidden or given in left):
+        left.append(given)  # which one that took more layouts may have stood for
+    return left
 
 
 def _reads(

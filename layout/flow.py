@@ -8,7 +8,7 @@ the access. So the layout of one buffer gives the order of the loops that its ac
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,17 +20,32 @@ from .stages import Access, Stage, stages
 
 @dataclass(frozen=True)
 class Place:
-    """An access of a stage to a buffer, aligned."""
+    """An access of a stage to a buffer, aligned.
+
+    ``beside``: loops that go past dimensions of extent 1 of an operand that is broadcast, to which
+    such a dimension lies as numpy would have it.
+    """
 
     buffer: int
     found: tuple[Piece, ...]
     rank: int
+    beside: tuple[Piece, ...] = ()
 
     def loops(self, layout: Layout) -> list[Digit]:
         return to_loops(layout.digits, self.found)
 
     def layout(self, order: Sequence[Digit], template: Layout | None) -> Layout:
-        dims = to_dims(order, self.found)
+        if self.beside:
+            try:
+                return self._complete(order, (*self.found, *self.beside), template)
+            except Unaligned:
+                pass
+        return self._complete(order, self.found, template)
+
+    def _complete(
+        self, order: Sequence[Digit], found: tuple[Piece, ...], template: Layout | None
+    ) -> Layout:
+        dims = to_dims(order, found)
         kept = list(dict.fromkeys(dims))  # a digit that two loops carry counts once
         return complete(kept, self.rank, template)
 
@@ -165,8 +180,24 @@ def flow(func: Any) -> Flow:
     steps = []
     for s in found:
         writes = tuple(place(s, a) for a in s.writes)
-        reads = tuple(place(s, a) for a in s.reads)
+        reads = tuple(_broadcast(place(s, a), a, writes) for a in s.reads)
         reduced = frozenset(k for k, v in enumerate(s.axes) if v in s.reduced)
         steps.append(Step(writes, reads, len(s.axes), reduced))
     written = frozenset(p.buffer for s in steps for p in s.writes)
     return Flow(tuple(steps), tuple(ranks[k] for k in range(len(ranks))), tuple(params), written)
+
+
+def _broadcast(read: Place, access: Access, writes: Sequence[Place]) -> Place:
+    """A read with the loops that go past its dimensions of extent 1.
+
+    ``out[n, c, h, w] = x[n, c, h, w] * y[c, 0, 0]``: the last two lie where h and w do.
+    """
+    ones = [k for k, i in enumerate(access.indices) if i is not None and i.const is not None]
+    if len(writes) != 1 or not ones:
+        return read
+    missing = writes[0].rank - read.rank
+    carried = {p.dim.axis - missing: p.loop for p in writes[0].found}
+    if any(p.loop != carried.get(p.dim.axis) for p in read.found):
+        return read
+    beside = (Piece(Digit(k), carried[k], exact=False) for k in ones if k in carried)
+    return replace(read, beside=tuple(beside))

@@ -75,6 +75,19 @@ def attention(emit: Any, rng: np.random.Generator, x: Any) -> Any:
     return emit(relax.op.reshape(y, (2, 5, 8)))
 
 
+def scaled(emit: Any, rng: np.random.Generator, x: Any) -> Any:
+    """A block of ConvNeXt: channels last in the middle, a scale for each channel, a residual."""
+    nn = relax.op.nn
+    x = emit(nn.conv2d(x, const(rng, 8, 3, 2, 2), strides=2))
+    y = emit(nn.conv2d(x, const(rng, 8, 1, 3, 3), padding=1, groups=8))
+    y = emit(relax.op.permute_dims(y, [0, 2, 3, 1]))
+    y = emit(relax.op.matmul(emit(relax.op.reshape(y, (16, 8))), const(rng, 8, 8)))
+    y = emit(relax.op.permute_dims(emit(relax.op.reshape(y, (1, 4, 4, 8))), [0, 3, 1, 2]))
+    y = emit(relax.op.multiply(const(rng, 8, 1, 1), y))
+    y = emit(relax.op.mean(emit(relax.op.add(x, y)), [2, 3]))
+    return emit(relax.op.matmul(y, const(rng, 8, 5)))
+
+
 def parts(emit: Any, rng: np.random.Generator, x: Any) -> Any:
     """split and concat along channels, one part convolved; two results."""
     y = emit(relax.op.nn.conv2d(x, const(rng, 8, 3, 3, 3), padding=1))

@@ -37,6 +37,8 @@ CARRIED = {
     "mean": (lowered(lambda x: relax.op.mean(x, [2, 3], keepdims=True), IMAGE), "NHWC",
              ("NHWC", "NHWC")),
     "bias": (lowered(relax.op.add, IMAGE, (1, 16, 1, 1)), "NHWC", ("NHWC", "NHWC", "NHWC")),
+    "scale": (lowered(relax.op.multiply, IMAGE, (16, 1, 1)), "NHWC",
+              ("NHWC", Layout.permuted((1, 2, 0)), "NHWC")),
     "pad": (lowered(lambda x: nn.pad(x, (0, 0, 0, 0, 1, 1, 1, 1)), IMAGE), "NHWC",
             ("NHWC", "NHWC")),
     "split": (lowered(lambda x: relax.op.split(x, 2, 1), IMAGE), "NCHW4c",
@@ -49,13 +51,17 @@ CARRIED = {
 @pytest.mark.parametrize("name", CARRIED)
 def test_pushed_forward_from_the_first_operand(name: str) -> None:
     func, layout, expected = CARRIED[name]
-    assert spread(flow(func), 0, named(layout)) == tuple(map(named, expected))
+    assert spread(flow(func), 0, named(layout)) == tuple(
+        x if isinstance(x, Layout) else named(x) for x in expected
+    )
 
 
 @pytest.mark.parametrize("name", CARRIED)
 def test_pulled_back_from_the_result(name: str) -> None:
     func, layout, expected = CARRIED[name]
-    assert spread(flow(func), len(expected) - 1, named(layout)) == tuple(map(named, expected))
+    assert spread(flow(func), len(expected) - 1, named(layout)) == tuple(
+        x if isinstance(x, Layout) else named(x) for x in expected
+    )
 
 
 def test_a_convolution_carries_space_and_frees_channels() -> None:

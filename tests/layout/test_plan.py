@@ -39,6 +39,7 @@ CASES = {
     "attention": (nets.attention, (2, 5, 8), {}, 0),
     "parts": (nets.parts, IMAGE, NHWC, 3),
     "paired": (nets.paired, IMAGE, NHWC, 1),
+    "scaled": (nets.scaled, IMAGE, NHWC, 1),
 }
 
 
@@ -71,6 +72,15 @@ def test_graph_mode_keeps_every_operator() -> None:
     convs = [c for c in calls(raised) if c.op.name == "relax.nn.conv2d"]
     assert [c.attrs.data_layout for c in convs] == ["NHWC", "NHWC"]
     assert [c.attrs.kernel_layout for c in convs] == ["OHWI", "OHWI"]
+
+
+def test_graph_mode_broadcasts_an_operand_of_lower_rank() -> None:
+    """A scale of (C, 1, 1) becomes one of (1, 1, C), and multiply stays multiply."""
+    planned = plan_layout(nets.net(nets.scaled, IMAGE), NHWC, mode="graph")
+    assert len(planned.report.conversions) == 1
+    raised = RaiseOps()(planned.module)
+    (scale,) = (c for c in calls(raised) if c.op.name == "relax.multiply")
+    assert [tuple(map(int, a.ty.shape)) for a in scale.args] == [(1, 1, 8), (1, 4, 4, 8)]
 
 
 def test_convert_layout_is_a_drop_in() -> None:
