@@ -25,4 +25,12 @@ def test_no_more_calls_after_fusion_than_of_a_native_module() -> None:
                                           (nets.attention, (2, 5, 8))])  # fmt: skip
 def test_no_operator_is_lost_in_graph_mode(build: Any, shape: tuple[int, ...]) -> None:
     found = layout_graph.row("net", nets.net(build, shape, legal=False))
-    assert found.before.total() and not found.lost
+    assert found.before.ops.total() and not found.lost
+
+
+def test_raised_operators_have_the_new_layouts_and_axes() -> None:
+    found = layout_graph.row("net", nets.net(nets.residual, IMAGE, legal=False))
+    nhwc = "nn.conv2d data_layout=NHWC kernel_layout=OHWI"
+    assert found.before.laid[nhwc] == 0 and found.after.laid[nhwc] == 2
+    assert found.after.laid["nn.max_pool2d layout=NHWC"] == 1
+    assert found.before.laid["mean axis=(2, 3)"] == found.after.laid["mean axis=(1, 2)"] == 1
