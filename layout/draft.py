@@ -45,16 +45,22 @@ class Draft:
 
     func: Any
     witness: Witness | None = None
-    known: Standard | None = None
 
 
-def drafted(func: Any, layouts: Sequence[Layout | None], loop_order: LoopOrder = "layout") -> Draft:
+def drafted(
+    func: Any,
+    layouts: Sequence[Layout | None],
+    loop_order: LoopOrder = "layout",
+    read: Standard | None = None,
+) -> Draft:
     """The PrimFunc over buffers in these layouts; None leaves one as it is.
+
+    ``read`` are its stages if they are there already.
 
     Raises :class:`.stages.Opaque` if it is not in standard form, :class:`Unmovable` with the reason
     where the padding of a result cannot be written.
     """
-    found, sizes = standard(func)
+    found, sizes = read or standard(func)
     known: Layouts = NodeDict()
     for p, layout in zip(items(func.params), layouts, strict=True):
         if is_buffer_var(p):
@@ -105,7 +111,7 @@ class _Writer:
         func = tirx.PrimFunc(params, realize, self.func.ret_type, self.func.attrs)
         pairs = tuple((b, new, self.layouts[b]) for b, new in self.buffers.items())
         witness = Witness(pairs, tuple(self.iterators))
-        return Draft(func, witness, (tuple(self.stages), self.sizes))
+        return Draft(func, witness)
 
     def buffer(self, b: Any) -> Any:
         shape = self.shapes[b] = self.sizes.shape(b)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
-import tvm_ffi
 from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
@@ -19,10 +19,11 @@ from ..analysis.index_map.convert import Unsupported
 from ..analysis.lifting.node import items
 from ..analysis.op_info import Certificate, Refusal
 from ..analysis.same import ByStructure
-from ..analysis.terms.term import ONE, ZERO, Int, mul
+from .copies import copied
 from .draft import Draft, LoopOrder, Unmovable, drafted
+from .inline import inlined
 from .layout import Layout
-from .stages import Access, Opaque, stages
+from .stages import Opaque, Standard, standard
 from .stagewise import prove_stages
 from .substitute import substituted
 from .verify import Known, known, prove_moved
@@ -83,13 +84,20 @@ class _Seen:
     def __init__(self, func: Any) -> None:
         self.func = func
         self.results: dict[Any, Rewritten | Refusal] = {}
-        self._lifted: Known | Refusal | None = None
 
-    @property
+    @cached_property
     def lifted(self) -> Known | Refusal:
-        if self._lifted is None:
-            self._lifted = known(self.func)
-        return self._lifted
+        return known(self.func)
+
+    @cached_property
+    def standard(self) -> Standard:
+        """Raises :class:`Opaque`."""
+        return standard(self.func)
+
+    @cached_property
+    def inlined(self) -> tuple[Any, Standard]:
+        new = inlined(self.func, self.standard[0])
+        return new, self.standard if new is self.func else standard(new)
 
 
 def _checked(func: Any, layouts: Sequence[Layout | None]) -> Layouts:
@@ -132,13 +140,13 @@ def _rewritten(seen: _Seen, layouts: Layouts, loop_order: LoopOrder) -> Rewritte
            if x is not None and not x.is_identity):  # fmt: skip
         return Refusal("a buffer that moves has strides or an offset")
     reasons: dict[str, None] = {}
-    for draft in _drafts(seen.func, layouts, loop_order):
+    for draft in _drafts(seen, layouts, loop_order):
         if isinstance(draft, Refusal):
             reasons[draft.reason] = None
             continue
         proof = _proved(seen, draft, layouts)
         if isinstance(proof, Certificate):
-            return Rewritten(draft.func, layouts, proof, _copied(draft.func))
+            return Rewritten(draft.func, layouts, proof, copied(draft.func))
         reasons[proof.reason] = None
     return Refusal("; ".join(reasons))
 
@@ -147,7 +155,7 @@ def _proved(seen: _Seen, draft: Draft, layouts: Layouts) -> Certificate | Refusa
     """Stage by stage, else of the whole."""
     first = ""
     if draft.witness is not None:
-        found = prove_stages(seen.func, draft.func, draft.witness, draft.known)
+        found = prove_stages(seen.func, draft.func, draft.witness, seen.standard)
         if isinstance(found, Certificate):
             return found
         first = f"{found.reason}; "
@@ -157,17 +165,20 @@ def _proved(seen: _Seen, draft: Draft, layouts: Layouts) -> Certificate | Refusa
     return found if isinstance(found, Certificate) else Refusal(first + found.reason)
 
 
-def _drafts(func: Any, layouts: Layouts, loop_order: LoopOrder) -> Iterator[Draft | Refusal]:
+def _drafts(seen: _Seen, layouts: Layouts, loop_order: LoopOrder) -> Iterator[Draft | Refusal]:
     """Forms to try, the best first, or why there is none."""
     orders: tuple[LoopOrder, ...] = ("tiled", "layout", "given")
     for order in orders[orders.index(loop_order) :]:
         try:
-            yield drafted(func, layouts, order)
+            func, read = seen.inlined
+            if func is not seen.func and order != "given":
+                yield drafted(func, layouts, order, read)
+            yield drafted(seen.func, layouts, order, seen.standard)
         except (Unmovable, Opaque, Unsupported) as e:
             yield Refusal(str(e))
             break
     try:
-        yield Draft(substituted(func, layouts))
+        yield Draft(substituted(seen.func, layouts))
     except (Unmovable, Opaque, Unsupported) as e:
         yield Refusal(str(e))
 
@@ -187,50 +198,3 @@ def _with_attributes(new: Any, func: Any) -> Any:
         if not str(key).startswith("opinfo."):
             new = new.with_attr(key, attrs[key])
     return new
-
-
-# ---------------------------------------------------------------------------- copies
-
-
-def _copied(func: Any) -> int | None:
-    """The parameter that a PrimFunc copies element by element, in the order of memory."""
-    stores: list[Any] = []
-    tvm_ffi.structural_walk(func.body, (tirx.BufferStore, stores.append))
-    if len(stores) != 1 or type(stores[0].value).__name__ != "TensorLoad":
-        return None
-    try:
-        found = stages(func)
-    except Opaque:
-        return None
-    if len(found) != 1:
-        return None
-    (s,) = found
-    store = s.block.body
-    if s.block.init is not None or len(s.reads) != 1 or len(s.writes) != 1:
-        return None
-    if type(store).__name__ != "BufferStore" or type(store.value).__name__ != "TensorLoad":
-        return None
-    one, two = s.reads[0], s.writes[0]
-    whole = sum(v.extent is not ONE for v in s.axes) == sum(e is not ONE for e in two.shape)
-    if not whole or _flat(one) is None or _flat(one) is not _flat(two):
-        return None
-    if _size(one.shape) is not _size(two.shape) or s.reduced:
-        return None
-    same = (k for k, p in enumerate(items(func.params)) if p.same_as(one.buffer))
-    return next(same, None)
-
-
-def _flat(a: Access) -> Int | None:
-    out = ZERO
-    for p, e in zip(a.indices, a.shape, strict=True):
-        if p is None:
-            return None
-        out = mul(out, e) + p
-    return out
-
-
-def _size(shape: Sequence[Int]) -> Int:
-    out = ONE
-    for e in shape:
-        out = mul(out, e)
-    return out

@@ -9,6 +9,9 @@ old iterators over the new ones, that
 - the old and the new statements are the same term, with every load and store of the new one taken
   back to logical coordinates, and none of them between the elements.
 
+A buffer inside the old function may be missing in the new one if a stage does nothing but define
+it: what is loaded from it is its definition then (:mod:`.define`).
+
 The layouts of inner buffers and ``at`` are what a rewriter says they are: nothing of it is trusted.
 """
 
@@ -29,7 +32,8 @@ from ..analysis.op_info import ASSUMED, Certificate, Refusal
 from ..analysis.proofs.equal import Proof
 from ..analysis.terms.order import nonneg
 from ..analysis.terms.rewrite import free
-from ..analysis.terms.term import ONE, Int, Tensor, Term, Var, as_int, load, raw_call
+from ..analysis.terms.term import ONE, ZERO, Int, Tensor, Term, Var, as_int, load, raw_call
+from .define import Definition, Undefined, resolved
 from .layout import Layout
 from .nest import literal, physical, term
 from .stages import Access, Env, Opaque, Sizes, Stage, Standard, standard
@@ -44,7 +48,8 @@ class Disagree(Exception):
 @dataclass(frozen=True)
 class Witness:
     """What a rewriter says: each old buffer's new one and its layout, by stage the old iterators
-    over the new block's, ``v0``, ``v1``, … in its order."""
+    over the new block's, ``v0``, ``v1``, … in its order. Buffers that are not there are inlined,
+    and so are the stages that define them."""
 
     buffers: tuple[tuple[Any, Any, Layout], ...]
     iterators: tuple[Mapping[Var, Int], ...]
@@ -59,7 +64,7 @@ def prove_stages(
     """
     try:
         return _proved(func, new, witness, known or standard(func))
-    except (Disagree, Opaque, Unliftable) as e:
+    except (Disagree, Undefined, Opaque, Unliftable) as e:
         return Refusal(str(e))
     except RecursionError:
         return Refusal("the compute is nested too deeply")
@@ -68,11 +73,13 @@ def prove_stages(
 def _proved(func: Any, new: Any, witness: Witness, known: Standard) -> Certificate:
     (before, sizes), (after, new_sizes) = known, standard(new)
     buffers = _Buffers(func, new, witness, sizes, new_sizes)
-    if not len(before) == len(after) == len(witness.iterators):
+    left, buffers.defined = resolved(before, buffers.inlined)
+    if not len(left) == len(after) == len(witness.iterators):
         raise Disagree("another number of stages")
-    proof, symbolic = Proof(), any(e.const is None for t in buffers.tensors for e in t.shape)
+    shapes = [t.shape for t in buffers.tensors] + [sizes.shape(b) for b in buffers.inlined]
+    proof, symbolic = Proof(), any(e.const is None for shape in shapes for e in shape)
     cast = False
-    for one, two, at in zip(before, after, witness.iterators, strict=True):
+    for one, two, at in zip(left, after, witness.iterators, strict=True):
         stage = _Pair(one, two, at, buffers, sizes, new_sizes)
         stage.check(proof)
         cast |= stage.casts
@@ -109,9 +116,10 @@ class _Buffers:
                 same = q in self.new and self.old[p] is self.new[q][0]
             if not same:
                 raise Disagree(f"{p.name} is another parameter")
-        inner = [b for f in (func, new) for b in items(f.body.block.alloc_buffers)]
-        if any(b not in self.old and b not in self.new for b in inner):
+        if any(b not in self.new for b in items(new.body.block.alloc_buffers)):
             raise Disagree("a buffer inside has no other one")
+        self.inlined = [b for b in items(func.body.block.alloc_buffers) if b not in self.old]
+        self.defined = NodeDict[Definition]()
 
 
 def _value(sizes: Sizes, p: Any) -> Term | None:
@@ -134,7 +142,10 @@ class _Pair:
         if set(self.said) != set(self.one.axes):
             raise Disagree("not every iterator has a value")
         block, new = self.one.block, self.two.block
-        old = _Statements(self.one, self.said, self.sizes, self.buffers.old.get, self.logical_old)
+        old = _Statements(
+            self.one, self.said, self.sizes, self.buffers.old.get, self.logical_old,
+            self.buffers.defined,
+        )  # fmt: skip
         other = _Statements(
             self.two, {v: as_int(v) for v in self.two.axes}, self.new_sizes,
             self.buffers.new.get, self.logical,
@@ -311,7 +322,9 @@ class _Statements:
         sizes: Sizes,
         find: Callable[[Any], Any],
         logical: Callable[[Any, Index], tuple[Tensor, Index]],
+        defined: NodeDict[Definition] | None = None,
     ) -> None:
+        self.sizes, self.defined = sizes, defined or NodeDict()
         self.env = Env(sizes.env)
         for iv, v in zip(items(stage.block.iter_vars), stage.axes, strict=True):
             self.env.axes[iv.var] = at[v]
@@ -320,7 +333,16 @@ class _Statements:
         self.values: list[Term] = []
 
     def read(self, buffer: Any, index: Index) -> Term:
-        return load(*self.place(buffer, index))
+        made = self.defined.get(buffer)
+        if made is None:
+            return load(*self.place(buffer, index))
+        env = Env(self.sizes.env)
+        for v in made.units:
+            env.axes[v] = ZERO
+        for v, p in zip(made.iterators, index, strict=True):
+            if v is not None:
+                env.axes[v] = p
+        return Reader(env, self.read)(made.value)
 
     def place(self, buffer: Any, index: Index) -> tuple[Tensor, Index]:
         found = self.find(buffer)
