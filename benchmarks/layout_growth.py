@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,9 +49,11 @@ NAMES = {"of": "kinds", "_allowed": "choices", "refused": "rewrite + proof"}
 class Net:
     """A Relax function that is built op by op; weights are parameters after the input."""
 
-    def __init__(self, distinct: bool) -> None:
-        self.distinct, self.ops, self.blocks = distinct, 0, 0
-        self.made: list[tuple[Any, Any]] = []
+    def __init__(self, kind: str) -> None:
+        from tvm import tirx
+
+        self.distinct, self.blocks = kind == "distinct", 0
+        self.batch: Any = tirx.Var("n", "int64") if kind == "symbolic" else 1
         self.params: list[Any] = []
 
     def param(self, *shape: int) -> Any:
@@ -86,9 +89,9 @@ def shuffle(net: Net, emit: Emit, x: Any, before: int, width: int) -> Any:
 
     op, nn = relax.op, relax.op.nn
     y = emit(nn.relu(emit(nn.conv2d(x, net.param(width, before, 1, 1)))))
-    y = emit(op.reshape(y, (1, 2, width // 2, 8, 8)))
+    y = emit(op.reshape(y, (net.batch, 2, width // 2, 8, 8)))
     y = emit(op.permute_dims(y, [0, 2, 1, 3, 4]))
-    y = emit(op.reshape(y, (1, width, 8, 8)))
+    y = emit(op.reshape(y, (net.batch, width, 8, 8)))
     return emit(nn.conv2d(y, net.param(width, 1, 3, 3), padding=1, groups=width))
 
 
@@ -101,28 +104,39 @@ def transformer(net: Net, emit: Emit, x: Any, before: int, width: int) -> Any:
 
     def heads(axes: list[int]) -> Any:
         y = emit(op.matmul(x, net.param(width, width)))
-        return emit(op.permute_dims(emit(op.reshape(y, (1, 16, 4, width // 4))), axes))
+        return emit(op.permute_dims(emit(op.reshape(y, (net.batch, 16, 4, width // 4))), axes))
 
     q, k, v = heads([0, 2, 1, 3]), heads([0, 2, 3, 1]), heads([0, 2, 1, 3])
     y = emit(op.matmul(emit(nn.softmax(emit(op.matmul(q, k)), axis=-1)), v))
-    y = emit(op.reshape(emit(op.permute_dims(y, [0, 2, 1, 3])), (1, 16, width)))
+    y = emit(op.reshape(emit(op.permute_dims(y, [0, 2, 1, 3])), (net.batch, 16, width)))
     x = emit(op.add(x, emit(op.matmul(y, net.param(width, width)))))
     y = emit(nn.relu(emit(op.matmul(x, net.param(width, width)))))
     return emit(op.add(x, emit(op.matmul(y, net.param(width, width)))))
 
 
-NETS = {"residual": residual, "shuffle": shuffle, "transformer": transformer}
+def ladder(net: Net, emit: Emit, x: Any, before: int, width: int) -> Any:
+    """A rung between two chains, one of which is read turned: some value is converted in each."""
+    from tvm import relax
+
+    op = relax.op
+    a, b = x if isinstance(x, tuple) else (x, emit(op.nn.relu(x)))
+    a = emit(op.add(a, emit(op.permute_dims(b, [0, 2, 1]))))
+    return a, emit(op.add(b, a))
 
 
-def lowered(name: str, ops: int, distinct: bool) -> Any:
+NETS = {"residual": residual, "shuffle": shuffle, "transformer": transformer, "ladder": ladder}
+KINDS = {name: ("equal", "distinct", "symbolic") for name in NETS} | {"ladder": ("equal",)}
+
+
+def lowered(name: str, ops: int, kind: str) -> Any:
     """The legalised module of a net with about this many ops."""
     from tvm import relax
 
-    net, bb = Net(distinct), relax.BlockBuilder()
-    step = {"residual": 1, "shuffle": 2, "transformer": 4}[name]
-    images = name != "transformer"
+    net, bb = Net(kind), relax.BlockBuilder()
+    step = {"residual": 1, "shuffle": 2, "transformer": 4, "ladder": 8}[name]
     width = net.width(step)
-    x = relax.Var("x", relax.TensorType((1, width, 8, 8) if images else (1, 16, width), "float32"))
+    shape = {"transformer": (16, width), "ladder": (width, width)}.get(name, (width, 8, 8))
+    x = relax.Var("x", relax.TensorType((net.batch, *shape), "float32"))
     calls: list[Any] = []
 
     def emit(call: Any) -> Any:
@@ -135,6 +149,7 @@ def lowered(name: str, ops: int, distinct: bool) -> Any:
     while len(bindings) < ops:
         before, width = width, net.width(step)
         y = NETS[name](net, emit, y, before, width)
+    y = y[-1] if isinstance(y, tuple) else y
     body = relax.SeqExpr([relax.BindingBlock(bindings)], y)
     func = relax.Function([x, *net.params], body, y.ty).with_attr("num_input", 1)
     func = func.with_attr("global_symbol", "main")
@@ -183,17 +198,21 @@ def planned(mod: Any) -> dict[str, Any]:
 
     start = resident()
     forget_peak()
+    began = time.perf_counter()
     with timed() as phases:
         taken, found = cpu(lambda: plan_layout(mod, WANTED))
+    wall = time.perf_counter() - began
     told = found.report
     return {
         "ops": len(told.ops),
         "prim_funcs": sum(isinstance(f, tirx.PrimFunc) for f in mod.functions.values()),
         "seconds": taken,
+        "wall": wall,
         "phases": phases,
         "status": told.status,
         "gap": told.objective - told.bound,
         "conversions": len(told.conversions),
+        "peak_mib": peak() / 2**20,
         "peak_growth_mib": (peak() - start) / 2**20,
     }
 
@@ -202,8 +221,8 @@ def growing(name: str, ops: int, kind: str) -> dict[str, Any]:
     """One graph, planned by a process that has planned a small one before."""
     from opinfo.layout.plan import plan_layout
 
-    plan_layout(lowered(name, 20, False), WANTED)
-    return {"net": name, "kind": kind, **planned(lowered(name, ops, kind == "distinct"))}
+    plan_layout(lowered(name, 20, "equal"), WANTED)
+    return {"net": name, "kind": kind, **planned(lowered(name, ops, kind))}
 
 
 def resnet50(source: str, runs: int) -> dict[str, Any]:
@@ -272,7 +291,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--sizes", default="500,2000,5000")
     parser.add_argument("--nets", default=",".join(("resnet50", *NETS)))
-    parser.add_argument("--kinds", default="equal,distinct")
+    parser.add_argument("--kinds", default="equal,distinct,symbolic")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)

@@ -6,7 +6,9 @@ substituted as it stands.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -29,6 +31,27 @@ _COMPARISONS = (tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.EQ, tirx.NE)
 def _plain(value: Int) -> bool:
     """Whether an old iterator is a new one, or a number: then nothing gets simpler."""
     return value.const is not None or isinstance(value.atom, Var)
+
+
+class _Two(inspect.Signature):
+    """Of a node and the mutator."""
+
+    def bind(self, *args: Any, **kwargs: Any) -> inspect.BoundArguments:
+        if len(args) != 2 or kwargs:
+            raise TypeError("expected a node and the mutator")
+        return inspect.BoundArguments(self, OrderedDict())
+
+
+class Rule:
+    """A callback that says what it takes; to find that out costs more than all of its calls."""
+
+    __signature__ = _Two()
+
+    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
+        self.function = function
+
+    def __call__(self, node: Any, mutator: Any) -> Any:
+        return self.function(node, mutator)
 
 
 class Body:
@@ -59,13 +82,14 @@ class Body:
             self.values[variable] = self.index(nest.at[v])
         self.simple = all(_plain(nest.at[v]) for v in old)
         self.rules = [
-            (tvm.ir.TensorLoad, self.load),
-            (tirx.BufferStore, self.store),
-            (tvm.ir.Var, self.variable),
+            (tvm.ir.TensorLoad, Rule(self.load)),
+            (tirx.BufferStore, Rule(self.store)),
+            (tvm.ir.Var, Rule(self.variable)),
         ]
         if not self.simple:
-            self.rules += [(k, self.comparison) for k in _COMPARISONS]
-            self.rules += [(tirx.Cast, self.cast), (tvm.ir.Call, self.call)]
+            comparison = Rule(self.comparison)
+            self.rules += [(k, comparison) for k in _COMPARISONS]
+            self.rules += [(tirx.Cast, Rule(self.cast)), (tvm.ir.Call, Rule(self.call))]
         self.loads = 0  # so far
         self.touched: tuple[dict[Any, Any], dict[Any, Any]] = ({}, {})
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import tvm_ffi
+from tvm import tirx
+
 from ..analysis.lifting.node import items
 from ..analysis.terms.term import ONE, ZERO, Int, mul
 from .stages import Access, Opaque, Stage, stages
@@ -13,6 +16,10 @@ from .stages import Access, Opaque, Stage, stages
 def copied(func: Any) -> int | None:
     """The parameter that a PrimFunc copies element by element, in the order of memory."""
     if type(getattr(func.body, "block", None) and func.body.block.body).__name__ == "SeqStmt":
+        return None
+    stores: list[Any] = []
+    tvm_ffi.structural_walk(func.body, (tirx.BufferStore, stores.append))
+    if len(stores) != 1 or type(stores[0].value).__name__ != "TensorLoad":
         return None
     try:
         (s,) = stages(func)

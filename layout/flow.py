@@ -7,7 +7,7 @@ the access. So the layout of one buffer gives the order of the loops that its ac
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from .align import Piece, Unaligned, pieces, to_dims, to_loops
 from .layout import Digit, Layout
 from .orders import agree, complete, merged
-from .stages import Access, Stage, stages
+from .stages import Access, Stage, Standard, standard
 
 
 @dataclass(frozen=True)
@@ -161,9 +161,9 @@ class Flow:
         return tuple(b for b in self.params if b is not None and b not in self.written)
 
 
-def flow(func: Any) -> Flow:
+def flow(func: Any, form: Callable[[Any], Standard] = standard) -> Flow:
     """The flow of a PrimFunc. Raises :class:`.stages.Opaque` with the reason if it has none."""
-    found = stages(func)
+    found, _ = form(func)
     number: dict[int, int] = {}
     params: list[int | None] = []
     for p in func.params:

@@ -15,7 +15,7 @@ from .choices import Kind
 from .flow import Flow, flow
 from .graph import Graph, Op
 from .layout import Layout
-from .stages import Opaque
+from .stages import Forms, Opaque
 from .verify import known, prove_moved
 from .wants import Want, Wishes, want
 
@@ -33,7 +33,7 @@ class Kinds:
     """By PrimFunc: what is wanted of it and how layouts flow through it."""
 
     def __init__(self, desired: Wishes, given: Sequence[Implementation] = ()) -> None:
-        self.desired, self.given = desired, given
+        self.desired, self.given, self.form = desired, given, Forms()
         self.analyse = ByStructure(self.recovered)
         self.known = ByStructure(self.kind)
         self.flows: dict[Flow, Flow] = {}  # convolutions of any widths flow alike
@@ -47,7 +47,7 @@ class Kinds:
         found: Flow | None = None
         reason = ""
         try:
-            found = flow(func)
+            found = flow(func, self.form)
             found = self.flows.setdefault(found, found)
         except Opaque as e:
             reason = e.reason

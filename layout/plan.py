@@ -120,7 +120,7 @@ class _Planner:
         self.cost, self.pins, self.seconds = cost, Pins(mod, pins), seconds
         self.kinds: dict[Op, Kind] = {}
         self.known: dict[tuple[int, tuple[Layout | None, ...]], Rewritten | Refusal] = {}
-        self.analyse, self.rewriter = known.analyse, Rewriter()
+        self.analyse, self.rewriter = known.analyse, Rewriter(known.form)
 
     def plan(self, gvar: Any) -> tuple[Graph, Plan]:
         """The cheapest plan of a function all of whose PrimFuncs have a proved form."""

@@ -7,9 +7,9 @@ After:  out[n, h, w, c] = Σ pad[n, h + y, w + x, r] * w[c, y, x, r]     NHWC, O
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from tvm import tirx
@@ -61,8 +61,8 @@ def rewrite(
 class Rewriter:
     """:func:`rewrite`, once for structurally equal PrimFuncs and equal layouts."""
 
-    def __init__(self) -> None:
-        self._seen = ByStructure(_Seen)
+    def __init__(self, form: Callable[[Any], Standard] = standard) -> None:
+        self._seen = ByStructure(partial(_Seen, form=form))
 
     def __call__(
         self, func: Any, layouts: Sequence[Layout | None], loop_order: LoopOrder = "layout"
@@ -81,8 +81,8 @@ class Rewriter:
 class _Seen:
     """What is known of one PrimFunc."""
 
-    def __init__(self, func: Any) -> None:
-        self.func = func
+    def __init__(self, func: Any, form: Callable[[Any], Standard]) -> None:
+        self.func, self.form = func, form
         self.results: dict[Any, Rewritten | Refusal] = {}
 
     @cached_property
@@ -92,7 +92,7 @@ class _Seen:
     @cached_property
     def standard(self) -> Standard:
         """Raises :class:`Opaque`."""
-        return standard(self.func)
+        return self.form(self.func)
 
     @cached_property
     def inlined(self) -> tuple[Any, Standard]:

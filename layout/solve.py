@@ -1,7 +1,8 @@
 """Solve a program to proven optimality, its independent parts one by one (HiGHS).
 
 A part that occurs several times is solved once. Its linear relaxation comes first: a solution of
-that in integers is optimal; where it has fractions, branch and bound decides.
+that in integers is optimal; where it has fractions, variables are eliminated (:mod:`.eliminate`),
+and only where too many of them meet for that branch and bound decides.
 """
 
 from __future__ import annotations
@@ -13,11 +14,10 @@ from typing import Any
 import highspy
 import numpy as np
 
+from .eliminate import Part, eliminated
 from .problem import Program
 
 Row = tuple[float, dict[int, float]]
-#: Costs of the columns, and rows: the least value, columns with their coefficients.
-Part = tuple[tuple[float, ...], tuple[tuple[float, tuple[tuple[int, float], ...]], ...]]
 
 
 class NoSolution(ValueError):
@@ -121,6 +121,10 @@ def _solved(part: Part, seconds: float) -> Answer:
         if found is not None:
             cost = float(sum(part[0][k] for k in found))
             return found, cost, cost, "optimal"
+    found = eliminated(part)
+    if found is not None:
+        cost = float(sum(part[0][k] for k in found))
+        return found, cost, cost, "optimal"
     lp = _model(part)
     lp.integrality_ = [highspy.HighsVarType.kInteger] * len(part[0])
     highs = _run(lp, seconds)

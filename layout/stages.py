@@ -97,6 +97,31 @@ def sizes_of(func: Any) -> Sizes:
 Standard = tuple[tuple[Stage, ...], "Sizes"]
 
 
+class Forms:
+    """:func:`standard`, once for each PrimFunc."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Any, Standard | Opaque]] = {}  # by address; kept alive
+
+    def __call__(self, func: Any) -> Standard:
+        if not isinstance(func, tirx.PrimFunc):
+            return standard(func)
+        place = func.__chandle__()
+        if place not in self._known:
+            self._known[place] = func, self._read(func)
+        found = self._known[place][1]
+        if isinstance(found, Opaque):
+            raise Opaque(found.reason)
+        return found
+
+    @staticmethod
+    def _read(func: Any) -> Standard | Opaque:
+        try:
+            return standard(func)
+        except Opaque as e:
+            return Opaque(e.reason)
+
+
 class Sizes:
     """The terms of a PrimFunc's sizes and scalars."""
 
@@ -149,11 +174,12 @@ class _Accesses:
         parts = [part for part in (block.init, block.body) if part is not None]
         for part in parts:
             _check(part, env, reader)
-        for s in _nodes(parts, tirx.BufferStore):
+        stores, loads, calls = _nodes(parts, tirx.BufferStore, tvm.ir.TensorLoad, tvm.ir.Call)
+        for s in stores:
             self.note(writes, reader, s.buffer, s.indices)
-        for e in _nodes(parts, tvm.ir.TensorLoad):
+        for e in loads:
             self.note(reads, reader, e.source, e.indices)
-        for e in _nodes(parts, tvm.ir.Call):
+        for e in calls:
             _check_call(e)
         others = tuple(a for key, a in reads.items() if key not in writes)
         reduced = frozenset(v for v in axes if v.kind == "reduce")
@@ -246,11 +272,12 @@ class Env:
         return self.sizes.get(v) if found is None else found
 
 
-def _nodes(parts: Sequence[Any], kind: Any) -> list[Any]:
-    """All nodes of a kind, in order; what is raised in a visit is no exception of ours."""
-    found: list[Any] = []
+def _nodes(parts: Sequence[Any], *kinds: Any) -> list[list[Any]]:
+    """All nodes of each kind, in order; what is raised in a visit is no exception of ours."""
+    found: list[list[Any]] = [[] for _ in kinds]
+    rules = [(kind, own.append) for kind, own in zip(kinds, found, strict=True)]
     for part in parts:
-        tvm_ffi.structural_walk(part, (kind, found.append))
+        tvm_ffi.structural_walk(part, rules)
     return found
 
 

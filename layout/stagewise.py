@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import tvm
@@ -30,9 +31,24 @@ from ..analysis.lifting.from_tir import Reader, Unliftable
 from ..analysis.lifting.node import NodeDict, items
 from ..analysis.op_info import ASSUMED, Certificate, Refusal
 from ..analysis.proofs.equal import Proof
+from ..analysis.terms.integer import floordiv
 from ..analysis.terms.order import nonneg
-from ..analysis.terms.rewrite import free
-from ..analysis.terms.term import ONE, ZERO, Int, Tensor, Term, Var, as_int, load, raw_call
+from ..analysis.terms.quotient import is_div
+from ..analysis.terms.rewrite import free, ints
+from ..analysis.terms.term import (
+    ONE,
+    ZERO,
+    Call,
+    Int,
+    Tensor,
+    Term,
+    Var,
+    as_int,
+    integer,
+    load,
+    raw_call,
+    variable,
+)
 from .define import Definition, Undefined, resolved
 from .layout import Layout
 from .nest import literal, physical, term
@@ -215,7 +231,7 @@ class _Pair:
             raise Disagree("there are not as many iterations")
         for v in one.axes:
             p, extent = self.said[v], v.extent
-            if extent is None or not (nonneg(p) and nonneg(extent - 1 - p)):
+            if extent is None or not _inside(p, extent):
                 raise Disagree("an old iterator may be outside of its domain")
             if v.kind != "reduce" and any(w.kind == "reduce" for w in free(p)):
                 raise Disagree("spatial iterators and reductions are mixed")
@@ -265,6 +281,36 @@ class _Pair:
         if "float" in str(store.value.ty.dtype):
             proof.reassociated |= kind in ("Add", "Mul")
             proof.ordered |= kind in ("Min", "Max")
+
+
+def _inside(p: Int, extent: Int) -> bool:
+    """Whether ``0 <= p < extent``, as it stands or over the digits of its variables."""
+    return any(nonneg(q) and nonneg(extent - 1 - q) for q in (p, _over_digits(p)))
+
+
+def _over_digits(p: Int) -> Int:
+    """The number with each variable that it divides written as digits, which it then may order.
+
+    4*v - 7*(v // 2)  is  v // 2 + 4*(v % 2):  with v = 2*q + r it is  q + 4*r
+    """
+    cuts: dict[Var, set[int]] = {}
+    for atom in (a for m, _ in p.terms for a in m):
+        if isinstance(atom, Call) and is_div(atom):
+            v, k = as_int(atom.args[0]).atom, as_int(atom.args[1]).const
+            if isinstance(v, Var) and v.extent is not None and k is not None and k > 1:
+                cuts.setdefault(v, set()).add(k)
+    return ints(p, {v: _number(v, v.extent, sorted(c)) for v, c in cuts.items() if v.extent})
+
+
+def _number(v: Var, extent: Int, cuts: list[int]) -> Int:
+    """``Σ place * digit``, which takes every value of the variable; itself if it has no digits."""
+    if any(b % a for a, b in pairwise(cuts)):
+        return as_int(v)
+    places = [1, *cuts]
+    sizes = [integer(b // a) for a, b in pairwise(places)]
+    sizes.append(floordiv(extent + (places[-1] - 1), integer(places[-1])))
+    digits = [as_int(variable("loop", f"{v.name}.{k}", e)) for k, e in enumerate(sizes)]
+    return sum((d * k for d, k in zip(digits, places, strict=True)), start=ZERO)
 
 
 _COMBINERS = frozenset({"Add", "Mul", "Min", "Max"})

@@ -6,14 +6,17 @@ import re
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import tvm
 from tvm import relax
 from tvm.script import tirx as T
 
+from opinfo.analysis.terms.integer import floordiv
+from opinfo.analysis.terms.term import as_int, integer, variable
 from opinfo.layout.draft import Draft, drafted
-from opinfo.layout.layout import Layout
-from opinfo.layout.stagewise import Witness, prove_stages
+from opinfo.layout.layout import Digit, Layout
+from opinfo.layout.stagewise import Witness, _inside, prove_stages
 from opinfo.layout.verify import prove
 
 from .lower import lowered
@@ -173,3 +176,42 @@ def test_a_witness_is_not_trusted() -> None:
         func, draft.func, Witness(((x, y, Layout.permuted((1, 0))), out), (at,))
     )
     assert not prove_stages(func, draft.func, Witness(((x, out[1], same), out), (at,)))
+
+
+@pytest.mark.parametrize("high", [2, 4])
+def test_channels_in_the_order_of_a_shuffle(high: int) -> None:
+    """Each channel is ``c // high`` and ``c % high`` the other way round."""
+    func = lowered(OPS.nn.relu, (1, 8, 3, 3))
+    swapped = (Digit(1, 1, high), Digit(1, high))
+    layouts = [Layout(((Digit(0),), (Digit(2),), (Digit(3),), swapped))] * 2
+    draft = drafted(func, layouts)
+    assert draft.witness is not None
+    found = _proved(func, draft)
+    assert found and found.exact
+    (at,) = draft.witness.iterators
+    channel = list(at)[1]
+    other = {**at, channel: -at[channel] + 7}
+    assert not prove_stages(func, draft.func, replace(draft.witness, iterators=(other,)))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_proved_to_be_inside_is(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    sizes = [int(rng.choice([2, 6, 8, 12])) for _ in range(2)]
+    axes = [variable("loop", f"v{k}", integer(n)) for k, n in enumerate(sizes)]
+    grid = np.meshgrid(*map(np.arange, sizes), indexing="ij")
+    p, values = integer(0), np.zeros(sizes, int)
+    for v, at in zip(axes, grid, strict=True):
+        for k in (1, *rng.choice([2, 3, 4, 6], 2)):
+            scale = int(rng.integers(-6, 7))
+            p, values = p + floordiv(as_int(v), integer(int(k))) * scale, values + at // k * scale
+    for extent in (1, int(values.max()), int(values.max()) + 1, int(values.max()) + 5):
+        if extent > 0 and _inside(p, integer(extent)):
+            assert values.min() >= 0 and values.max() < extent
+
+
+def test_a_number_of_swapped_digits_is_inside_of_its_domain() -> None:
+    v = as_int(variable("loop", "v", integer(24)))
+    for p in (v * 12 - v // 2 * 23, v * 6 - v // 4 * 23, v // 12 + v % 12 * 2):
+        assert _inside(p, integer(24)) and not _inside(p, integer(23))
+        assert not _inside(p - 1, integer(24)) and not _inside(p + 1, integer(24))

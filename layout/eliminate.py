@@ -1,0 +1,168 @@
+"""A program solved by eliminating its variables: exact, and fast where few of them meet.
+
+Columns of which exactly one is 1 are one variable with as many values, any other has two. What is
+left of a variable is a table over those that it meets (bucket elimination):
+
+    m[N] = min over x of Σ tables[x, N],    tables of costs, inf where a row does not hold
+
+Chains, trees and ladders, and any parts that meet in a few values only, have small tables, however
+long they are; a separator of one value is the case of an articulation point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from itertools import combinations
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Table = npt.NDArray[np.float64]
+#: Costs of the columns, and rows: the least value, columns with their coefficients.
+Part = tuple[tuple[float, ...], tuple[tuple[float, tuple[tuple[int, float], ...]], ...]]
+
+#: Entries of the largest table, and of all; dimensions that an array may have.
+LARGEST, TOTAL, RANK = 1 << 20, 1 << 27, 30
+
+
+@dataclass(frozen=True)
+class Variable:
+    """``columns``: value k sets the k-th; a ``single`` one is 0 or 1."""
+
+    columns: tuple[int, ...]
+    single: bool
+
+    @property
+    def size(self) -> int:
+        return 2 if self.single else len(self.columns)
+
+    def values(self, coefficients: dict[int, float]) -> list[float]:
+        """By value, what it adds to a sum over columns."""
+        found = [coefficients.get(c, 0.0) for c in self.columns]
+        return [0.0, *found] if self.single else found
+
+
+def eliminated(part: Part) -> frozenset[int] | None:
+    """The columns that are 1 in a cheapest solution.
+
+    None where a table would be too large, or where there is no solution.
+    """
+    variables = _variables(part)
+    of = {c: k for k, v in enumerate(variables) for c in v.columns}
+    scopes = [sorted({of[c] for c, _ in row}) for _, row in part[1]]
+    order = _order([v.size for v in variables], scopes)
+    if order is None:
+        return None
+    rank = {v: k for k, v in enumerate(order)}
+    tables = _Tables(variables, rank)
+    for k, v in enumerate(variables):
+        tables.add([k], np.array(v.values({c: part[0][c] for c in v.columns})))
+    for (low, row), scope in zip(part[1], scopes, strict=True):
+        tables.add(*tables.row(low, dict(row), scope))
+    values = tables.solved(order)
+    if values is None:
+        return None
+    return frozenset(
+        v.columns[x - v.single] for v, x in zip(variables, values, strict=True) if x or not v.single
+    )
+
+
+def _variables(part: Part) -> list[Variable]:
+    """Groups of columns with ``1 <= Σ`` and ``-1 <= -Σ``; every other column alone."""
+    low = {tuple(c for c, _ in row) for least, row in part[1]
+           if least == 1 and all(k == 1 for _, k in row)}  # fmt: skip
+    high = {tuple(c for c, _ in row) for least, row in part[1]
+            if least == -1 and all(k == -1 for _, k in row)}  # fmt: skip
+    out: list[Variable] = []
+    taken: set[int] = set()
+    for columns in sorted(low & high):
+        if columns and taken.isdisjoint(columns):
+            out.append(Variable(columns, False))
+            taken.update(columns)
+    return out + [Variable((c,), True) for c in range(len(part[0])) if c not in taken]
+
+
+def _order(sizes: Sequence[int], scopes: Sequence[Sequence[int]]) -> list[int] | None:
+    """Variables in the order of elimination: next the one with the smallest table."""
+    near: list[set[int]] = [set() for _ in sizes]
+    for scope in scopes:
+        if prod(sizes[v] for v in scope) > LARGEST:
+            return None
+        for v in scope:
+            near[v].update(scope)
+    for v, own in enumerate(near):
+        own.discard(v)
+
+    def table(v: int) -> int:
+        return prod((sizes[u] for u in near[v]), start=sizes[v])
+
+    waiting = [(table(v), v) for v in range(len(sizes))]
+    heapify(waiting)
+    order: list[int] = []
+    done: set[int] = set()
+    total = 0
+    while waiting:
+        size, v = heappop(waiting)
+        if v in done or size != table(v):
+            continue
+        total += size
+        if size > LARGEST or total > TOTAL or len(near[v]) >= RANK:
+            return None
+        order.append(v)
+        done.add(v)
+        for u, w in combinations(near[v], 2):
+            near[u].add(w)
+            near[w].add(u)
+        for u in near[v]:
+            near[u].discard(v)
+            heappush(waiting, (table(u), u))
+    return order
+
+
+class _Tables:
+    """Tables by the first of their variables to be eliminated; axes are in that order."""
+
+    def __init__(self, variables: Sequence[Variable], rank: dict[int, int]) -> None:
+        self.variables, self.rank = variables, rank
+        self.of: list[list[tuple[list[int], Table]]] = [[] for _ in variables]
+
+    def add(self, scope: list[int], table: Table) -> None:
+        self.of[scope[0]].append((scope, table))
+
+    def row(self, low: float, row: dict[int, float], scope: list[int]) -> tuple[list[int], Table]:
+        """0 where the row holds, else inf."""
+        scope = sorted(scope, key=self.rank.__getitem__)
+        total: Any = 0.0
+        for k, v in enumerate(scope):
+            axes = (1,) * k + (-1,) + (1,) * (len(scope) - k - 1)
+            total = total + np.array(self.variables[v].values(row)).reshape(axes)
+        return scope, np.where(total >= low - 1e-9, 0.0, np.inf)
+
+    def solved(self, order: Sequence[int]) -> list[int] | None:
+        """The value of each variable, None if there is no solution."""
+        best: dict[int, tuple[list[int], Any]] = {}
+        for v in order:
+            rest = sorted({u for scope, _ in self.of[v] for u in scope} - {v},
+                          key=self.rank.__getitem__)  # fmt: skip
+            total = sum(self.over(table, scope, [v, *rest]) for scope, table in self.of[v])
+            best[v] = rest, np.argmin(total, axis=0)
+            left = np.min(total, axis=0)
+            if not np.isfinite(left).any():
+                return None
+            if rest:
+                self.add(rest, left)
+            self.of[v] = []
+        values = [0] * len(self.variables)
+        for v in reversed(order):
+            rest, choice = best[v]
+            values[v] = int(choice[tuple(values[u] for u in rest)])
+        return values
+
+    def over(self, table: Table, scope: Sequence[int], wide: Sequence[int]) -> Table:
+        """The table with an axis of length 1 for each variable that it does not know."""
+        own = set(scope)
+        return table.reshape([self.variables[u].size if u in own else 1 for u in wide])
