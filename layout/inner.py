@@ -107,15 +107,23 @@ def carried(a: Access, layout: Layout, to: Access) -> tuple[Layout, int]:
 def _aligned(a: Access, to: Access) -> dict[int, int]:
     """For dimensions of ``a`` the one of ``to`` that the same iterator moves."""
     pairs: dict[int, int] = {}
-    for exact in (True, False):
+    for related in (_same, _share, _both):
         for i, p in enumerate(a.indices):
             for j, q in enumerate(to.indices):
                 if p is None or q is None or i in pairs or j in pairs.values():
                     continue
-                same = p is q and p is not ZERO
-                if same if exact else _share(p, q):
+                if related(p, q):
                     pairs[i] = j
     return pairs
+
+
+def _same(p: Int, q: Int) -> bool:
+    return p is q and p is not ZERO
+
+
+def _both(p: Int, q: Int) -> bool:
+    """Whether some iterator is in both, as in a dilation: ``out[h] = x[h // 2]``."""
+    return any(v.kind in ("loop", "reduce") for v in free(p) & free(q))
 
 
 def _share(p: Int, q: Int) -> bool:

@@ -27,7 +27,7 @@ from . import models
 from .measure import PACKED, Expected, Left, Row, measure, measure_real, plan
 from .page import ahead, page
 
-PACKED_MODELS = ("resnet50", "resnet18", "mobilenet_v2", "mobilenet_v3", "shufflenet")
+PACKED_MODELS = ("resnet50", *models.CONVNETS, "mixed", "coatnet", "vit")
 
 
 @dataclass

@@ -10,6 +10,8 @@ from tvm import relax
 
 from opinfo.layout import Digit, Layout, plan_layout
 from opinfo.layout.flow import flow
+from opinfo.layout.moves import moves
+from opinfo.layout.rewrite import Rewritten, rewrite
 
 from ..run import run
 from . import nets
@@ -74,3 +76,16 @@ def test_a_depthwise_convolution_that_widens_is_not_local() -> None:
     assert flow(conv).spread({x: packed, y: packed}) is None
     half = Layout(((Digit(0),), (Digit(1, 2),), (Digit(2),), (Digit(3),), (Digit(1, 1, 2),)))
     assert flow(conv).spread({x: half, y: packed}) is not None
+
+
+def test_what_is_inside_of_a_transposed_convolution_goes_with_its_data() -> None:
+    """The image is dilated, ``out[h] = x[h // 2]``: no reason to convert it."""
+    shapes = ((1, 16, 5, 5), (16, 8, 2, 2))
+    func = lowered(lambda x, w: relax.op.nn.conv2d_transpose(x, w, strides=(2, 2)), *shapes)
+    packed, last = Layout.parse("NCHW4c"), Layout.parse("NHWC")
+    for layout in (packed, last):
+        new = rewrite(func, [layout, None, layout])
+        assert isinstance(new, Rewritten) and moves(new.func) == ()
+    pad = rewrite(lowered(lambda x: relax.op.nn.pad(x, [0, 0, 0, 0, 1, 1, 1, 1]), shapes[0]),
+                  [last, packed])  # fmt: skip
+    assert isinstance(pad, Rewritten) and len(moves(pad.func)) == 1
