@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 from ..analysis.op_info import OpInfo
 from ..analysis.recover import Recovered
 from ..layout.graph import Op, Value
-
-#: What a symbolic extent is taken as.
-SYMBOLIC = 64
+from ..layout.sizes import extent
 
 
 def flops(found: Recovered, op: Op) -> int:
@@ -28,13 +25,9 @@ def _terms(info: OpInfo, weight: Value, out: Value) -> int:
     """How many products are summed for one element."""
     layout = info.attrs.get("kernel_layout")
     if layout is None:
-        return _size(weight.shape[-2] if len(weight.shape) > 1 else weight.shape[0])
-    return prod(_size(e) for e, c in zip(weight.shape, str(layout), strict=False) if c != "O")
+        return extent(weight.shape[-2] if len(weight.shape) > 1 else weight.shape[0])
+    return prod(extent(e) for e, c in zip(weight.shape, str(layout), strict=False) if c != "O")
 
 
 def _elements(v: Value) -> int:
-    return prod(map(_size, v.shape))
-
-
-def _size(e: Any) -> int:
-    return e if isinstance(e, int) else SYMBOLIC
+    return prod(map(extent, v.shape))

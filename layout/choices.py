@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import prod
 from typing import Any
 
 from .flow import Flow
 from .graph import Op, Value
 from .layout import Digit, Layout
+from .sizes import size_of
 from .wants import Want
 
 GIVEN = "as given"
@@ -110,9 +110,8 @@ def _still(op: Op, kind: Kind) -> bool:
 
 
 def weight(v: Value) -> int:
-    """Bytes of a value; a symbolic extent counts 64."""
-    extents = (e if isinstance(e, int) else 64 for e in v.shape)
-    return prod(extents) * (int("".join(c for c in v.dtype if c.isdigit()) or 8) // 8 or 1)
+    """Bytes of a value as the program has it; a symbolic extent counts 64."""
+    return size_of(v.shape, v.dtype)
 
 
 def _buffer(flow: Flow, param: int) -> int:

@@ -26,7 +26,7 @@ def count(mod: Any) -> Conversions:
     """The conversions of a module, legalised or not, fused or not.
 
     Parameters from the attribute ``num_input`` on are weights, and constant. A symbolic extent
-    counts as 4. Each call of a function counts; of a branch both sides do.
+    counts as 64. Each call of a function counts; of a branch both sides do.
     """
     found = located(mod).values()
     return Conversions(sum(c.number for c in found), sum(c.bytes for c in found))

@@ -10,6 +10,7 @@ from .choices import Choice, Kind, as_given, choices, constants, weight
 from .graph import Graph, Op, Value
 from .layout import Layout
 from .problem import CHANGE, problem
+from .sizes import size_of
 from .solve import Solution, solve
 
 Cost = Callable[[Value, Layout], float]
@@ -33,8 +34,10 @@ class Plan:
 
 
 def bytes_moved(v: Value, layout: Layout) -> float:
-    """What is read and written by a conversion of a value."""
-    return CHANGE if v.weight else 2.0 * weight(v)
+    """What is read and written by a conversion of a value, with the padding of the new layout."""
+    if v.weight:
+        return CHANGE
+    return float(weight(v) + size_of(layout.physical(v.shape), v.dtype))
 
 
 def conversions_counted(v: Value, layout: Layout) -> float:

@@ -12,6 +12,7 @@ from .decide import Plan
 from .graph import Graph, Op, Value
 from .layout import Layout
 from .report import Conversion, OpChoice, Report, ValueChoice
+from .sizes import size_of
 
 Part = tuple[Graph, Plan, Mapping[Op, Kind]]
 
@@ -55,7 +56,8 @@ def _conversions(graph: Graph, plan: Plan, kinds: Mapping[Op, Kind]) -> list[Con
         for target in targets:
             users = [op for op in v.uses if target in _read(plan, op, v)]
             out.append(Conversion(
-                v.name, plan.stored[v], target, weight(v), _why(v, target, users, plan, kinds),
+                v.name, plan.stored[v], target,
+                size_of(target.physical(v.shape), v.dtype), _why(v, target, users, plan, kinds),
                 tuple(op.outputs[0].name for op in users if op.outputs),
             ))  # fmt: skip
     for op, way in plan.ways.items():

@@ -23,10 +23,11 @@ from ..analysis.lifting.from_tir import Unliftable
 from ..analysis.terms.evaluate import Unevaluable, evaluate, numpy_dtype
 from ..analysis.terms.rewrite import free, tensors
 from ..analysis.terms.term import Call, Const, Int, Load, Tensor, Term, Var
+from .sizes import SYMBOLIC
 
 Array = npt.NDArray[Any]
-#: What a symbolic extent is taken as.
-SYMBOLIC = 4
+#: What a symbolic extent is taken as to try where elements go.
+TRIED = 4
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def converts(d: Definition) -> bool:
     copied = _copied(d.body)
     if copied is None or any(tensors(i) for i in copied.indices):
         return False
-    sizes = {v: SYMBOLIC for e in (*d.tensor.shape, *copied.tensor.shape) for v in free(e)}
+    sizes = {v: TRIED for e in (*d.tensor.shape, *copied.tensor.shape) for v in free(e)}
     try:
         places = _Places(d, copied, sizes)
     except Unevaluable:

@@ -13,10 +13,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from .sizes import SYMBOLIC
 from .stages import Opaque, stages
-
-#: What stands for a symbolic extent.
-SYMBOLIC = 64
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from .layout import Layout
+from .sizes import SYMBOLIC
 
 
 @dataclass(frozen=True)
@@ -104,11 +105,17 @@ class Report:
         """The values that are stored otherwise than the model has them."""
         return tuple(v for v in self.values if not v.layout.is_identity)
 
+    @property
+    def symbolic(self) -> bool:
+        """Whether bytes are of extents that are only known when the program runs."""
+        return any(not isinstance(e, int) for v in self.values for e in v.shape)
+
     def summary(self) -> str:
         """One line: what was there, what is left, how sure it is."""
         relaid = f"{len(self.moved())} of {len(self.values)} values in another layout"
         cost = f"cost {self.objective:g}, no plan below {self.bound:g} ({self.status})"
-        return f"conversions: {self.before!r} before, {self.after!r} after; {relaid}; {cost}"
+        told = f"conversions: {self.before!r} before, {self.after!r} after; {relaid}; {cost}"
+        return f"{told}; symbolic extents count {SYMBOLIC}" if self.symbolic else told
 
     def table(self) -> str:
         """The plan as text: values, ops with a choice, conversions, summary."""
@@ -130,6 +137,7 @@ class Report:
             "status": self.status,
             "objective": self.objective,
             "bound": self.bound,
+            "symbolic_extents_count": SYMBOLIC if self.symbolic else None,
             "before": {"number": self.before.number, "bytes": self.before.bytes},
             "after": {"number": self.after.number, "bytes": self.after.bytes},
             "values": [v.to_json() for v in self.values],

@@ -46,6 +46,11 @@ def residual(emit: Any, rng: np.random.Generator, x: Any) -> Any:
     return emit(relax.op.matmul(y, const(rng, 8, 5)))
 
 
+def convolved(emit: Any, rng: np.random.Generator, x: Any) -> Any:
+    """One convolution."""
+    return emit(relax.op.nn.conv2d(x, const(rng, 8, 3, 3, 3), padding=1))
+
+
 def flat(emit: Any, rng: np.random.Generator, x: Any) -> Any:
     """A classifier that flattens: channels, then pixels."""
     y = emit(relax.op.nn.conv2d(x, const(rng, 8, 3, 3, 3), padding=1))

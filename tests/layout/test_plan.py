@@ -95,6 +95,19 @@ def test_nothing_to_do_changes_nothing() -> None:
     tvm.ir.assert_structural_equal(PlanLayout()(mod), mod)
 
 
+def test_bytes_of_symbolic_and_of_padded_buffers() -> None:
+    n = tvm.tirx.Var("n", "int64")
+    mod = nets.net(nets.convolved, (n, 3, 8, 8))
+    told = plan_layout(mod, NHWC).report
+    assert [c.bytes for c in told.conversions] == [64 * 3 * 64 * 4, 64 * 8 * 64 * 4]
+    assert told.after.bytes == sum(c.bytes for c in told.conversions)
+    assert told.summary().endswith("symbolic extents count 64")
+    packed = {"conv2d": ["NCHW8c", "OIHW8i8o"]}
+    told = plan_layout(nets.net(nets.convolved, IMAGE), packed).report
+    assert [c.bytes for c in told.conversions] == [8 * 64 * 4] * 2  # 3 channels fill 8
+    assert "symbolic" not in told.summary()
+
+
 def test_pins_move_the_conversion_to_the_caller() -> None:
     mod = nets.net(nets.residual, IMAGE)
     planned = plan_layout(mod, NHWC, pins={"x0": "NHWC"})

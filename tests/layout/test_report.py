@@ -41,7 +41,7 @@ def test_table_names_what_moved_and_why() -> None:
     assert "a parameter" not in told  # x stays as it was
     assert told.splitlines()[-1] == (
         "conversions: 3 of 3.0 KiB before, 1 of 768 B after; 1 of 2 values in another layout; "
-        "cost 768, no plan below 768 (optimal)"
+        "cost 768, no plan below 768 (optimal); symbolic extents count 64"
     )
 
 
