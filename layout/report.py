@@ -112,10 +112,15 @@ class Report:
 
     def summary(self) -> str:
         """One line: what was there, what is left, how sure it is."""
+        told = f"conversions: {self.before!r} before, {self.after!r} after"
+        return f"{told}; {self.certainty()}"
+
+    def certainty(self) -> str:
+        """How much is in another layout, what the plan costs, what any plan costs at least."""
         relaid = f"{len(self.moved())} of {len(self.values)} values in another layout"
         cost = f"cost {self.objective:g}, no plan below {self.bound:g} ({self.status})"
-        told = f"conversions: {self.before!r} before, {self.after!r} after; {relaid}; {cost}"
-        return f"{told}; symbolic extents count {SYMBOLIC}" if self.symbolic else told
+        note = f"; symbolic extents count {SYMBOLIC}" if self.symbolic else ""
+        return f"{relaid}; {cost}{note}"
 
     def table(self) -> str:
         """The plan as text: values, ops with a choice, conversions, summary."""

@@ -31,11 +31,9 @@ class ModelPlan:
         """One line: what was saved, what is left, how sure that is."""
         saved = self.before.bytes - self.after.bytes
         told = f"saved {size(saved)}" if saved >= 0 else f"{size(-saved)} more"
-        relaid = f"{len(self.report.moved())} of {len(self.report.values)} values in another layout"
         return (
             f"conversions of activations: {self.before!r} before, {self.after!r} after, {told}; "
-            f"{relaid}; cost {self.report.objective:g}, no plan below {self.report.bound:g} "
-            f"({self.report.status})"
+            f"{self.report.certainty()}"
         )
 
     def tables(self, explain: bool = False) -> list[Table]:
