@@ -20,9 +20,21 @@ from tvm import tirx
 from ..analysis.lifting.from_tir import Reader
 from ..analysis.lifting.node import items
 from ..analysis.relay.access import coefficient
-from ..analysis.terms.rewrite import free, ints
+from ..analysis.terms.quotient import is_div
+from ..analysis.terms.rewrite import free, ints, subterms
 from ..analysis.terms.scalar import conj, ge0
-from ..analysis.terms.term import ONE, TRUE, ZERO, Int, Term, Var, as_int, integer, variable
+from ..analysis.terms.term import (
+    ONE,
+    TRUE,
+    ZERO,
+    Call,
+    Int,
+    Term,
+    Var,
+    as_int,
+    integer,
+    variable,
+)
 from .inner import Layouts
 from .layout import Layout
 from .stages import Access, Stage
@@ -216,7 +228,8 @@ def _ordered(
     """Spatial loops in the order of memory, reductions in the order of what they run over.
 
     Reductions are outside of the innermost spatial loop if it runs over neighbours in all that is
-    accessed: then the iterations of that loop are independent and contiguous.
+    accessed: then the iterations of that loop are independent and contiguous. Of a grouped
+    convolution that are the channels of one group, the loop over groups is outside.
     """
     reads = [made.placed(a, layouts[a.buffer]) for a in stage.reads]
     reads = [r for r in reads if None not in r]
@@ -225,12 +238,36 @@ def _ordered(
     if not reduced or not wide:
         return _whole([*spatial, *reduced])
     last = wide[-1]
-    if not all(_fastest(last.var, r) for r in reads):
-        return _whole([*spatial, *reduced])
     k = spatial.index(last)
+    inner, groups = _whole(spatial[k:]), _whole(())
+    if not all(_fastest(last.var, r) for r in reads):
+        few, many = _grouped(last, reads)
+        if few is ONE:
+            return _whole([*spatial, *reduced])
+        groups = (Loop(last, many, few.const or 0),)
+        inner = (Loop(last, few), *inner[1:])
     if tile:
-        return _tiled(spatial[:k], reduced, spatial[k:])
-    return _whole([*spatial[:k], *reduced, *spatial[k:]])
+        return _tiled(spatial[:k], groups, reduced, inner)
+    return (*_whole(spatial[:k]), *groups, *_whole(reduced), *inner)
+
+
+def _grouped(i: Iterator, reads: Sequence[tuple[Int | None, ...]]) -> tuple[Int, Int]:
+    """How many steps of an iterator run over neighbours in all that is accessed, and how often.
+
+    pad[f // 16 * 8 + r], w[f, r]    16 at a time
+    """
+    extent = i.extent.const or 0
+    atoms = (a for r in reads for p in r if p is not None for a in subterms(p))
+    cuts = {as_int(a.args[1]).const for a in atoms
+            if isinstance(a, Call) and is_div(a) and a.args[0] is as_int(i.var)}  # fmt: skip
+    for few in sorted((c for c in cuts if c and extent % c == 0), reverse=True):
+        high = variable("loop", "high", integer(extent // few))
+        low = variable("loop", "low", integer(few))
+        at = {i.var: as_int(high) * few + as_int(low)}
+        parts = ([None if p is None else ints(p, at) for p in r] for r in reads)
+        if all(_fastest(low, r) for r in parts):
+            return integer(few), integer(extent // few)
+    return ONE, i.extent
 
 
 #: Elements that are in registers at a time: neighbours, and terms of a sum.
@@ -238,7 +275,10 @@ WIDTH, DEPTH = 8, 4
 
 
 def _tiled(
-    outer: Sequence[Iterator], reduced: Sequence[Iterator], inner: Sequence[Iterator]
+    outer: Sequence[Iterator],
+    groups: Sequence[Loop],
+    reduced: Sequence[Iterator],
+    inner: Sequence[Loop],
 ) -> tuple[Loop, ...]:
     """Some steps of the last outer loop and of the last reduction go inside of the inner loops.
 
@@ -258,7 +298,7 @@ def _tiled(
             loops[at : at + 1] = [] if left is ONE else [Loop(wide[-1], left, few)]
             inside.append(Loop(wide[-1], integer(few)))
         around.append(loops)
-    return (*around[0], *around[1], *_whole(inner), *inside)
+    return (*around[0], *groups, *around[1], *inner, *inside)
 
 
 def _divisor(extent: Int, most: int) -> int:

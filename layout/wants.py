@@ -118,7 +118,7 @@ def want(found: Recovered, desired: Wishes, func: Any) -> Want | None:
 
 def _named(found: Recovered, info: OpInfo, wish: Wish, by: Named, func: Any) -> Want | None:
     """What a named implementation wants, None where it would not be faster."""
-    if info.relaid or info.attrs.get("groups", 1) not in (1, _channels(found, info)):
+    if info.relaid or _narrow(found, info):
         return None
     worth = by.saved * iterations(func)
     told = f"{info.name} is faster as {by.name}"
@@ -132,16 +132,26 @@ def _named(found: Recovered, info: OpInfo, wish: Wish, by: Named, func: Any) -> 
     return Want({}, told, last=last, worth=worth)
 
 
-def _channels(found: Recovered, info: OpInfo) -> int | None:
-    """The output channels if there are as many as input channels."""
-    counts = set()
-    for k in (info.operands[0], found.outputs[0]):
-        if not isinstance(k, int) or "C" not in info.layouts[k]:
-            return None
-        param = found.params[k]
-        assert isinstance(param, Tensor)
-        counts.add(param.shape[info.layouts[k].index("C")].const)
-    return counts.pop() if len(counts) == 1 else None
+#: Output channels of a group over which a loop is worth its while.
+WIDE = 8
+
+
+def _narrow(found: Recovered, info: OpInfo) -> bool:
+    """Whether an operator has groups of few channels, and not one group for each."""
+    groups = info.attrs.get("groups", 1)
+    before = _channels(found, info, info.operands[0])
+    after = _channels(found, info, found.outputs[0])
+    if groups == 1 or groups == before == after:
+        return False
+    return not isinstance(groups, int) or after is None or after // groups < WIDE
+
+
+def _channels(found: Recovered, info: OpInfo, k: object) -> int | None:
+    if not isinstance(k, int) or "C" not in info.layouts[k]:
+        return None
+    param = found.params[k]
+    assert isinstance(param, Tensor)
+    return param.shape[info.layouts[k].index("C")].const
 
 
 def _laid(found: Recovered, info: OpInfo) -> bool:

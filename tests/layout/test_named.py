@@ -77,6 +77,23 @@ def test_where_it_does_not_pay_the_given_form_stays() -> None:
         check_same(mod, planned.module, shape)
 
 
+def wide(emit: Any, rng: np.random.Generator, x: Any) -> Any:
+    return emit(relax.op.nn.conv2d(x, nets.const(rng, 32, 8, 3, 3), padding=1, groups=2))
+
+
+def test_groups_are_outside_of_the_loop_over_their_channels() -> None:
+    mod = nets.net(wide, (1, 16, 8, 8))
+    planned = plan_layout(mod, "tvm-nhwc")
+    assert len(planned.report.conversions) == 2  # in and out
+    (s,) = loops(planned.module, "conv2d")
+    channel = s.writes[0].indices[-1].atom
+    assert [div for v, div in s.order if v is channel] == [16, 1]
+    places = [k for k, (v, _) in enumerate(s.order) if v is channel]
+    sums = [k for k, (v, _) in enumerate(s.order) if v.kind == "reduce"]
+    assert places[0] < min(sums) and any(k < places[1] for k in sums)
+    check_same(mod, planned.module, (1, 16, 8, 8))
+
+
 def test_an_implementation_of_one_operator() -> None:
     mod = nets.net(images, IMAGE)
     planned = plan_layout(mod, {"matmul": "tvm-nhwc"})
