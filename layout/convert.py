@@ -47,7 +47,8 @@ def converted(x: Any, step: Step, add: Add) -> Any:
         )  # fmt: skip
     gvar = add(copy(step), "layout_copy")
     sizes = [relax.prim_value(e) for e in shape if not isinstance(e, int)]
-    return relax.call_tir(gvar, [x, *sizes], out_ty=relax.TensorType(physical, step.dtype))
+    ty = relax.TensorType(physical, step.dtype, getattr(x.ty, "vdevice", None))
+    return relax.call_tir(gvar, [x, *sizes], out_ty=ty)
 
 
 def _permutation(source: Layout, target: Layout) -> tuple[int, ...] | None:

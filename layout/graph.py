@@ -34,6 +34,7 @@ class Value:
     pinned: str | None = None
     producer: Op | None = None
     uses: list[Op] = field(default_factory=list)
+    vdevice: Any = None
 
     @property
     def rank(self) -> int:
@@ -117,7 +118,7 @@ class _Reader:
         shape = extents(getattr(ty, "shape", None))
         if shape is None or not hasattr(ty, "dtype"):
             return None
-        made = Value(name, shape, str(ty.dtype), var, producer=producer)
+        made = Value(name, shape, str(ty.dtype), var, producer=producer, vdevice=ty.vdevice)
         self.values.append(made)
         if var is not None:
             self.of[var] = made

@@ -92,7 +92,8 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         layout = None if value is None else self.plan.stored[value]
         if value is None or layout is None or layout.is_identity:
             return p
-        new = relax.Var(p.name, relax.TensorType(layout.physical(value.shape), value.dtype))
+        new = relax.Var(p.name, relax.TensorType(layout.physical(value.shape), value.dtype,
+                                               value.vdevice))  # fmt: skip
         self.at[value] = {layout: new}
         return new
 
@@ -187,7 +188,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
 
     def types(self, op: Op) -> list[Any]:
         way = self.plan.ways[op]
-        return [relax.TensorType(x.physical(v.shape), v.dtype)
+        return [relax.TensorType(x.physical(v.shape), v.dtype, v.vdevice)
                 for v, x in zip(op.outputs, way.outputs, strict=True)]  # fmt: skip
 
     def call(self, gvar: Any, op: Op, types: list[Any]) -> Any:

@@ -95,6 +95,29 @@ def test_nothing_to_do_changes_nothing() -> None:
     tvm.ir.assert_structural_equal(PlanLayout()(mod), mod)
 
 
+@pytest.mark.parametrize("strings", [["NHWC", "OHWI"], ["NCHW4c", "OIHW4i4o"]])
+def test_values_stay_on_their_devices(strings: list[str]) -> None:
+    host = relax.VDevice("llvm")
+    bb = relax.BlockBuilder()
+    shapes = (1, 3, 8, 8), (8, 3, 3, 3), (1, 8, 6, 6)
+    x, w = (relax.Var(n, relax.TensorType(s, "float32", host))
+            for n, s in zip("xw", shapes, strict=False))  # fmt: skip
+    conv = bb.add_func(lowered(relax.op.nn.conv2d, *shapes[:2]), "conv2d")
+    relu = bb.add_func(lowered(relax.op.nn.relu, shapes[2]), "relu")
+    ty = relax.TensorType(shapes[2], "float32", host)
+    with bb.function("main", [x, w]):
+        with bb.dataflow():
+            y = bb.emit(relax.call_tir(conv, [x, w], out_ty=ty))
+            z = bb.emit_output(relax.call_tir(relu, [y], out_ty=ty))
+        bb.emit_func_output(z)
+    mod = bb.get()
+    mod.update_global_info("vdevice", [host])
+    planned = plan_layout(mod, {"conv2d": strings}).module
+    bindings = [b for block in planned["main"].body.blocks for b in block.bindings]
+    assert len(bindings) == 5
+    assert all(b.var.ty.vdevice is not None for b in bindings)
+
+
 def test_bytes_of_symbolic_and_of_padded_buffers() -> None:
     n = tvm.tirx.Var("n", "int64")
     mod = nets.net(nets.convolved, (n, 3, 8, 8))
