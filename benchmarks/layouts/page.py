@@ -32,12 +32,12 @@ order of memory, whatever operator or PrimFunc makes it, alone or as a stage of 
 PACKED = """What is left in tir mode when every `conv2d` wants packed channels. The first
 convolution has three input channels; some widths do not divide.
 
-ShuffleNet's units take apart halves of what they interleave: of 58 channels 29 go on, of these 14 or
-15. Blocks of 8 or 16 line up with none of these, so each unit packs what it convolves and unpacks
-what it concatenates: the optimum of the problem; four times as many candidates a value would save
-2% of its bytes. With the channels of each convolution sorted by the unit that reads them next (29,
-15, 7 and 7 of 58, each in blocks of its own) whole blocks would be copied, but no digits of a
-channel's number say so.
+ShuffleNet's units take apart halves of what they interleave: of 58 channels 29 go on, of these 14
+or 15. Blocks of 8 or 16 line up with none of these, so each unit packs what it convolves and
+unpacks what it concatenates: the optimum of the problem; four times as many candidates a value
+would save 2% of its bytes. With the channels of each convolution sorted by the unit that reads
+them next (29, 15, 7 and 7 of 58, each in blocks of its own) whole blocks would be copied, but no
+digits of a channel's number say so.
 """
 
 
