@@ -60,13 +60,14 @@ def _permutation(source: Layout, target: Layout) -> tuple[int, ...] | None:
 def copy(step: Step) -> Any:
     """The PrimFunc ``target[p] = source[q]`` of one logical element; ``pad_value`` beside.
 
-    Extents that are no literals are parameters after the source.
+    Extents that are no literals are parameters after the source. Indices are int64, as in what
+    LegalizeOps writes: TVM fuses no PrimFuncs whose buffers differ in that.
     """
     source, target = step.source, step.target
     shape = tuple(e if isinstance(e, int) else tirx.Var(f"n{k}", "int64")
                   for k, e in enumerate(step.shape))  # fmt: skip
     sizes = [e for e in shape if not isinstance(e, int)]
-    x = te.placeholder(source.physical(shape), step.dtype, "source")
+    x = te.placeholder(_wide(source.physical(shape)), step.dtype, "source")
 
     def element(*p: Any) -> Any:
         logical = target.backward(p, shape)
@@ -76,9 +77,13 @@ def copy(step: Step) -> Any:
         inside = tirx.all(*(i < e for i, e in zip(logical, shape, strict=True)))
         return tirx.if_then_else(inside, value, tirx.const(target.pad_value or 0, step.dtype))
 
-    out = te.compute(target.physical(shape), element, "target")
+    out = te.compute(_wide(target.physical(shape)), element, "target")
     func = te.create_prim_func([x, *sizes, out])
     return func.without_attr("global_symbol").with_attr("tirx.noalias", True)
+
+
+def _wide(shape: Sequence[Any]) -> list[Any]:
+    return [tirx.IntImm("int64", e) if isinstance(e, int) else e for e in shape]
 
 
 def layouts_of(found: Sequence[Layout | None]) -> tuple[Layout | None, ...]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tvm import relax
 
-from opinfo.layout.convert import Step, converted
+from opinfo.layout.convert import Step, converted, copy
 from opinfo.layout.layout import Digit, Layout
 from tests.run import run
 
@@ -40,3 +40,10 @@ def test_a_conversion_moves_every_element(
     value = np.arange(1, 1 + math.prod(shape), dtype="float32").reshape(shape)
     (got,) = run(builder.get(), [source.move(value)])
     np.testing.assert_array_equal(got, target.move(value))
+
+
+def test_a_copy_has_buffers_as_legalized_functions_have() -> None:
+    func = copy(Step((1, 6, 4, 5), "float32", Layout.parse("NCHW4c"), Layout.identity(4)))
+    for p in func.params:
+        assert {str(e.ty.dtype) for e in p.ty.shape} == {"int64"}
+        assert str(p.ty.elem_offset.ty.dtype) == "int64"
