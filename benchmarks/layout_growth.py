@@ -1,21 +1,24 @@
 """Time and memory of planning layouts, on ResNet-50 and on graphs of growing size.
 
     python -m benchmarks.layout_growth [--sizes 500,2000,5000] [--nets residual,shuffle,...]
-                                       [--out FILE]
+                                       [--kinds equal,distinct,symbolic] [--out FILE] [--page]
 
 CPU seconds, each row in a process of its own. ResNet-50 is also converted by TVM's `ConvertLayout`
 and `LegalizeOps`, in turn with `plan_layout` in the same process; the ratio is of the medians.
 `first` is the time of the first plan of the process, in which everything else is still unknown.
 
 The graphs are made of residual blocks of convolutions, of channel shuffles between convolutions, or
-of transformer blocks. In an `equal` graph all blocks have one shape, so that few PrimFuncs are
-called many times; in a `distinct` one each block has a width of its own, and PrimFuncs too.
+of transformer blocks; a ladder is one part of the problem, in which nothing is fixed. In an `equal`
+graph all blocks have one shape, so that few PrimFuncs are called many times; in a `distinct` one
+each block has a width of its own, and PrimFuncs too; in a `symbolic` one the batch is a variable.
+`--page` also writes docs/layout-growth.md, of what FILE has before this run too.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import operator
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -23,9 +26,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from .layout_growth_page import page
 from .measure import cpu, forget_peak, fresh, peak, resident, write
 
 RESULTS = Path(__file__).parent / "results" / "layout_growth.json"
+PAGE = Path(__file__).parents[1] / "docs" / "layout-growth.md"
+MODELS = ("torch", "light")
 WANTED = {"nn.conv2d": ["NHWC", "OHWI"]}
 #: What is timed, by the module of the planner that calls it; those inside of others are indented.
 PHASES = (
@@ -294,6 +300,7 @@ def main() -> None:
     parser.add_argument("--kinds", default="equal,distinct,symbolic")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--page", action="store_true", help=f"write {PAGE.name}")
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
@@ -305,12 +312,25 @@ def main() -> None:
     print("net               kind        ops PrimFuncs  seconds  ms/op  solver, memory")
     for name in options.nets.split(","):
         sizes = options.sizes.split(",") if name in NETS else [str(options.runs)]
-        for kind in options.kinds.split(",") if name in NETS else ("torch", "light"):
+        chosen = options.kinds.split(",")
+        for kind in [k for k in KINDS[name] if k in chosen] if name in NETS else MODELS:
             for size in sizes:
                 row = fresh(__spec__.name, name, size, kind)
                 rows.append(row)
                 show(row)
+    if options.page:
+        old = json.loads(options.out.read_text()) if options.out.exists() else []
+        rows = merged(old, rows)
+        PAGE.write_text(page(rows))
+        print(f"written: {PAGE}")
     write(options.out, rows)
+
+
+def merged(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows in the order of the first ones, those that were measured again anew."""
+    key = operator.itemgetter("net", "kind", "ops")
+    rows = {key(r): r for r in old} | {key(r): r for r in new}
+    return list(rows.values())
 
 
 if __name__ == "__main__":
