@@ -10,6 +10,8 @@ from tvm import tirx
 
 from ..analysis.lifting.node import items
 from ..analysis.terms.term import ONE, ZERO, Int, mul
+from .layout import Layout
+from .nest import literal, physical, term
 from .stages import Access, Opaque, Stage, stages
 
 
@@ -33,14 +35,41 @@ def copied(func: Any) -> int | None:
 
 def copies(s: Stage) -> bool:
     """Whether each element is one of another buffer of as many, at the same place of memory."""
+    return _whole(s) and _same(s.reads[0], s.writes[0])
+
+
+def stays(s: Stage, source: Layout, target: Layout) -> bool:
+    """:func:`copies` of buffers in these layouts, without padding."""
+    if not _whole(s):
+        return False
+    one, two = _placed(s.reads[0], source), _placed(s.writes[0], target)
+    return one is not None and two is not None and _same(one, two)
+
+
+def _placed(a: Access, layout: Layout) -> Access | None:
+    """The access of the physical buffer."""
+    known = [p for p in a.indices if p is not None]
+    shape = literal(a.shape)
+    if len(known) < len(a.indices) or layout.padded(shape):
+        return None
+    index = tuple(map(term, layout.forward(known, shape)))
+    return Access(a.buffer, index, physical(a.shape, layout))
+
+
+def _whole(s: Stage) -> bool:
+    """Whether every element is written, and is one that is read."""
     store = s.block.body
     if s.block.init is not None or s.reduced or len(s.reads) != 1 or len(s.writes) != 1:
         return False
     if type(store).__name__ != "BufferStore" or type(store.value).__name__ != "TensorLoad":
         return False
-    one, two = s.reads[0], s.writes[0]
-    whole = sum(v.extent is not ONE for v in s.axes) == sum(e is not ONE for e in two.shape)
-    if not whole or flattened(one) is None or flattened(one) is not flattened(two):
+    shape = s.writes[0].shape
+    return sum(v.extent is not ONE for v in s.axes) == sum(e is not ONE for e in shape)
+
+
+def _same(one: Access, two: Access) -> bool:
+    """Whether two accesses are of the same place of memory of buffers of one size."""
+    if flattened(one) is None or flattened(one) is not flattened(two):
         return False
     return size(one.shape) is size(two.shape)
 

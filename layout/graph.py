@@ -78,6 +78,11 @@ class Graph:
     tuples: NodeDict[tuple[Value, ...]]
     mutates: bool
 
+    def shares(self, op: Op) -> bool:
+        """Whether a result may be its operand's memory: no result of the function, not written."""
+        (v,) = op.outputs if len(op.outputs) == 1 else (None,)
+        return v is not None and v.pinned is None and not self.mutates
+
 
 def graph(mod: Any, func: Any) -> Graph:
     """Read a Relax function of a module; what is not a call_tir pins what it uses."""

@@ -30,7 +30,7 @@ class Rewritten(Protocol):
     def identity(self) -> int | None: ...
 
 
-Rewrite = Callable[[Any, Sequence[Layout | None]], Rewritten]
+Rewrite = Callable[[Any, Sequence[Layout | None], bool], Rewritten]
 Layouts = tuple[Layout | None, ...]
 
 
@@ -165,8 +165,9 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
             call = self.call(self.visit_expr(op.call.args[0]), op, _types(op.call))
             self.results(op, b, self.made(call, op, b.var))
             return
-        new = self.rewrite(op.func, layouts) if other is None else None
-        if new is not None and new.identity is not None and self.may_share(op):
+        shares = self.graph.shares(op)
+        new = self.rewrite(op.func, layouts, shares) if other is None else None
+        if new is not None and new.identity is not None and shares:
             source = self.arguments(op)[new.identity]
             physical = self.plan.ways[op].outputs[0].physical(op.outputs[0].shape)
             self.results(op, b, self.made(_reshaped(source, physical), op, b.var))
@@ -180,11 +181,6 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         outputs = zip(op.outputs, self.plan.ways[op].outputs, strict=True)
         leaves = any(self.leaves(v, x, var) for v, x in outputs)
         return self.emit(expr, var, plain or leaves)
-
-    def may_share(self, op: Op) -> bool:
-        """Whether a result may be its operand's memory: no result of the function, not written."""
-        (v,) = op.outputs if len(op.outputs) == 1 else (None,)
-        return v is not None and v.pinned is None and not self.graph.mutates
 
     def types(self, op: Op) -> list[Any]:
         way = self.plan.ways[op]

@@ -112,6 +112,17 @@ def _cost(objective: str | Cost) -> Cost:
     return OBJECTIVES[objective]
 
 
+@dataclass(frozen=True)
+class Still:
+    """A PrimFunc is not called at all: its result is the memory of its parameter ``identity``."""
+
+    identity: int
+
+    @property
+    def func(self) -> Any:
+        raise AssertionError("nothing is called where memory stays as it is")
+
+
 class _Planner:
     def __init__(
         self, mod: Any, known: Kinds, mode: Mode, cost: Cost, pins: dict[str, str], seconds: float
@@ -119,7 +130,7 @@ class _Planner:
         self.mod, self.all_kinds, self.mode = mod, known, mode
         self.cost, self.pins, self.seconds = cost, Pins(mod, pins), seconds
         self.kinds: dict[Op, Kind] = {}
-        self.known: dict[tuple[int, tuple[Layout | None, ...]], Rewritten | Refusal] = {}
+        self.known: dict[Any, Rewritten | Still | Refusal] = {}
         self.analyse, self.rewriter = known.analyse, Rewriter(known.form)
 
     def plan(self, gvar: Any) -> tuple[Graph, Plan]:
@@ -135,7 +146,7 @@ class _Planner:
                 plan = decide(found, mine, self.cost, pins, forbidden, self.seconds, strict)
             except NoSolution:
                 break
-            bad = self.refused(plan)
+            bad = self.refused(found, plan)
             if not bad:
                 return found, plan
             for op, choice in bad:
@@ -143,7 +154,7 @@ class _Planner:
         given = {op: Kind(None, "no plan was found") for op in found.ops}
         return found, decide(found, given, self.cost, pins, {}, self.seconds)
 
-    def refused(self, plan: Plan) -> list[tuple[Op, Choice]]:
+    def refused(self, found: Graph, plan: Plan) -> list[tuple[Op, Choice]]:
         """The ops that have no proved form in the layouts that the plan gives them."""
         out = []
         for op, choice in plan.ways.items():
@@ -151,14 +162,22 @@ class _Planner:
             if self.kinds[op].replacement is not None and choice.why != GIVEN:
                 continue
             loops = self.kinds[op].named and choice.why != GIVEN
-            if (loops or any(layouts)) and isinstance(self.tried(op.func, layouts), Refusal):
+            if not loops and not any(layouts):
+                continue
+            if isinstance(self.tried(op.func, layouts, found.shares(op)), Refusal):
                 out.append((op, choice))
         return out
 
-    def tried(self, func: Any, layouts: Sequence[Layout | None]) -> Rewritten | Refusal:
-        key = (func.__chandle__(), tuple(layouts))
+    def tried(
+        self, func: Any, layouts: Sequence[Layout | None], shares: bool
+    ) -> Rewritten | Still | Refusal:
+        """The proved form; none is needed where the result may be the operand's memory."""
+        key = (func.__chandle__(), tuple(layouts), shares)
         if key not in self.known:
             named = self.all_kinds.known(func).named
+            same = self.rewriter.still(func, layouts) if shares and not named else None
+            if same is not None:
+                return self.known.setdefault(key, Still(same))
             found = self.rewriter(func, layouts, "tiled" if named else "layout")
             if self.mode == "graph" and not isinstance(found, Refusal) and found.identity is None:
                 found = self.raisable(func, found)
@@ -176,7 +195,9 @@ class _Planner:
                 return new
         return Refusal(f"{before.name} is no Relax operator in these layouts")
 
-    def rewritten(self, func: Any, layouts: Sequence[Layout | None]) -> Rewritten:
-        found = self.tried(func, layouts)
+    def rewritten(
+        self, func: Any, layouts: Sequence[Layout | None], shares: bool
+    ) -> Rewritten | Still:
+        found = self.tried(func, layouts, shares)
         assert not isinstance(found, Refusal)
         return found

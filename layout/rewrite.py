@@ -19,7 +19,7 @@ from ..analysis.index_map.convert import Unsupported
 from ..analysis.lifting.node import items
 from ..analysis.op_info import Certificate, Refusal
 from ..analysis.same import ByStructure
-from .copies import copied
+from .copies import copied, stays
 from .draft import Draft, LoopOrder, Unmovable, drafted
 from .inline import inlined
 from .layout import Layout
@@ -77,6 +77,17 @@ class Rewriter:
             return found
         return replace(found, func=_with_attributes(found.func, func))
 
+    def still(self, func: Any, layouts: Sequence[Layout | None]) -> int | None:
+        """The parameter whose memory the result equals, bit for bit, in these layouts.
+
+        It is proved of the PrimFunc as it is, and no form over the layouts is needed.
+        """
+        full = _checked(func, layouts)
+        seen = self._seen(func)
+        if full not in seen.still:
+            seen.still[full] = _still(seen, full)
+        return seen.still[full]
+
 
 class _Seen:
     """What is known of one PrimFunc."""
@@ -84,6 +95,7 @@ class _Seen:
     def __init__(self, func: Any, form: Callable[[Any], Standard]) -> None:
         self.func, self.form = func, form
         self.results: dict[Any, Rewritten | Refusal] = {}
+        self.still: dict[Layouts, int | None] = {}
 
     @cached_property
     def lifted(self) -> Known | Refusal:
@@ -149,6 +161,25 @@ def _rewritten(seen: _Seen, layouts: Layouts, loop_order: LoopOrder) -> Rewritte
             return Rewritten(draft.func, layouts, proof, copied(draft.func))
         reasons[proof.reason] = None
     return Refusal("; ".join(reasons))
+
+
+def _still(seen: _Seen, layouts: Layouts) -> int | None:
+    try:
+        found, _ = seen.standard
+    except Opaque:
+        return None
+    s = found[0]
+    if len(found) > 1 or len(s.reads) != 1 or len(s.writes) != 1:
+        return None
+    params = items(seen.func.params)
+    places = [next((k for k, p in enumerate(params) if p.same_as(a.buffer)), None)
+              for a in (s.reads[0], s.writes[0])]  # fmt: skip
+    if None in places or any(_strided(p) for p in params if is_buffer_var(p)):
+        return None
+    source, target = (layouts[k] for k in places if k is not None)
+    if source is None or target is None or not stays(s, source, target):
+        return None
+    return places[0]
 
 
 def _proved(seen: _Seen, draft: Draft, layouts: Layouts) -> Certificate | Refusal:
