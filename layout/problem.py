@@ -1,12 +1,12 @@
 """The one optimisation problem: an implementation for each op, layouts for each value.
 
-    y[o, i] ∈ {0, 1}    op o is done in way i; one way each
-    c[v, l] ∈ {0, 1}    value v is converted to layout l, once for all of its users
-    p[v, l]             v is produced in l: the sum of the y that write it so
-    y[o, i] <= Σ_l p[v, l] + c[v, l]    over the layouts l in which way i may read v
-    minimise  Σ cost[o, i] y[o, i] + Σ cost[v, l] c[v, l]
-
-Layouts that are the same memory stand for each other.
+y[o, i] ∈ {0, 1}    op o is done in way i; one way each
+c[v, l] ∈ {0, 1}    value v is converted to layout l, once for all of its users
+s[v, l] ∈ {0, 1}    value v is reshaped to layout l, which is the memory that it is stored in
+p[v, l]             v is produced in l: the sum of the y that write it so
+y[o, i] <= Σ_l p[v, l] + c[v, l] + s[v, l]    over the layouts l in which way i may read v
+s[v, l] <= Σ_k p[v, k]                        over the other layouts k of the same memory
+minimise  Σ cost[o, i] y[o, i] + Σ cost[v, l] c[v, l] + Σ RESHAPE s[v, l]
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ Cost = Callable[[Value, Layout], float]
 
 #: What doing an op in another layout costs, so that nothing changes for nothing.
 CHANGE = 1.0
+#: The same where memory stays as it is; and what another shape of it costs, which separates ops
+#: that fuse.
+SAME, RESHAPE = CHANGE / 64, CHANGE / 2
 
 
 @dataclass
@@ -78,13 +81,14 @@ class _Maker:
         self.all_converted: list[tuple[Value, Layout, int]] = []
         self.produced: dict[Value, dict[Layout, list[int]]] = {}
         self.converted: dict[tuple[Value, Layout], int] = {}
+        self.reshaped: dict[tuple[Value, Layout], int] = {}
         self.variables: dict[Op, list[int]] = {}
 
     def ways(self, op: Op, choices: Sequence[Choice]) -> None:
         """The variables of an op's choices."""
         mine = self.variables[op] = []
         for c in choices:
-            x = self.program.variable(c.cost + _change(c))
+            x = self.program.variable(c.cost + _change(op, c))
             mine.append(x)
             self.all_ways.append((op, c, x))
             for v, layout in zip(op.outputs, c.outputs, strict=True):
@@ -105,20 +109,40 @@ class _Maker:
                     self.require(v, allowed, dict.fromkeys(set(ways), 1.0))
 
     def require(self, v: Value, allowed: Collection[Layout], ways: Mapping[int, float]) -> None:
-        """``Σ ways <= Σ p + c`` over the allowed layouts; no ways: the sum is at least 1."""
-        orders = {x.order(v.shape) for x in allowed}
-        same = [x for x in self.candidates[v] if x.order(v.shape) in orders]
-        if v in self.given and self.given[v] in same:
+        """``Σ ways <= Σ p + c + s`` over the allowed layouts; no ways: the sum is at least 1."""
+        if self.given.get(v) in allowed:
             return
         row: dict[int, float] = {}
-        for layout in same:
+        for layout in [x for x in self.candidates[v] if x in allowed]:
             for x in self.produced.get(v, {}).get(layout, ()):
                 row[x] = 1.0
-        for layout in [x for x in same if x in allowed]:
             row[self.conversion(v, layout)] = 1.0
+            peers = self.peers(v, layout)
+            if peers is not None:
+                row[self.reshape(v, layout, peers)] = 1.0
         for x, k in ways.items():
             row[x] = row.get(x, 0.0) - k
         self.program.rows.append((0.0 if ways else 1.0, row))
+
+    def peers(self, v: Value, layout: Layout) -> list[int] | None:
+        """The variables of which one is chosen where ``v`` lies so but for its shape, or None.
+
+        None at all are needed where it is given so.
+        """
+        same = [x for x in self.candidates[v]
+                if x != layout and x.order(v.shape) == layout.order(v.shape)]  # fmt: skip
+        if self.given.get(v) in same:
+            return []
+        made = self.produced.get(v, {})
+        return [x for other in same for x in made.get(other, ())] or None
+
+    def reshape(self, v: Value, layout: Layout, peers: Sequence[int]) -> int:
+        key = (v, layout)
+        if key not in self.reshaped:
+            x = self.reshaped[key] = self.program.variable(RESHAPE)
+            if peers:
+                self.program.rows.append((0.0, {**dict.fromkeys(peers, 1.0), x: -1.0}))
+        return self.reshaped[key]
 
     def conversion(self, v: Value, layout: Layout) -> int:
         key = (v, layout)
@@ -131,7 +155,14 @@ class _Maker:
         return self.converted[key]
 
 
-def _change(c: Choice) -> float:
+def _change(op: Op, c: Choice) -> float:
     """What a way costs by not being the given one, of equally good ones that nearer to it."""
     moved = sum(x is not None and not any(y.is_identity for y in x) for x in c.inputs)
-    return (0.0 if all(x.is_identity for x in c.outputs) else CHANGE) + CHANGE * moved / 16
+    own = max((_own(v, x) for v, x in zip(op.outputs, c.outputs, strict=True)), default=0.0)
+    return own + CHANGE * moved / 16
+
+
+def _own(v: Value, layout: Layout) -> float:
+    if layout.is_identity:
+        return 0.0
+    return SAME if layout.order(v.shape) == Layout.identity(v.rank).order(v.shape) else CHANGE

@@ -52,7 +52,7 @@ def _cost(found: Graph, chosen: Sequence[Choice], prices: _Prices) -> float:
     readers: dict[Value, list[frozenset[Layout]]] = {}
     total = 0.0
     for op, way in zip(found.ops, chosen, strict=True):
-        total += way.cost + float(not all(x.is_identity for x in way.outputs))
+        total += way.cost + max(map(_change, op.outputs, way.outputs), default=0.0)
         stored.update(zip(op.outputs, way.outputs, strict=True))
         for v, allowed in zip(op.inputs, way.inputs, strict=True):
             if v is not None and allowed is not None:
@@ -62,6 +62,12 @@ def _cost(found: Graph, chosen: Sequence[Choice], prices: _Prices) -> float:
         if v.pinned is not None and not v.free:
             readers.setdefault(v, []).append(frozenset((Layout.identity(v.rank),)))
     return total + sum(prices(v, stored[v], frozenset(r)) for v, r in readers.items())
+
+
+def _change(v: Value, layout: Layout) -> float:
+    """Of an op that writes a value so: a 64th where it is memory as it is given."""
+    same = layout.order(v.shape) == Layout.identity(v.rank).order(v.shape)
+    return 0.0 if layout.is_identity else 1 / 64 if same else 1.0
 
 
 class _Prices:
@@ -81,9 +87,15 @@ class _Prices:
         self, v: Value, stored: Layout, readers: frozenset[frozenset[Layout]]
     ) -> Iterator[float]:
         own = list(self.known[v])
-        wanted = [{x.order(v.shape) for x in allowed} for allowed in readers]
-        every = chain.from_iterable(combinations(own, k) for k in range(len(own) + 1))
-        for made in every:
-            have = {x.order(v.shape) for x in (stored, *made)}
-            if all(have & orders for orders in wanted):
-                yield sum(self.cost(v, x) for x in made)
+        for made in _subsets(own):
+            here = {stored, *made}
+            left = [allowed for allowed in readers if not allowed & here]
+            for shapes in _subsets(own):
+                if all(x.order(v.shape) == stored.order(v.shape) for x in shapes):
+                    if all(allowed & set(shapes) for allowed in left):
+                        yield sum(self.cost(v, x) for x in made) + len(shapes) / 2
+                        break  # smaller ones come first
+
+
+def _subsets(of: Sequence[Layout]) -> Iterator[tuple[Layout, ...]]:
+    return chain.from_iterable(combinations(of, k) for k in range(len(of) + 1))
