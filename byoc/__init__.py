@@ -4,23 +4,32 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .backend import Backend, Code, register
+    from .dispatch_plan import DispatchPlan, PlanRefused
+    from .force import CannotForce
     from .offload import Dispatched, dispatch
     from .pattern import Node, Pattern, many, maybe, one
     from .region import Call, Region, Tensor
+    from .replay import replay
 
 _HOMES = {
     "backend": ("Backend", "Code", "register"),
+    "dispatch_plan": ("DispatchPlan", "PlanRefused"),
+    "force": ("CannotForce",),
     "offload": ("Dispatched", "dispatch"),
     "pattern": ("Node", "Pattern", "many", "maybe", "one"),
     "region": ("Call", "Region", "Tensor"),
+    "replay": ("replay",),
 }
 __all__ = [
     "Backend",
     "Call",
+    "CannotForce",
     "Code",
+    "DispatchPlan",
     "Dispatched",
     "Node",
     "Pattern",
+    "PlanRefused",
     "Region",
     "Tensor",
     "dispatch",
@@ -28,6 +37,7 @@ __all__ = [
     "maybe",
     "one",
     "register",
+    "replay",
 ]
 
 

@@ -32,7 +32,8 @@ class Backend:
 
     ``patterns`` are tried at every op; ``convert`` turns all regions of a model into code;
     ``available`` says why it cannot be used here, None if it can; ``wants`` are layouts by operator
-    (see `plan_layout`); ``cost`` is that of a region in microseconds, where it is known.
+    (see `plan_layout`); ``cost`` is that of a region in microseconds, where it is known;
+    ``version`` is that of its code and library: what was saved for another one is not used.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Backend:
     available: Callable[[], str | None] = field(default=lambda: None)
     wants: Mapping[str, Sequence[str]] = field(default_factory=dict)
     cost: Callable[[Region], float] | None = None
+    version: Callable[[], str] = field(default=lambda: "")
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():

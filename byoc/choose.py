@@ -7,7 +7,7 @@ maximise, class by class from the highest, Σ_{m in class} |m| y[m]; then minimi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..layout.graph import Op
@@ -34,9 +34,13 @@ class Chosen:
 
 
 def choose(
-    matches: Sequence[Match], priority: Mapping[str, int], default: Mapping[Op, float]
-) -> Chosen:
-    """The best set of matches. ``default``: what an op costs that stays with TVM."""
+    matches: Sequence[Match], priority: Mapping[str, int], default: Mapping[Op, float],
+    must: Collection[Op] = (),
+) -> Chosen:  # fmt: skip
+    """The best set of matches. ``default``: what an op costs that stays with TVM.
+
+    Each op of ``must`` is taken by some match. Raises :class:`.NoSolution` if they cannot all be.
+    """
     program = Program()
     scale = 1.0 + sum(abs(m.cost) + sum(abs(default[o]) for o in m.ops) for m in matches)
     classes = sorted({priority[m.backend] for m in matches})
@@ -50,6 +54,7 @@ def choose(
         for op in m.ops:
             covering.setdefault(op, {})[x] = -1.0
     program.rows += [(-1.0, row) for row in covering.values()]
+    program.rows += [(1.0, dict.fromkeys(covering.get(op, {}), 1.0)) for op in must]
     solution = solve(program)
     taken = tuple(m for k, m in enumerate(matches) if k in solution.chosen)
     return Chosen(taken, solution)

@@ -17,8 +17,10 @@ from ..layout.plan import plan_layout
 from ..layout.report import Report
 from ..layout.wants import Desired
 from .backend import Backend, find
+from .dispatch_plan import DispatchPlan
 from .offload import Dispatched, dispatch
 from .prepare import prepare
+from .replay import replay
 
 
 @dataclass(frozen=True)
@@ -48,12 +50,16 @@ def compile_module(
     priority: Mapping[str, int] | None = None,
     target: Any = "llvm",
     plan: bool = True,
+    force: Mapping[str, str] | None = None,
+    saved: DispatchPlan | None = None,
 ) -> Compiled:
     """A Relax module as a library; ``mod`` is not changed.
 
     ``desired`` are layouts by operator (see `plan_layout`); where it is None they are what the
     backends want. ``plan=False`` leaves layouts as they are. A backend whose code does not build or
-    load is left out with a warning.
+    load is left out with a warning. ``force`` is as in `dispatch`. ``saved`` is a plan of an
+    earlier call (`Compiled.dispatched.plan`): nothing is chosen, and nothing is left out; raises
+    :class:`.PlanRefused` where it is of something else.
     """
     chosen = [find(b) if isinstance(b, str) else b for b in backends if b != "tvm"]
     lowered = prepare(mod)
@@ -61,9 +67,12 @@ def compile_module(
         wanted = desired if desired is not None else wants(chosen)
         planned = plan_layout(lowered, wanted, mode="graph") if plan and wanted else None
         ready = lowered if planned is None else planned.module
-        done = dispatch(ready, chosen, priority and
-                        {k: v for k, v in priority.items()
-                         if k == "tvm" or k in {b.name for b in chosen}})  # fmt: skip
+        if saved is not None:
+            done = replay(ready, saved, chosen)
+        else:
+            known = {"tvm", *(b.name for b in chosen)}
+            classes = priority and {k: v for k, v in priority.items() if k in known}
+            done = dispatch(ready, chosen, classes, force=force)
         used = {t.backend for t in done.taken}
         folder = tempfile.TemporaryDirectory(prefix="opinfo-")
         library = Path(folder.name) / "model.so"
@@ -71,12 +80,16 @@ def compile_module(
             build(done, library, target)
             return Compiled(library, done, None if planned is None else planned.report, folder)
         except Exception as e:  # the compiler, the linker or the loader
-            if not used:
+            if not used or saved is not None or used & _named(force):
                 raise
             told = str(e).strip().splitlines()[:1] or [type(e).__name__]
             warnings.warn(f"{', '.join(sorted(used))} is left out: its code does not build: "
                           f"{told[0]}", stacklevel=2)  # fmt: skip
             chosen = [b for b in chosen if b.name not in used]
+
+
+def _named(force: Mapping[str, str] | None) -> set[str]:
+    return {place.partition(".")[0] for place in (force or {}).values()}
 
 
 def wants(backends: Sequence[Backend]) -> dict[str, Sequence[str]]:

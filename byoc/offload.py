@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +11,13 @@ from tvm import relax
 
 from ..analysis.recover import analyser
 from ..layout.graph import Graph, Op, Value, graph
+from ..layout.solve import NoSolution
 from ..layout.unused import check_defined
 from .backend import Backend, Code, find
 from .choose import Match, choose
+from .dispatch_plan import DispatchPlan, PlannedRegion, fingerprint
 from .flops import flops
+from .force import CannotForce, Forced, allowed, forced_ops
 from .partition import partitioned
 from .region import Infos, Region, region
 from .why import Left, left_behind
@@ -33,13 +36,14 @@ class Taken:
 
 @dataclass(frozen=True)
 class Dispatched:
-    """A module whose regions are calls of backends, and what became of each op."""
+    """A module whose regions are calls of backends, what became of each op, how to do it again."""
 
     module: Any
     taken: tuple[Taken, ...]
     left: tuple[Left, ...]
     options: tuple[str, ...]
     status: str
+    plan: DispatchPlan
     total: int = 0
 
     def summary(self) -> str:
@@ -58,73 +62,145 @@ def dispatch(
     mod: Any,
     backends: Sequence[str | Backend],
     priority: Mapping[str, int] | None = None,
+    *,
+    force: Mapping[str, str] | None = None,
 ) -> Dispatched:
     """Give each op of a lowered module to the best backend that takes it.
 
     ``backends`` are names or objects, ``priority`` their classes (a higher one first; 3 where it is
     not said, TVM's own code is 1: a backend below that takes nothing). A backend that is not
     available, or that fails, is left out with a warning; its ops fall to the next or to TVM.
-    The input module is not changed.
+    ``force`` sends operators to one backend (see :mod:`.force`) and raises :class:`.CannotForce`
+    where that cannot be. The input module is not changed.
     """
-    check_defined(mod, "dispatch")
-    chosen = [find(b) if isinstance(b, str) else b for b in backends if b != "tvm"]
-    classes = {b.name: (priority or {}).get(b.name, 3) for b in chosen}
+    named = given(backends)
+    classes = {b.name: (priority or {}).get(b.name, 3) for b in named}
     unknown = set(priority or {}) - {*classes, "tvm"}
     if unknown:
         raise ValueError(f"priority: {', '.join(sorted(unknown))} is not among the backends")
+    lowered = read(mod, "dispatch")
+    forced = forced_ops(lowered.ops, lowered.infos, force or {}, named)
+    needed = {f.backend for f in forced.values()}
     floor = (priority or {}).get("tvm", 1)
-    usable = [b for b in chosen if classes[b.name] >= floor and _usable(b)]
-    functions = {g: graph(mod, f) for g, f in mod.functions_items()
-                 if isinstance(f, relax.Function)}  # fmt: skip
-    analyse = analyser()
-    infos = {op: analyse(op.func) for g in functions.values() for op in g.ops}
+    usable = [b for b in named if (classes[b.name] >= floor or b.name in needed)
+              and _usable(b, needed)]  # fmt: skip
+    below = {b.name for b in usable if classes[b.name] < floor}
     while True:
         try:
-            return _dispatched(mod, functions, infos, usable, classes)
-        except _Failed as e:
+            matches = [m for m in lowered.matches(usable)
+                       if m.backend not in below or any(op in forced for op in m.ops)]  # fmt: skip
+            best, status = _best(lowered, matches, classes, forced, usable)
+            return applied(lowered, best, usable, status)
+        except Failed as e:
+            if e.backend.name in needed:
+                raise CannotForce(f"{e.backend.name}: {e}") from e
             warnings.warn(f"{e.backend.name} is left out: {e}", stacklevel=2)
             usable = [b for b in usable if b is not e.backend]
 
 
-class _Failed(Exception):
+@dataclass(frozen=True)
+class Lowered:
+    """A module, what it calls, and what that computes."""
+
+    mod: Any
+    functions: Mapping[Any, Graph]
+    infos: Infos
+
+    @property
+    def ops(self) -> list[Op]:
+        return [op for g in self.functions.values() for op in g.ops]
+
+    def matches(self, backends: Sequence[Backend]) -> list[Match]:
+        return [m for g in self.functions.values() for m in found(g, self.infos, backends)]
+
+
+def read(mod: Any, what: str) -> Lowered:
+    """Raises as `check_defined` does."""
+    check_defined(mod, what)
+    functions = {g: graph(mod, f) for g, f in mod.functions_items()
+                 if isinstance(f, relax.Function)}  # fmt: skip
+    analyse = analyser()
+    return Lowered(mod, functions, {op: analyse(op.func) for g in functions.values()
+                                     for op in g.ops})  # fmt: skip
+
+
+def given(backends: Sequence[str | Backend]) -> list[Backend]:
+    """Backends by name or as they are, without TVM."""
+    return [find(b) if isinstance(b, str) else b for b in backends if b != "tvm"]
+
+
+class Failed(Exception):
+    """A backend's converter failed."""
+
     def __init__(self, backend: Backend, reason: str) -> None:
         super().__init__(reason)
         self.backend = backend
 
 
-def _usable(b: Backend) -> bool:
+def _usable(b: Backend, needed: Collection[str]) -> bool:
     reason = b.available()
+    if reason is not None and b.name in needed:
+        raise CannotForce(f"{b.name} is not available: {reason}")
     if reason is not None:
         warnings.warn(f"{b.name} is not available: {reason}", stacklevel=3)
     return reason is None
 
 
-def _dispatched(
-    mod: Any, functions: Mapping[Any, Graph], infos: Infos,
-    backends: Sequence[Backend], classes: Mapping[str, int],
-) -> Dispatched:  # fmt: skip
+def _best(
+    lowered: Lowered, matches: Sequence[Match], classes: Mapping[str, int],
+    forced: Mapping[Op, Forced], backends: Sequence[Backend],
+) -> tuple[Sequence[Match], str]:  # fmt: skip
+    matches = allowed(matches, forced, lowered.infos, backends)
+    default = {op: float(flops(lowered.infos[op], op)) for op in lowered.ops}
+    must = [op for op, f in forced.items() if f.backend != "tvm"]
+    try:
+        best = choose(matches, classes, default, must)
+    except NoSolution as e:
+        raise CannotForce("the operators cannot all go where they must: their regions overlap"
+                          ) from e  # fmt: skip
+    return best.matches, best.solution.status
+
+
+def applied(
+    lowered: Lowered, matches: Sequence[Match], backends: Sequence[Backend], status: str
+) -> Dispatched:
+    """The module in which these matches are calls of backends."""
     by_name = {b.name: b for b in backends}
-    matches = [m for g in functions.values() for m in found(g, infos, backends)]
-    default = {op: float(flops(infos[op], op)) for g in functions.values() for op in g.ops}
-    best = choose(matches, classes, default)
-    regions: dict[str, list[Region]] = {b: [] for b in by_name}
+    flop = {op: flops(lowered.infos[op], op) for op in lowered.ops}
+    regions: dict[str, list[Region]] = {}
     calls: dict[Op, tuple[str, tuple[Op, ...], tuple[Value, ...]]] = {}
     taken = []
-    for k, m in enumerate(best.matches):
+    for k, m in enumerate(matches):
         symbol = f"{m.backend}_{k}"
-        made, inputs = region(symbol, m.ops, infos)
-        regions[m.backend].append(made)
+        made, inputs = region(symbol, m.ops, lowered.infos)
+        regions.setdefault(m.backend, []).append(made)
         calls[m.ops[-1]] = symbol, m.ops, inputs
         taken.append(Taken(symbol, m.backend, m.pattern, tuple(c.op for c in made.calls),
-                           int(sum(default[o] for o in m.ops))))  # fmt: skip
-    codes = [_convert(by_name[b], rs) for b, rs in regions.items() if rs]
-    covered = {op for m in best.matches for op in m.ops}
-    rest = [op for g in functions.values() for op in g.ops if op not in covered]
-    module = partitioned(mod, {g: (x, {o: c for o, c in calls.items() if o in set(x.ops)})
-                               for g, x in functions.items()}, codes)  # fmt: skip
+                           sum(flop[o] for o in m.ops)))  # fmt: skip
+    codes = [_convert(by_name[b], rs) for b, rs in regions.items()]
+    covered = {op for m in matches for op in m.ops}
+    rest = [op for op in lowered.ops if op not in covered]
+    module = partitioned(lowered.mod, {g: (x, {o: calls[o] for o in x.ops if o in calls})
+                                       for g, x in lowered.functions.items()}, codes)  # fmt: skip
     options = tuple(dict.fromkeys(o for c in codes for o in c.options))
-    return Dispatched(module, tuple(taken), left_behind(rest, infos, backends), options,
-                      best.solution.status, int(sum(default.values())))  # fmt: skip
+    left = left_behind(rest, lowered.infos, backends)
+    plan = _plan(lowered, matches, by_name, status)
+    return Dispatched(module, tuple(taken), left, options, status, plan, sum(flop.values()))
+
+
+def _plan(
+    lowered: Lowered, matches: Sequence[Match], backends: Mapping[str, Backend], status: str
+) -> DispatchPlan:
+    places = {op: (str(g.name_hint), k) for g, x in lowered.functions.items()
+              for k, op in enumerate(x.ops)}  # fmt: skip
+    regions = tuple(
+        PlannedRegion(
+            places[m.ops[0]][0], m.backend, m.pattern, tuple(places[op][1] for op in m.ops)
+        )
+        for m in matches
+    )
+    versions = {b: backends[b].version() for b in sorted({m.backend for m in matches})}
+    return DispatchPlan(fingerprint(lowered.mod), versions, regions, status)
 
 
 def found(g: Graph, infos: Infos, backends: Sequence[Backend]) -> list[Match]:
@@ -143,4 +219,4 @@ def _convert(b: Backend, regions: Sequence[Region]) -> Code:
     try:
         return b.convert(regions)
     except Exception as e:  # a converter is somebody else's code
-        raise _Failed(b, f"its converter failed: {type(e).__name__}: {e}") from e
+        raise Failed(b, f"its converter failed: {type(e).__name__}: {e}") from e

@@ -5,7 +5,7 @@ from math import prod
 from ..backend import Backend, register
 from ..region import Region, Tensor
 from .convert import convert
-from .locate import available
+from .locate import available, version
 from .patterns import PATTERNS
 
 #: The layouts in which its kernels over plain tensors are fast; what must stay what it is.
@@ -29,4 +29,4 @@ def _bytes(t: Tensor) -> int:
     return 4 * prod(e if isinstance(e, int) else 64 for e in t.shape)
 
 
-ONEDNN = register(Backend("onednn", PATTERNS, convert, available, WANTS, cost))
+ONEDNN = register(Backend("onednn", PATTERNS, convert, available, WANTS, cost, version))

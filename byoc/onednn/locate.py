@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import shutil
 from importlib.metadata import PackageNotFoundError, files
+from importlib.metadata import version as metadata_version
 from pathlib import Path
 
 HEADERS = "onednn-devel-cpu-gomp"
@@ -21,6 +22,14 @@ def available() -> str | None:
     if library() is None:
         return f"libdnnl is not installed ({MEND})"
     return None
+
+
+def version() -> str:
+    """That of the library; empty where it is not installed."""
+    try:
+        return metadata_version(LIBRARY)
+    except PackageNotFoundError:
+        return ""
 
 
 def options() -> tuple[str, ...]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from enum import Enum
 from importlib.metadata import version
 from pathlib import Path
@@ -23,6 +25,7 @@ from .quiet import quiet
 from .report import Report
 
 if TYPE_CHECKING:
+    from .byoc.compile import Compiled
     from .planning import ModelPlan
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
@@ -141,6 +144,16 @@ def compile_model(
         bool, typer.Option("--explain", help="Why each operator stayed with TVM.")
     ] = False,
     target: Annotated[str, typer.Option(help="TVM's target for what stays with it.")] = "llvm",
+    force: Annotated[
+        list[str] | None,
+        typer.Option(help="An operator's backend, or backend.pattern: conv2d=onednn, softmax=tvm."),
+    ] = None,
+    save_plan: Annotated[
+        Path | None, typer.Option("--save-plan", help="Write which backend has what, as JSON.")
+    ] = None,
+    plan: Annotated[
+        Path | None, typer.Option("--plan", help="Do again what --save-plan wrote.")
+    ] = None,
     shape: Annotated[
         list[str] | None, typer.Option(help="Shape of an input, like x:1,3,224,224 or x:n,3,8,8.")
     ] = None,
@@ -153,8 +166,8 @@ def compile_model(
     with quiet() as stderr:
         console = Console(file=stderr)
         try:
-            told, same = _compile(model, output, backend, want or [], shape or [], verify, target,
-                                  console)  # fmt: skip
+            how = Dispatching(backend.split(","), want or [], force or [], target, save_plan, plan)
+            told, same = _compile(model, output, shape or [], verify, how, console)
         except Problem as error:
             console.print(f"opinfo: {error}", markup=False, highlight=False, soft_wrap=True)
             raise typer.Exit(UNREADABLE) from None
@@ -216,24 +229,55 @@ def _plan(
         raise Problem(one_line(error)) from error
 
 
+@dataclass(frozen=True)
+class Dispatching:
+    """Which backends get what: options of `opinfo compile`."""
+
+    backends: Sequence[str]
+    wants: Sequence[str]
+    force: Sequence[str]
+    target: str
+    save_plan: Path | None
+    plan: Path | None
+
+    def compiled(self, mod: Any) -> Compiled:
+        from .byoc import DispatchPlan
+        from .byoc.compile import compile_module
+        from .planning import parse_wants
+
+        force = dict(_pair(f) for f in self.force)
+        desired = parse_wants(self.wants) if self.wants else None
+        saved = None if self.plan is None else DispatchPlan.load(self.plan)
+        found = compile_module(mod, self.backends, desired, target=self.target, force=force,
+                               saved=saved)  # fmt: skip
+        if self.save_plan is not None:
+            found.dispatched.plan.save(self.save_plan)
+        return found
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, place = text.partition("=")
+    if not (name and equals and place):
+        raise Problem(f"--force {text}: expected OPERATOR=BACKEND")
+    return name, place
+
+
 def _compile(
-    model: Path, output: Path, backends: str, wants: list[str], shapes: list[str], verify: bool,
-    target: str, console: Console,
-) -> tuple[list[str], bool]:  # fmt: skip
+    model: Path, output: Path, shapes: list[str], verify: bool, how: Dispatching, console: Console
+) -> tuple[list[str], bool]:
     """The summary, why each operator stayed, whether the outputs are the same."""
     import warnings
 
-    from .byoc.compile import compile_module
     from .compiling import TOLERANCE, difference, explained
-    from .planning import parse_wants
 
     try:
         mod = frontend.load(model, dict(map(frontend.parse_shape, shapes)))
-        desired = parse_wants(wants) if wants else None
         with _status(console, f"compiling {model}"), warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always", UserWarning)
-            found = compile_module(mod, backends.split(","), desired, target=target)
+            found = how.compiled(mod)
         found.export(output)
+    except Problem:
+        raise
     except (frontend.FrontendError, TypeError, ValueError, OSError) as error:
         raise Problem(one_line(error)) from error
     except Exception as error:  # TVM and its code generation raise what they like

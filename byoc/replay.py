@@ -1,0 +1,57 @@
+"""A saved dispatch done again: nothing is chosen, everything is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..layout.graph import Op
+from .backend import Backend, find
+from .choose import Match
+from .dispatch_plan import DispatchPlan, PlanRefused
+from .offload import Dispatched, Failed, Lowered, applied, given, read
+
+
+def replay(mod: Any, plan: DispatchPlan, backends: Sequence[str | Backend] = ()) -> Dispatched:
+    """Do a dispatch again: nothing is chosen, what was chosen is checked.
+
+    ``backends`` are objects for the plan's names; the others are those that are registered.
+    Raises :class:`.PlanRefused` if the module, a backend or its version is another one, a region is
+    not what the plan says, or a backend cannot be used.
+    """
+    named = {b.name: b for b in given(backends)}
+    used = {r.backend for r in plan.regions}
+    try:
+        known = {n: named.get(n) or find(n) for n in sorted({*plan.backends, *used})}
+    except ValueError as e:
+        raise PlanRefused(f"the plan needs a backend: {e}") from e
+    for b in known.values():
+        if (reason := b.available()) is not None:
+            raise PlanRefused(f"the plan needs {b.name}, which is not available: {reason}")
+    lowered = read(mod, "replay")
+    plan.check(mod, {b.name: b.version() for b in known.values()})
+    try:
+        return applied(lowered, _planned(lowered, plan, known), list(known.values()), plan.status)
+    except Failed as e:
+        raise PlanRefused(f"{e.backend.name}: {e}") from e
+
+
+def _planned(lowered: Lowered, plan: DispatchPlan, backends: Mapping[str, Backend]) -> list[Match]:
+    """The matches of a plan, each looked for where the plan says."""
+    graphs = {str(g.name_hint): x for g, x in lowered.functions.items()}
+    taken: set[Op] = set()
+    out = []
+    for r in plan.regions:
+        place = f"the plan's region {r.ops} of {r.function}"
+        there = graphs[r.function].ops if r.function in graphs else ()
+        if not r.ops or not all(0 <= k < len(there) for k in r.ops):
+            raise PlanRefused(f"{place} is not in the module")
+        ops = tuple(there[k] for k in r.ops)
+        patterns = [p for p in backends[r.backend].patterns if p.name == r.pattern]
+        if not any(ops == m for p in patterns for m in p.matches(ops[0], lowered.infos)):
+            raise PlanRefused(f"{place} is not what {r.backend}, pattern {r.pattern}, takes")
+        if taken & set(ops):
+            raise PlanRefused(f"{place} overlaps another one")
+        taken |= set(ops)
+        out.append(Match(r.backend, r.pattern, ops, 0.0))
+    return out
