@@ -22,6 +22,9 @@ from .partition import partitioned
 from .region import Infos, Region, region
 from .why import Left, left_behind
 
+#: What an op costs that stays with TVM: its default build does so much in a microsecond.
+TVM_RATE = 2e3
+
 
 @dataclass(frozen=True)
 class Taken:
@@ -151,7 +154,7 @@ def _best(
     forced: Mapping[Op, Forced], backends: Sequence[Backend],
 ) -> tuple[Sequence[Match], str]:  # fmt: skip
     matches = allowed(matches, forced, lowered.infos, backends)
-    default = {op: float(flops(lowered.infos[op], op)) for op in lowered.ops}
+    default = {op: flops(lowered.infos[op], op) / TVM_RATE for op in lowered.ops}
     must = [op for op, f in forced.items() if f.backend != "tvm"]
     try:
         best = choose(matches, classes, default, must)

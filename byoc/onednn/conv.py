@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 from ..region import Array, Call, Tensor
 from .post import Folded, fold, lines
-from .source import Frame, ints, permuted
+from .source import Frame, ints, moved, permuted
 
 
 def convolution(frame: Frame) -> list[str]:
@@ -29,11 +30,10 @@ def convolution(frame: Frame) -> list[str]:
     src = f"{frame.view(first)}{permuted(data, 'NC' + spatial)}"
     weights = _weights(frame, second, folded, kernel)
     order = "IO" if transposed else "OI"
-    weights += f"{permuted(kernel, order + spatial)}.grouped({groups}, 0)"
+    weights += f"{permuted(kernel, order + spatial)}.grouped({groups})"
     if transposed:  # a group's inputs, then its outputs
         swap = [0, 2, 1] if groups > 1 else [1, 0]
-        rank = len(swap)
-        weights += f".permuted({{{ints([*swap, *range(rank, rank + len(spatial))])}}})"
+        weights += moved([*swap, *range(len(swap), len(swap) + len(spatial))])
     bias = "nullptr"
     body = [f"const View src = {src};", f"const View weights = {weights};",
             f"const View dst = {frame.result}{permuted(out, 'NC' + spatial)};"]  # fmt: skip
@@ -42,8 +42,9 @@ def convolution(frame: Frame) -> list[str]:
         bias = "&bias"
     body += ["Post post;", *lines(folded.rest, turned)]
     name = "deconvolution" if transposed else "convolution"
-    sizes = ", ".join(f"{{{ints(v)}}}" for v in _sizes(attrs, len(spatial), transposed))
-    return [*body, f"return {name}(src, weights, {bias}, dst, {sizes}, post);"]
+    sizes = ints(chain.from_iterable(_sizes(attrs, len(spatial), transposed)))
+    return [*body, f"static const int64_t sizes[] = {{{sizes}}};",
+            f"return {name}(src, weights, {bias}, dst, sizes, post);"]  # fmt: skip
 
 
 def _spatial(call: Call) -> str:

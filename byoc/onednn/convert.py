@@ -14,12 +14,13 @@ from .norm import layer_norm, softmax
 from .patterns import CONV, CONV_TRANSPOSE, GLOBAL, POOL
 from .pointwise import pointwise
 from .source import Constants, Converter, Frame, function, start
-from .window import pooling
+from .window import mean, pooling
 
 CONVERTERS: dict[str, Converter] = {
     **dict.fromkeys((*CONV, *CONV_TRANSPOSE), convolution),
     **dict.fromkeys((*POOL, *GLOBAL), pooling),
     "relax.matmul": matmul,
+    "relax.mean": mean,
     "relax.nn.softmax": softmax,
     "relax.nn.log_softmax": softmax,
     "relax.nn.layer_norm": layer_norm,

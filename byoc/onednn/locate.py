@@ -39,7 +39,7 @@ def options() -> tuple[str, ...]:
         raise RuntimeError(available() or "oneDNN is not installed")
     folder = shared.parent
     now = "-Wl,--no-as-needed,-z,now"  # what is missing is told when the result is loaded
-    return ("-O2", "-std=c++17", f"-I{headers}", now, str(shared), f"-Wl,-rpath,{folder}")
+    return ("-O1", "-std=c++17", f"-I{headers}", now, str(shared), f"-Wl,-rpath,{folder}")
 
 
 @functools.cache

@@ -74,6 +74,19 @@ def to_one(node: Node) -> str | None:
     return window(node)
 
 
+def picture(node: Node) -> str | None:
+    """mean: over one to three axes of known extents, so that two are left."""
+    v, axes = node.operand(0), node.info.attrs["axis"]
+    if v is None:
+        return "the operand is a literal"
+    over = {int(a) % v.rank for a in axes} if axes is not None else set(range(v.rank))
+    if not 1 <= len(over) <= 3 or v.rank - len(over) != 2:
+        return f"axis is {sorted(over)} of {v.rank}, all but two of at most five are taken"
+    if not static([v.shape[a] for a in over]):
+        return "the extents of the axes are symbolic"
+    return None
+
+
 def matrices(node: Node) -> str | None:
     one, two = node.operand(0), node.operand(1)
     if one is None or two is None or one.rank < 2 or two.rank < 2:
@@ -160,6 +173,7 @@ PATTERNS = (
     anchored("matmul", ("relax.matmul",), matrices),
     anchored("pool", POOL, plain("layout", "out_layout"), window),
     anchored("global_pool", GLOBAL, plain("layout", "out_layout"), to_one),
+    anchored("mean", ("relax.mean",), picture),
     anchored("softmax", ("relax.nn.softmax", "relax.nn.log_softmax")),
     anchored("layer_norm", ("relax.nn.layer_norm",), last_axis),
     anchored("pointwise", (*ACTIVATIONS, *UNARY, *BINARY), begins),

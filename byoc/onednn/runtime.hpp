@@ -1,8 +1,10 @@
 // What the generated functions of the onednn backend share: tensors as strided views, constants that
-// are reordered once, primitives that are made once for each shape.
+// are reordered once, primitives that are made once for each shape. What the generated code calls is
+// neither a template nor inlined, so that a region costs the compiler little.
+#include <tvm/ffi/any.h>
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/container/tensor.h>
-#include <tvm/ffi/tvm_ffi.h>
+#include <tvm/ffi/function.h>
 
 #include <atomic>
 #include <cmath>
@@ -12,17 +14,24 @@
 #include <memory>
 #include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
-#include <unordered_map>
+#include <oneapi/dnnl/dnnl_debug.h>
+#include <string>
 #include <vector>
+
+#define OPINFO_CALLED __attribute__((noinline, unused))
+#define OPINFO_EXPORT(symbol)                                                                    \
+  extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_##symbol(void*, const TVMFFIAny* args, int32_t n, \
+                                                       TVMFFIAny* result) {                      \
+    return symbol##_.safe_call(args, n, result);                                                 \
+  }
 
 namespace opinfo_onednn {
 namespace {  // two models in one process share nothing
 
 using dnnl::algorithm;
 using dnnl::memory;
-using tvm::ffi::TensorView;
 using Dims = memory::dims;
-using Axes = std::vector<int>;
+using Type = memory::data_type;
 
 inline dnnl::engine& cpu() {
   static dnnl::engine engine(dnnl::engine::kind::cpu, 0);
@@ -36,70 +45,99 @@ inline dnnl::stream& here() {
 
 // A tensor as oneDNN sees it. `from` counts the function's tensors, or is ~k for constant k.
 struct View {
-  Dims dims, strides;
-  int from;
+  int rank, from;
+  Type type;
+  int64_t dims[DNNL_MAX_NDIMS], strides[DNNL_MAX_NDIMS];
 
-  static View plain(const Dims& dims, int from) {
-    View v{dims, Dims(dims.size()), from};
-    memory::dim step = 1;
-    for (size_t k = dims.size(); k-- > 0;) {
+  OPINFO_CALLED static View plain(const int64_t* dims, int rank, Type type, int from) {
+    if (rank > DNNL_MAX_NDIMS - 1) TVM_FFI_THROW(ValueError) << "a tensor of rank " << rank;
+    View v{rank, from, type, {}, {}};
+    int64_t step = 1;
+    for (int k = rank; k-- > 0; step *= dims[k]) {
+      v.dims[k] = dims[k];
       v.strides[k] = step;
-      step *= dims[k];
     }
     return v;
   }
 
-  View permuted(const Axes& axes) const {
-    View v{{}, {}, from};
-    for (int a : axes) {
-      v.dims.push_back(dims[a]);
-      v.strides.push_back(strides[a]);
+  // Axes in another order, a digit for each.
+  OPINFO_CALLED View permuted(const char* axes) const {
+    View v = *this;
+    for (int k = 0; k < rank; ++k) {
+      v.dims[k] = dims[axes[k] - '0'];
+      v.strides[k] = strides[axes[k] - '0'];
     }
     return v;
   }
 
   // Leading axes of one element.
-  View expanded(size_t rank) const {
+  OPINFO_CALLED View expanded(int to) const {
     View v = *this;
-    memory::dim step = dims.empty() ? 1 : dims[0] * strides[0];
-    v.dims.insert(v.dims.begin(), rank - dims.size(), 1);
-    v.strides.insert(v.strides.begin(), rank - dims.size(), step);
+    v.rank = to;
+    const int more = to - rank;
+    for (int k = 0; k < to; ++k) {
+      v.dims[k] = k < more ? 1 : dims[k - more];
+      v.strides[k] = k < more ? (rank > 0 ? dims[0] * strides[0] : 1) : strides[k - more];
+    }
+    return v;
+  }
+
+  // Trailing axes of one element.
+  OPINFO_CALLED View trailing(int to) const {
+    View v = *this;
+    for (v.rank = to; to-- > rank;) v.dims[to] = v.strides[to] = 1;
     return v;
   }
 
   // The axes before the last one as one; those of a plain tensor.
-  View merged() const {
-    memory::dim rows = 1;
-    for (size_t k = 0; k + 1 < dims.size(); ++k) rows *= dims[k];
-    return plain({rows, dims.back()}, from);
+  OPINFO_CALLED View merged() const {
+    int64_t rows[2] = {1, dims[rank - 1]};
+    for (int k = 0; k + 1 < rank; ++k) rows[0] *= dims[k];
+    return plain(rows, 2, type, from);
   }
 
-  // The axis split in `groups` groups, which come first.
-  View grouped(memory::dim groups, size_t axis) const {
+  // The first axis split in `groups` groups, which come first.
+  OPINFO_CALLED View grouped(int64_t groups) const {
     if (groups == 1) return *this;
-    View v = *this;
-    v.dims[axis] /= groups;
-    v.dims.insert(v.dims.begin(), groups);
-    v.strides.insert(v.strides.begin(), v.dims[axis + 1] * strides[axis]);
+    View v = expanded(rank + 1);
+    v.dims[1] /= groups;
+    v.dims[0] = groups;
+    v.strides[0] = v.dims[1] * strides[0];
     return v;
   }
 
-  memory::desc desc() const { return memory::desc(dims, memory::data_type::f32, strides); }
-  memory::desc any() const {
-    return memory::desc(dims, memory::data_type::f32, memory::format_tag::any);
+  Dims extents() const { return Dims(dims, dims + rank); }
+  memory::desc desc() const {
+    return memory::desc(extents(), type, Dims(strides, strides + rank));
   }
+  memory::desc any() const { return memory::desc(extents(), type, memory::format_tag::any); }
 };
+
+inline Type type_of(DLDataType t) {
+  if (t.lanes == 1) {
+    if (t.code == kDLFloat && t.bits == 32) return Type::f32;
+    if (t.code == kDLBfloat && t.bits == 16) return Type::bf16;
+    if (t.code == kDLInt && t.bits == 32) return Type::s32;
+    if (t.code == kDLInt && t.bits == 8) return Type::s8;
+    if (t.code == kDLUInt && t.bits == 8) return Type::u8;
+  }
+  return Type::undef;
+}
 
 // A constant of the model, in each layout that a primitive took it in.
 class Constant {
  public:
   explicit Constant(tvm::ffi::Tensor data) : data_(data) {}
 
+  View view(int k) const {
+    return View::plain(data_.shape().data(), data_.ndim(), type_of(data_.dtype()), ~k);
+  }
+
   memory as(const memory::desc& plain, const memory::desc& wanted) {
     std::lock_guard<std::mutex> lock(mutex_);
     for (const memory& m : made_)
       if (m.get_desc() == wanted) return m;
-    memory from(plain, cpu(), data_.data_ptr());
+    memory from(plain, cpu(), static_cast<char*>(data_.data_ptr()) + data_.byte_offset());
     memory to = plain == wanted ? from : memory(wanted, cpu());
     if (plain != wanted) {
       dnnl::reorder(from, to).execute(here(), from, to);
@@ -113,7 +151,7 @@ class Constant {
   memory::desc preferred(const View& v) {
     std::lock_guard<std::mutex> lock(mutex_);
     for (const memory& m : made_)
-      if (m.get_desc().get_dims() == v.dims) return m.get_desc();
+      if (m.get_desc().get_dims() == v.extents()) return m.get_desc();
     return v.any();
   }
 
@@ -128,19 +166,21 @@ inline std::vector<std::unique_ptr<Constant>>& constants() {
   return all;
 }
 
+OPINFO_CALLED View constant(int k) { return constants()[k]->view(k); }
+
 // What follows the main primitive.
 struct Post {
   dnnl::post_ops ops;
   std::vector<std::pair<int, View>> operands;
 
-  Post& eltwise(algorithm how, float alpha, float beta) {
+  OPINFO_CALLED Post();
+  OPINFO_CALLED ~Post();
+  OPINFO_CALLED void eltwise(algorithm how, float alpha, float beta) {
     ops.append_eltwise(how, alpha, beta);
-    return *this;
   }
-  Post& binary(algorithm how, const View& other) {
+  OPINFO_CALLED void binary(algorithm how, const View& other) {
     operands.emplace_back(DNNL_ARG_ATTR_MULTIPLE_POST_OP(ops.len()) | DNNL_ARG_SRC_1, other);
     ops.append_binary(how, other.desc());
-    return *this;
   }
   dnnl::primitive_attr attributes() const {
     dnnl::primitive_attr a;
@@ -149,12 +189,13 @@ struct Post {
     return a;
   }
 };
+Post::Post() = default;
+Post::~Post() = default;
 
 // A primitive with its arguments: constants in place, tensors by number.
 class Kernel {
  public:
-  template <class Descriptor>
-  Kernel(const dnnl::primitive& primitive, const Descriptor& pd, const Post& post)
+  Kernel(const dnnl::primitive& primitive, const dnnl::primitive_desc_base& pd, const Post& post)
       : primitive_(primitive), scratch_(pd.scratchpad_desc()) {
     for (const auto& [arg, view] : post.operands) add(arg, view);
     static const bool verbose = std::getenv("OPINFO_ONEDNN_VERBOSE") != nullptr;
@@ -165,7 +206,7 @@ class Kernel {
 
   Kernel& add(int arg, const View& v, const memory::desc& wanted) {
     if (v.from < 0) {
-      fixed_.emplace(arg, constants()[~v.from]->as(v.desc(), wanted));
+      fixed_.push_back({arg, constants()[~v.from]->as(v.desc(), wanted)});
     } else if (v.desc() == wanted) {
       given_.push_back({arg, v.from, wanted});
     } else {
@@ -176,20 +217,26 @@ class Kernel {
   }
 
   void operator()(void* const* data) const {
-    auto arguments = fixed_;
-    for (const Given& g : given_) arguments.emplace(g.arg, memory(g.desc, cpu(), data[g.from]));
-    for (const Turned& t : turned_) {
-      memory from(t.desc, cpu(), data[t.from]), to(t.wanted, cpu());
-      t.reorder.execute(here(), from, to);
-      arguments.emplace(t.arg, to);
+    std::unique_ptr<Arguments> a = free_->take();
+    if (!a) a = arguments();
+    for (size_t k = 0; k < given_.size(); ++k) a->own[k].set_data_handle(data[given_[k].from]);
+    for (size_t k = 0; k < turned_.size(); ++k) {
+      memory from(turned_[k].desc, cpu(), data[turned_[k].from]);
+      turned_[k].reorder.execute(here(), from, a->own[given_.size() + k]);
     }
-    if (scratch_.get_size() > 0)
-      arguments.emplace(DNNL_ARG_SCRATCHPAD, memory(scratch_, cpu(), room(scratch_.get_size())));
-    primitive_.execute(here(), arguments);
+    if (scratch_.get_size() > 0) a->own.back().set_data_handle(room(scratch_.get_size()));
+    dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive_.get(), here().get(),
+                                                   static_cast<int>(a->all.size()), a->all.data()),
+                            "could not execute a primitive");
     here().wait();
+    free_->give(std::move(a));
   }
 
  private:
+  struct Fixed {
+    int arg;
+    memory data;
+  };
   struct Given {
     int arg, from;
     memory::desc desc;
@@ -199,12 +246,48 @@ class Kernel {
     memory::desc desc, wanted;
     dnnl::reorder reorder;
   };
+  // Memory objects of one call at a time: what is given, what is turned, the scratchpad.
+  struct Arguments {
+    std::vector<memory> own;
+    std::vector<dnnl_exec_arg_t> all;
+  };
+  class Free {
+   public:
+    std::unique_ptr<Arguments> take() {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (all_.empty()) return nullptr;
+      auto last = std::move(all_.back());
+      all_.pop_back();
+      return last;
+    }
+    void give(std::unique_ptr<Arguments> a) {
+      std::lock_guard<std::mutex> lock(mutex_);
+      all_.push_back(std::move(a));
+    }
+
+   private:
+    std::mutex mutex_;
+    std::vector<std::unique_ptr<Arguments>> all_;
+  };
+
+  std::unique_ptr<Arguments> arguments() const {
+    auto a = std::make_unique<Arguments>();
+    auto own = [&](int arg, memory m) {
+      a->own.push_back(m);
+      a->all.push_back({arg, m.get()});
+    };
+    for (const Given& g : given_) own(g.arg, memory(g.desc, cpu(), nullptr));
+    for (const Turned& t : turned_) own(t.arg, memory(t.wanted, cpu()));
+    if (scratch_.get_size() > 0) own(DNNL_ARG_SCRATCHPAD, memory(scratch_, cpu(), nullptr));
+    for (const Fixed& f : fixed_) a->all.push_back({f.arg, f.data.get()});
+    return a;
+  }
 
   static void* room(size_t bytes) {
-    struct Free {
+    struct Release {
       void operator()(void* p) const { std::free(p); }
     };
-    static thread_local std::unique_ptr<void, Free> memory;
+    static thread_local std::unique_ptr<void, Release> memory;
     static thread_local size_t size = 0;
     if (size < bytes) {
       size = (bytes + 4095) / 4096 * 4096;
@@ -215,38 +298,92 @@ class Kernel {
 
   dnnl::primitive primitive_;
   memory::desc scratch_;
-  std::unordered_map<int, memory> fixed_;
+  std::vector<Fixed> fixed_;
   std::vector<Given> given_;
   std::vector<Turned> turned_;
+  std::unique_ptr<Free> free_ = std::make_unique<Free>();
 };
+
+// The tensors of a call, each as its data type and its extents.
+using Shapes = std::vector<Dims>;
+
+OPINFO_CALLED View tensor(const Shapes& in, int k) {
+  return View::plain(in[k].data() + 1, static_cast<int>(in[k].size()) - 1,
+                     static_cast<Type>(in[k][0]), k);
+}
 
 // One region: its kernel, or one for each shape.
 class Function {
  public:
-  using Shapes = std::vector<Dims>;
   using Make = Kernel (*)(const Shapes&);
 
-  // `fixed` are the shapes of all tensors where none is symbolic.
-  Function(Make make, Shapes fixed) : make_(make), shapes_(std::move(fixed)) {}
-
-  void prepare() {
-    if (!shapes_.empty()) find(shapes_);
-  }
-
-  template <class... Tensors>
-  void operator()(const Tensors&... tensors) {
-    void* data[] = {static_cast<char*>(tensors.data_ptr()) + tensors.byte_offset()...};
-    const Kernel* only = only_.load(std::memory_order_acquire);
-    if (only != nullptr) {
-      (*only)(data);
-    } else {
-      auto kernel = find(shapes_.empty() ? Shapes{dims(tensors)...} : shapes_);
-      (*kernel)(data);
+  // `spec` has the rank, the type and the extents of each tensor, -1 where one is symbolic.
+  Function(const char* name, Make make, int count, const int64_t* spec)
+      : name_(name), make_(make), fixed_(true) {
+    for (; count > 0; --count, spec += spec[0] + 2) {
+      shapes_.emplace_back(spec + 1, spec + spec[0] + 2);
+      for (int64_t e : shapes_.back()) fixed_ = fixed_ && e >= 0;
     }
   }
 
+  void prepare() {
+    if (fixed_) find(shapes_);
+  }
+
+  // The calling convention of TVM's packed functions.
+  int safe_call(const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
+    TVM_FFI_SAFE_CALL_BEGIN();
+    call(args, count);
+    TVM_FFI_SAFE_CALL_END();
+  }
+
  private:
-  static Dims dims(const TensorView& t) { return Dims(t.shape().begin(), t.shape().end()); }
+  static constexpr int kMost = 64;
+
+  void call(const TVMFFIAny* args, int32_t count) {
+    if (count != static_cast<int32_t>(shapes_.size()) || count > kMost)
+      TVM_FFI_THROW(TypeError) << name_ << ": " << count << " arguments, expected "
+                               << shapes_.size();
+    void* data[kMost];
+    DLTensor* tensors[kMost];
+    for (int k = 0; k < count; ++k) {
+      auto t = tvm::ffi::AnyView::CopyFromTVMFFIAny(args[k]).try_cast<DLTensor*>();
+      if (!t.has_value() || !fits(**t, shapes_[k]))
+        TVM_FFI_THROW(TypeError) << name_ << ": argument " << k << " is not a plain CPU tensor of "
+                                 << told(shapes_[k]);
+      tensors[k] = *t;
+      data[k] = static_cast<char*>(tensors[k]->data) + tensors[k]->byte_offset;
+    }
+    const Kernel* only = only_.load(std::memory_order_acquire);
+    if (only != nullptr) return (*only)(data);
+    (*find(fixed_ ? shapes_ : known(tensors)))(data);
+  }
+
+  static bool fits(const DLTensor& t, const Dims& spec) {
+    if (t.device.device_type != kDLCPU || t.ndim + 1 != static_cast<int>(spec.size()) ||
+        static_cast<int64_t>(type_of(t.dtype)) != spec[0])
+      return false;
+    int64_t step = 1;
+    for (int k = t.ndim; k-- > 0; step *= t.shape[k]) {
+      if (spec[k + 1] >= 0 && t.shape[k] != spec[k + 1]) return false;
+      if (t.strides != nullptr && t.shape[k] > 1 && t.strides[k] != step) return false;
+    }
+    return true;
+  }
+
+  static std::string told(const Dims& spec) {
+    std::string out = dnnl_dt2str(static_cast<dnnl_data_type_t>(spec[0]));
+    for (size_t k = 1; k < spec.size(); ++k)
+      out += (k == 1 ? "[" : ", ") + (spec[k] < 0 ? "?" : std::to_string(spec[k]));
+    return spec.size() > 1 ? out + "]" : out;
+  }
+
+  Shapes known(DLTensor* const* tensors) const {
+    Shapes out = shapes_;
+    for (size_t k = 0; k < out.size(); ++k)
+      std::copy(tensors[k]->shape, tensors[k]->shape + tensors[k]->ndim, out[k].begin() + 1);
+    return out;
+  }
 
   std::shared_ptr<const Kernel> find(const Shapes& shapes) {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -255,27 +392,48 @@ class Function {
     if (made_.size() >= 256) made_.clear();
     auto kernel = std::make_shared<const Kernel>(make_(shapes));
     made_.emplace(shapes, kernel);
-    if (!shapes_.empty()) only_.store(kernel.get(), std::memory_order_release);
+    if (fixed_) only_.store(kernel.get(), std::memory_order_release);
     return kernel;
   }
 
+  const char* name_;
   Make make_;
+  bool fixed_;
   Shapes shapes_;
   std::mutex mutex_;
   std::map<Shapes, std::shared_ptr<const Kernel>> made_;
   std::atomic<const Kernel*> only_{nullptr};
 };
 
+// Called once when the library is loaded, with the constants in order.
+OPINFO_CALLED int begin(const TVMFFIAny* args, int32_t count, TVMFFIAny* result,
+                        Function* const* functions, int number) {
+  TVM_FFI_SAFE_CALL_BEGIN();
+  static std::once_flag once;
+  std::call_once(once, [&] {
+    auto given = tvm::ffi::AnyView::CopyFromTVMFFIAny(args[0])
+                     .cast<tvm::ffi::Array<tvm::ffi::Tensor>>();
+    for (auto array : given) constants().push_back(std::make_unique<Constant>(array));
+    for (int k = 0; k < number; ++k) functions[k]->prepare();
+  });
+  TVMFFIAny zero{};
+  zero.type_index = kTVMFFIInt;
+  *result = zero;
+  TVM_FFI_SAFE_CALL_END();
+}
+
 // The weights' layout to ask for: the library's choice, or what it chose before.
 inline memory::desc wanted(const View& v) {
   return v.from < 0 ? constants()[~v.from]->preferred(v) : v.any();
 }
 
-// A convolution, or the transposed one: the same arguments in the same order.
+// A convolution, or the transposed one. `sizes`: strides, dilation less one, padding before, after.
 template <typename Op>
 Kernel window(algorithm how, const View& src, const View& weights, const View* bias,
-              const View& dst, const Dims& strides, const Dims& dilates, const Dims& left,
-              const Dims& right, const Post& post) {
+              const View& dst, const int64_t* sizes, const Post& post) {
+  const int n = src.rank - 2;
+  const Dims strides(sizes, sizes + n), dilates(sizes + n, sizes + 2 * n),
+      left(sizes + 2 * n, sizes + 3 * n), right(sizes + 3 * n, sizes + 4 * n);
   const auto kind = dnnl::prop_kind::forward_inference;
   const auto w = wanted(weights);
   const auto a = post.attributes();
@@ -287,25 +445,24 @@ Kernel window(algorithm how, const View& src, const View& weights, const View* b
   Kernel k(Op(pd), pd, post);
   k.add(DNNL_ARG_SRC, src).add(DNNL_ARG_WEIGHTS, weights, pd.weights_desc());
   if (bias) k.add(DNNL_ARG_BIAS, *bias);
-  return k.add(DNNL_ARG_DST, dst);
+  k.add(DNNL_ARG_DST, dst);
+  return k;
 }
 
-inline Kernel convolution(const View& src, const View& weights, const View* bias, const View& dst,
-                          const Dims& strides, const Dims& dilates, const Dims& left,
-                          const Dims& right, const Post& post) {
+OPINFO_CALLED Kernel convolution(const View& src, const View& weights, const View* bias,
+                                 const View& dst, const int64_t* sizes, const Post& post) {
   return window<dnnl::convolution_forward>(algorithm::convolution_direct, src, weights, bias, dst,
-                                           strides, dilates, left, right, post);
+                                           sizes, post);
 }
 
-inline Kernel deconvolution(const View& src, const View& weights, const View* bias,
-                            const View& dst, const Dims& strides, const Dims& dilates,
-                            const Dims& left, const Dims& right, const Post& post) {
+OPINFO_CALLED Kernel deconvolution(const View& src, const View& weights, const View* bias,
+                                   const View& dst, const int64_t* sizes, const Post& post) {
   return window<dnnl::deconvolution_forward>(algorithm::deconvolution_direct, src, weights, bias,
-                                             dst, strides, dilates, left, right, post);
+                                             dst, sizes, post);
 }
 
-inline Kernel matmul(const View& src, const View& weights, const View* bias, const View& dst,
-                     const Post& post) {
+OPINFO_CALLED Kernel matmul(const View& src, const View& weights, const View* bias,
+                            const View& dst, const Post& post) {
   using Op = dnnl::matmul;
   const auto w = weights.from < 0 ? wanted(weights) : weights.desc();
   const auto a = post.attributes();
@@ -314,31 +471,38 @@ inline Kernel matmul(const View& src, const View& weights, const View* bias, con
   Kernel k(Op(pd), pd, post);
   k.add(DNNL_ARG_SRC, src).add(DNNL_ARG_WEIGHTS, weights, pd.weights_desc());
   if (bias) k.add(DNNL_ARG_BIAS, *bias);
-  return k.add(DNNL_ARG_DST, dst);
+  k.add(DNNL_ARG_DST, dst);
+  return k;
 }
 
-inline Kernel pooling(algorithm how, const View& src, const View& dst, const Dims& strides,
-                      const Dims& window, const Dims& dilates, const Dims& left,
-                      const Dims& right, const Post& post) {
+// `sizes`: strides, window, dilation less one, padding before, after.
+OPINFO_CALLED Kernel pooling(algorithm how, const View& src, const View& dst,
+                             const int64_t* sizes, const Post& post) {
   using Op = dnnl::pooling_forward;
+  const int n = src.rank - 2;
+  const Dims strides(sizes, sizes + n), window(sizes + n, sizes + 2 * n),
+      dilates(sizes + 2 * n, sizes + 3 * n), left(sizes + 3 * n, sizes + 4 * n),
+      right(sizes + 4 * n, sizes + 5 * n);
   auto pd = Op::primitive_desc(cpu(), dnnl::prop_kind::forward_inference, how, src.desc(),
                                dst.desc(), strides, window, dilates, left, right,
                                post.attributes());
   Kernel k(Op(pd), pd, post);
-  return k.add(DNNL_ARG_SRC, src).add(DNNL_ARG_DST, dst);
+  k.add(DNNL_ARG_SRC, src).add(DNNL_ARG_DST, dst);
+  return k;
 }
 
-inline Kernel softmax(algorithm how, const View& src, const View& dst, int axis,
-                      const Post& post) {
+OPINFO_CALLED Kernel softmax(algorithm how, const View& src, const View& dst, int axis,
+                             const Post& post) {
   using Op = dnnl::softmax_forward;
   auto pd = Op::primitive_desc(cpu(), dnnl::prop_kind::forward_inference, how, src.desc(),
                                dst.desc(), axis, post.attributes());
   Kernel k(Op(pd), pd, post);
-  return k.add(DNNL_ARG_SRC, src).add(DNNL_ARG_DST, dst);
+  k.add(DNNL_ARG_SRC, src).add(DNNL_ARG_DST, dst);
+  return k;
 }
 
-inline Kernel layer_norm(const View& src, const View* scale, const View* shift, const View& dst,
-                         float epsilon, const Post& post) {
+OPINFO_CALLED Kernel layer_norm(const View& src, const View* scale, const View* shift,
+                                const View& dst, float epsilon, const Post& post) {
   using Op = dnnl::layer_normalization_forward;
   auto flags = dnnl::normalization_flags::none;
   if (scale) flags |= dnnl::normalization_flags::use_scale;
@@ -348,25 +512,28 @@ inline Kernel layer_norm(const View& src, const View* scale, const View* shift, 
   Kernel k(Op(pd), pd, post);
   if (scale) k.add(DNNL_ARG_SCALE, *scale);
   if (shift) k.add(DNNL_ARG_SHIFT, *shift);
-  return k.add(DNNL_ARG_SRC, src).add(DNNL_ARG_DST, dst);
+  k.add(DNNL_ARG_SRC, src).add(DNNL_ARG_DST, dst);
+  return k;
 }
 
 // A chain of pointwise operators that begins with two operands.
-inline Kernel binary(algorithm how, const View& one, const View& two, const View& dst,
-                     const Post& post) {
+OPINFO_CALLED Kernel binary(algorithm how, const View& one, const View& two, const View& dst,
+                            const Post& post) {
   using Op = dnnl::binary;
   auto pd = Op::primitive_desc(cpu(), how, one.desc(), two.desc(), dst.desc(), post.attributes());
   Kernel k(Op(pd), pd, post);
-  return k.add(DNNL_ARG_SRC_0, one).add(DNNL_ARG_SRC_1, two).add(DNNL_ARG_DST, dst);
+  k.add(DNNL_ARG_SRC_0, one).add(DNNL_ARG_SRC_1, two).add(DNNL_ARG_DST, dst);
+  return k;
 }
 
-inline Kernel eltwise(algorithm how, float alpha, float beta, const View& src, const View& dst,
-                      const Post& post) {
+OPINFO_CALLED Kernel eltwise(algorithm how, float alpha, float beta, const View& src,
+                             const View& dst, const Post& post) {
   using Op = dnnl::eltwise_forward;
   auto pd = Op::primitive_desc(cpu(), dnnl::prop_kind::forward_inference, how, src.desc(),
                                dst.desc(), alpha, beta, post.attributes());
   Kernel k(Op(pd), pd, post);
-  return k.add(DNNL_ARG_SRC, src).add(DNNL_ARG_DST, dst);
+  k.add(DNNL_ARG_SRC, src).add(DNNL_ARG_DST, dst);
+  return k;
 }
 
 }  // namespace

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..region import Array, Region, Tensor
-from .dims import static
 
 
 @dataclass
@@ -33,11 +32,10 @@ class Frame:
         if t.source == "constant":
             return self.constant(self.region.constants[t.index])
         k = t.index if t.source == "input" else len(self.region.inputs)
-        return f"View::plain(in[{k}], {k})"
+        return f"tensor(in, {k})"
 
     def constant(self, array: Array) -> str:
-        k = self.constants.add(array)
-        return f"View::plain({{{ints(array.shape)}}}, ~{k})"
+        return f"constant({self.constants.add(array)})"
 
     @property
     def result(self) -> str:
@@ -53,42 +51,48 @@ def ints(values: Iterable[Any]) -> str:
 
 
 def permuted(layout: str, order: str) -> str:
-    """``.permuted({0, 3, 1, 2})`` for NHWC in the order NCHW."""
-    axes = [layout.index(c) for c in order]
-    return "" if axes == list(range(len(axes))) else f".permuted({{{ints(axes)}}})"
+    """``.permuted("0312")`` for NHWC in the order NCHW."""
+    return moved([layout.index(c) for c in order])
+
+
+def moved(axes: Sequence[int]) -> str:
+    return "" if list(axes) == sorted(axes) else f'.permuted("{"".join(map(str, axes))}")'
+
+
+#: Extents that are known at run time only, in the tables of shapes.
+UNKNOWN = -1
+#: oneDNN's numbers of data types.
+DTYPES = {"float32": 3}
 
 
 def function(region: Region, body: Sequence[str]) -> str:
     """A region's exported function."""
     tensors = (*region.inputs, region.result)
-    fixed = all(static(t.shape) for t in tensors)
-    shapes = ", ".join(f"Dims{{{ints(t.shape)}}}" for t in tensors) if fixed else ""
-    names = [f"t{k}" for k in range(len(tensors))]
     symbol = region.symbol
     inside = "\n".join(f"  {line}" for line in body)
     return f"""
-static Kernel {symbol}_make(const Function::Shapes& in) {{
+static Kernel {symbol}_make(const Shapes& in) {{
 {inside}
 }}
-static Function {symbol}_({symbol}_make, {{{shapes}}});
-static void {symbol}_call({", ".join(f"TensorView {n}" for n in names)}) {{
-  {symbol}_({", ".join(names)});
-}}
-TVM_FFI_DLL_EXPORT_TYPED_FUNC({symbol}, {symbol}_call)
+static const int64_t {symbol}_shapes[] = {{{", ".join(map(_shape, tensors))}}};
+static Function {symbol}_("{symbol}", {symbol}_make, {len(tensors)}, {symbol}_shapes);
+OPINFO_EXPORT({symbol})
 """
+
+
+def _shape(t: Tensor) -> str:
+    """Rank, data type, extents."""
+    extents = [e if isinstance(e, int) else UNKNOWN for e in t.shape]
+    return ints([len(extents), DTYPES[t.dtype], *extents])
 
 
 def start(symbols: Sequence[str]) -> str:
     """What is called at load time with the constants: once, whoever else loads the library."""
-    prepared = "\n".join(f"    {s}_.prepare();" for s in symbols)
+    functions = ", ".join(f"&{s}_" for s in symbols)
     return f"""
-static int64_t start(tvm::ffi::Array<tvm::ffi::Tensor> given) {{
-  static std::once_flag once;
-  std::call_once(once, [&] {{
-    for (auto array : given) constants().push_back(std::make_unique<Constant>(array));
-{prepared}
-  }});
-  return 0;
+static Function* const functions[] = {{{functions}}};
+extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi___init_{symbols[0]}(
+    void*, const TVMFFIAny* args, int32_t n, TVMFFIAny* result) {{
+  return begin(args, n, result, functions, {len(symbols)});
 }}
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(__init_{symbols[0]}, start)
 """

@@ -1,4 +1,4 @@
-"""Pooling: windows of a given size, and windows as large as the picture."""
+"""Pooling: windows of a given size, windows as large as the picture, means."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from ..region import Call, Tensor
 from .post import lines
-from .source import Frame, ints, permuted
+from .source import Frame, ints, moved, permuted
 
 
 def pooling(frame: Frame) -> list[str]:
@@ -24,13 +24,41 @@ def pooling(frame: Frame) -> list[str]:
     extents = [source.shape[data.index(c)] for c in order[2:]]
     strides, window, dilation, left, right = _sizes(call, extents, [
         call.result.shape[out.index(c)] for c in order[2:]])  # fmt: skip
-    sizes = ", ".join(f"{{{ints(v)}}}" for v in (strides, window, dilation, left, right))
     return [
         f"const View src = {frame.view(source)}{permuted(data, order)};",
         f"const View dst = {frame.result}{permuted(out, order)};",
         "Post post;", *lines(frame.region.calls[1:], turned),
-        f"return pooling(algorithm::pooling_{_how(call)}, src, dst, {sizes}, post);",
+        *_pooled(_how(call), [*strides, *window, *dilation, *left, *right]),
     ]  # fmt: skip
+
+
+def mean(frame: Frame) -> list[str]:
+    """A mean over all axes but two: the pool of a picture with these as batch and channels."""
+    call = frame.region.calls[0]
+    (source,) = call.operands
+    assert isinstance(source, Tensor)
+    rank = len(source.shape)
+    over = sorted(int(a) % rank for a in call.attrs["axis"])
+    order = [a for a in range(rank) if a not in over] + over
+    left = 2 + len(over) * bool(call.attrs["keepdims"])
+
+    def turned(t: Tensor) -> str:
+        kept = f".expanded({left})"
+        return f"{frame.view(t)}{kept}{moved(order) if left > 2 else f'.trailing({rank})'}"
+
+    n = len(over)
+    sizes = [*[1] * n, *(source.shape[a] for a in over), *[0] * 3 * n]
+    return [
+        f"const View src = {frame.view(source)}{moved(order)};",
+        f"const View dst = {turned(frame.region.result)};",
+        "Post post;", *lines(frame.region.calls[1:], turned),
+        *_pooled("avg_exclude_padding", sizes),
+    ]  # fmt: skip
+
+
+def _pooled(how: str, sizes: list[int]) -> list[str]:
+    return [f"static const int64_t sizes[] = {{{ints(sizes)}}};",
+            f"return pooling(algorithm::pooling_{how}, src, dst, sizes, post);"]  # fmt: skip
 
 
 def _how(call: Call) -> str:

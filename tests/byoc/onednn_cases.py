@@ -130,6 +130,11 @@ CASES: dict[str, Case] = {
                                    count_include_pad=True),
     "max_pool NHWC": _pool(nn.max_pool2d, (2, 7, 6, 4), (2, 2), (2, 2), layout="NHWC"),
     "global pool": _pool(nn.adaptive_avg_pool2d, IMAGE, (1, 1)),
+    "mean of a picture": Case(((2, 4, 7, 6),), lambda e, r, x: e(op.add(e(
+        op.mean(x, [2, 3])), const(r, 4))), "mean add"),
+    "mean of NHWC": Case(((N, 7, 6, 4),), lambda e, r, x: e(op.multiply(e(
+        op.mean(x, [1, 2], keepdims=True)), const(r, 4))), "mean multiply"),
+    "mean of rows": Case(((3, N, 5),), lambda e, r, x: e(op.mean(x, [-1])), "mean"),
     "softmax": Case(((2, 5, 4),), lambda e, r, x: e(nn.softmax(x, 1)), "softmax"),
     "log_softmax": Case(((N, 5),), lambda e, r, x: e(nn.log_softmax(x, -1)), "log_softmax"),
     "layer_norm": Case(((N, 3, 6),), _layer_norm, "layer_norm"),

@@ -140,3 +140,11 @@ def test_the_choice_is_the_best_of_all(seed: int) -> None:
     best = min(v for v in map(value, subsets) if v is not None)
     found = value(choose(matches, priority, default).matches)
     assert found == pytest.approx(best)
+
+
+def test_a_saving_counts_beside_costs_that_are_a_billion_times_as_large() -> None:
+    ops = [Op(str(k), None, None, (), ()) for k in range(60)]
+    matches = [Match("a", "p", (op,), 2.0) for op in ops]
+    matches += [Match("a", "p", tuple(ops[k : k + 3]), 2.0) for k in range(0, 60, 3)]
+    found = choose(matches, {"a": 3}, dict.fromkeys(ops, 1e9)).matches
+    assert sorted(len(m.ops) for m in found) == [3] * 20

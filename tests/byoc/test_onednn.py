@@ -59,3 +59,22 @@ def test_shapes_at_run_time_have_kernels_of_their_own() -> None:
         np.testing.assert_allclose(
             machine["main"](tvm.runtime.tensor(x)).numpy(), run(mod, [x])[0], rtol=1e-4, atol=1e-5
         )
+
+
+def test_a_region_takes_only_the_tensors_that_it_was_made_for() -> None:
+    mod = nets.net(lambda e, r, x: e(relax.op.nn.relu(x)), (tvm.tirx.Var("n", "int64"), 6),
+                   legal=False)  # fmt: skip
+    made = compile_module(mod, ["onednn"])
+    library = tvm.runtime.load_module(str(made.library))
+    region = library.get_function("onednn_0", query_imports=True)
+    x = np.random.default_rng(0).standard_normal((3, 6)).astype("float32")
+    given, out = tvm.runtime.tensor(x), tvm.runtime.tensor(np.zeros_like(x))
+    region(given, out)
+    np.testing.assert_array_equal(out.numpy(), np.maximum(x, 0))
+    for wrong in (x.astype("float64"), x[:, :5].copy(), x[0]):
+        with pytest.raises(
+            TypeError, match=r"onednn_0: argument 0 .* plain CPU tensor of f32\[\?, 6"
+        ):
+            region(tvm.runtime.tensor(wrong), out)
+    with pytest.raises(TypeError, match="onednn_0: 1 arguments, expected 2"):
+        region(given)

@@ -48,7 +48,7 @@ def test_preparation_keeps_the_result(legal: bool) -> None:
     assert mod.script() == text
     done = dispatch(ready, ["onednn"])
     found = sorted(tuple(o.rpartition(".")[2] for o in t.ops) for t in done.taken)
-    assert found == [("conv2d",), ("multiply", "add", "add", "relu")]
+    assert found == [("conv2d",), ("multiply", "add", "add", "relu")]  # two read the convolution
     x = np.random.default_rng(0).standard_normal((2, 3, 6, 6)).astype("float32")
     np.testing.assert_allclose(run(ready, [x])[0], run(mod, [x])[0], rtol=1e-4, atol=1e-5)
 
@@ -67,6 +67,10 @@ REFUSED: dict[str, tuple[Callable[..., Any], tuple[tuple[Any, ...], ...], str]] 
     "pixels": (lambda e, r, x: e(nn.max_pool2d(x, (2, 2))), ((1, 4, N, 6),), "are symbolic"),
     "axes": (lambda e, r, x: e(nn.layer_norm(x, const(r, 4, 6), const(r, 4, 6), axes=[-2, -1])),
              ((3, 4, 6),), "axes is [1, 2], the last one is taken"),
+    "mean": (lambda e, r, x: e(op.mean(x, [1])), ((2, 3, 4, 5),),
+             "axis is [1] of 4, all but two of at most five are taken"),
+    "mean of what is not known": (lambda e, r, x: e(op.mean(x, [2, 3])), ((2, 3, N, 5),),
+                                  "the extents of the axes are symbolic"),
     "output_size": (lambda e, r, x: e(nn.adaptive_avg_pool2d(x, (2, 2))), ((1, 4, 7, 7),),
                     "output_size is [2, 2], a single element is taken"),
 }  # fmt: skip
