@@ -11,12 +11,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import mul
 
 from .lifting.comprehension import Comprehension, Lifted
 from .op_info import PatternKind
 from .terms.rewrite import children, free, subterms
-from .terms.term import FOREVER, ONE, Call, Fold, Load, Reduce, Term, Var
+from .terms.term import FOREVER, ONE, ZERO, Call, Fold, Int, Load, Reduce, Term, Var
 
 _ORDER: tuple[PatternKind, ...] = (
     "kElemWise",
@@ -37,17 +39,65 @@ def fusion_kind(lifted: Lifted) -> PatternKind:
     """The kind as ``FuseOps`` wants it in ``op_pattern``.
 
     TVM calls a broadcast that reads one operand at the output's own coordinates, such as a bias
-    added to a convolution, kElemWise: it may follow in the loops of that operand's producer.
+    added to a convolution, kElemWise: it may follow in the loops of that operand's producer. So may
+    one whose axes are packed: ``out[c, h, w, i] = x[c, h, w, i] + bias[8 * c + i]``.
     """
     kind = pattern_kind(lifted)
-    along = all(
-        any(
-            isinstance(s, Load) and s.indices == c.axes and s.tensor.shape == c.out.shape
-            for s in subterms(c.body)
-        )
-        for c in lifted.outputs
-    )
-    return "kElemWise" if kind == "kBroadcast" and along else kind
+    follows = kind in ("kBroadcast", "kInjective") and all(map(_follows, lifted.outputs))
+    return "kElemWise" if follows else kind
+
+
+def _follows(c: Comprehension) -> bool:
+    """Whether an operand is read at the output's own place, the others in its order."""
+    loads = [s for s in subterms(c.body) if isinstance(s, Load)]
+    own = [s for s in loads if _in_place(s, c)]
+    return bool(own) and all(s in own or _in_order(s, c) for s in loads)
+
+
+def _in_place(s: Load, c: Comprehension) -> bool:
+    """Whether the same place of memory is read; a reshape that does nothing else does not count."""
+    if s.tensor.shape == c.out.shape:
+        return s.indices == c.axes
+    if s is c.body or _size(s.tensor.shape) is not _size(c.out.shape):
+        return False
+    return _address(s.indices, s.tensor.shape) is _address(c.axes, c.out.shape)
+
+
+def _size(shape: Sequence[Int]) -> Int:
+    return reduce(mul, shape, ONE)
+
+
+def _address(index: Sequence[Int], shape: Sequence[Int]) -> Int:
+    """The place in a buffer that lies in the order of its dimensions."""
+    return reduce(lambda place, at: place * at[1] + at[0], zip(index, shape, strict=True), ZERO)
+
+
+def _in_order(s: Load, c: Comprehension) -> bool:
+    """Whether each axis that is read is some of the output's, in their order, as one number."""
+    order: list[int] = []
+    places = {a.atom: k for k, a in enumerate(c.axes)}
+    for i, e in zip(s.indices, s.tensor.shape, strict=True):
+        if e is ONE:
+            continue
+        digits = _digits(i)
+        whole = None if digits is None else _size([v.extent or ZERO for v in digits])
+        if digits is None or whole is not e or not all(v in places for v in digits):
+            return False
+        order += [places[v] for v in digits]
+    return order == sorted(set(order))
+
+
+def _digits(i: Int) -> list[Var] | None:
+    """The axes that an index is made up of as a number is of its digits, the highest first."""
+    found: list[Var] = []
+    scale: int | None = 1
+    for k, mono in sorted(((k, mono) for mono, k in i.terms), key=lambda t: t[0]):
+        if k != scale or len(mono) != 1 or not isinstance(mono[0], Var):
+            return None
+        extent = mono[0].extent
+        scale = None if extent is None or extent.const is None else scale * extent.const
+        found.append(mono[0])
+    return found[::-1]
 
 
 def _kind(c: Comprehension) -> PatternKind:

@@ -15,6 +15,8 @@ from tvm.script import tirx as T
 import opinfo
 from opinfo.analysis import Annotation, Refusal, annotation
 from opinfo.analysis.annotate import KEYS, PATTERNS
+from opinfo.analysis.kind import fusion_kind
+from opinfo.analysis.lifting.lift import lift
 from opinfo.transform import AnnotateOpInfo
 from tests.compose import call, operands
 from tests.run import run
@@ -283,3 +285,37 @@ def test_packed_functions_fuse() -> None:
     values = [rng.standard_normal(s).astype("float32") for s in shapes]
     (a,), (b,) = run(plain, values), run(ours, values)
     np.testing.assert_array_equal(a, b)
+
+
+IN_PLACE = {
+    "bias of a packed axis": ((1, 4, 5, 6, 8), (32,), "x[a, b, c, d, e] + y[b * 8 + e]", True),
+    "bias, kept dimensions": ((1, 4, 5, 6, 8), (1, 32, 1, 1),
+                              "x[a, b, c, d, e] + y[0, b * 8 + e, 0, 0]", True),
+    "the other way round": ((1, 4, 5, 6, 8), (32,), "x[a, b, c, d, e] + y[e * 4 + b]", False),
+    "another place value": ((1, 4, 5, 6, 8), (40,), "x[a, b, c, d, e] + y[b * 9 + e]", False),
+    "no operand in place": ((1, 4, 5, 6, 8), (32,), "x[a, 3 - b, c, d, e] + y[b * 8 + e]", False),
+    "the same memory": ((1, 4, 1, 1, 8), (1, 32, 1, 1),
+                        "x[a, b, c, d, e] + y[0, b * 8 + e, 0, 0]", True),
+    "other memory": ((1, 4, 1, 1, 8), (1, 32, 1, 1),
+                     "T.exp(y[0, e * 4 + b, 0, 0])", False),
+    "memory of another shape": ((1, 4, 1, 1, 8), (1, 32, 1, 1),
+                                "T.exp(y[0, b * 8 + e, 0, 0])", True),
+    "a reshape": ((1, 4, 1, 1, 8), (1, 32, 1, 1), "y[0, b * 8 + e, 0, 0]", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_what_may_follow_in_the_loops_of_an_operand(name: str) -> None:
+    """A packed bias reads its channels in the order of the output: FuseOps may take it along."""
+    shape, other, body, follows = IN_PLACE[name]
+    func = tvm.script.from_source(f"""# from tvm.script import tirx as T
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer({shape}, "float32"), y: T.Buffer({other}, "float32"),
+         o: T.Buffer({shape}, "float32")):
+    for i, j, k, l, m in T.grid(*{shape}):
+        with T.sblock("o"):
+            a, b, c, d, e = T.axis.remap("SSSSS", [i, j, k, l, m])
+            o[a, b, c, d, e] = {body}
+""")
+    found = fusion_kind(lift(func))
+    assert (found == "kElemWise") == follows

@@ -13,7 +13,9 @@ an element ``out[y]``, for every operand,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -246,16 +248,38 @@ def test_kinds_are_what_they_are_defined_to_be(name: str) -> None:
         if name == "packed":
             info = op_info(func)
             assert isinstance(info, Refusal) or info.kind == kind, (p, info)
-        along = kind == "kBroadcast" and _along(p)
-        assert fusion_kind(lift(func)) == ("kElemWise" if along else kind), p
+        follows = kind in ("kBroadcast", "kInjective") and _follows(p)
+        assert fusion_kind(lift(func)) == ("kElemWise" if follows else kind), p
 
     check()
 
 
-def _along(p: Program) -> bool:
-    """Whether an operand of the output's shape is read at the output's coordinates."""
+def _follows(p: Program) -> bool:
+    """Whether an operand is read at the output's own place of memory, the others in its order."""
     depends = dependences(p)
-    return any(
-        shape == p.out and all(sets[k] == {y} for y, sets in depends.items())
-        for k, shape in enumerate(p.inputs)
+    if any(len(places) != 1 for sets in depends.values() for places in sets):
+        return False
+    bare = re.search(r"= a0\[[^\]]*\]$", p.body.rstrip()) is not None
+    at = [{y: next(iter(sets[k])) for y, sets in depends.items()} for k in range(len(p.inputs))]
+    own = [_spread(read, shape, p.out) == tuple(range(len(p.out))) and (shape == p.out or not bare)
+           for read, shape in zip(at, p.inputs, strict=True)]  # fmt: skip
+    return any(own) and all(
+        _spread(read, shape, p.out) is not None and (mine or shape != p.out)
+        for mine, read, shape in zip(own, at, p.inputs, strict=True)
     )
+
+
+def _spread(read: Mapping[Place, Place], shape: Shape, out: Shape) -> tuple[int, ...] | None:
+    """The axes of the output whose coordinates are, as digits, the place in the whole operand."""
+    axes = tuple(
+        a for a in range(len(out))
+        if any(read[y] != read[(*y[:a], 0, *y[a + 1:])] for y in read)
+    )  # fmt: skip
+    extents = tuple(out[a] for a in axes)
+    if math.prod(extents) != math.prod(shape):
+        return None
+    for y, place in read.items():
+        digits = np.ravel_multi_index([y[a] for a in axes], extents) if axes else 0
+        if digits != np.ravel_multi_index(place, shape):
+            return None
+    return axes

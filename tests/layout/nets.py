@@ -46,6 +46,17 @@ def residual(emit: Any, rng: np.random.Generator, x: Any) -> Any:
     return emit(relax.op.matmul(y, const(rng, 8, 5)))
 
 
+def excited(emit: Any, rng: np.random.Generator, x: Any) -> Any:
+    """Squeeze and excitation: convolutions and biases of images of one pixel."""
+    nn = relax.op.nn
+    y = emit(nn.relu(emit(nn.conv2d(x, const(rng, 8, 3, 3, 3), padding=1))))
+    s = emit(relax.op.mean(y, [2, 3], keepdims=True))
+    s = emit(relax.op.add(emit(nn.conv2d(s, const(rng, 16, 8, 1, 1))), const(rng, 1, 16, 1, 1)))
+    s = emit(nn.conv2d(emit(nn.relu(s)), const(rng, 8, 16, 1, 1)))
+    s = emit(relax.op.sigmoid(emit(relax.op.add(s, const(rng, 1, 8, 1, 1)))))
+    return emit(relax.op.mean(emit(relax.op.multiply(y, s)), [2, 3]))
+
+
 def convolved(emit: Any, rng: np.random.Generator, x: Any) -> Any:
     """One convolution."""
     return emit(relax.op.nn.conv2d(x, const(rng, 8, 3, 3, 3), padding=1))

@@ -13,8 +13,9 @@ from . import nets
 IMAGE = (1, 3, 8, 8)
 
 
-def test_no_more_calls_after_fusion_than_of_a_native_module() -> None:
-    found = layout_fusion.row("residual", nets.net(nets.residual, IMAGE, legal=False))
+@pytest.mark.parametrize("build", [nets.residual, nets.excited])
+def test_no_more_calls_after_fusion_than_of_a_native_module(build: Any) -> None:
+    found = layout_fusion.row("net", nets.net(build, IMAGE, legal=False))
     assert isinstance(found.native, int) and found.given > 1
     assert found.planned["NHWC"] <= found.native
     assert found.planned["tvm-nhwc"] <= found.native
