@@ -9,8 +9,8 @@ certificate is weaker than asked for, or the operator's inferred type is not the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm
@@ -60,17 +60,22 @@ def raise_ops(
     certificate: str = "proved",
     exact: bool = False,
     ops: Collection[str] | None = None,
+    prefer: Sequence[str] = (),
 ) -> Raised:
     """Raise every ``call_tir`` that can be; the input module is not changed.
 
     ``certificate`` is the least kind (``tested`` < ``real`` < ``proved`` < ``rebuilt``), ``exact``
-    asks for bit-equality, ``ops`` restricts what is raised (``{"relax.nn.conv2d"}``).
+    asks for bit-equality, ``ops`` restricts what is raised (``{"relax.nn.conv2d"}``). Where several
+    operators compute the same, the first of ``prefer`` is taken: ``["relax.nn.avg_pool2d"]``.
     Raises ``ValueError`` for an unknown kind, ``TypeError`` if ``mod`` is no IRModule.
     """
     check_kind(certificate)
     if not isinstance(mod, tvm.IRModule):
         raise TypeError(f"RaiseOps: expected a tvm.IRModule, got {type(mod).__name__}")
-    wanted = _Wanted(STRENGTH[certificate], exact, None if ops is None else frozenset(ops))
+    if isinstance(prefer, str):
+        raise TypeError(f"RaiseOps: prefer must be a sequence of operators, got {prefer!r}")
+    only = None if ops is None else frozenset(ops)
+    wanted = _Wanted(STRENGTH[certificate], exact, only, tuple(prefer))
     raiser = _Raiser(mod, wanted)
     functions = [(g, f) for g, f in mod.functions_items() if isinstance(f, relax.Function)]
     for gvar, func in functions:
@@ -92,6 +97,16 @@ class _Wanted:
     strength: int
     exact: bool
     ops: frozenset[str] | None
+    prefer: tuple[str, ...]
+
+    def preferred(self, found: Recovered) -> Recovered:
+        """The same compute as the operator that is preferred, where it can be."""
+        info = found.info
+        if not self.prefer or not isinstance(info, OpInfo):
+            return found
+        named = {i.name: i for i in (*info.alternatives, info) if self.missing(i) is None}
+        name = next((n for n in self.prefer if n in named), info.name)
+        return replace(found, info=named.get(name, info))
 
     def missing(self, info: OpInfo) -> str | None:
         """Why an answer is not enough, or None."""
@@ -114,7 +129,8 @@ class _Raiser(relax.PyExprMutator):  # type: ignore[misc]
         super().__init__(mod)
         self.mod = mod
         self.wanted = wanted
-        self.analyse = analyser(tested=wanted.strength == STRENGTH["tested"])
+        tested = wanted.strength == STRENGTH["tested"]
+        self.analyse = analyser(alternatives=bool(wanted.prefer), tested=tested)
         self.name = ""
         self.raised: list[Site] = []
         self.kept: list[Kept] = []
@@ -125,7 +141,7 @@ class _Raiser(relax.PyExprMutator):  # type: ignore[misc]
             return call
         gvar = call.args[0]
         func = self.mod[gvar]
-        found = self.analyse(func)
+        found = self.wanted.preferred(self.analyse(func))
         reason = self.why_not(found, call)
         if reason is None:
             try:

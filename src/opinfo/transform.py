@@ -45,12 +45,14 @@ def AnnotateOpInfo() -> Any:
 
 
 def RaiseOps(
-    certificate: str = "proved", *, exact: bool = False, ops: Collection[str] | None = None
-) -> Any:
+    certificate: str = "proved", *, exact: bool = False, ops: Collection[str] | None = None,
+    prefer: Sequence[str] = (),
+) -> Any:  # fmt: skip
     """`call_tir` on recognised PrimFuncs becomes the Relax operator again.
 
     `certificate` is the least kind to accept (`tested` < `real` < `proved` < `rebuilt`), `exact`
-    asks for bit-equal results, `ops` restricts what is raised. Calls that are not raised stay as
+    asks for bit-equal results, `ops` restricts what is raised, and of several operators that
+    compute the same the first of `prefer` is taken, else the usual one. Calls that are not raised stay as
     they are; `opinfo.byoc.raise_ops.raise_ops` says why. The input module is not changed.
     Raises `ValueError` for an unknown kind of certificate.
     """
@@ -58,7 +60,7 @@ def RaiseOps(
 
     @tvm.transform.module_pass(opt_level=0, name="opinfo.RaiseOps")  # type: ignore[untyped-decorator]
     def run(mod: Any, _: Any) -> Any:
-        return raise_ops(mod, certificate=certificate, exact=exact, ops=ops).module
+        return raise_ops(mod, certificate=certificate, exact=exact, ops=ops, prefer=prefer).module
 
     return run
 

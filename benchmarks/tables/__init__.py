@@ -1,0 +1,1 @@
+"""TVM's own BYOC pattern tables: what they match before lowering, after it, raised, planned."""
