@@ -7,7 +7,7 @@ A chain follows one value: each step reads the result of the one before, and not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from ..analysis.op_info import Constant, OpInfo
@@ -55,11 +55,25 @@ class Step:
 
     def why_not(self, node: Node) -> str | None:
         """The first condition that fails."""
+        found = self.failing(node)
+        return None if found is None else found[1]
+
+    def failing(self, node: Node) -> tuple[int, str] | None:
+        """How many conditions hold before the first one that fails, and that one."""
         if node.info.name not in self.names:
-            return f"{node.info.name} is not {' or '.join(sorted(self.names))}"
+            return -2, f"{node.info.name} is not {listed(self.names)}"
         if len(node.op.outputs) != 1:
-            return f"{node.info.name} has {len(node.op.outputs)} results"
-        return next((r for c in self.conditions if (r := c(node)) is not None), None)
+            return -1, f"{node.info.name} has {len(node.op.outputs)} results"
+        told = ((k, c(node)) for k, c in enumerate(self.conditions))
+        return next(((k, reason) for k, reason in told if reason is not None), None)
+
+
+def listed(names: Collection[str], most: int = 4) -> str:
+    """``a, b or c``; where there are many, the first of them."""
+    shown = sorted(names)[:most]
+    if len(names) > most:
+        return f"{', '.join(shown)} or {len(names) - most} others"
+    return " or ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
 
 
 def one(names: str | Collection[str], *conditions: Condition) -> Step:
@@ -75,6 +89,15 @@ def maybe(names: str | Collection[str], *conditions: Condition) -> Step:
 def many(names: str | Collection[str], *conditions: Condition) -> Step:
     """Any number of ops."""
     return Step(frozenset([names] if isinstance(names, str) else names), conditions, 0, None)
+
+
+@dataclass(frozen=True)
+class State:
+    """The beginning of a pattern: the last op is the ``count``-th of the step ``step``."""
+
+    chain: tuple[Op, ...]
+    step: int
+    count: int
 
 
 @dataclass(frozen=True)
@@ -94,29 +117,41 @@ class Pattern:
 
     def matches(self, anchor: Op, infos: Infos) -> Iterator[tuple[Op, ...]]:
         """All chains from this anchor, the shortest first."""
+        seen: set[tuple[Op, ...]] = set()
+        for s in self.states(anchor, infos):
+            if self.done(s) and s.chain not in seen:
+                seen.add(s.chain)
+                yield s.chain
+
+    def states(self, anchor: Op, infos: Infos) -> Iterator[State]:
+        """All ways to begin the pattern at this anchor."""
         start = node(anchor, infos)
         if start is None or self.steps[0].why_not(start) is not None:
             return
-        seen: set[tuple[Op, ...]] = set()
-        stack: list[tuple[tuple[Op, ...], int, int]] = [((anchor,), 0, 1)]
+        stack = [State((anchor,), 0, 1)]
         while stack:
-            chain, step, count = stack.pop()
-            if self._done(step, count) and chain not in seen:
-                seen.add(chain)
-                yield chain
-            after = follower(chain[-1], infos)
+            state = stack.pop()
+            yield state
+            after = follower(state.chain[-1], infos)
             if after is None:
                 continue
-            for k in range(step, len(self.steps)):
-                s, n = self.steps[k], count if k == step else 0
-                if (s.most is None or n < s.most) and s.why_not(after) is None:
-                    stack.append(((*chain, after.op), k, n + 1))
-                if n < s.least:
-                    break
+            for k, n in self.next(state):
+                if self.steps[k].why_not(after) is None:
+                    stack.append(State((*state.chain, after.op), k, n))
 
-    def _done(self, step: int, count: int) -> bool:
-        rest = self.steps[step + 1 :]
-        return count >= self.steps[step].least and all(s.least == 0 for s in rest)
+    def next(self, s: State) -> Iterator[tuple[int, int]]:
+        """The steps that the next op may be, and which of that step's ops it would be."""
+        for k in range(s.step, len(self.steps)):
+            step, n = self.steps[k], s.count if k == s.step else 0
+            if step.most is None or n < step.most:
+                yield k, n + 1
+            if n < step.least:
+                break
+
+    def done(self, s: State) -> bool:
+        """Whether nothing more has to follow."""
+        rest = self.steps[s.step + 1 :]
+        return s.count >= self.steps[s.step].least and all(r.least == 0 for r in rest)
 
 
 def node(op: Op, infos: Infos, chain: Value | None = None) -> Node | None:
@@ -135,16 +170,3 @@ def follower(op: Op, infos: Infos) -> Node | None:
     if v.pinned is not None or len(v.uses) != 1:
         return None
     return node(v.uses[0], infos, v)
-
-
-def nearest(patterns: Sequence[Pattern], op: Op, infos: Infos) -> tuple[Pattern, str] | None:
-    """The pattern whose anchor has the op's name, and the first condition that fails."""
-    start = node(op, infos)
-    if start is None:
-        return None
-    for p in patterns:
-        if start.info.name in p.steps[0].names:
-            reason = p.steps[0].why_not(start)
-            if reason is not None:
-                return p, reason
-    return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..analysis.op_info import OpInfo
 from ..layout.graph import Op
 from .backend import Backend
-from .pattern import nearest
+from .near import Chains
 from .region import Infos
 
 
@@ -22,20 +22,22 @@ class Left:
 
 
 def left_behind(ops: Sequence[Op], infos: Infos, backends: Sequence[Backend]) -> tuple[Left, ...]:
-    """One reason for each op."""
-    return tuple(_left(op, infos, backends) for op in ops)
+    """One reason for each op: of all patterns of all backends, what stops the nearest one."""
+    chains = Chains(infos, backends) if ops else None
+    return tuple(_left(op, infos, chains) for op in ops if chains is not None)
 
 
-def _left(op: Op, infos: Infos, backends: Sequence[Backend]) -> Left:
+def _left(op: Op, infos: Infos, chains: Chains) -> Left:
     name = op.outputs[0].name if op.outputs else op.name
     info = infos[op].info
     if not isinstance(info, OpInfo):
         return Left(name, op.name, f"not recognised: {info.reason}")
     if info.relaid:
         return Left(name, info.name, f"its buffers are laid out as {', '.join(info.layouts)}")
-    for b in backends:
-        found = nearest(b.patterns, op, infos)
-        if found is not None:
-            return Left(name, info.name, f"{b.name}, pattern {found[0].name}: {found[1]}")
-    names = ", ".join(b.name for b in backends) or "no backend"
-    return Left(name, info.name, f"no pattern of {names} begins with {info.name}")
+    found = chains.nearest(op)
+    if found is not None:
+        return Left(name, info.name, str(found))
+    if not chains.backends:
+        return Left(name, info.name, "no backend is available and before tvm in priority")
+    names = ", ".join(b.name for b in chains.backends)
+    return Left(name, info.name, f"no pattern of {names} has {info.name}")

@@ -231,5 +231,7 @@ def may_write(value: Any) -> bool:
 
 
 def _name(value: Any) -> str:
+    if isinstance(value, relax.Var):  # of values, one that is a tuple
+        return f"the tuple {value.name}"
     op = getattr(value, "op", None)
     return str(getattr(op, "name", getattr(op, "name_hint", type(value).__name__)))

@@ -52,8 +52,8 @@ def RaiseOps(
 
     `certificate` is the least kind to accept (`tested` < `real` < `proved` < `rebuilt`), `exact`
     asks for bit-equal results, `ops` restricts what is raised, and of several operators that
-    compute the same the first of `prefer` is taken, else the usual one. Calls that are not raised stay as
-    they are; `opinfo.byoc.raise_ops.raise_ops` says why. The input module is not changed.
+    compute the same the first of `prefer` is taken, else the usual one. Calls that are not raised
+    stay as they are; `opinfo.byoc.raise_ops.raise_ops` says why. The input module is not changed.
     Raises `ValueError` for an unknown kind of certificate.
     """
     check_kind(certificate)

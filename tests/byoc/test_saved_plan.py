@@ -136,7 +136,7 @@ def test_a_forced_operator_goes_where_it_is_told() -> None:
 
 
 @pytest.mark.parametrize(("force", "reason"), [
-    ({"negative": "toy"}, r"relax.negative \(lv3\) cannot go to toy: no pattern of toy begins"),
+    ({"negative": "toy"}, r"relax.negative \(lv3\) cannot go to toy: no pattern of toy has"),
     ({"relu": "toy.pointwise", "add": "tvm"}, r"relax.nn.relu .* cannot go to toy, pattern"),
     ({"exp": "toy", "add": "other"}, r"relax.exp \(lv2\) cannot go to toy"),
     ({"relu": "toy.relu", "exp": "toy"}, r"relax.exp \(lv2\) cannot go to toy"),

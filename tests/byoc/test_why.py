@@ -1,0 +1,219 @@
+"""Near misses: the reason is the true one, and with it mended the pattern matches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+import tvm
+from tvm import relax
+
+from opinfo.byoc import Pattern, dispatch, one
+from opinfo.layout.plan import plan_layout
+
+from ..layout import nets
+from ..layout.nets import const
+from .npu import CONV, NPU, attribute
+
+nn, op = relax.op.nn, relax.op
+N = tvm.tirx.Var("n", "int64")
+IMAGE = (1, 4, 6, 6)
+Shape = tuple[Any, ...]
+Build = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Near:
+    """What misses, why the operator of a name is left, and the same mended: all is taken.
+
+    ``whys``: by the operator's name, without ``relax.``.
+    """
+
+    build: Build
+    whys: dict[str, str]
+    mended: Build
+    shapes: tuple[Shape, ...] = (IMAGE,)
+    mended_shapes: tuple[Shape, ...] = ()
+
+
+def conv(*after: Callable[[Any, Any], Any], dtype: str = "float32", kernel: Shape = (8, 4, 3, 3),
+         **attrs: Any) -> Build:  # fmt: skip
+    """A convolution, and functions of its result and a generator of random numbers."""
+
+    def build(emit: Any, rng: Any, x: Any) -> Any:
+        w = const(rng, *kernel)
+        if dtype != "float32":
+            x, w = emit(op.astype(x, dtype)), relax.const(w.value.numpy().astype(dtype))
+        y = emit(nn.conv2d(x, w, padding=1, **attrs))
+        for f in after or (lambda y, r: nn.relu(y),):
+            y = emit(f(y, rng))
+        return y
+
+    return build
+
+
+def tail(f: Callable[[Any, Any], Any]) -> Build:
+    """A function of the emitter and a convolution's result."""
+    return lambda emit, rng, x: f(emit, emit(nn.conv2d(x, const(rng, 4, 4, 3, 3), padding=1)))
+
+
+def call(f: Callable[..., Any]) -> Build:
+    return lambda emit, rng, *xs: emit(f(*xs))
+
+
+def relu(y: Any, rng: Any) -> Any:
+    return nn.relu(y)
+
+
+def bias(*shape: int) -> Callable[[Any, Any], Any]:
+    return lambda y, rng: op.add(y, const(rng, *shape))
+
+
+def cast(dtype: str) -> Callable[[Any, Any], Any]:
+    return lambda y, rng: op.astype(y, dtype)
+
+
+def own_shift(emit: Any, y: Any) -> Any:
+    """A bias that depends on what it is added to: no region holds one without the other."""
+    return emit(nn.relu(emit(op.add(y, emit(op.mean(y, [2, 3], keepdims=True))))))
+
+
+def shared(emit: Any, y: Any) -> Any:
+    return emit(op.sqrt(emit(op.maximum(emit(nn.relu(y)), y))))
+
+
+def returned(emit: Any, y: Any) -> Any:
+    return emit(relax.Tuple([y, emit(nn.relu(y))]))
+
+
+def layer_norm(*axes: int) -> Build:
+    extents = [IMAGE[a] for a in axes]
+    return lambda emit, rng, x: emit(
+        nn.layer_norm(x, const(rng, *extents), const(rng, *extents), axes=list(axes))
+    )
+
+
+def weights(emit: Any, rng: Any, x: Any, w: Any) -> Any:
+    return emit(nn.relu(emit(nn.conv2d(x, w, padding=1))))
+
+
+NEEDS = "npu, pattern conv_relu: relax.add or relax.nn.relu must follow relax.nn.conv2d, and "
+BEGIN = "npu, pattern conv_relu: "
+plain = conv()
+NEAR = {
+    "dtype": Near(conv(dtype="float16"),
+                  {"nn.conv2d": BEGIN + "the dtype is float16, float32 is taken"}, plain),
+    "data_layout": Near(conv(data_layout="NHWC", kernel_layout="OIHW"),
+                        {"nn.conv2d": BEGIN + "data_layout is NHWC, NCHW is taken"},
+                        plain, ((1, 6, 6, 4),), (IMAGE,)),
+    "kernel_layout": Near(conv(kernel=(3, 3, 4, 8), kernel_layout="HWIO"),
+                          {"nn.conv2d": BEGIN + "kernel_layout is HWIO, OIHW is taken"}, plain),
+    "groups": Near(conv(kernel=(8, 2, 3, 3), groups=2),
+                   {"nn.conv2d": BEGIN + "groups is 2, 1 is taken"}, plain),
+    "dilation": Near(conv(dilation=2),
+                     {"nn.conv2d": BEGIN + "dilation is [2, 2], [1, 1] is taken"}, plain),
+    "symbolic": Near(plain, {"nn.conv2d": BEGIN + "the shape (n, 8, 6, 6) is symbolic, a static "
+                             "one is taken"}, plain, ((N, 4, 6, 6),), (IMAGE,)),
+    "kernel": Near(weights, {"nn.conv2d": BEGIN + "the kernel is no constant"},
+                   lambda emit, rng, x: weights(emit, rng, x, const(rng, 8, 4, 3, 3)),
+                   (IMAGE, (8, 4, 3, 3)), (IMAGE,)),
+    "nothing after": Near(conv(lambda y, r: y),
+                          {"nn.conv2d": NEEDS + "its result lv is also the function's result"},
+                          plain),
+    "another activation": Near(
+        conv(lambda y, r: nn.gelu(y)),
+        {"nn.conv2d": NEEDS + "relax.nn.gelu is not relax.nn.relu",
+         "nn.gelu": "no pattern of npu has relax.nn.gelu"}, plain),
+    "cast in between": Near(
+        conv(cast("float16"), relu),
+        {"nn.conv2d": NEEDS + "relax.astype is not relax.nn.relu",
+         "astype": "no pattern of npu has relax.astype",
+         "nn.relu": BEGIN + "relax.astype (lv1) stands between relax.nn.conv2d and relax.nn.relu"},
+        plain),
+    "bias": Near(conv(bias(8, 6, 6), relu),
+                 {"nn.conv2d": NEEDS + "the bias is (8, 6, 6), (1, 8, 1, 1) is taken",
+                  "add": BEGIN + "after relax.nn.conv2d, the bias is (8, 6, 6), (1, 8, 1, 1) is "
+                  "taken"}, conv(bias(1, 8, 1, 1), relu)),
+    "another op in between": Near(
+        conv(bias(1, 8, 1, 1), lambda y, r: op.sqrt(y), relu),
+        {"nn.conv2d": BEGIN + "relax.nn.relu must follow relax.add, and relax.sqrt is not "
+         "relax.nn.relu",
+         "add": BEGIN + "relax.nn.relu must follow relax.add, and relax.sqrt is not relax.nn.relu",
+         "nn.relu": BEGIN + "relax.sqrt (lv2) stands between relax.add and relax.nn.relu"},
+        conv(bias(1, 8, 1, 1), relu)),
+    "fan-out": Near(tail(shared),
+                    {"nn.conv2d": NEEDS + "its result lv is read by 2 operators, one is taken",
+                     "nn.relu": BEGIN + "relax.nn.relu may follow relax.nn.conv2d, but its result "
+                     "lv is read by 2 operators, one is taken"}, plain),
+    "not convex": Near(tail(own_shift),
+                       {"nn.conv2d": NEEDS + "its result lv is read by 2 operators, one is taken",
+                        "add": BEGIN + "relax.add may follow relax.nn.conv2d, but its result lv is "
+                        "read by 2 operators, one is taken"}, conv(bias(1, 8, 1, 1), relu)),
+    "returned": Near(tail(returned),
+                     {"nn.relu": BEGIN + "relax.nn.relu may follow relax.nn.conv2d, but its result "
+                      "lv is also used by the tuple lv2"}, plain),
+    "ceil_mode": Near(call(lambda x: nn.max_pool2d(x, (3, 3), (2, 2), ceil_mode=True)),
+                      {"nn.max_pool2d": "npu, pattern pool: ceil_mode is True, False or 0 is "
+                       "taken"},
+                      call(lambda x: nn.max_pool2d(x, (3, 3), (2, 2))), ((1, 4, 6, 6),)),
+    "output_size": Near(
+        call(lambda x: nn.adaptive_avg_pool2d(x, (4, 4))),
+        {"nn.adaptive_avg_pool2d": "npu, pattern global_pool: output_size is [4, 4], [1, 1] is "
+         "taken"}, conv()),
+    "axes": Near(layer_norm(2, 3),
+                 {"nn.layer_norm": "npu, pattern layer_norm: axes is [2, 3], the last one is "
+                  "taken"},
+                 layer_norm(3)),
+    "rank": Near(call(op.matmul),
+                 {"matmul": "npu, pattern matmul: the operands are of rank [3, 2], [2, 2] is "
+                  "taken"},
+                 call(op.matmul), ((2, 4, 6), (6, 5)), ((4, 6), (6, 5))),
+    "nothing before": Near(
+        call(op.exp), {"exp": "npu, pattern matmul: relax.exp is taken only after relax.matmul"},
+        lambda emit, rng, x: emit(op.exp(emit(op.matmul(x, x)))), ((4, 4),)),
+    "several results": Near(
+        lambda emit, rng, x: emit(op.split(x, 2, 1)),
+        {"split": "no pattern of npu has relax.split"}, plain),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NEAR)
+def test_the_reason_is_the_true_one_and_can_be_mended(name: str) -> None:
+    case = NEAR[name]
+    left = dispatch(nets.net(case.build, *case.shapes), [NPU]).left
+    whys = {o.op.removeprefix("relax."): o.why for o in left}
+    assert {k: whys.get(k) for k in case.whys} == case.whys
+    mended = dispatch(nets.net(case.mended, *(case.mended_shapes or case.shapes)), [NPU])
+    assert mended.taken and not mended.left
+
+
+def test_the_nearest_of_all_backends_is_told() -> None:
+    far = replace(NPU, name="far", patterns=(Pattern("dilated", one(
+        "relax.nn.conv2d", attribute("dilation", [2, 2]), *CONV)),))  # fmt: skip
+    mod = nets.net(conv(kernel=(8, 2, 3, 3), groups=2), IMAGE)
+    for backends in ([far, NPU], [NPU, far]):
+        (found, *_) = dispatch(mod, backends).left
+        assert found.why == BEGIN + "groups is 2, 1 is taken"
+
+
+def test_what_matches_and_is_not_chosen_says_so() -> None:
+    (left, *_) = dispatch(nets.net(plain, IMAGE), [NPU], force={"conv2d": "tvm"}).left
+    assert left.why == BEGIN + "it matches, and another choice was forced, or is better"
+
+
+def test_without_a_backend_that_is_said() -> None:
+    (left, *_) = dispatch(nets.net(plain, IMAGE), [NPU], {"npu": 0}).left
+    assert left.why == "no backend is available and before tvm in priority"
+
+
+def test_what_is_laid_out_otherwise_or_not_recognised() -> None:
+    mod = nets.net(plain, IMAGE)
+    packed = plan_layout(mod, {"relax.nn.conv2d": ("NCHW4c", "OIHW4i4o")}).module
+    (why,) = (o.why for o in dispatch(packed, [NPU]).left if o.op == "relax.nn.conv2d")
+    assert why.startswith("its buffers are laid out as ") and "HWI4o" in why
+    fused = relax.transform.FuseTIR()(relax.transform.FuseOps()(
+        relax.transform.AnnotateTIROpPattern()(mod)))  # fmt: skip
+    (left,) = dispatch(fused, [NPU]).left
+    assert left.why.startswith("not recognised: ")
