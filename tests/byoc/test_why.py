@@ -15,7 +15,7 @@ from opinfo.layout.plan import plan_layout
 
 from ..layout import nets
 from ..layout.nets import const
-from .npu import CONV, NPU, attribute
+from .npu import CONV, NPU, attribute, float32
 
 nn, op = relax.op.nn, relax.op
 N = tvm.tirx.Var("n", "int64")
@@ -196,6 +196,14 @@ def test_the_nearest_of_all_backends_is_told() -> None:
     for backends in ([far, NPU], [NPU, far]):
         (found, *_) = dispatch(mod, backends).left
         assert found.why == BEGIN + "groups is 2, 1 is taken"
+
+
+def test_ops_that_match_count_before_conditions_that_hold() -> None:
+    sums = Pattern("sum", one("relax.add", float32, float32, lambda node: "never"))
+    mod = nets.net(conv(bias(8, 6, 6), relu), IMAGE)
+    left = dispatch(mod, [replace(NPU, name="adder", patterns=(sums,)), NPU]).left
+    (why,) = (o.why for o in left if o.op == "relax.add")
+    assert why == BEGIN + "after relax.nn.conv2d, the bias is (8, 6, 6), (1, 8, 1, 1) is taken"
 
 
 def test_what_matches_and_is_not_chosen_says_so() -> None:
