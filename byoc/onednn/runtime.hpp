@@ -10,12 +10,14 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <oneapi/dnnl/dnnl_debug.h>
 #include <string>
+#include <utility>
 #include <vector>
 
 #define OPINFO_CALLED __attribute__((noinline, unused))
@@ -170,19 +172,31 @@ OPINFO_CALLED View constant(int k) { return constants()[k]->view(k); }
 
 // What follows the main primitive.
 struct Post {
-  dnnl::post_ops ops;
-  std::vector<std::pair<int, View>> operands;
+  struct Item {
+    bool binary;
+    algorithm how;
+    float alpha, beta;
+    View other;
+  };
+  std::vector<Item> items;
 
   OPINFO_CALLED Post();
   OPINFO_CALLED ~Post();
   OPINFO_CALLED void eltwise(algorithm how, float alpha, float beta) {
-    ops.append_eltwise(how, alpha, beta);
+    items.push_back({false, how, alpha, beta, View{}});
   }
   OPINFO_CALLED void binary(algorithm how, const View& other) {
-    operands.emplace_back(DNNL_ARG_ATTR_MULTIPLE_POST_OP(ops.len()) | DNNL_ARG_SRC_1, other);
-    ops.append_binary(how, other.desc());
+    items.push_back({true, how, 0, 0, other});
   }
-  dnnl::primitive_attr attributes() const {
+  dnnl::primitive_attr attributes(size_t from, size_t to) const {
+    dnnl::post_ops ops;
+    for (size_t k = from; k < to; ++k) {
+      const Item& i = items[k];
+      if (i.binary)
+        ops.append_binary(i.how, i.other.desc());
+      else
+        ops.append_eltwise(i.how, i.alpha, i.beta);
+    }
     dnnl::primitive_attr a;
     a.set_post_ops(ops);
     a.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -193,18 +207,23 @@ Post::Post() = default;
 Post::~Post() = default;
 
 // A primitive with its arguments: constants in place, tensors by number.
-class Kernel {
+class Step {
  public:
-  Kernel(const dnnl::primitive& primitive, const dnnl::primitive_desc_base& pd, const Post& post)
+  // `from` to `to`: the items of `post` that the primitive does too.
+  Step(const dnnl::primitive& primitive, const dnnl::primitive_desc_base& pd, const Post& post,
+       size_t from, size_t to)
       : primitive_(primitive), scratch_(pd.scratchpad_desc()) {
-    for (const auto& [arg, view] : post.operands) add(arg, view);
+    for (size_t k = from; k < to; ++k)
+      if (post.items[k].binary)
+        add(DNNL_ARG_ATTR_MULTIPLE_POST_OP(static_cast<int>(k - from)) | DNNL_ARG_SRC_1,
+            post.items[k].other);
     static const bool verbose = std::getenv("OPINFO_ONEDNN_VERBOSE") != nullptr;
     if (verbose) fprintf(stderr, "onednn: %s\n", pd.impl_info_str());
   }
 
-  Kernel& add(int arg, const View& v) { return add(arg, v, v.desc()); }
+  Step& add(int arg, const View& v) { return add(arg, v, v.desc()); }
 
-  Kernel& add(int arg, const View& v, const memory::desc& wanted) {
+  Step& add(int arg, const View& v, const memory::desc& wanted) {
     if (v.from < 0) {
       fixed_.push_back({arg, constants()[~v.from]->as(v.desc(), wanted)});
     } else if (v.desc() == wanted) {
@@ -304,6 +323,9 @@ class Kernel {
   std::unique_ptr<Free> free_ = std::make_unique<Free>();
 };
 
+// What a region does, step by step.
+using Kernel = std::vector<Step>;
+
 // The tensors of a call, each as its data type and its extents.
 using Shapes = std::vector<Dims>;
 
@@ -355,8 +377,12 @@ class Function {
       data[k] = static_cast<char*>(tensors[k]->data) + tensors[k]->byte_offset;
     }
     const Kernel* only = only_.load(std::memory_order_acquire);
-    if (only != nullptr) return (*only)(data);
-    (*find(fixed_ ? shapes_ : known(tensors)))(data);
+    if (only != nullptr) {
+      for (const Step& step : *only) step(data);
+    } else {
+      const auto kernel = find(fixed_ ? shapes_ : known(tensors));
+      for (const Step& step : *kernel) step(data);
+    }
   }
 
   static bool fits(const DLTensor& t, const Dims& spec) {
@@ -427,6 +453,66 @@ inline memory::desc wanted(const View& v) {
   return v.from < 0 ? constants()[~v.from]->preferred(v) : v.any();
 }
 
+inline bool slow(const dnnl::primitive_desc_base& pd) {
+  return std::strncmp(pd.impl_info_str(), "ref", 3) == 0;
+}
+
+// A primitive that does what it can of `post` from item `from` on: all of it, or as much as it has
+// more than a reference implementation for. What is left follows in place, step by step.
+template <typename Op, typename Make, typename Bind>
+void append(Kernel& out, const Post& post, size_t from, const View& dst, Make make, Bind bind);
+
+OPINFO_CALLED void append_rest(Kernel& out, const Post& post, size_t from, const View& dst) {
+  if (from == post.items.size()) return;
+  const Post::Item& i = post.items[from];
+  if (i.binary) {
+    append<dnnl::binary>(
+        out, post, from + 1, dst,
+        [&](const dnnl::primitive_attr& a) {
+          return dnnl::binary::primitive_desc(cpu(), i.how, dst.desc(), i.other.desc(),
+                                              dst.desc(), a);
+        },
+        [&](Step& s, const dnnl::binary::primitive_desc&) {
+          s.add(DNNL_ARG_SRC_0, dst).add(DNNL_ARG_SRC_1, i.other);
+        });
+    return;
+  }
+  append<dnnl::eltwise_forward>(
+      out, post, from + 1, dst,
+      [&](const dnnl::primitive_attr& a) {
+        return dnnl::eltwise_forward::primitive_desc(cpu(), dnnl::prop_kind::forward_inference,
+                                                     i.how, dst.desc(), dst.desc(), i.alpha,
+                                                     i.beta, a);
+      },
+      [&](Step& s, const dnnl::eltwise_forward::primitive_desc&) { s.add(DNNL_ARG_SRC, dst); });
+}
+
+template <typename Op, typename Make, typename Bind>
+void append(Kernel& out, const Post& post, size_t from, const View& dst, Make make, Bind bind) {
+  typename Op::primitive_desc best;
+  size_t to = from;
+  for (size_t k = post.items.size() + 1; k-- > from && (!best || slow(best));) {
+    try {
+      auto pd = make(post.attributes(from, k));
+      if (!best || !slow(pd)) best = pd, to = k;
+    } catch (const dnnl::error&) {  // not with these items
+    }
+  }
+  if (!best) best = make(post.attributes(from, from));  // says why not
+  Step s(Op(best), best, post, from, to);
+  bind(s, best);
+  s.add(DNNL_ARG_DST, dst);
+  out.push_back(std::move(s));
+  append_rest(out, post, to, dst);
+}
+
+template <typename Op, typename Make, typename Bind>
+Kernel anchored(const Post& post, const View& dst, Make make, Bind bind) {
+  Kernel out;
+  append<Op>(out, post, 0, dst, make, bind);
+  return out;
+}
+
 // A convolution, or the transposed one. `sizes`: strides, dilation less one, padding before, after.
 template <typename Op>
 Kernel window(algorithm how, const View& src, const View& weights, const View* bias,
@@ -436,17 +522,19 @@ Kernel window(algorithm how, const View& src, const View& weights, const View* b
       left(sizes + 2 * n, sizes + 3 * n), right(sizes + 3 * n, sizes + 4 * n);
   const auto kind = dnnl::prop_kind::forward_inference;
   const auto w = wanted(weights);
-  const auto a = post.attributes();
   using Desc = typename Op::primitive_desc;
-  auto pd = bias ? Desc(cpu(), kind, how, src.desc(), w, bias->desc(), dst.desc(), strides,
-                        dilates, left, right, a)
-                 : Desc(cpu(), kind, how, src.desc(), w, dst.desc(), strides, dilates, left,
-                        right, a);
-  Kernel k(Op(pd), pd, post);
-  k.add(DNNL_ARG_SRC, src).add(DNNL_ARG_WEIGHTS, weights, pd.weights_desc());
-  if (bias) k.add(DNNL_ARG_BIAS, *bias);
-  k.add(DNNL_ARG_DST, dst);
-  return k;
+  return anchored<Op>(
+      post, dst,
+      [&](const dnnl::primitive_attr& a) {
+        return bias ? Desc(cpu(), kind, how, src.desc(), w, bias->desc(), dst.desc(), strides,
+                           dilates, left, right, a)
+                    : Desc(cpu(), kind, how, src.desc(), w, dst.desc(), strides, dilates, left,
+                           right, a);
+      },
+      [&](Step& s, const Desc& pd) {
+        s.add(DNNL_ARG_SRC, src).add(DNNL_ARG_WEIGHTS, weights, pd.weights_desc());
+        if (bias) s.add(DNNL_ARG_BIAS, *bias);
+      });
 }
 
 OPINFO_CALLED Kernel convolution(const View& src, const View& weights, const View* bias,
@@ -463,77 +551,90 @@ OPINFO_CALLED Kernel deconvolution(const View& src, const View& weights, const V
 
 OPINFO_CALLED Kernel matmul(const View& src, const View& weights, const View* bias,
                             const View& dst, const Post& post) {
-  using Op = dnnl::matmul;
   const auto w = weights.from < 0 ? wanted(weights) : weights.desc();
-  const auto a = post.attributes();
-  auto pd = bias ? Op::primitive_desc(cpu(), src.desc(), w, bias->desc(), dst.desc(), a)
-                 : Op::primitive_desc(cpu(), src.desc(), w, dst.desc(), a);
-  Kernel k(Op(pd), pd, post);
-  k.add(DNNL_ARG_SRC, src).add(DNNL_ARG_WEIGHTS, weights, pd.weights_desc());
-  if (bias) k.add(DNNL_ARG_BIAS, *bias);
-  k.add(DNNL_ARG_DST, dst);
-  return k;
+  using Desc = dnnl::matmul::primitive_desc;
+  return anchored<dnnl::matmul>(
+      post, dst,
+      [&](const dnnl::primitive_attr& a) {
+        return bias ? Desc(cpu(), src.desc(), w, bias->desc(), dst.desc(), a)
+                    : Desc(cpu(), src.desc(), w, dst.desc(), a);
+      },
+      [&](Step& s, const Desc& pd) {
+        s.add(DNNL_ARG_SRC, src).add(DNNL_ARG_WEIGHTS, weights, pd.weights_desc());
+        if (bias) s.add(DNNL_ARG_BIAS, *bias);
+      });
 }
 
 // `sizes`: strides, window, dilation less one, padding before, after.
 OPINFO_CALLED Kernel pooling(algorithm how, const View& src, const View& dst,
                              const int64_t* sizes, const Post& post) {
-  using Op = dnnl::pooling_forward;
   const int n = src.rank - 2;
   const Dims strides(sizes, sizes + n), window(sizes + n, sizes + 2 * n),
       dilates(sizes + 2 * n, sizes + 3 * n), left(sizes + 3 * n, sizes + 4 * n),
       right(sizes + 4 * n, sizes + 5 * n);
-  auto pd = Op::primitive_desc(cpu(), dnnl::prop_kind::forward_inference, how, src.desc(),
-                               dst.desc(), strides, window, dilates, left, right,
-                               post.attributes());
-  Kernel k(Op(pd), pd, post);
-  k.add(DNNL_ARG_SRC, src).add(DNNL_ARG_DST, dst);
-  return k;
+  using Desc = dnnl::pooling_forward::primitive_desc;
+  return anchored<dnnl::pooling_forward>(
+      post, dst,
+      [&](const dnnl::primitive_attr& a) {
+        return Desc(cpu(), dnnl::prop_kind::forward_inference, how, src.desc(), dst.desc(),
+                    strides, window, dilates, left, right, a);
+      },
+      [&](Step& s, const Desc&) { s.add(DNNL_ARG_SRC, src); });
 }
 
 OPINFO_CALLED Kernel softmax(algorithm how, const View& src, const View& dst, int axis,
                              const Post& post) {
-  using Op = dnnl::softmax_forward;
-  auto pd = Op::primitive_desc(cpu(), dnnl::prop_kind::forward_inference, how, src.desc(),
-                               dst.desc(), axis, post.attributes());
-  Kernel k(Op(pd), pd, post);
-  k.add(DNNL_ARG_SRC, src).add(DNNL_ARG_DST, dst);
-  return k;
+  using Desc = dnnl::softmax_forward::primitive_desc;
+  return anchored<dnnl::softmax_forward>(
+      post, dst,
+      [&](const dnnl::primitive_attr& a) {
+        return Desc(cpu(), dnnl::prop_kind::forward_inference, how, src.desc(), dst.desc(), axis,
+                    a);
+      },
+      [&](Step& s, const Desc&) { s.add(DNNL_ARG_SRC, src); });
 }
 
 OPINFO_CALLED Kernel layer_norm(const View& src, const View* scale, const View* shift,
                                 const View& dst, float epsilon, const Post& post) {
-  using Op = dnnl::layer_normalization_forward;
   auto flags = dnnl::normalization_flags::none;
   if (scale) flags |= dnnl::normalization_flags::use_scale;
   if (shift) flags |= dnnl::normalization_flags::use_shift;
-  auto pd = Op::primitive_desc(cpu(), dnnl::prop_kind::forward_inference, src.desc(), dst.desc(),
-                               epsilon, flags, post.attributes());
-  Kernel k(Op(pd), pd, post);
-  if (scale) k.add(DNNL_ARG_SCALE, *scale);
-  if (shift) k.add(DNNL_ARG_SHIFT, *shift);
-  k.add(DNNL_ARG_SRC, src).add(DNNL_ARG_DST, dst);
-  return k;
+  using Desc = dnnl::layer_normalization_forward::primitive_desc;
+  return anchored<dnnl::layer_normalization_forward>(
+      post, dst,
+      [&](const dnnl::primitive_attr& a) {
+        return Desc(cpu(), dnnl::prop_kind::forward_inference, src.desc(), dst.desc(), epsilon,
+                    flags, a);
+      },
+      [&](Step& s, const Desc&) {
+        s.add(DNNL_ARG_SRC, src);
+        if (scale) s.add(DNNL_ARG_SCALE, *scale);
+        if (shift) s.add(DNNL_ARG_SHIFT, *shift);
+      });
 }
 
 // A chain of pointwise operators that begins with two operands.
 OPINFO_CALLED Kernel binary(algorithm how, const View& one, const View& two, const View& dst,
                             const Post& post) {
-  using Op = dnnl::binary;
-  auto pd = Op::primitive_desc(cpu(), how, one.desc(), two.desc(), dst.desc(), post.attributes());
-  Kernel k(Op(pd), pd, post);
-  k.add(DNNL_ARG_SRC_0, one).add(DNNL_ARG_SRC_1, two).add(DNNL_ARG_DST, dst);
-  return k;
+  using Desc = dnnl::binary::primitive_desc;
+  return anchored<dnnl::binary>(
+      post, dst,
+      [&](const dnnl::primitive_attr& a) {
+        return Desc(cpu(), how, one.desc(), two.desc(), dst.desc(), a);
+      },
+      [&](Step& s, const Desc&) { s.add(DNNL_ARG_SRC_0, one).add(DNNL_ARG_SRC_1, two); });
 }
 
 OPINFO_CALLED Kernel eltwise(algorithm how, float alpha, float beta, const View& src,
                              const View& dst, const Post& post) {
-  using Op = dnnl::eltwise_forward;
-  auto pd = Op::primitive_desc(cpu(), dnnl::prop_kind::forward_inference, how, src.desc(),
-                               dst.desc(), alpha, beta, post.attributes());
-  Kernel k(Op(pd), pd, post);
-  k.add(DNNL_ARG_SRC, src).add(DNNL_ARG_DST, dst);
-  return k;
+  using Desc = dnnl::eltwise_forward::primitive_desc;
+  return anchored<dnnl::eltwise_forward>(
+      post, dst,
+      [&](const dnnl::primitive_attr& a) {
+        return Desc(cpu(), dnnl::prop_kind::forward_inference, how, src.desc(), dst.desc(), alpha,
+                    beta, a);
+      },
+      [&](Step& s, const Desc&) { s.add(DNNL_ARG_SRC, src); });
 }
 
 }  // namespace
