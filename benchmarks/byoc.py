@@ -5,8 +5,8 @@
 Each number is the median of the wall time of a call, taken in turns so that what else runs on the
 machine meets all of them; the ratios are oneDNN's time over the other's. `outputs` compares with
 ONNX Runtime, relative to the largest value. The models are the CNNs of the onnx wheel with seeded
-weights, and `torch:NAME` those of `benchmarks.layouts` at 224x224, exported by torch. What compiling
-costs is the CPU time of this process and of the C++ compiler.
+weights, and `torch:NAME` those of `benchmarks.layouts` at 224x224, exported by torch. What
+compiling costs is the CPU time of this process and of the C++ compiler.
 """
 
 from __future__ import annotations

@@ -17,13 +17,15 @@ class Code:
 
     Each region's symbol is exported with its inputs, then its result, as ``TensorView``.
     ``constants`` are the arrays, by name, that ``__init_<symbol>`` is called with at load time.
-    ``options`` go to the compiler, libraries and their paths included.
+    ``options`` go to the compiler, libraries and their paths included. ``rounds`` says, by symbol,
+    how a region that is the same in real arithmetic rounds elsewhere than op by op.
     """
 
     source: str
     symbols: tuple[str, ...]
     constants: tuple[tuple[str, Any], ...] = ()
     options: tuple[str, ...] = ()
+    rounds: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm import relax
@@ -28,13 +28,17 @@ TVM_RATE = 2e3
 
 @dataclass(frozen=True)
 class Taken:
-    """A region that a backend has: the operators in it, and what was matched."""
+    """A region that a backend has: the operators in it, and what was matched.
+
+    ``rounds`` says how it rounds elsewhere than op by op, where its converter rearranged it.
+    """
 
     symbol: str
     backend: str
     pattern: str
     ops: tuple[str, ...]
     flops: int
+    rounds: str | None = None
 
 
 @dataclass(frozen=True)
@@ -181,6 +185,8 @@ def applied(
         taken.append(Taken(symbol, m.backend, m.pattern, tuple(c.op for c in made.calls),
                            sum(flop[o] for o in m.ops)))  # fmt: skip
     codes = [_convert(by_name[b], rs) for b, rs in regions.items()]
+    rounds = {symbol: how for c in codes for symbol, how in c.rounds}
+    taken = [replace(t, rounds=rounds.get(t.symbol)) for t in taken]
     covered = {op for m in matches for op in m.ops}
     rest = [op for op in lowered.ops if op not in covered]
     module = partitioned(lowered.mod, {g: (x, {o: calls[o] for o in x.ops if o in calls})

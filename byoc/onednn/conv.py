@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -20,6 +21,7 @@ def convolution(frame: Frame) -> list[str]:
     groups = int(attrs["groups"])
     transposed = call.op.endswith("_transpose")
     folded = _folded(frame, out, kernel, groups, transposed)
+    frame.rounds += folded.rounds
 
     def turned(t: Tensor) -> str:
         rank = len(frame.region.result.shape)
@@ -68,7 +70,7 @@ def _folded(frame: Frame, out: str, kernel: str, groups: int, transposed: bool) 
     folded = fold(frame.region, out.index("C"), count, scalable)
     if folded.shift is None:
         return folded
-    return Folded(folded.scale, _full(folded.shift, count), folded.rest)
+    return replace(folded, shift=_full(folded.shift, count))
 
 
 def _full(a: Array, count: int) -> Array:

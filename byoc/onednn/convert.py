@@ -30,12 +30,14 @@ CONVERTERS: dict[str, Converter] = {
 def convert(regions: Sequence[Region]) -> Code:
     """The source of all regions of a model."""
     constants = Constants()
-    functions = []
+    functions, rounds = [], []
     for r in regions:
-        made = CONVERTERS.get(r.calls[0].op, pointwise)
-        functions.append(function(r, made(Frame(r, constants))))
+        frame = Frame(r, constants)
+        functions.append(function(r, CONVERTERS.get(r.calls[0].op, pointwise)(frame)))
+        if frame.rounds:
+            rounds.append((r.symbol, "; ".join(frame.rounds)))
     symbols = tuple(r.symbol for r in regions)
     named = tuple((f"{symbols[0]}_constant_{k}", a) for k, a in enumerate(constants.arrays))
     runtime = (files(__package__) / "runtime.hpp").read_text(encoding="utf-8")
     source = "".join([runtime, *functions, start(symbols)])
-    return Code(source, symbols, named, options())
+    return Code(source, symbols, named, options(), tuple(rounds))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..region import Region, Tensor
@@ -17,6 +19,7 @@ def matmul(frame: Frame) -> list[str]:
     assert isinstance(one, Tensor) and isinstance(two, Tensor)
     rank = len(region.result.shape)
     folded = _folded(region, two)
+    frame.rounds += folded.rounds
     merge = rank > 2 and len(two.shape) == 2 and _rows(region, folded)
 
     def turned(t: Tensor) -> str:
@@ -45,7 +48,7 @@ def _folded(region: Region, weights: Tensor) -> Folded:
     if folded.shift is None:
         return folded
     shift = np.ascontiguousarray(np.broadcast_to(folded.shift, (count,)))
-    return Folded(folded.scale, shift, folded.rest)
+    return replace(folded, shift=shift)
 
 
 def _rows(region: Region, folded: Folded) -> bool:

@@ -99,6 +99,13 @@ class Folded:
     scale: Array | None
     shift: Array | None
     rest: tuple[Call, ...]
+    terms: int = 0
+
+    @property
+    def rounds(self) -> list[str]:
+        """What it rounds elsewhere than op by op."""
+        out = ["factors by channel are multiplied into the weights"] * (self.scale is not None)
+        return [*out, *["sums by channel are added to each other first"] * (self.terms > 1)]
 
 
 def fold(region: Region, channel: int, count: int | None, scalable: bool) -> Folded:
@@ -107,7 +114,7 @@ def fold(region: Region, channel: int, count: int | None, scalable: bool) -> Fol
     ``channel`` is the result's axis of channels and ``count`` their number, None if symbolic.
     """
     scale, shift = np.ones(count or 1), np.zeros(count or 1)
-    scaled = shifted = False
+    scaled, terms = False, 0
     calls = list(region.calls[1:])
     while calls and count is not None:
         if calls[0].op in SAME:
@@ -124,10 +131,10 @@ def fold(region: Region, channel: int, count: int | None, scalable: bool) -> Fol
             scale, shift, scaled = scale * factor, shift * factor, True
         else:
             shift = shift + (value if op == "relax.add" else -value)
-            shifted = True
+            terms += 1
         calls.pop(0)
-    return Folded(_float(scale) if scaled else None, _float(shift) if shifted else None,
-                  tuple(calls))  # fmt: skip
+    return Folded(_float(scale) if scaled else None, _float(shift) if terms else None,
+                  tuple(calls), terms)  # fmt: skip
 
 
 def _float(a: Array) -> Array:

@@ -22,10 +22,11 @@ class Constants:
 
 @dataclass
 class Frame:
-    """A region whose C++ is being written."""
+    """A region whose C++ is being written; ``rounds``: how it is rearranged."""
 
     region: Region
     constants: Constants
+    rounds: list[str] = field(default_factory=list)
 
     def view(self, t: Tensor) -> str:
         """A tensor in the axes of the program."""

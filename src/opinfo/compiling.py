@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,8 +20,12 @@ EXTENT = 2
 
 
 def explained(found: Compiled) -> list[str]:
-    """A line for each op that stayed with TVM."""
-    return [f"{o.name} ({o.op}): {o.why}" for o in found.dispatched.left]
+    """A line for each op that stayed with TVM, and for what rounds elsewhere than op by op."""
+    rounds = Counter((t.backend, t.rounds) for t in found.dispatched.taken if t.rounds)
+    return [
+        *(f"{o.name} ({o.op}): {o.why}" for o in found.dispatched.left),
+        *(f"{n} regions of {backend}: {how}" for (backend, how), n in rounds.items()),
+    ]
 
 
 def difference(mod: Any, found: Compiled, seed: int = 0) -> float:

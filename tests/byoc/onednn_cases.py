@@ -108,6 +108,13 @@ CASES: dict[str, Case] = {
         lambda y, r: op.subtract(y, _channel(r)), lambda y, r: op.divide(y, _positive(r)),
         lambda y, r: op.multiply(y, _channel(r)), lambda y, r: op.add(_channel(r), y),
         lambda y, r: nn.leakyrelu(y, 0.1), ops="conv2d subtract divide multiply add leakyrelu"),
+    "factor, bias": _chain(lambda y, r: op.multiply(y, _channel(r)), lambda y, r: op.add(
+        y, _channel(r)), lambda y, r: nn.relu(y), ops="conv2d multiply add relu"),
+    "dense, scaled": Case(((N, 6),), lambda e, r, x: e(op.multiply(e(op.matmul(
+        x, const(r, 6, 5))), const(r, 5))), "matmul multiply"),
+    "factor not known": Case(((2, 4, 6, 6), (8, 1, 1)), lambda e, r, x, y: e(op.add(e(
+        op.multiply(e(nn.conv2d(x, const(r, 8, 4, 3, 3))), y)), _channel(r))),
+        "conv2d multiply add"),
     "bounded": _chain(lambda y, r: op.clip(y, -0.25, 0.5), lambda y, r: op.add(y, _channel(r)),
                       lambda y, r: op.multiply(y, relax.const(-1.5)),
                       ops="conv2d clip add multiply"),

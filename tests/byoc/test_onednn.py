@@ -50,6 +50,17 @@ def test_every_case_is_taken_whole() -> None:
     assert taken == sorted(c.ops for c in CASES.values())
 
 
+def test_what_rounds_elsewhere_is_told() -> None:
+    told = {t.ops: t.rounds for t in compiled().dispatched.taken if t.rounds}
+    factors = "factors by channel are multiplied into the weights"
+    sums = "sums by channel are added to each other first"
+    assert {" ".join(o.rpartition(".")[2] for o in ops): how for ops, how in told.items()} == {
+        "conv2d subtract divide multiply add leakyrelu": f"{factors}; {sums}",
+        "conv2d multiply add relu": factors,
+        "matmul multiply": factors,
+    }
+
+
 def test_shapes_at_run_time_have_kernels_of_their_own() -> None:
     n = tvm.tirx.Var("n", "int64")
     mod = nets.net(lambda e, r, x: e(relax.op.matmul(x, const(r, 6, 5))), (n, 6), legal=False)
