@@ -6,6 +6,7 @@ if TYPE_CHECKING:
     from .backend import Backend, Code, register
     from .dispatch_plan import DispatchPlan, PlanRefused
     from .force import CannotForce
+    from .objective import keeping_chains
     from .offload import Dispatched, dispatch
     from .pattern import Node, Pattern, many, maybe, one
     from .region import Call, Region, Tensor
@@ -15,6 +16,7 @@ _HOMES = {
     "backend": ("Backend", "Code", "register"),
     "dispatch_plan": ("DispatchPlan", "PlanRefused"),
     "force": ("CannotForce",),
+    "objective": ("keeping_chains",),
     "offload": ("Dispatched", "dispatch"),
     "pattern": ("Node", "Pattern", "many", "maybe", "one"),
     "region": ("Call", "Region", "Tensor"),
@@ -33,6 +35,7 @@ __all__ = [
     "Region",
     "Tensor",
     "dispatch",
+    "keeping_chains",
     "many",
     "maybe",
     "one",

@@ -18,6 +18,7 @@ from ..layout.report import Report
 from ..layout.wants import Desired
 from .backend import Backend, find
 from .dispatch_plan import DispatchPlan
+from .objective import keeping_chains
 from .offload import Dispatched, dispatch
 from .prepare import prepare
 from .replay import replay
@@ -65,7 +66,9 @@ def compile_module(
     lowered = prepare(mod)
     while True:
         wanted = desired if desired is not None else wants(chosen)
-        planned = plan_layout(lowered, wanted, mode="graph") if plan and wanted else None
+        planned = None
+        if plan and wanted:
+            planned = plan_layout(lowered, wanted, mode="graph", objective=keeping_chains())
         ready = lowered if planned is None else planned.module
         if saved is not None:
             done = replay(ready, saved, chosen)

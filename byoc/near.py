@@ -38,17 +38,21 @@ class _Begun:
         n = len(self.state.chain) if matched is None else matched
         return Miss(self.backend.name, self.pattern.name, n, passed, reason)
 
+    @property
+    def reach(self) -> tuple[bool, int]:
+        return self.pattern.done(self.state), len(self.state.chain)
+
     def takes(self, name: str) -> bool:
         return any(name in self.pattern.steps[k].names for k, _ in self.pattern.next(self.state))
 
 
 class Chains:
-    """All beginnings of all patterns in a graph, by their last op and by each op in them."""
+    """Beginnings of all patterns in a graph: by their last op, and the best one with each op."""
 
     def __init__(self, infos: Infos, backends: Sequence[Backend]) -> None:
         self.infos, self.backends = infos, backends
         self.ends: dict[Op, list[_Begun]] = {}
-        self.within: dict[Op, list[_Begun]] = {}
+        self.within: dict[Op, _Begun] = {}
         for b in backends:
             for p in b.patterns:
                 for op in infos:
@@ -58,7 +62,8 @@ class Chains:
     def _add(self, begun: _Begun) -> None:
         self.ends.setdefault(begun.state.chain[-1], []).append(begun)
         for op in begun.state.chain:
-            self.within.setdefault(op, []).append(begun)
+            if op not in self.within or begun.reach > self.within[op].reach:
+                self.within[op] = begun
 
     def nearest(self, op: Op) -> Miss | None:
         """The miss with most ops and conditions behind it; the first of equals."""
@@ -66,8 +71,8 @@ class Chains:
         return max(found, key=lambda m: (m.matched, m.passed), default=None)
 
     def misses(self, op: Op) -> Iterator[Miss]:
-        for begun in self.within.get(op, ()):
-            yield self._unfinished(begun)
+        if op in self.within:
+            yield self._unfinished(self.within[op])
         yield from self._as_anchor(op)
         for v in op.inputs:
             if v is not None and v.producer is not None:

@@ -21,6 +21,7 @@ from typing import Any
 from tvm import relax
 
 from benchmarks.layouts import models as planned_models
+from opinfo.byoc.objective import keeping_chains
 from opinfo.byoc.raise_ops import raise_ops
 from opinfo.layout.plan import plan_layout
 from tests import models
@@ -69,7 +70,7 @@ def measure(name: str, tables: Sequence[str] = tuple(TABLES)) -> list[Row]:
         before, after = composites(original, table), composites(raised, table)
         wants = WANTS.get(table)
         if wants is not None and str(wants) not in laid:
-            planned = raise_ops(plan_layout(legalised, wants, mode="graph").module).module
+            planned = raise_ops(plan(legalised, wants)).module
             laid[str(wants)] = planned, _converted(original, wants)
         planned, converted = laid[str(wants)] if wants else (None, None)
         rows.append(Row(
@@ -77,6 +78,11 @@ def measure(name: str, tables: Sequence[str] = tuple(TABLES)) -> list[Row]:
             _total(planned, table), _total(converted, table),
             dict(before - after), dict(after - before)))  # fmt: skip
     return rows
+
+
+def plan(mod: Any, wants: Any) -> Any:
+    """The layouts that a table takes, chains kept whole."""
+    return plan_layout(mod, wants, mode="graph", objective=keeping_chains()).module
 
 
 def _total(mod: Any, table: str) -> int | None:

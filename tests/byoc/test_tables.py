@@ -6,18 +6,24 @@ import functools
 from collections import Counter
 from typing import Any
 
+import numpy as np
 import pytest
 from tvm import relax
 from tvm.relax.backend.pattern_registry import get_patterns_with_prefix
 
 from benchmarks.tables.partitions import TABLES, WANTS, composites
 from benchmarks.tables.zoo import ZOO, module
+from opinfo.byoc import keeping_chains
 from opinfo.byoc.raise_ops import raise_ops
+from opinfo.layout.decide import bytes_moved
+from opinfo.layout.graph import Value, graph
+from opinfo.layout.layout import Layout
 from opinfo.layout.plan import plan_layout
 from opinfo.transform import RaiseOps
 
 from ..layout import nets
 from ..layout.nets import const
+from ..run import run
 from ..strip import strip_module
 
 nn, op = relax.op.nn, relax.op
@@ -77,6 +83,41 @@ def test_planned_layouts_are_those_that_the_table_takes(table: str) -> None:
     assert found == {name[table]: 2}
     assert 'kernel_layout="OHWI"' in planned.script()
     assert composites(raise_ops(lowered).module, "cutlass").total() == 0
+
+
+def _ends_in_its_bias(emit: Any, rng: Any, x: Any, y: Any) -> Any:
+    z = emit(nn.conv2d(x, const(rng, 8, 8, 3, 3), padding=1))
+    z = emit(nn.relu(emit(op.add(z, const(rng, 1, 8, 1, 1)))))
+    return emit(op.add(z, y))
+
+
+@pytest.mark.parametrize(("chains", "name"), [
+    (False, "cutlass.conv2d"), (True, "cutlass.conv2d_bias_relu_residual_add")])  # fmt: skip
+def test_a_conversion_cuts_no_chain_if_that_is_asked(chains: bool, name: str) -> None:
+    lowered = nets.net(_ends_in_its_bias, (1, 8, 6, 6), (1, 8, 6, 6))
+    objective = keeping_chains() if chains else "bytes"
+    planned = plan_layout(lowered, WANTS["cutlass"], mode="graph", objective=objective).module
+    assert composites(raise_ops(planned).module, "cutlass") == {name: 1}
+    xs = [np.random.default_rng(k).standard_normal((1, 8, 6, 6)).astype("float32") for k in (0, 1)]
+    np.testing.assert_allclose(run(planned, xs)[0], run(lowered, xs)[0], rtol=1e-4, atol=1e-5)
+
+
+def test_chains_are_kept_where_there_are_some() -> None:
+    def build(emit: Any, rng: Any, x: Any) -> Any:
+        y = emit(nn.conv2d(x, const(rng, 8, 8, 3, 3), padding=1))
+        z = emit(nn.relu(emit(op.add(y, const(rng, 1, 8, 1, 1)))))
+        w = emit(op.exp(emit(op.mean(z, [2, 3]))))
+        return emit(relax.Tuple([w, emit(op.tanh(w))]))
+
+    mod = nets.net(build, (1, 8, 6, 6))
+    values = {v.name: v for v in graph(mod, mod["main"]).values}
+    cost = keeping_chains()
+
+    def dearer(v: Value) -> bool:
+        layout = Layout.identity(v.rank)
+        return cost(v, layout) > bytes_moved(v, layout)
+
+    assert {name for name, v in values.items() if dearer(v)} == {"lv", "lv1"}
 
 
 def test_of_several_names_the_preferred_one_is_raised() -> None:
