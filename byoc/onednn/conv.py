@@ -84,4 +84,5 @@ def _weights(frame: Frame, t: Tensor, folded: Folded, kernel: str) -> str:
         return frame.view(t)
     array = frame.region.constants[t.index]
     shape = [-1 if c == "O" else 1 for c in kernel]
-    return frame.constant(array * folded.scale.reshape(shape))
+    scaled = array.astype("float32") * folded.scale.reshape(shape)
+    return frame.constant(scaled.astype(array.dtype))

@@ -28,7 +28,9 @@ def matmul(frame: Frame) -> list[str]:
 
     weights = frame.view(two)
     if folded.scale is not None:
-        weights = frame.constant(region.constants[two.index] * folded.scale)
+        array = region.constants[two.index]
+        scaled = (array.astype("float32") * folded.scale).astype(array.dtype)
+        weights = frame.constant(scaled)
     body = [f"const View src = {turned(one)};",
             f"const View weights = {weights}.expanded({2 if merge else rank});",
             f"const View dst = {turned(region.result)};"]  # fmt: skip

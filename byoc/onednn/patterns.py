@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from ...layout.graph import Value
 from ..pattern import Condition, Node, Pattern, Step, one
+from .cpu import has_bfloat16
 from .dims import same_shape, spread, static
 from .post import BINARY, SAME, eltwise_of
 
@@ -15,12 +17,28 @@ GLOBAL = tuple(f"relax.nn.adaptive_avg_pool{n}d" for n in (1, 2, 3))
 LONGEST = 12
 
 
+def tensors(node: Node) -> list[Value]:
+    """The result and the operands."""
+    found = (node.result, *(node.operand(k) for k in range(len(node.info.operands))))
+    return [v for v in found if v is not None]
+
+
 def float32(node: Node) -> str | None:
     """All tensors of the op."""
-    for v in (node.result, *(node.operand(k) for k in range(len(node.info.operands)))):
-        if v is not None and v.dtype != "float32":
+    for v in tensors(node):
+        if v.dtype != "float32":
             return f"the dtype is {v.dtype}, float32 is taken"
     return None
+
+
+def floating(node: Node) -> str | None:
+    """All tensors of the op are float32, or all bfloat16 where the CPU has it."""
+    if node.result.dtype != "bfloat16":
+        return float32(node)
+    for v in tensors(node):
+        if v.dtype != "bfloat16":
+            return f"the dtype is {v.dtype}, that of the result, bfloat16, is taken"
+    return None if has_bfloat16() else "the dtype is bfloat16, which this CPU does not multiply"
 
 
 def plain(*attributes: str) -> Condition:
@@ -108,7 +126,7 @@ def follows(node: Node) -> str | None:
     """Whether an op can be done to the result of the anchor, element by element."""
     name, attrs = node.info.name, node.info.attrs
     assert node.chain is not None
-    if (reason := float32(node)) is not None:
+    if (reason := floating(node)) is not None:
         return reason
     if name in SAME or eltwise_of(name, attrs) is not None:
         return None
@@ -162,15 +180,18 @@ FOLLOWS = frozenset((*ACTIVATIONS, *UNARY, *BINARY, *SAME))
 POST = Step(FOLLOWS, (follows,), 0, LONGEST)
 
 
-def anchored(name: str, names: tuple[str, ...], *conditions: Condition) -> Pattern:
-    return Pattern(name, one(names, float32, *conditions), POST)
+def anchored(
+    name: str, names: tuple[str, ...], *conditions: Condition, dtype: Condition = float32
+) -> Pattern:
+    return Pattern(name, one(names, dtype, *conditions), POST)
 
 
 PATTERNS = (
-    anchored("conv", CONV, plain("data_layout", "kernel_layout", "out_layout"), kernel),
+    anchored("conv", CONV,
+             plain("data_layout", "kernel_layout", "out_layout"), kernel, dtype=floating),
     anchored("conv_transpose", CONV_TRANSPOSE,
-             plain("data_layout", "kernel_layout", "out_layout"), kernel),
-    anchored("matmul", ("relax.matmul",), matrices),
+             plain("data_layout", "kernel_layout", "out_layout"), kernel, dtype=floating),
+    anchored("matmul", ("relax.matmul",), matrices, dtype=floating),
     anchored("pool", POOL, plain("layout", "out_layout"), window),
     anchored("global_pool", GLOBAL, plain("layout", "out_layout"), to_one),
     anchored("mean", ("relax.mean",), picture),
