@@ -21,7 +21,8 @@ class Choice:
     """One implementation of an op: it writes ``outputs`` and reads each input in any of a set.
 
     None stands for an input that is no tensor, or a constant, which takes any layout for free.
-    ``usual`` has the one that an operator of the result's layout would read.
+    ``usual`` has the one that an operator of the result's layout would read. ``moves``: it is a
+    conversion of its result itself, and costs as much as one.
     """
 
     outputs: tuple[Layout, ...]
@@ -29,6 +30,7 @@ class Choice:
     cost: float
     why: str
     usual: tuple[Layout | None, ...] = ()
+    moves: bool = False
 
     @property
     def strict(self) -> Choice:
@@ -86,11 +88,9 @@ def as_given(op: Op, kind: Kind) -> Choice:
         None if v is None or v.free else frozenset((Layout.identity(v.rank),)) for v in op.inputs
     )
     outputs = tuple(Layout.identity(v.rank) for v in op.outputs)
-    paid = kind.moves and not op.outputs[0].weight and not _still(op, kind)
-    cost = 2.0 * weight(op.outputs[0]) if paid else 0.0
-    if kind.want is not None and kind.want.worth is not None:
-        cost += kind.want.worth
-    return Choice(outputs, inputs, cost, GIVEN, (None,) * len(inputs))
+    moves = kind.moves and not op.outputs[0].weight and not _still(op, kind)
+    worth = kind.want.worth if kind.want is not None else None
+    return Choice(outputs, inputs, worth or 0.0, GIVEN, (None,) * len(inputs), moves)
 
 
 def _still(op: Op, kind: Kind) -> bool:

@@ -10,6 +10,10 @@ from tvm import relax, te, tirx
 
 from .layout import Layout
 
+#: The types that ``layout_transform`` takes a pad value for.
+PADS = frozenset(("float16", "bfloat16", "float32", "float64", "uint8",
+                  *(f"int{n}" for n in (8, 16, 32, 64))))  # fmt: skip
+
 Add = Callable[[Any, str], Any]
 """Adds a PrimFunc under a name to the module that is built."""
 
@@ -35,12 +39,13 @@ def converted(x: Any, step: Step, add: Add) -> Any:
     if source.dims == target.dims:
         return x
     physical = target.physical(shape)
-    if step.free and not source.padded(shape) and not target.padded(shape):
+    if step.free and _same_padding(step):
         return x if physical == source.physical(shape) else relax.op.reshape(x, physical)
     order = _permutation(source, target)
     if order is not None:
         return relax.op.permute_dims(x, list(order))
-    if source.is_identity and all(len(d) == 1 for d in target.dims):
+    plain = source.is_identity and all(len(d) == 1 for d in target.dims)
+    if plain and (step.dtype in PADS or not target.padded(shape)):
         pad = target.pad_value if target.padded(shape) else None
         return relax.op.layout_transform(
             x, index_map=target.index_map(shape), pad_value=pad,
@@ -49,6 +54,13 @@ def converted(x: Any, step: Step, add: Add) -> Any:
     sizes = [relax.prim_value(e) for e in shape if not isinstance(e, int)]
     ty = relax.TensorType(physical, step.dtype, getattr(x.ty, "vdevice", None))
     return relax.call_tir(gvar, [x, *sizes], out_ty=ty)
+
+
+def _same_padding(step: Step) -> bool:
+    """Whether what is beside the elements is also as it should be, where they stay in place."""
+    if not step.source.padded(step.shape):
+        return not step.target.padded(step.shape)
+    return step.target.pad_value in (None, step.source.pad_value)
 
 
 def _permutation(source: Layout, target: Layout) -> tuple[int, ...] | None:

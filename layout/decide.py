@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import isfinite
 
 from .candidates import candidates
 from .choices import Choice, Kind, as_given, choices, constants, weight
@@ -69,8 +71,11 @@ def decide(
               if v.pinned is not None and not v.constant}  # fmt: skip
     given = {v: pins.get(v, Layout.identity(v.rank)) for v in graph.values if v.fixed}
     ways = {op: _allowed(op, kinds[op], found, forbidden.get(op), strict) for op in graph.ops}
-    made = problem(graph, ways, found, cost, needed, given)
+    cost = functools.cache(cost)
+    unit = _unit(found, cost)
+    made = problem(graph, ways, found, lambda v, x: cost(v, x) / unit, needed, given)
     solved = solve(made.program, seconds=seconds)
+    solved = replace(solved, objective=solved.objective * unit, bound=solved.bound * unit)
     chosen = {op: c for op, c, x in made.ways if x in solved.chosen}
     stored = dict(given)
     for op, c in chosen.items():
@@ -82,6 +87,16 @@ def decide(
     reads = {op: _reads(op, chosen[op], kinds[op], stored, converted) for op in graph.ops}
     kept = {v: tuple(x) for v, x in converted.items()}
     return Plan(chosen, stored, kept, reads, needed, solved)
+
+
+def _unit(found: Mapping[Value, list[Layout]], cost: Cost) -> float:
+    """What moving a byte costs at least: what breaks ties is worth about as much.
+
+    So a plan in seconds is none in which nothing changes, and what is solved has costs like bytes.
+    """
+    rates = (cost(v, x) / bytes_moved(v, x) for v, layouts in found.items()
+             if not v.weight and not v.free for x in layouts[1:] if bytes_moved(v, x))  # fmt: skip
+    return min((r for r in rates if r > 0 and isfinite(r)), default=1.0)
 
 
 def _allowed(

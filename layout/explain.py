@@ -61,7 +61,7 @@ def _conversions(graph: Graph, plan: Plan, kinds: Mapping[Op, Kind]) -> list[Con
                 tuple(op.outputs[0].name for op in users if op.outputs),
             ))  # fmt: skip
     for op, way in plan.ways.items():
-        if way.cost > 0 and op.outputs and kinds[op].moves:
+        if way.moves:
             source = next(v for v in op.inputs if v is not None)
             same = Layout.identity(op.outputs[0].rank)
             why = f"{op.name} moves elements in every layout of its neighbours that is paid for"

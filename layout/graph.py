@@ -227,7 +227,9 @@ def may_write(value: Any) -> bool:
         return False
     name = str(getattr(value.op, "name", ""))
     foreign = "inplace" in name or "packed" in name or "closure" in name
-    return foreign or not isinstance(value.op, IrOp) or not name.startswith("relax.")
+    if foreign or not isinstance(value.op, IrOp) or not name.startswith("relax."):
+        return True
+    return not value.op.get_attr("FPurity") and name not in ("relax.print", "relax.assert_op")
 
 
 def _name(value: Any) -> str:

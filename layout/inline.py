@@ -47,20 +47,23 @@ def inlined(func: Any, stages: Sequence[Stage]) -> Any:
 
 
 def _worthwhile(stages: Sequence[Stage], inner: NodeDict[None]) -> list[Any]:
-    """The buffers to do without."""
+    """The buffers to do without: copies, and what is evaluated no more often by its reader.
+
+    From the last stage to the first, for a reader may go into its own reader.
+    """
     drop = []
-    readers = NodeDict[list[Stage]]()
-    for s in stages:
-        for b, times in loads(s.block.init, s.block.body).items():
-            readers[b] = [*(readers.get(b) or ()), *[s] * times]
-    for s in stages:
+    often = NodeDict[list[Int]]()  # how many times each load of a buffer is evaluated
+    for s in reversed(stages):
         made = defines(s) if s.writes and s.writes[0].buffer in inner else None
-        if made is None:
-            continue
-        users = readers.get(made.buffer) or []
-        once = len(users) == 1 and _iterations(users[0]) is size(s.writes[0].shape)
-        if once or copies(s):
-            drop.append(made.buffer)
+        times = [_iterations(s)]
+        if made is not None:
+            read = often.get(made.buffer) or []
+            once = len(read) == 1 and read[0] is size(s.writes[0].shape)
+            if once or copies(s):
+                drop.append(made.buffer)
+                times = read
+        for b, count in loads(s.block.init, s.block.body).items():
+            often[b] = [*(often.get(b) or ()), *times * count]
     return drop
 
 

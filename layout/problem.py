@@ -88,13 +88,17 @@ class _Maker:
         """The variables of an op's choices."""
         mine = self.variables[op] = []
         for c in choices:
-            x = self.program.variable(c.cost + _change(op, c))
+            x = self.program.variable(c.cost + self.moved(op, c) + _change(op, c))
             mine.append(x)
             self.all_ways.append((op, c, x))
             for v, layout in zip(op.outputs, c.outputs, strict=True):
                 self.produced.setdefault(v, {}).setdefault(layout, []).append(x)
         self.program.rows.append((1.0, dict.fromkeys(mine, 1.0)))
         self.program.rows.append((-1.0, dict.fromkeys(mine, -1.0)))
+
+    def moved(self, op: Op, c: Choice) -> float:
+        v = op.outputs[0] if c.moves else None
+        return 0.0 if v is None else self.cost(v, Layout.identity(v.rank))
 
     def reads(self, op: Op, choices: Sequence[Choice]) -> None:
         """Each way needs each of its inputs in one of the layouts that it reads."""

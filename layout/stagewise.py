@@ -101,8 +101,15 @@ def _proved(func: Any, new: Any, witness: Witness, known: Standard) -> Certifica
         cast |= stage.casts
     told = ["symbolic dimensions are at least 1"] if symbolic else []
     told += ["a float that is cast to an integer fits it"] if cast else []
-    exact = not (proof.reassociated or proof.ordered)
+    contracted = any(_product(d.value) for _, d in buffers.defined.items())
+    told += ["no compiler contracts what is now one expression (a * b + c)"] if contracted else []
+    exact = not (proof.reassociated or proof.ordered or contracted)
     return Certificate("proved", exact, (*ASSUMED, *told, *flags(proof)))
+
+
+def _product(value: Any) -> bool:
+    """Whether the sum that reads it may be contracted with it: a product of floats."""
+    return type(value).__name__ == "Mul" and "float" in str(value.ty.dtype)
 
 
 class _Buffers:

@@ -9,7 +9,7 @@ from typing import Any
 
 from opinfo.layout.candidates import candidates
 from opinfo.layout.choices import Choice, Kind, choices
-from opinfo.layout.decide import OBJECTIVES, decide
+from opinfo.layout.decide import OBJECTIVES, bytes_moved, decide
 from opinfo.layout.graph import Graph, Op, Value, graph
 from opinfo.layout.kinds import Kinds
 from opinfo.layout.layout import Layout
@@ -28,10 +28,16 @@ def objectives(case: Case) -> tuple[float, float] | None:
     kinds = Kinds(wanted).of(found)
     strict = case.mode == "graph"
     cost = OBJECTIVES[case.objective]
-    least = _least(found, kinds, cost, strict)
+    known = candidates(found, kinds)
+    # Ties are broken by parts of what a byte costs.
+    rates = [cost(v, x) / bytes_moved(v, x) for v, layouts in known.items()
+             if not v.weight and not v.free for x in layouts[1:]]  # fmt: skip
+    unit = min(rates, default=1.0)
+    least = _least(found, kinds, lambda v, x: cost(v, x) / unit, strict)
     if least is None:
         return None
-    return decide(found, kinds, cost, {}, {}, strict=strict).solution.objective, least
+    plan = decide(found, kinds, cost, {}, {}, strict=strict)
+    return plan.solution.objective, least * unit
 
 
 def _least(found: Graph, kinds: Mapping[Op, Kind], cost: Any, strict: bool) -> float | None:
@@ -52,6 +58,8 @@ def _cost(found: Graph, chosen: Sequence[Choice], prices: _Prices) -> float:
     readers: dict[Value, list[frozenset[Layout]]] = {}
     total = 0.0
     for op, way in zip(found.ops, chosen, strict=True):
+        if way.moves:
+            total += prices.cost(op.outputs[0], Layout.identity(op.outputs[0].rank))
         total += way.cost + max(map(_change, op.outputs, way.outputs), default=0.0)
         stored.update(zip(op.outputs, way.outputs, strict=True))
         for v, allowed in zip(op.inputs, way.inputs, strict=True):

@@ -15,6 +15,8 @@ from tvm.script import tirx as T
 
 from opinfo.analysis import Refusal
 from opinfo.layout import Layout, plan_layout
+from opinfo.layout.decide import bytes_moved
+from opinfo.layout.graph import may_write
 from opinfo.layout.rewrite import rewrite
 from opinfo.transform import (
     CancelLayoutTransforms,
@@ -116,6 +118,18 @@ def test_values_stay_on_their_devices(strings: list[str]) -> None:
     bindings = [b for block in planned["main"].body.blocks for b in block.bindings]
     assert len(bindings) == 5
     assert all(b.var.ty.vdevice is not None for b in bindings)
+
+
+def test_a_mask_of_bool_is_padded() -> None:
+    def build(emit: Any, rng: np.random.Generator, x: Any) -> Any:
+        y = emit(relax.op.nn.conv2d(x, nets.const(rng, 6, 3, 3, 3), padding=1))
+        mask = emit(relax.op.greater(y, relax.const(0.1)))
+        y = emit(relax.op.where(mask, y, relax.const(0.0)))
+        return emit(relax.op.nn.conv2d(y, nets.const(rng, 6, 6, 3, 3), padding=1))
+
+    mod = nets.net(build, IMAGE)
+    planned = plan_layout(mod, {"conv2d": ["NCHW4c", "OIHW4i4o"]})
+    check_same(mod, planned.module, IMAGE)
 
 
 def test_bytes_of_symbolic_and_of_padded_buffers() -> None:
@@ -352,6 +366,25 @@ def test_nothing_is_cancelled_across_a_write_in_place() -> None:
             return (z, u)
 
     assert names(CancelLayoutTransforms()(Module)).count("relax.permute_dims") == 2
+
+
+def test_an_impure_call_may_write_its_arguments() -> None:
+    x = relax.Var("x", relax.TensorType((2, 3), "float32"))
+    call = relax.op.call_builtin_with_ctx(relax.ExternFunc("clear"), (x,), ty_args=[x.ty])
+    assert may_write(call)
+    assert not may_write(relax.op.print(x, format="{}"))
+    assert not may_write(relax.op.permute_dims(x))
+
+
+def test_a_unit_of_the_objective_changes_no_plan() -> None:
+    """In seconds a plan is the one in bytes, and no tie-break outweighs it."""
+    mod = nets.net(nets.parts, IMAGE)
+    one = plan_layout(mod, NHWC)
+    other = plan_layout(mod, NHWC, objective=lambda v, x: bytes_moved(v, x) * 1e-12)
+    assert other.report.objective == pytest.approx(one.report.objective * 1e-12)
+    assert len(other.report.conversions) == len(one.report.conversions)
+    count = plan_layout(mod, NHWC, objective="count").report
+    assert len(count.conversions) <= len(one.report.conversions)
 
 
 @pytest.mark.parametrize(
