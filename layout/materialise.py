@@ -179,8 +179,9 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         """The binding of what an op makes."""
         plain = not isinstance(var, relax.DataflowVar)
         outputs = zip(op.outputs, self.plan.ways[op].outputs, strict=True)
-        leaves = any(self.leaves(v, x, var) for v, x in outputs)
-        return self.emit(expr, var, plain or leaves)
+        out = plain or any(self.leaves(v, x, var) for v, x in outputs)
+        named = isinstance(expr, relax.Var) and not out  # FuseOps does not see through names
+        return expr if named else self.emit(expr, var, out)
 
     def types(self, op: Op) -> list[Any]:
         way = self.plan.ways[op]
