@@ -11,12 +11,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import reduce
-from operator import mul
+from collections.abc import Iterable
 
 from .lifting.comprehension import Comprehension, Lifted
 from .op_info import PatternKind
+from .terms.flat import flat, volume
 from .terms.rewrite import children, free, subterms
 from .terms.term import FOREVER, ONE, ZERO, Call, Fold, Int, Load, Reduce, Term, Var
 
@@ -58,18 +57,9 @@ def _in_place(s: Load, c: Comprehension) -> bool:
     """Whether the same place of memory is read; a reshape that does nothing else does not count."""
     if s.tensor.shape == c.out.shape:
         return s.indices == c.axes
-    if s is c.body or _size(s.tensor.shape) is not _size(c.out.shape):
+    if s is c.body or volume(s.tensor.shape) is not volume(c.out.shape):
         return False
-    return _address(s.indices, s.tensor.shape) is _address(c.axes, c.out.shape)
-
-
-def _size(shape: Sequence[Int]) -> Int:
-    return reduce(mul, shape, ONE)
-
-
-def _address(index: Sequence[Int], shape: Sequence[Int]) -> Int:
-    """The place in a buffer that lies in the order of its dimensions."""
-    return reduce(lambda place, at: place * at[1] + at[0], zip(index, shape, strict=True), ZERO)
+    return flat(s.indices, s.tensor.shape) is flat(c.axes, c.out.shape)
 
 
 def _in_order(s: Load, c: Comprehension) -> bool:
@@ -80,7 +70,7 @@ def _in_order(s: Load, c: Comprehension) -> bool:
         if e is ONE:
             continue
         digits = _digits(i)
-        whole = None if digits is None else _size([v.extent or ZERO for v in digits])
+        whole = None if digits is None else volume([v.extent or ZERO for v in digits])
         if digits is None or whole is not e or not all(v in places for v in digits):
             return False
         order += [places[v] for v in digits]

@@ -1,12 +1,13 @@
 """Planned modules against unplanned ones, both compiled by TVM's default pipeline.
 
     python -m benchmarks.layout_speed [--model NAME] [--size N] [--want tvm-nhwc] [--rounds N]
-                                      [--profile] [--json FILE] [--page FILE]
+                                      [--mcpu NAME] [--profile] [--json FILE] [--page FILE]
 
-Each model is compiled twice for `llvm`, as it is and planned with the implementation `tvm-nhwc`; no
-library is called. The two run in turn, in one thread; what is told is the median of the CPU seconds
-of a run, and how the outputs compare. `--profile` also tells where the time goes. The exit status
-is 1 if a ratio is above the goal or outputs differ.
+Each model is compiled twice for a target, as it is and planned with the implementation `tvm-nhwc`;
+no library is called. Targets are this machine's CPU and `generic`, the least that every x86-64 has
+(SSE2), or those of `--mcpu`. The two run in turn, in one thread; what is told is the median of the
+CPU seconds of a run, and how the outputs compare. `--profile` also tells where the time goes. The
+exit status is 1 if a ratio is above the goal or outputs differ.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ os.environ.setdefault("TVM_NUM_THREADS", "1")
 import numpy as np
 import tvm
 from tvm import relax
+from tvm.target.codegen import llvm_get_system_cpu
 
 from benchmarks.layouts import models
 from benchmarks.layouts.page import table
@@ -43,10 +45,11 @@ HEAD = """# Run time of planned modules
 
 Written by `python -m benchmarks.layout_speed --page docs/layout-speed.md`.
 
-CPU seconds of one run on the default CPU build of TVM (`tvm.compile(mod, target="llvm")`, no
-library), in one thread, the median of {rounds} in turn: **given**, as legalised; **planned**, by
-`plan_layout(mod, "tvm-nhwc")` before it is compiled. **differ** is the largest difference of the
-outputs, relative to the largest output. The goal is a ratio of at most 0.15.
+CPU seconds of one run on the default CPU build of TVM (`tvm.compile(mod, target)`, no library), in
+one thread, the median of {rounds} in turn: **given**, as legalised; **planned**, by
+`plan_layout(mod, "tvm-nhwc")` before it is compiled. The target is `llvm` with this **mcpu**;
+`generic` is what TVM takes where none is named, SSE2 on x86-64. **differ** is the largest
+difference of the outputs, relative to the largest output. The goal is a ratio of at most 0.15.
 """
 
 
@@ -55,6 +58,7 @@ class Row:
     """A model's seconds and what the plan left."""
 
     model: str
+    mcpu: str
     input: str
     given: float
     planned: float
@@ -74,6 +78,7 @@ def main() -> int:
     parser.add_argument("--size", type=int, default=224, help="height and width of the image")
     parser.add_argument("--want", default=WANT)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--mcpu", action="append", help="CPUs to compile for, as LLVM names them")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--json", metavar="FILE", type=Path)
     parser.add_argument("--page", metavar="FILE", type=Path, help="write the table as Markdown")
@@ -81,8 +86,10 @@ def main() -> int:
     warnings.simplefilter("ignore")
     rows = []
     for name in options.model or MODELS:
-        rows.append(measured(name, options.size, options.want, options.rounds, options.profile))
-        print(told(rows[-1]), flush=True)
+        given = Given.of(name, options.size, options.want)
+        for mcpu in options.mcpu or (llvm_get_system_cpu(), "generic"):
+            rows.append(measured(given, mcpu, options.rounds, options.profile))
+            print(told(rows[-1]), flush=True)
     if options.json:
         write(options.json, [asdict(r) | {"ratio": r.ratio} for r in rows])
     if options.page:
@@ -90,25 +97,42 @@ def main() -> int:
     return 0 if all(r.ratio <= GOAL and r.differ <= TOLERANCE for r in rows) else 1
 
 
-def measured(name: str, size: int, want: str, rounds: int, profile: bool = False) -> Row:
-    """Plan, compile and run a model."""
-    mod = relax.transform.LegalizeOps()(models.module(name, size))
-    planning, planned = cpu(lambda: plan_layout(mod, want))
-    values = [tvm.runtime.tensor(v) for v in models.inputs(name, size=size)]
-    one, two = machine(mod), machine(planned.module)
+@dataclass(frozen=True)
+class Given:
+    """A model and its plan, which took ``seconds``."""
+
+    name: str
+    size: int
+    mod: Any
+    planned: Any
+    seconds: float
+
+    @staticmethod
+    def of(name: str, size: int, want: str) -> Given:
+        mod = relax.transform.LegalizeOps()(models.module(name, size))
+        seconds, planned = cpu(lambda: plan_layout(mod, want))
+        return Given(name, size, mod, planned, seconds)
+
+
+def measured(given: Given, mcpu: str, rounds: int, profile: bool = False) -> Row:
+    """Compile and run a model."""
+    size = given.size
+    values = [tvm.runtime.tensor(v) for v in models.inputs(given.name, size=size)]
+    one, two = machine(given.mod, mcpu), machine(given.planned.module, mcpu)
     differ = difference(outputs(one, values), outputs(two, values))
     if profile:
         for each in (one, two):
             print(profiled(each, values))
-    given, other = in_turn([one, two], values, rounds)
-    left = planned.report.after.number
+    first, second = in_turn([one, two], values, rounds)
+    left = given.planned.report.after.number
     shape = f"float32[1, 3, {size}, {size}]"
-    return Row(name, shape, given, other, left, differ, planning)
+    return Row(given.name, mcpu, shape, first, second, left, differ, given.seconds)
 
 
-def machine(mod: Any) -> Any:
+def machine(mod: Any, mcpu: str) -> Any:
     """The module compiled by TVM's default pipeline."""
-    return relax.VirtualMachine(tvm.compile(mod, target="llvm"), tvm.cpu())
+    target = tvm.target.Target({"kind": "llvm", "mcpu": mcpu})
+    return relax.VirtualMachine(tvm.compile(mod, target=target), tvm.cpu())
 
 
 def in_turn(machines: Sequence[Any], values: Sequence[Any], rounds: int) -> list[float]:
@@ -158,15 +182,25 @@ def profiled(machine: Any, values: Sequence[Any], most: int = 12) -> str:
 
 def told(row: Row) -> str:
     """A row as one line."""
-    return (f"{row.model} {row.input}: {row.given:.3f} s as given, {row.planned:.3f} s planned, "
-            f"ratio {row.ratio:.3f}, {row.conversions} conversions, outputs differ by "
+    return (f"{row.model} {row.input} {row.mcpu}: {row.given:.3f} s as given, "
+            f"{row.planned:.3f} s planned, ratio {row.ratio:.3f}, "
+            f"{row.conversions} conversions, outputs differ by "
             f"{row.differ:.1e}, planned in {row.planning:.1f} s")  # fmt: skip
 
 
 def page(rows: Sequence[Row], rounds: int) -> str:
-    head = ("model", "input", "given, s", "planned, s", "ratio", "conversions left", "differ")
-    lines = [(r.model, f"`{r.input}`", f"{r.given:.3f}", f"{r.planned:.3f}", f"{r.ratio:.3f}",
-              str(r.conversions), f"{r.differ:.1e}") for r in rows]  # fmt: skip
+    head = (
+        "model",
+        "input",
+        "mcpu",
+        "given, s",
+        "planned, s",
+        "ratio",
+        "conversions left",
+        "differ",
+    )
+    lines = [(r.model, f"`{r.input}`", r.mcpu, f"{r.given:.3f}", f"{r.planned:.3f}",
+              f"{r.ratio:.3f}", str(r.conversions), f"{r.differ:.1e}") for r in rows]  # fmt: skip
     return f"{HEAD.format(rounds=rounds)}\n{table(head, lines)}\n"
 
 

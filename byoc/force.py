@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from ..analysis.op_info import OpInfo
 from ..layout.graph import Op
+from ..layout.wants import full
 from .backend import Backend
 from .choose import Match
 from .region import Infos
@@ -47,7 +48,8 @@ def forced_ops(
         if pattern and (backend == "tvm" or
                         pattern not in {p.name for p in known[backend].patterns}):  # fmt: skip
             raise ValueError(f"force: {backend} has no pattern {pattern}")
-        named = [op for op in ops if _is_called(infos[op].info, name)]
+        wanted = full(name, "force")
+        named = [op for op in ops if _name(infos[op].info) == wanted]
         if not named:
             raise ValueError(f"force: no operator of the module is called {name}")
         for op in named:
@@ -56,8 +58,8 @@ def forced_ops(
     return out
 
 
-def _is_called(info: object, name: str) -> bool:
-    return isinstance(info, OpInfo) and f".{info.name}".endswith(f".{name}")
+def _name(info: object) -> str | None:
+    return info.name if isinstance(info, OpInfo) else None
 
 
 def allowed(

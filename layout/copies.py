@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
+import tvm
 import tvm_ffi
 from tvm import tirx
 
 from ..analysis.lifting.node import items
-from ..analysis.terms.term import ONE, ZERO, Int, mul
+from ..analysis.terms.flat import flat, volume
+from ..analysis.terms.term import ONE
 from .layout import Layout
 from .nest import literal, physical, term
 from .stages import Access, Opaque, Stage, stages
@@ -17,11 +18,11 @@ from .stages import Access, Opaque, Stage, stages
 
 def copied(func: Any) -> int | None:
     """The parameter that a PrimFunc copies element by element, in the order of memory."""
-    if type(getattr(func.body, "block", None) and func.body.block.body).__name__ == "SeqStmt":
+    if isinstance(getattr(func.body, "block", None) and func.body.block.body, tirx.SeqStmt):
         return None
     stores: list[Any] = []
     tvm_ffi.structural_walk(func.body, (tirx.BufferStore, stores.append))
-    if len(stores) != 1 or type(stores[0].value).__name__ != "TensorLoad":
+    if len(stores) != 1 or not isinstance(stores[0].value, tvm.ir.TensorLoad):
         return None
     try:
         (s,) = stages(func)
@@ -61,7 +62,7 @@ def _whole(s: Stage) -> bool:
     store = s.block.body
     if s.block.init is not None or s.reduced or len(s.reads) != 1 or len(s.writes) != 1:
         return False
-    if type(store).__name__ != "BufferStore" or type(store.value).__name__ != "TensorLoad":
+    if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, tvm.ir.TensorLoad):
         return False
     shape = s.writes[0].shape
     return sum(v.extent is not ONE for v in s.axes) == sum(e is not ONE for e in shape)
@@ -69,24 +70,7 @@ def _whole(s: Stage) -> bool:
 
 def _same(one: Access, two: Access) -> bool:
     """Whether two accesses are of the same place of memory of buffers of one size."""
-    if flattened(one) is None or flattened(one) is not flattened(two):
+    p, q = ([i for i in a.indices if i is not None] for a in (one, two))
+    if len(p) < len(one.shape) or len(q) < len(two.shape):  # data decide on it
         return False
-    return size(one.shape) is size(two.shape)
-
-
-def flattened(a: Access) -> Int | None:
-    """The place of an access in the order of memory; None where data decide on it."""
-    out = ZERO
-    for p, e in zip(a.indices, a.shape, strict=True):
-        if p is None:
-            return None
-        out = mul(out, e) + p
-    return out
-
-
-def size(shape: Sequence[Int]) -> Int:
-    """How many elements."""
-    out = ONE
-    for e in shape:
-        out = mul(out, e)
-    return out
+    return flat(p, one.shape) is flat(q, two.shape) and volume(one.shape) is volume(two.shape)

@@ -116,7 +116,7 @@ def _allowed(
     left = [c for c in left if c not in forbidden]
     given = as_given(op, kind)
     asked = kind.want is not None and not kind.named
-    if not left or not (asked or given in forbidden or given in left):
+    if not left or not (asked or given in left):
         left.append(given)  # which one that took more layouts may have stood for
     return left
 

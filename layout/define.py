@@ -13,6 +13,7 @@ from typing import Any
 
 import tvm
 import tvm_ffi
+from tvm import tirx
 
 from ..analysis.lifting.node import NodeDict, items
 from ..analysis.terms.term import ONE
@@ -36,8 +37,8 @@ class Definition:
 def definition(stage: Stage) -> Definition | None:
     """What a stage defines, None if it does something else."""
     store = stage.block.body
-    kind = type(store).__name__
-    if stage.reduced or stage.block.init is not None or kind != "BufferStore":
+    plain = isinstance(store, tirx.BufferStore) and stage.block.init is None
+    if stage.reduced or not plain:
         return None
     value, (written,) = store.value, stage.writes
     if value.ty.dtype != store.buffer.ty.dtype or loads(value).get(store.buffer):
@@ -47,7 +48,7 @@ def definition(stage: Stage) -> Definition | None:
         axes[iv.var] = axis
     found: list[Any] = []
     for e, extent in zip(items(store.indices), written.shape, strict=True):
-        v = axes.get(e) if type(e).__name__ == "Var" else None
+        v = axes.get(e) if isinstance(e, tvm.ir.Var) else None
         if v is not None and v.extent is extent and not any(e.same_as(x) for x in found):
             found.append(e)
         elif extent is ONE:

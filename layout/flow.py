@@ -8,6 +8,7 @@ the access. So the layout of one buffer gives the order of the loops that its ac
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -36,10 +37,8 @@ class Place:
 
     def layout(self, order: Sequence[Digit], template: Layout | None) -> Layout:
         if self.beside:
-            try:
+            with suppress(Unaligned):  # a split of what goes past an extent of 1 needs no place
                 return self._complete(order, (*self.found, *self.beside), template)
-            except Unaligned:
-                pass
         return self._complete(order, self.found, template)
 
     def _complete(

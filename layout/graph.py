@@ -221,15 +221,23 @@ def _known(e: Any, of: NodeDict[Value]) -> bool:
     return isinstance(e, relax.Var) and e in of
 
 
+#: Operators that count as pure, and run code or write in place of which nothing is known here.
+FOREIGN = frozenset(f"relax.{name}" for name in (
+    "call_tir_inplace", "call_inplace_packed", "call_pure_packed", "call_dps_packed",
+    "invoke_pure_closure", "make_closure",
+))  # fmt: skip
+#: Operators that have an effect, but on no tensor.
+READING = frozenset(("relax.print", "relax.assert_op"))
+
+
 def may_write(value: Any) -> bool:
     """Whether a call may write into an argument: all but those of Relax operators on tensors."""
     if not isinstance(value, relax.Call):
         return False
     name = str(getattr(value.op, "name", ""))
-    foreign = "inplace" in name or "packed" in name or "closure" in name
-    if foreign or not isinstance(value.op, IrOp) or not name.startswith("relax."):
+    if not isinstance(value.op, IrOp) or not name.startswith("relax.") or name in FOREIGN:
         return True
-    return not value.op.get_attr("FPurity") and name not in ("relax.print", "relax.assert_op")
+    return not value.op.get_attr("FPurity") and name not in READING
 
 
 def _name(value: Any) -> str:

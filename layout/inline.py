@@ -16,8 +16,9 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 from ..analysis.lifting.node import NodeDict, items
+from ..analysis.terms.flat import volume
 from ..analysis.terms.term import Int
-from .copies import copies, size
+from .copies import copies
 from .define import Definition, Undefined, loads, resolved
 from .define import definition as defines
 from .stages import Stage
@@ -37,7 +38,7 @@ def inlined(func: Any, stages: Sequence[Stage]) -> Any:
         return func
     inline = _Inliner(found)
     kept = {id(s) for s in left}
-    nests = items(root.body.seq) if type(root.body).__name__ == "SeqStmt" else [root.body]
+    nests = items(root.body.seq) if isinstance(root.body, tirx.SeqStmt) else [root.body]
     new = [inline(n) for n, s in zip(nests, stages, strict=True) if id(s) in kept]
     body = new[0] if len(new) == 1 else tirx.SeqStmt(new)
     buffers = [b for b in items(root.alloc_buffers) if b not in found]
@@ -58,7 +59,7 @@ def _worthwhile(stages: Sequence[Stage], inner: NodeDict[None]) -> list[Any]:
         times = [_iterations(s)]
         if made is not None:
             read = often.get(made.buffer) or []
-            once = len(read) == 1 and read[0] is size(s.writes[0].shape)
+            once = len(read) == 1 and read[0] is volume(s.writes[0].shape)
             if once or copies(s):
                 drop.append(made.buffer)
                 times = read
@@ -68,7 +69,7 @@ def _worthwhile(stages: Sequence[Stage], inner: NodeDict[None]) -> list[Any]:
 
 
 def _iterations(s: Stage) -> Int:
-    return size([v.extent for v in s.axes if v.extent is not None])
+    return volume([v.extent for v in s.axes if v.extent is not None])
 
 
 class _Inliner:
@@ -99,7 +100,7 @@ def _as(e: Any, dtype: str) -> Any:
     same = str(e.ty.dtype) == dtype
     if same:
         return e
-    return tirx.IntImm(dtype, int(e)) if type(e).__name__ == "IntImm" else tirx.Cast(dtype, e)
+    return tirx.IntImm(dtype, int(e)) if isinstance(e, tirx.IntImm) else tirx.Cast(dtype, e)
 
 
 class _Values:

@@ -10,7 +10,8 @@ from ..analysis.lifting.comprehension import Lifted
 from ..analysis.op_info import OpInfo, Refusal
 from ..analysis.recover import Recovered, recovered, understood
 from ..analysis.same import ByStructure
-from ..analysis.terms.term import ONE, Load, mul
+from ..analysis.terms.flat import volume
+from ..analysis.terms.term import Load
 from .choices import Kind
 from .flow import Flow, flow
 from .graph import Graph, Op
@@ -91,15 +92,12 @@ def only_moves(lifted: Lifted | Refusal) -> bool:
     if isinstance(lifted, Refusal) or len(lifted.outputs) != 1 or len(lifted.inputs) != 1:
         return False
     (c,) = lifted.outputs
-    return isinstance(_load(c.body), Load) and _volume(lifted, 0) is _volume(lifted, 1)
+    return isinstance(_load(c.body), Load) and _size(lifted, 0) is _size(lifted, 1)
 
 
 def _load(body: Any) -> Any:
     return getattr(body, "atom", None) or body
 
 
-def _volume(lifted: Lifted, k: int) -> Any:
-    out = ONE
-    for e in getattr(lifted.params[k], "shape", ()):
-        out = mul(out, e)
-    return out
+def _size(lifted: Lifted, k: int) -> Any:
+    return volume(getattr(lifted.params[k], "shape", ()))

@@ -8,7 +8,7 @@ After:  lv0 = R.permute_dims(x, [0, 2, 3, 1])
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from tvm import relax
 
@@ -18,19 +18,10 @@ from .convert import Step, converted, layouts_of
 from .decide import Plan
 from .graph import Graph, Op, Value
 from .layout import Layout
+from .rewrite import Rewritten, Still
 from .unused import without_unused
 
-
-class Rewritten(Protocol):
-    """A proved PrimFunc; ``identity``: it is a copy of that input's memory."""
-
-    @property
-    def func(self) -> Any: ...
-    @property
-    def identity(self) -> int | None: ...
-
-
-Rewrite = Callable[[Any, Sequence[Layout | None], bool], Rewritten]
+Rewrite = Callable[[Any, Sequence[Layout | None], bool], Rewritten | Still]
 Layouts = tuple[Layout | None, ...]
 
 
@@ -172,6 +163,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
             physical = self.plan.ways[op].outputs[0].physical(op.outputs[0].shape)
             self.results(op, b, self.made(_reshaped(source, physical), op, b.var))
             return
+        assert not isinstance(new, Still)
         gvar = self.gvar(op, layouts, other if new is None else new.func)
         self.results(op, b, self.made(self.call(gvar, op, self.types(op)), op, b.var))
 

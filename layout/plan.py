@@ -19,7 +19,7 @@ from .layout import Layout
 from .materialise import materialise
 from .pins import Pins
 from .report import Report
-from .rewrite import Rewriter, Rewritten
+from .rewrite import Rewriter, Rewritten, Still
 from .solve import NoSolution
 from .unused import check_defined
 from .wants import Desired, Wish, check, full
@@ -100,7 +100,7 @@ def implementation(op: str, func: Any, layouts: Sequence[Layout | str | None]) -
             made.append(Layout.identity(len(p.ty.shape)) if buffer else None)
         else:
             made.append(Layout.parse(x) if isinstance(x, str) else x)
-    return Implementation(full(op), func, tuple(made))
+    return Implementation(full(op, "op"), func, tuple(made))
 
 
 def _cost(objective: str | Cost) -> Cost:
@@ -110,17 +110,6 @@ def _cost(objective: str | Cost) -> Cost:
         known = ", ".join(OBJECTIVES)
         raise ValueError(f"plan_layout: objective must be one of {known}, got {objective!r}")
     return OBJECTIVES[objective]
-
-
-@dataclass(frozen=True)
-class Still:
-    """A PrimFunc is not called at all: its result is the memory of its parameter ``identity``."""
-
-    identity: int
-
-    @property
-    def func(self) -> Any:
-        raise AssertionError("nothing is called where memory stays as it is")
 
 
 class _Planner:

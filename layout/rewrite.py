@@ -44,6 +44,13 @@ class Rewritten:
     identity: int | None = None
 
 
+@dataclass(frozen=True)
+class Still:
+    """A PrimFunc is not called at all: its result is the memory of its parameter ``identity``."""
+
+    identity: int
+
+
 def rewrite(
     func: Any, layouts: Sequence[Layout | None], loop_order: LoopOrder = "layout"
 ) -> Rewritten | Refusal:

@@ -24,6 +24,7 @@ from typing import Any
 
 import tvm
 import tvm_ffi
+from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from ..analysis.certify import flags, truncates
@@ -109,7 +110,7 @@ def _proved(func: Any, new: Any, witness: Witness, known: Standard) -> Certifica
 
 def _product(value: Any) -> bool:
     """Whether the sum that reads it may be contracted with it: a product of floats."""
-    return type(value).__name__ == "Mul" and "float" in str(value.ty.dtype)
+    return isinstance(value, tirx.Mul) and "float" in str(value.ty.dtype)
 
 
 class _Buffers:

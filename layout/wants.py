@@ -69,7 +69,7 @@ def check(desired: Desired | str) -> dict[str, Wish]:
         return {op: Wish(strings, by) for op, strings in by.layouts.items()}
     out = {}
     for name, layouts in desired.items():
-        op = full(name)
+        op = full(name, "desired")
         if isinstance(layouts, str) and layouts in IMPLEMENTATIONS:
             by = named(layouts)
             if op not in by.layouts:
@@ -86,14 +86,17 @@ def check(desired: Desired | str) -> dict[str, Wish]:
     return out
 
 
-def full(name: str) -> str:
-    """``conv2d`` and ``nn.conv2d`` are ``relax.nn.conv2d``. Raises ``ValueError`` for no op."""
+def full(name: str, argument: str) -> str:
+    """``conv2d`` and ``nn.conv2d`` are ``relax.nn.conv2d``.
+
+    Raises ``ValueError`` for what is no operator, naming the argument that it was given in.
+    """
     from tvm.ir import Op
 
     for known in (name, f"relax.{name}", f"relax.nn.{name}", f"relax.image.{name}"):
         if known in Op.list_op_names():
             return known
-    raise ValueError(f"desired: there is no Relax operator {name!r}")
+    raise ValueError(f"{argument}: there is no Relax operator {name!r}")
 
 
 def want(found: Recovered, desired: Wishes, func: Any) -> Want | None:

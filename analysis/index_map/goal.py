@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ..terms.flat import volume
 from ..terms.rewrite import free, ints, substitute
 from ..terms.scalar import conj, eq0, ge0
-from ..terms.term import ONE, TRUE, ZERO, Int, Term, Var, as_int, mul, variable
+from ..terms.term import ONE, TRUE, ZERO, Int, Term, Var, as_int, variable
 from .convert import Map
 
 
@@ -73,7 +74,7 @@ def in_range(m: Map, out: Sequence[Int]) -> Goal:
 
 def same_volume(m: Map, out: Sequence[Int]) -> Goal:
     """As many points as places: with injective and range, every place is taken."""
-    return Goal("volume", "prod(shape) = prod(out_shape)", eq0(product(m.extents) - product(out)))
+    return Goal("volume", "prod(shape) = prod(out_shape)", eq0(volume(m.extents) - volume(out)))
 
 
 def right_inverse(m: Map, ys: tuple[Var, ...], g: Sequence[Int]) -> Goal:
@@ -109,13 +110,6 @@ def equal(f: Map, g: Sequence[Int], name: str = "equal") -> Goal:
     lets = _bound("f", f.results)
     claim = conj(*(eq0(as_int(v) - t) for (v, _), t in zip(lets, g, strict=True)))
     return Goal(name, "f(x) = g(x)", claim, f.predicate, lets)
-
-
-def product(extents: Iterable[Int]) -> Int:
-    out = ONE
-    for e in extents:
-        out = mul(out, e)
-    return out
 
 
 def place(y: Var) -> Int:

@@ -6,12 +6,13 @@ import itertools
 from collections.abc import Callable
 
 from ..proofs.verdict import Verdict
+from ..terms.flat import volume
 from ..terms.interval import interval
 from ..terms.scalar import ge0
 from ..terms.term import Int, integer
 from .convert import Map, Unsupported
 from .extremes import upper, uppers
-from .goal import Goal, product
+from .goal import Goal
 from .image import Image
 from .instances import corners, sampled
 from .z3_engines import z3_bv
@@ -23,10 +24,10 @@ def symbolic_box(m: Map) -> tuple[Int, ...] | None:
     if any(t is None for t in tops):
         return None
     box = tuple(t + 1 for t in tops if t is not None)
-    volume = product(m.extents)
+    whole = volume(m.extents)
     choices = itertools.product(*([t + 1 for t in uppers(r)] for r in m.results))
     for other in itertools.chain([box], itertools.islice(choices, 64)):
-        if product(other) is volume:
+        if volume(other) is whole:
             return tuple(other)
     return box
 

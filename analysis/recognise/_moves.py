@@ -95,21 +95,6 @@ def affine(p: Int, y: Int) -> tuple[Int, Int] | None:
     return offset, stride
 
 
-def flat(index: Sequence[Int], shape: Sequence[Int]) -> Int:
-    """The row-major offset of an element."""
-    out = ZERO
-    for i, e in zip(index, shape, strict=True):
-        out = mul(out, e) + i
-    return out
-
-
-def volume(shape: Sequence[Int]) -> Int:
-    out = ONE
-    for e in shape:
-        out = mul(out, e)
-    return out
-
-
 def ratio(a: Int, b: Int) -> int | None:
     """``k`` with ``a = k * b`` for a literal k."""
     lead = b.terms[0] if b.terms else None

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 
+from ..terms.flat import volume
 from ..terms.rewrite import subterms
 from ..terms.scalar import is_const
-from ..terms.term import ONE, Call, Const, Int, Load, Reduce, Tensor, Term, Var, mul
+from ..terms.term import ONE, Call, Const, Int, Load, Reduce, Tensor, Term, Var
 from ._contraction import Combined, bare, combined, only, uncast
 
 DIVISIONS = ("div", "truncdiv", "floordiv", "floordiv_elem")
@@ -53,12 +54,11 @@ def with_units(dims: Sequence[int], t: Tensor, count: int) -> list[tuple[int, ..
     return [tuple(sorted((*dims, *u))) for u in combinations(spare, more)] if more >= 0 else []
 
 
-def volume(axes: Sequence[Var]) -> Int:
-    out = ONE
-    for a in axes:
-        assert a.extent is not None
-        out = mul(out, a.extent)
-    return out
+def iterations(axes: Sequence[Var]) -> Int:
+    """Of loops over these axes, which are bounded."""
+    extents = [a.extent for a in axes if a.extent is not None]
+    assert len(extents) == len(axes)
+    return volume(extents)
 
 
 def average(t: Term) -> Combined | None:
@@ -69,7 +69,7 @@ def average(t: Term) -> Combined | None:
         return None
     if parts is None:
         return None if r.axes else r
-    count, divisor = volume(r.axes), uncast(parts[1])
+    count, divisor = iterations(r.axes), uncast(parts[1])
     if divisor is count or divisor is bare(count):
         return r
     return r if count.const is not None and is_const(divisor, count.const) else None

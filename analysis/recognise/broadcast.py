@@ -13,10 +13,11 @@ from collections.abc import Sequence
 
 from ..lifting.comprehension import Lifted
 from ..op_info import Proposal, Refusal
+from ..terms.flat import flat, volume
 from ..terms.integer import floordiv, floormod
 from ..terms.term import ONE, Int, integer
 from . import Matches, Refuses, recogniser
-from ._moves import Read, dims, flat, ratio, single_read, volume
+from ._moves import Read, dims, ratio, single_read
 
 MATCHES = [
     Matches("relax.broadcast_to", ("float32[3, 1]",), {"shape": (2, 3, 5)}),

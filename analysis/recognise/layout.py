@@ -16,10 +16,11 @@ from ..index_map.emit import to_tvm
 from ..lifting.comprehension import Lifted
 from ..op_info import Proposal, Refusal
 from ..solving.solve import solve
+from ..terms.flat import volume
 from ..terms.rewrite import free
 from ..terms.term import ONE, ZERO, Int, Load, Var, as_int, fresh
 from . import Matches, Refuses, recogniser
-from ._moves import literal, pieces, volume
+from ._moves import literal, pieces
 
 OP = "relax.layout_transform"
 

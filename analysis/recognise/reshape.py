@@ -10,9 +10,10 @@ from collections.abc import Sequence
 
 from ..lifting.comprehension import Lifted
 from ..op_info import Proposal, Refusal
+from ..terms.flat import flat, volume
 from ..terms.term import ONE, Int
 from . import Matches, Refuses, recogniser
-from ._moves import dims, flat, single_read, volume
+from ._moves import dims, single_read
 
 R = "relax.reshape"
 MATCHES = [

@@ -22,7 +22,7 @@ from ..terms.term import Call, Const, Load, Reduce, Tensor, Term
 from . import Matches, Refuses, recogniser
 from ._contraction import bare, uncast
 from ._moves import dims
-from ._sweep import volume
+from ._sweep import iterations
 
 ALIGN, POOL = "relax.vision.roi_align", "relax.vision.roi_pool"
 
@@ -131,7 +131,7 @@ def _sampling(c: Comprehension) -> dict[str, object] | None:
     r = uncast(c.body)
     points: int | None = 1
     if isinstance(r, Reduce):
-        points = volume(r.axes).const
+        points = iterations(r.axes).const
     op = r.op if isinstance(r, (Reduce, Call)) else ""
     if points is None or op not in ("add", "max"):
         return None

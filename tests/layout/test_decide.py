@@ -1,0 +1,59 @@
+"""Ways that turned out to have no proof are not chosen again, and the given one stays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from opinfo.layout.choices import GIVEN, Choice, Kind, as_given
+from opinfo.layout.decide import Plan, bytes_moved, decide
+from opinfo.layout.graph import Graph, Op, graph
+from opinfo.layout.kinds import Kinds
+from opinfo.layout.plan import check_arguments
+
+from . import nets
+
+
+@pytest.fixture(scope="module")
+def wanted() -> tuple[Graph, dict[Op, Kind]]:
+    """Convolutions that want NHWC, with sums and relu between them."""
+    mod = nets.net(nets.residual, (1, 3, 8, 8))
+    found = graph(mod, mod["main"])
+    desired = check_arguments({"nn.conv2d": ["NHWC", "OHWI"]}, "graph", "bytes")
+    return found, Kinds(desired).of(found)
+
+
+def planned(g: Graph, kinds: Mapping[Op, Kind], forbidden: Any) -> Plan:
+    return decide(g, kinds, bytes_moved, {}, forbidden, strict=True)
+
+
+def test_each_op_is_done_as_given_once_all_else_is_refused(
+    wanted: tuple[Graph, dict[Op, Kind]],
+) -> None:
+    g, kinds = wanted
+    moved = 0
+    for op in g.ops[:6]:
+        refused: set[Choice] = set()
+        while (way := planned(g, kinds, {op: frozenset(refused)}).ways[op]).why != GIVEN:
+            assert way not in refused
+            refused.add(way)
+            assert len(refused) < 20
+        moved += bool(refused)
+        assert way.outputs == as_given(op, kinds[op]).outputs
+    assert moved >= 3
+
+
+def test_what_is_asked_of_an_op_is_left_for_the_given_way_only_if_it_is_refused(
+    wanted: tuple[Graph, dict[Op, Kind]],
+) -> None:
+    g, kinds = wanted
+    convolutions = [op for op, kind in kinds.items() if kind.want is not None]
+    plan = planned(g, kinds, {})
+    assert convolutions
+    assert all(plan.ways[op].why != GIVEN for op in convolutions)
+    first, *rest = convolutions
+    after = planned(g, kinds, {first: frozenset((plan.ways[first],))})
+    assert after.ways[first].why == GIVEN
+    assert all(after.ways[op].why != GIVEN for op in rest)
