@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .backend import Backend, Code, register
+    from .coarse import Coarse
     from .dispatch_plan import DispatchPlan, PlanRefused
     from .force import CannotForce
     from .objective import keeping_chains
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "backend": ("Backend", "Code", "register"),
+    "coarse": ("Coarse",),
     "dispatch_plan": ("DispatchPlan", "PlanRefused"),
     "force": ("CannotForce",),
     "objective": ("keeping_chains",),
@@ -26,6 +28,7 @@ __all__ = [
     "Backend",
     "Call",
     "CannotForce",
+    "Coarse",
     "Code",
     "DispatchPlan",
     "Dispatched",

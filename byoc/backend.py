@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+from .coarse import Coarse
 from .pattern import Pattern
 from .region import Region
 
@@ -15,7 +16,7 @@ from .region import Region
 class Code:
     """Generated source of one model: one C++ file with a function for each region.
 
-    Each region's symbol is exported with its inputs, then its result, as ``TensorView``.
+    Each region's symbol is exported with its inputs, then its results, as ``TensorView``.
     ``constants`` are the arrays, by name, that ``__init_<symbol>`` is called with at load time.
     ``options`` go to the compiler, libraries and their paths included. ``rounds`` says, by symbol,
     how a region that is the same in real arithmetic rounds elsewhere than op by op.
@@ -32,7 +33,8 @@ class Code:
 class Backend:
     """A target for regions of a graph.
 
-    ``patterns`` are tried at every op; ``convert`` turns all regions of a model into code;
+    ``patterns`` are tried at every op; ``coarse`` takes whole parts of a graph; ``convert`` turns
+    all regions of a model into code;
     ``available`` says why it cannot be used here, None if it can; ``wants`` are layouts by operator
     (see `plan_layout`); ``cost`` is that of a region in microseconds, where it is known;
     ``version`` is that of its code and library: what was saved for another one is not used.
@@ -45,14 +47,20 @@ class Backend:
     wants: Mapping[str, Sequence[str]] = field(default_factory=dict)
     cost: Callable[[Region], float] | None = None
     version: Callable[[], str] = field(default=lambda: "")
+    coarse: tuple[Coarse, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
             raise ValueError(f"Backend: the name must be an identifier, got {self.name!r}")
 
+    @property
+    def pattern_names(self) -> tuple[str, ...]:
+        """Those of chains and of coarse ones."""
+        return (*(p.name for p in self.patterns), *(c.name for c in self.coarse))
+
 
 #: Backends that come with opinfo: subpackages that register themselves when they are imported.
-BUILT_IN = ("onednn",)
+BUILT_IN = ("onednn", "example_npu")
 _REGISTRY: dict[str, Backend] = {}
 
 

@@ -5,12 +5,14 @@ maximise, class by class from the highest, Σ_{m in class} |m| y[m]; then minimi
 
 Each aim is a program of its own with what the ones before it reached as rows, so that none of them
 has to be smaller than the solver's tolerance to leave the other alone. Matches that share no op,
-not even through others, do not meet: the rows are of one such group each.
+not even through others, do not meet: the rows are of one such group each. Regions of several
+results may need each other in a ring although each one is convex; each ring that comes up is a row
+more, Σ y[m] < |ring|.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..layout.graph import Op
@@ -28,6 +30,10 @@ class Match:
     cost: float
 
 
+Ring = Callable[[Sequence[Match]], Sequence[int] | None]
+"""Numbers of matches that need each other's results, so that one must go; None: there are none."""
+
+
 @dataclass(frozen=True)
 class Chosen:
     """The matches to take, and the solver's word that there is nothing better."""
@@ -38,32 +44,60 @@ class Chosen:
 
 def choose(
     matches: Sequence[Match], priority: Mapping[str, int], default: Mapping[Op, float],
-    must: Collection[Op] = (),
+    must: Collection[Op] = (), ring: Ring = lambda matches: None,
 ) -> Chosen:  # fmt: skip
     """The best set of matches. ``default``: what an op costs that stays with TVM.
 
     Each op of ``must`` is taken by some match. Raises :class:`.NoSolution` if they cannot all be.
+    ``ring`` finds matches that cannot all be taken, each needing another one's result first.
     """
-    groups = _groups([m.ops for m in matches])
-    covering: dict[Op, dict[int, float]] = {}
-    for x, m in enumerate(matches):
-        for op in m.ops:
-            covering.setdefault(op, {})[x] = -1.0
-    rows = [(-1.0, row) for row in covering.values()]
-    rows += [(1.0, dict.fromkeys(covering.get(op, {}), 1.0)) for op in must]
+    problem = _Problem(matches, must, ring)
     status = "optimal"
     for p in sorted({priority[m.backend] for m in matches}, reverse=True):
         sizes = [len(m.ops) * float(priority[m.backend] == p) for m in matches]
-        first = solve(Program([-n for n in sizes], rows))
-        found, status = first.chosen, status if first.status == "optimal" else first.status
-        for group in groups:
-            row = {x: sizes[x] for x in group if sizes[x]}
-            rows.append((sum(row[x] for x in row if x in found), row))
+        first = problem.solve([-n for n in sizes])
+        status = status if first.status == "optimal" else first.status
+        problem.reached.append((sizes, first.chosen))
     saved = [m.cost - sum(default[o] for o in m.ops) for m in matches]
-    solution = solve(Program(saved, rows))
+    solution = problem.solve(saved)
     if status != "optimal":
         solution = replace(solution, status=status)
     return Chosen(tuple(m for x, m in enumerate(matches) if x in solution.chosen), solution)
+
+
+class _Problem:
+    """The rows of all programs; ``reached``: sizes that later ones keep, and by which matches."""
+
+    def __init__(self, matches: Sequence[Match], must: Collection[Op], ring: Ring) -> None:
+        self.matches, self.ring = matches, ring
+        covering: dict[Op, dict[int, float]] = {}
+        for x, m in enumerate(matches):
+            for op in m.ops:
+                covering.setdefault(op, {})[x] = -1.0
+        self.rows = [(-1.0, row) for row in covering.values()]
+        self.rows += [(1.0, dict.fromkeys(covering.get(op, {}), 1.0)) for op in must]
+        self.meet = [m.ops for m in matches]
+        self.reached: list[tuple[Sequence[float], Collection[int]]] = []
+
+    def solve(self, cost: list[float]) -> Solution:
+        """Solved again as long as matches that were chosen need each other."""
+        while True:
+            found = solve(Program(cost, [*self.rows, *self.kept()]))
+            chosen = sorted(found.chosen)
+            ring = self.ring([self.matches[x] for x in chosen])
+            if ring is None:
+                return found
+            apart = [chosen[k] for k in ring]
+            self.rows.append((1.0 - len(apart), dict.fromkeys(apart, -1.0)))
+            self.meet.append(tuple(op for x in apart for op in self.matches[x].ops))
+
+    def kept(self) -> list[tuple[float, dict[int, float]]]:
+        out = []
+        for sizes, chosen in self.reached:
+            for group in _groups(self.meet):
+                row = {x: sizes[x] for x in group if x < len(sizes) and sizes[x]}
+                out.append((sum(row[x] for x in row if x in chosen), row))
+        return out
 
 
 def _groups(chains: Sequence[tuple[Op, ...]]) -> list[list[int]]:

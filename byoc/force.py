@@ -46,7 +46,7 @@ def forced_ops(
         if backend not in {*known, "tvm"}:
             raise ValueError(f"force: {backend} is not among the backends")
         if pattern and (backend == "tvm" or
-                        pattern not in {p.name for p in known[backend].patterns}):  # fmt: skip
+                        pattern not in known[backend].pattern_names):  # fmt: skip
             raise ValueError(f"force: {backend} has no pattern {pattern}")
         wanted = full(name, "force")
         named = [op for op in ops if _name(infos[op].info) == wanted]

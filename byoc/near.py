@@ -11,6 +11,8 @@ from .backend import Backend
 from .pattern import Pattern, State, follower, listed, node
 from .region import Infos
 
+TAKEN = "it matches, and another choice was forced, or is better"
+
 
 @dataclass(frozen=True)
 class Miss:
@@ -74,6 +76,7 @@ class Chains:
         if op in self.within:
             yield self._unfinished(self.within[op])
         yield from self._as_anchor(op)
+        yield from self._in_coarse(op)
         for v in op.inputs:
             if v is not None and v.producer is not None:
                 yield from self._as_follower(op, v, v.producer)
@@ -84,8 +87,7 @@ class Chains:
         p, s = begun.pattern, begun.state
         last = s.chain[-1]
         if p.done(s):
-            return begun.miss(0, "it matches, and another choice was forced, or is better",
-                              len(s.chain) + 1)  # fmt: skip
+            return begun.miss(0, TAKEN, len(s.chain) + 1)
         names = {n for k, _ in p.next(s) for n in p.steps[k].names}
         needs = f"{listed(names)} must follow {_name(last, self.infos)}"
         after = follower(last, self.infos)
@@ -106,6 +108,18 @@ class Chains:
                     before = _before(p, start.info.name)
                     reason = f"{start.info.name} is taken only after {listed(before)}"
                     yield Miss(b.name, p.name, 0, -2, reason)
+
+    def _in_coarse(self, op: Op) -> Iterator[Miss]:
+        """The op in a region of any size."""
+        here = node(op, self.infos)
+        assert here is not None
+        for b in self.backends:
+            for c in b.coarse:
+                failed = c.failing(here)
+                if failed is None:
+                    yield Miss(b.name, c.name, 1, 0, TAKEN)
+                elif failed[0] >= -1:
+                    yield Miss(b.name, c.name, 0, failed[0], failed[1])
 
     def _as_follower(self, op: Op, v: Value, producer: Op) -> Iterator[Miss]:
         """The op reads what a chain ends with."""

@@ -10,16 +10,17 @@ from typing import Any
 from tvm import relax
 
 from ..analysis.recover import analyser
-from ..layout.graph import Graph, Op, Value, graph
+from ..layout.graph import Graph, Op, graph
 from ..layout.solve import NoSolution
 from ..layout.unused import check_defined
 from .backend import Backend, Code, find
-from .choose import Match, choose
+from .choose import Chosen, Match, choose
 from .dispatch_plan import DispatchPlan, PlannedRegion, fingerprint
 from .flops import flops
+from .flow import Flow, cycle, flows, joined
 from .force import CannotForce, Forced, allowed, forced_ops
-from .partition import partitioned
-from .region import Infos, Region, region
+from .partition import Rewritten, partitioned
+from .region import Infos, Placed, Region, region
 from .why import Left, left_behind
 
 #: What an op costs that stays with TVM: its default build does so much in a microsecond.
@@ -94,10 +95,8 @@ def dispatch(
     below = {b.name for b in usable if classes[b.name] < floor}
     while True:
         try:
-            matches = [m for m in lowered.matches(usable)
-                       if m.backend not in below or any(op in forced for op in m.ops)]  # fmt: skip
-            best, status = _best(lowered, matches, classes, forced, usable)
-            return applied(lowered, best, usable, status)
+            best = _best(lowered, classes, forced, usable, below)
+            return applied(lowered, best.matches, usable, best.solution.status)
         except Failed as e:
             if e.backend.name in needed:
                 raise CannotForce(f"{e.backend.name}: {e}") from e
@@ -112,13 +111,45 @@ class Lowered:
     mod: Any
     functions: Mapping[Any, Graph]
     infos: Infos
+    flows: Mapping[Any, tuple[Flow, ...]]
 
     @property
     def ops(self) -> list[Op]:
         return [op for g in self.functions.values() for op in g.ops]
 
     def matches(self, backends: Sequence[Backend]) -> list[Match]:
+        """All chains of all backends, overlapping ones too."""
         return [m for g in self.functions.values() for m in found(g, self.infos, backends)]
+
+    def coarse(
+        self, backends: Sequence[Backend], forced: Mapping[Op, Forced], chosen: Sequence[Match] = ()
+    ) -> list[Match]:
+        """The maximal regions of all backends, beside those that are chosen, of ops that are free.
+
+        An op is not free for a backend if it is forced elsewhere.
+        """
+        taken = {op for m in chosen for op in m.ops}
+        out = []
+        for gvar, g in self.functions.items():
+            blocks = [joined(f, [s for m in chosen if (s := f.set(m.ops))])
+                      for f in self.flows[gvar]]  # fmt: skip
+            for b in backends:
+                free = [op for op in g.ops if op not in taken
+                        and (op not in forced or forced[op].backend == b.name)]  # fmt: skip
+                for c in b.coarse:
+                    for ops in c.regions(blocks, free, self.infos):
+                        out.append(_match(b, c.name, ops, self.infos))
+        return out
+
+    def ring(self, matches: Sequence[Match]) -> list[int] | None:
+        """Matches that need each other's results."""
+        for f in (f for blocks in self.flows.values() for f in blocks):
+            sets = [f.set(m.ops) if len(m.ops) > 1 else 0 for m in matches]
+            there = [k for k, s in enumerate(sets) if s]
+            found = cycle(f, [sets[k] for k in there])
+            if found is not None:
+                return [there[k] for k in found]
+        return None
 
 
 def read(mod: Any, what: str) -> Lowered:
@@ -127,8 +158,9 @@ def read(mod: Any, what: str) -> Lowered:
     functions = {g: graph(mod, f) for g, f in mod.functions_items()
                  if isinstance(f, relax.Function)}  # fmt: skip
     analyse = analyser()
-    return Lowered(mod, functions, {op: analyse(op.func) for g in functions.values()
-                                     for op in g.ops})  # fmt: skip
+    blocks = {g: () if x.mutates else tuple(flows(mod[g], x)) for g, x in functions.items()}
+    infos = {op: analyse(op.func) for g in functions.values() for op in g.ops}
+    return Lowered(mod, functions, infos, blocks)
 
 
 def given(backends: Sequence[str | Backend]) -> list[Backend]:
@@ -154,18 +186,32 @@ def _usable(b: Backend, needed: Collection[str]) -> bool:
 
 
 def _best(
-    lowered: Lowered, matches: Sequence[Match], classes: Mapping[str, int],
-    forced: Mapping[Op, Forced], backends: Sequence[Backend],
-) -> tuple[Sequence[Match], str]:  # fmt: skip
-    matches = allowed(matches, forced, lowered.infos, backends)
+    lowered: Lowered, classes: Mapping[str, int], forced: Mapping[Op, Forced],
+    backends: Sequence[Backend], below: Collection[str],
+) -> Chosen:  # fmt: skip
+    """The best of all chains and of all coarse regions, also of what a choice leaves behind."""
+
+    def usable(matches: Sequence[Match]) -> list[Match]:
+        return [m for m in matches
+                if (m.backend not in below or any(op in forced for op in m.ops))
+                and all(op not in forced or forced[op].allows(m) for op in m.ops)]  # fmt: skip
+
     default = {op: flops(lowered.infos[op], op) / TVM_RATE for op in lowered.ops}
     must = [op for op, f in forced.items() if f.backend != "tvm"]
-    try:
-        best = choose(matches, classes, default, must)
-    except NoSolution as e:
-        raise CannotForce("the operators cannot all go where they must: their regions overlap"
-                          ) from e  # fmt: skip
-    return best.matches, best.solution.status
+    found = [*lowered.matches(backends), *lowered.coarse(backends, forced)]
+    matches = allowed(usable(found), forced, lowered.infos, backends)
+    while True:
+        try:
+            best = choose(matches, classes, default, must, lowered.ring)
+        except NoSolution as e:
+            raise CannotForce("the operators cannot all go where they must: their regions overlap"
+                              ) from e  # fmt: skip
+        rest = lowered.coarse(backends, forced, best.matches)
+        known = {(m.backend, m.pattern, m.ops) for m in matches}
+        more = [m for m in usable(rest) if (m.backend, m.pattern, m.ops) not in known]
+        if not more:
+            return best
+        matches = [*matches, *more]
 
 
 def applied(
@@ -175,22 +221,24 @@ def applied(
     by_name = {b.name: b for b in backends}
     flop = {op: flops(lowered.infos[op], op) for op in lowered.ops}
     regions: dict[str, list[Region]] = {}
-    calls: dict[Op, tuple[str, tuple[Op, ...], tuple[Value, ...]]] = {}
+    placed: dict[Op, Placed] = {}
     taken = []
     for k, m in enumerate(matches):
         symbol = f"{m.backend}_{k}"
-        made, inputs = region(symbol, m.ops, lowered.infos)
-        regions.setdefault(m.backend, []).append(made)
-        calls[m.ops[-1]] = symbol, m.ops, inputs
-        taken.append(Taken(symbol, m.backend, m.pattern, tuple(c.op for c in made.calls),
+        made = region(symbol, m.ops, lowered.infos)
+        regions.setdefault(m.backend, []).append(made.region)
+        placed[m.ops[-1]] = made
+        taken.append(Taken(symbol, m.backend, m.pattern, tuple(c.op for c in made.region.calls),
                            sum(flop[o] for o in m.ops)))  # fmt: skip
     codes = [_convert(by_name[b], rs) for b, rs in regions.items()]
     rounds = {symbol: how for c in codes for symbol, how in c.rounds}
     taken = [replace(t, rounds=rounds.get(t.symbol)) for t in taken]
     covered = {op for m in matches for op in m.ops}
     rest = [op for op in lowered.ops if op not in covered]
-    module = partitioned(lowered.mod, {g: (x, {o: calls[o] for o in x.ops if o in calls})
-                                       for g, x in lowered.functions.items()}, codes)  # fmt: skip
+    module = partitioned(lowered.mod, {
+        g: Rewritten(x, lowered.flows[g], tuple(placed[o] for o in x.ops if o in placed))
+        for g, x in lowered.functions.items()
+    }, codes)  # fmt: skip
     options = tuple(dict.fromkeys(o for c in codes for o in c.options))
     left = left_behind(rest, lowered.infos, backends)
     plan = _plan(lowered, matches, by_name, status)
@@ -213,15 +261,19 @@ def _plan(
 
 
 def found(g: Graph, infos: Infos, backends: Sequence[Backend]) -> list[Match]:
-    """All matches of all backends, overlapping ones too."""
+    """All chains of all backends."""
     out = []
     for b in backends:
         for op in g.ops:
             for p in b.patterns:
                 for ops in p.matches(op, infos):
-                    cost = 0.0 if b.cost is None else b.cost(region("", ops, infos)[0])
-                    out.append(Match(b.name, p.name, ops, cost))
+                    out.append(_match(b, p.name, ops, infos))
     return out
+
+
+def _match(b: Backend, pattern: str, ops: tuple[Op, ...], infos: Infos) -> Match:
+    cost = 0.0 if b.cost is None else b.cost(region("", ops, infos).region)
+    return Match(b.name, pattern, ops, cost)
 
 
 def _convert(b: Backend, regions: Sequence[Region]) -> Code:

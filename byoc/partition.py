@@ -7,6 +7,7 @@ After:  lv1 = R.call_dps_packed("onednn_0", (x,), out_ty=…)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import tvm
@@ -16,18 +17,24 @@ from tvm import relax
 from ..layout.graph import Graph, Op, Value
 from ..layout.unused import without_unused
 from .backend import Code
+from .flow import Flow, together
+from .region import Placed
 
-Regions = Mapping[Op, tuple[str, tuple[Op, ...], tuple[Value, ...]]]
-"""By last op of a region: its symbol, its ops, its inputs."""
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A function whose ``regions`` become calls. ``flows``: its blocks, to put them in order."""
+
+    graph: Graph
+    flows: tuple[Flow, ...]
+    regions: tuple[Placed, ...]
 
 
-def partitioned(
-    mod: Any, graphs: Mapping[Any, tuple[Graph, Regions]], codes: Sequence[Code]
-) -> Any:
+def partitioned(mod: Any, functions: Mapping[Any, Rewritten], codes: Sequence[Code]) -> Any:
     """The module with the regions called and the code attached; the input is not changed."""
     writer = _Writer(mod)
-    for gvar, (graph, regions) in graphs.items():
-        writer.function(gvar, mod[gvar], graph, regions)
+    for gvar, to in functions.items():
+        writer.function(gvar, _gathered(mod[gvar], to), to)
     out = without_unused(writer.builder_.get(), mod)
     constants = {name: tvm.runtime.tensor(a) for c in codes for name, a in c.constants}
     attrs = out.attrs or {}
@@ -41,11 +48,29 @@ def _module(code: Code) -> Any:
     return make(code.source, "cc", list(code.symbols), [name for name, _ in code.constants])
 
 
+def _gathered(func: Any, to: Rewritten) -> Any:
+    """The function with the ops of each region next to each other, if a result is not of its last.
+
+    What reads one of the results then comes after all of the region.
+    """
+    if all(p.results == p.ops[-1].outputs for p in to.regions):
+        return func
+    groups = [[f.set(p.ops) for p in to.regions if all(op in f.places for op in p.ops)]
+              for f in to.flows]  # fmt: skip
+    ordered = iter([
+        relax.DataflowBlock([f.bindings[k] for k in together(f, g)])
+        for f, g in zip(to.flows, groups, strict=True)
+    ])  # fmt: skip
+    blocks = [next(ordered) if isinstance(b, relax.DataflowBlock) else b for b in func.body.blocks]
+    body = relax.SeqExpr(blocks, func.body.body)
+    return relax.Function(func.params, body, func.ret_ty, func.is_pure, func.attrs, func.span)
+
+
 @relax.expr_functor.mutator
 class _Writer(relax.PyExprMutator):  # type: ignore[misc]
-    def function(self, gvar: Any, func: Any, graph: Graph, regions: Regions) -> None:
-        self.graph, self.regions = graph, regions
-        self.gone = {op for _, ops, _ in regions.values() for op in ops[:-1]}
+    def function(self, gvar: Any, func: Any, to: Rewritten) -> None:
+        self.graph, self.regions = to.graph, {p.ops[-1]: p for p in to.regions}
+        self.gone = {op for p in to.regions for op in p.ops[:-1]}
         self.vars: dict[Op, Any] = {}
         self.builder_.update_func(gvar, self.visit_expr(func))
 
@@ -58,14 +83,25 @@ class _Writer(relax.PyExprMutator):  # type: ignore[misc]
             if op is not None:
                 self.vars[op] = b.var
             return
-        symbol, _, inputs = self.regions[op]
-        arguments = relax.Tuple([self.value(v) for v in inputs])
-        call = relax.call_dps_packed(symbol, arguments, out_ty=op.call.ty)
-        local = (
-            isinstance(b.var, relax.DataflowVar) or not self.builder_.current_block_is_dataflow()
-        )
+        self.called(self.regions[op])
+
+    def called(self, p: Placed) -> None:
+        arguments = relax.Tuple([self.value(v) for v in p.inputs])
+        types = [v.producer.call.ty for v in p.results if v.producer is not None]
+        out = types if len(types) > 1 else types[0]
+        call = relax.call_dps_packed(p.region.symbol, arguments, out_ty=out)
+        if len(types) == 1:
+            self.bind(p.results[0].expr, call)
+            return
+        results = self.builder_.emit(call)
+        for k, v in enumerate(p.results):
+            self.bind(v.expr, relax.TupleGetItem(results, k))
+
+    def bind(self, var: Any, made: Any) -> None:
+        """What a variable of the program is now."""
+        local = isinstance(var, relax.DataflowVar) or not self.builder_.current_block_is_dataflow()
         emit = self.builder_.emit if local else self.builder_.emit_output
-        self.set_var_remap(b.var, emit(call, b.var.name))
+        self.set_var_remap(var, emit(made, var.name))
 
     def value(self, v: Value) -> Any:
         """The expression of a value, one of several results of a call included."""

@@ -49,19 +49,22 @@ class Call:
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """What a backend is handed: calls in order, the last result is the region's.
+    """What a backend is handed: calls in order.
 
-    ``inputs`` come at run time in this order; ``constants`` are known now.
+    ``inputs`` come at run time in this order; ``constants`` are known now. ``results`` are what is
+    used outside: of a chain the last call's, of a coarse region one or more.
     """
 
     symbol: str
     calls: tuple[Call, ...]
     inputs: tuple[Tensor, ...]
     constants: tuple[Array, ...]
+    results: tuple[Tensor, ...]
 
     @property
     def result(self) -> Tensor:
-        return self.calls[-1].result
+        """The last one."""
+        return self.results[-1]
 
     def find(self, *names: str) -> Call | None:
         """The first call of one of these operators."""
@@ -71,14 +74,33 @@ class Region:
 Infos = Mapping[Op, Recovered]
 
 
-def region(symbol: str, ops: Sequence[Op], infos: Infos) -> tuple[Region, tuple[Value, ...]]:
-    """The region of some ops, in their order, and the values that are its inputs."""
+@dataclass(frozen=True)
+class Placed:
+    """A region in its graph: ``inputs`` and ``results`` are values in the order of the region's."""
+
+    region: Region
+    ops: tuple[Op, ...]
+    inputs: tuple[Value, ...]
+    results: tuple[Value, ...]
+
+
+def region(symbol: str, ops: Sequence[Op], infos: Infos) -> Placed:
+    """The region of some ops, in their order."""
     made = _Builder(infos)
     for op in ops:
         made.add(op)
-    return Region(symbol, tuple(made.calls), tuple(made.inputs), tuple(made.constants)), tuple(
-        made.values
-    )
+    results = _results(ops)
+    told = Region(symbol, tuple(made.calls), tuple(made.inputs), tuple(made.constants),
+                  tuple(made.known[v] for v in results))  # fmt: skip
+    return Placed(told, tuple(ops), tuple(made.values), results)
+
+
+def _results(ops: Sequence[Op]) -> tuple[Value, ...]:
+    """What is used outside; the last op's where nothing is."""
+    inside = set(ops)
+    used = [v for op in ops for v in op.outputs
+            if v.pinned is not None or any(u not in inside for u in v.uses)]  # fmt: skip
+    return tuple(used) or ops[-1].outputs
 
 
 class _Builder:

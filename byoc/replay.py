@@ -8,7 +8,8 @@ from typing import Any
 from ..layout.graph import Op
 from .backend import Backend, find
 from .choose import Match
-from .dispatch_plan import DispatchPlan, PlanRefused
+from .dispatch_plan import DispatchPlan, PlannedRegion, PlanRefused
+from .flow import Flow
 from .offload import Dispatched, Failed, Lowered, applied, given, read
 
 
@@ -39,6 +40,7 @@ def replay(mod: Any, plan: DispatchPlan, backends: Sequence[str | Backend] = ())
 def _planned(lowered: Lowered, plan: DispatchPlan, backends: Mapping[str, Backend]) -> list[Match]:
     """The matches of a plan, each looked for where the plan says."""
     graphs = {str(g.name_hint): x for g, x in lowered.functions.items()}
+    flows = {str(g.name_hint): f for g, f in lowered.flows.items()}
     taken: set[Op] = set()
     out = []
     for r in plan.regions:
@@ -47,11 +49,22 @@ def _planned(lowered: Lowered, plan: DispatchPlan, backends: Mapping[str, Backen
         if not r.ops or not all(0 <= k < len(there) for k in r.ops):
             raise PlanRefused(f"{place} is not in the module")
         ops = tuple(there[k] for k in r.ops)
-        patterns = [p for p in backends[r.backend].patterns if p.name == r.pattern]
-        if not any(ops == m for p in patterns for m in p.matches(ops[0], lowered.infos)):
+        if not _allowed(r, ops, backends[r.backend], lowered, flows[r.function]):
             raise PlanRefused(f"{place} is not what {r.backend}, pattern {r.pattern}, takes")
         if taken & set(ops):
             raise PlanRefused(f"{place} overlaps another one")
         taken |= set(ops)
         out.append(Match(r.backend, r.pattern, ops, 0.0))
+    if lowered.ring(out) is not None:
+        raise PlanRefused("regions of the plan need each other's results")
     return out
+
+
+def _allowed(
+    r: PlannedRegion, ops: tuple[Op, ...], b: Backend, lowered: Lowered, flows: Sequence[Flow]
+) -> bool:
+    chains = [p for p in b.patterns if p.name == r.pattern]
+    if any(ops == m for p in chains for m in p.matches(ops[0], lowered.infos)):
+        return True
+    coarse = [c for c in b.coarse if c.name == r.pattern]
+    return any(c.allows(flows, ops, lowered.infos) for c in coarse)

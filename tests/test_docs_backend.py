@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from opinfo.byoc import example_npu
+
 from .run import run
 
 PAGE = Path(__file__).parent.parent / "docs" / "add-a-backend.md"
@@ -17,9 +19,10 @@ PAGE = Path(__file__).parent.parent / "docs" / "add-a-backend.md"
 
 def test_the_page_does_what_it_says() -> None:
     text = PAGE.read_text()
-    backend, use = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    backend, use, coarse = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     (expected,) = re.findall(r"```text\n(.*?)```", text, re.DOTALL)
     assert len(backend.splitlines()) <= 100
+    assert coarse in Path(example_npu.__file__).read_text()
     known: dict[str, Any] = {"__name__": "page"}
     with contextlib.redirect_stdout(io.StringIO()) as out:
         exec(compile(backend, "backend.py", "exec"), known)

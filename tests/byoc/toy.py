@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from opinfo.analysis import Constant
+from opinfo.byoc.abi import ABI
 from opinfo.byoc.backend import Backend, Code
 from opinfo.byoc.pattern import Node, Pattern, maybe, one
 from opinfo.byoc.region import Call, Region
-
-HEAD = """#include <tvm/ffi/tvm_ffi.h>
-#include <tvm/ffi/container/tensor.h>
-#include <cmath>
-using tvm::ffi::TensorView;
-"""
 
 
 def static(node: Node) -> str | None:
@@ -37,26 +32,27 @@ PATTERNS = (
 def convert(regions: Sequence[Region]) -> Code:
     """A function for each region."""
     symbols = tuple(r.symbol for r in regions)
-    return Code(HEAD + "".join(map(_function, regions)), symbols)
+    return Code(ABI + "#include <cmath>\n" + "".join(map(_function, regions)), symbols)
 
 
 def _function(r: Region) -> str:
-    names = [f"x{k}" for k in range(len(r.inputs))]
+    tensors = [f"x{k}" for k in range(len(r.inputs))] + [f"out{k}" for k in range(len(r.results))]
     count = 1
     for e in r.result.shape:
         count *= e
     lines = [f"    float v{k} = {_value(c)};" for k, c in enumerate(r.calls)]
+    lines += [f"    pout{k}[i] = v{t.index};" for k, t in enumerate(r.results)]
     pointers = "".join(
-        f"  auto* p{n} = static_cast<float*>({n}.data_ptr());\n" for n in [*names, "out"]
+        f"  auto* p{n} = reinterpret_cast<float*>(opinfo::data(opinfo::tensor(args[{k}])));\n"
+        for k, n in enumerate(tensors)
     )
     return f"""
-static void {r.symbol}_({", ".join(f"TensorView {n}" for n in [*names, "out"])}) {{
+OPINFO_FUNCTION({r.symbol}) {{
 {pointers}  for (int64_t i = 0; i < {count}; ++i) {{
 {chr(10).join(lines)}
-    pout[i] = v{len(r.calls) - 1};
   }}
+  return 0;
 }}
-TVM_FFI_DLL_EXPORT_TYPED_FUNC({r.symbol}, {r.symbol}_)
 """
 
 
@@ -70,6 +66,8 @@ def _value(c: Call) -> str:
     values = list(map(read, c.operands))
     if c.op == "relax.add":
         return f"{values[0]} + {values[1]}"
+    if c.op == "relax.maximum":
+        return f"fmaxf({values[0]}, {values[1]})"
     return f"fmaxf({values[0]}, 0.f)" if c.op == "relax.nn.relu" else f"expf({values[0]})"
 
 

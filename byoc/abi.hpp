@@ -1,0 +1,69 @@
+// What generated functions need of TVM's calling convention, over its C ABI: this compiles in a
+// fraction of a second, the C++ headers of tvm_ffi take several.
+#include <tvm/ffi/c_api.h>
+
+#include <cstring>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+// A function that the module exports by this name: `args`, `count` of them, and `result` are its own.
+#define OPINFO_FUNCTION(symbol)                                                     \
+  extern "C" __attribute__((visibility("default"))) int __tvm_ffi_##symbol(         \
+      [[maybe_unused]] void* self, [[maybe_unused]] const TVMFFIAny* args,          \
+      [[maybe_unused]] int32_t count, [[maybe_unused]] TVMFFIAny* result)
+
+namespace opinfo {
+namespace {  // two models in one process share nothing
+
+// An error of a kind that Python knows, to be returned.
+[[maybe_unused]] int fail(const char* kind, const std::string& message) {
+  TVMFFIErrorSetRaisedFromCStr(kind, message.c_str());
+  return -1;
+}
+
+[[maybe_unused]] TVMFFIAny integer(int64_t value) {
+  TVMFFIAny out{};
+  out.type_index = kTVMFFIInt;
+  out.v_int64 = value;
+  return out;
+}
+
+// The tensor of an argument, null if it is none.
+[[maybe_unused]] const DLTensor* tensor(const TVMFFIAny& a) {
+  if (a.type_index == kTVMFFIDLTensorPtr) return static_cast<const DLTensor*>(a.v_ptr);
+  return a.type_index == kTVMFFITensor ? TVMFFITensorGetDLTensorPtr(a.v_obj) : nullptr;
+}
+
+[[maybe_unused]] char* data(const DLTensor* t) {
+  return static_cast<char*>(t->data) + t->byte_offset;
+}
+
+// The constants that `__init_<symbol>` is called with.
+[[maybe_unused]] std::vector<const DLTensor*> constants(const TVMFFIAny* args) {
+  auto* cell = reinterpret_cast<const TVMFFISeqCell*>(reinterpret_cast<char*>(args->v_obj) +
+                                                      sizeof(TVMFFIObject));
+  std::vector<const DLTensor*> out;
+  for (int64_t k = 0; k < cell->size; ++k)
+    out.push_back(tensor(static_cast<const TVMFFIAny*>(cell->data)[k]));
+  return out;
+}
+
+// Call a function of the process by its name: some numbers, then the arguments as they are.
+[[maybe_unused]] int forward(const char* name, std::initializer_list<int64_t> first,
+                             const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
+  TVMFFIByteArray text{name, std::strlen(name)};
+  TVMFFIObjectHandle function = nullptr;
+  if (int code = TVMFFIFunctionGetGlobal(&text, &function)) return code;
+  if (function == nullptr)
+    return fail("RuntimeError", std::string("this process has no function ") + name);
+  std::vector<TVMFFIAny> all;
+  for (int64_t k : first) all.push_back(integer(k));
+  all.insert(all.end(), args, args + count);
+  int code = TVMFFIFunctionCall(function, all.data(), static_cast<int32_t>(all.size()), result);
+  TVMFFIObjectDecRef(function);
+  return code;
+}
+
+}  // namespace
+}  // namespace opinfo
