@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from .coarse import Coarse
     from .dispatch_plan import DispatchPlan, PlanRefused
     from .force import CannotForce
+    from .measure import Excluded, Measure, Measured, MeasureError, Timing, Tracker
     from .objective import keeping_chains
     from .offload import Dispatched, dispatch
     from .pattern import Node, Pattern, many, maybe, one
@@ -18,6 +19,7 @@ _HOMES = {
     "coarse": ("Coarse",),
     "dispatch_plan": ("DispatchPlan", "PlanRefused"),
     "force": ("CannotForce",),
+    "measure": ("Excluded", "Measure", "Measured", "MeasureError", "Timing", "Tracker"),
     "objective": ("keeping_chains",),
     "offload": ("Dispatched", "dispatch"),
     "pattern": ("Node", "Pattern", "many", "maybe", "one"),
@@ -32,11 +34,17 @@ __all__ = [
     "Code",
     "DispatchPlan",
     "Dispatched",
+    "Excluded",
+    "Measure",
+    "MeasureError",
+    "Measured",
     "Node",
     "Pattern",
     "PlanRefused",
     "Region",
     "Tensor",
+    "Timing",
+    "Tracker",
     "dispatch",
     "keeping_chains",
     "many",

@@ -48,12 +48,16 @@ def choose(
 ) -> Chosen:  # fmt: skip
     """The best set of matches. ``default``: what an op costs that stays with TVM.
 
+    Where ``priority`` has ``tvm``, a backend of its class or below takes what is cheaper, not all
+    that it can: matches of ``tvm`` are what TVM's own code costs for several ops together.
     Each op of ``must`` is taken by some match. Raises :class:`.NoSolution` if they cannot all be.
     ``ring`` finds matches that cannot all be taken, each needing another one's result first.
     """
     problem = _Problem(matches, must, ring)
     status = "optimal"
-    for p in sorted({priority[m.backend] for m in matches}, reverse=True):
+    floor = priority.get("tvm")
+    classes = {priority[m.backend] for m in matches if m.backend != "tvm"}
+    for p in sorted((p for p in classes if floor is None or p > floor), reverse=True):
         sizes = [len(m.ops) * float(priority[m.backend] == p) for m in matches]
         first = problem.solve([-n for n in sizes])
         status = status if first.status == "optimal" else first.status

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tvm
 from tvm import relax
@@ -22,6 +22,9 @@ from .objective import keeping_chains
 from .offload import Dispatched, dispatch
 from .prepare import prepare
 from .replay import replay
+
+if TYPE_CHECKING:
+    from .measure import Measure
 
 
 @dataclass(frozen=True)
@@ -53,14 +56,15 @@ def compile_module(
     plan: bool = True,
     force: Mapping[str, str] | None = None,
     saved: DispatchPlan | None = None,
+    measure: Measure | None = None,
 ) -> Compiled:
     """A Relax module as a library; ``mod`` is not changed.
 
     ``desired`` are layouts by operator (see `plan_layout`); where it is None they are what the
     backends want. ``plan=False`` leaves layouts as they are. A backend whose code does not build or
-    load is left out with a warning. ``force`` is as in `dispatch`. ``saved`` is a plan of an
-    earlier call (`Compiled.dispatched.plan`): nothing is chosen, and nothing is left out; raises
-    :class:`.PlanRefused` where it is of something else.
+    load is left out with a warning. ``force`` and ``measure`` are as in `dispatch`. ``saved`` is a
+    plan of an earlier call (`Compiled.dispatched.plan`): nothing is chosen, and nothing is left
+    out; raises :class:`.PlanRefused` where it is of something else.
     """
     chosen = [find(b) if isinstance(b, str) else b for b in backends if b != "tvm"]
     lowered = prepare(mod)
@@ -75,7 +79,7 @@ def compile_module(
         else:
             known = {"tvm", *(b.name for b in chosen)}
             classes = priority and {k: v for k, v in priority.items() if k in known}
-            done = dispatch(ready, chosen, classes, force=force)
+            done = dispatch(ready, chosen, classes, force=force, measure=measure)
         used = {t.backend for t in done.taken}
         folder = tempfile.TemporaryDirectory(prefix="opinfo-")
         library = Path(folder.name) / "model.so"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm import relax
 
@@ -22,6 +22,10 @@ from .force import CannotForce, Forced, allowed, forced_ops
 from .partition import Rewritten, partitioned
 from .region import Infos, Placed, Region, region
 from .why import Left, left_behind
+
+if TYPE_CHECKING:
+    from .measure import Measure, Timing
+    from .measure.costs import Costing
 
 #: What an op costs that stays with TVM: its default build does so much in a microsecond.
 TVM_RATE = 2e3
@@ -44,7 +48,10 @@ class Taken:
 
 @dataclass(frozen=True)
 class Dispatched:
-    """A module whose regions are calls of backends, what became of each op, how to do it again."""
+    """A module whose regions are calls of backends, what became of each op, how to do it again.
+
+    ``timings``: what was measured to choose them.
+    """
 
     module: Any
     taken: tuple[Taken, ...]
@@ -53,6 +60,7 @@ class Dispatched:
     status: str
     plan: DispatchPlan
     total: int = 0
+    timings: tuple[Timing, ...] = ()
 
     def summary(self) -> str:
         """One line: ``offloaded 57 of 61 ops, 99.2% of FLOPs, onednn 53``."""
@@ -72,6 +80,7 @@ def dispatch(
     priority: Mapping[str, int] | None = None,
     *,
     force: Mapping[str, str] | None = None,
+    measure: Measure | None = None,
 ) -> Dispatched:
     """Give each op of a lowered module to the best backend that takes it.
 
@@ -79,7 +88,10 @@ def dispatch(
     not said, TVM's own code is 1: a backend below that takes nothing). A backend that is not
     available, or that fails, is left out with a warning; its ops fall to the next or to TVM.
     ``force`` sends operators to one backend (see :mod:`.force`) and raises :class:`.CannotForce`
-    where that cannot be. The input module is not changed.
+    where that cannot be. ``measure`` times the code of all matches, and TVM's for the same ops
+    (see :class:`.Measure`): what does not run or is wrong is not chosen, and a backend in the class
+    of TVM's own code, where all are if no priority is said, takes what it is faster at. The input
+    module is not changed.
     """
     named = given(backends)
     classes = {b.name: (priority or {}).get(b.name, 3) for b in named}
@@ -89,14 +101,22 @@ def dispatch(
     lowered = read(mod, "dispatch")
     forced = forced_ops(lowered.ops, lowered.infos, force or {}, named)
     needed = {f.backend for f in forced.values()}
-    floor = (priority or {}).get("tvm", 1)
+    floor = (priority or {}).get("tvm", 3 if measure is not None and not priority else 1)
     usable = [b for b in named if (classes[b.name] >= floor or b.name in needed)
               and _usable(b, needed)]  # fmt: skip
     below = {b.name for b in usable if classes[b.name] < floor}
     while True:
         try:
-            best = _best(lowered, classes, forced, usable, below)
-            return applied(lowered, best.matches, usable, best.solution.status)
+            costing = None
+            if measure is not None:
+                costing = _costing(lowered, usable, measure)
+                classes["tvm"] = floor
+            best = _best(lowered, classes, forced, usable, below, costing)
+            taken = [m for m in best.matches if m.backend != "tvm"]
+            if costing is None:
+                return applied(lowered, taken, usable, best.solution.status)
+            done = applied(lowered, taken, usable, best.solution.status, costing.reasons)
+            return replace(done, timings=tuple(costing.timings))
         except Failed as e:
             if e.backend.name in needed:
                 raise CannotForce(f"{e.backend.name}: {e}") from e
@@ -187,7 +207,7 @@ def _usable(b: Backend, needed: Collection[str]) -> bool:
 
 def _best(
     lowered: Lowered, classes: Mapping[str, int], forced: Mapping[Op, Forced],
-    backends: Sequence[Backend], below: Collection[str],
+    backends: Sequence[Backend], below: Collection[str], costing: Costing | None,
 ) -> Chosen:  # fmt: skip
     """The best of all chains and of all coarse regions, also of what a choice leaves behind."""
 
@@ -198,26 +218,44 @@ def _best(
 
     default = {op: flops(lowered.infos[op], op) / TVM_RATE for op in lowered.ops}
     must = [op for op, f in forced.items() if f.backend != "tvm"]
-    found = [*lowered.matches(backends), *lowered.coarse(backends, forced)]
-    matches = allowed(usable(found), forced, lowered.infos, backends)
+    seen = allowed(usable([*lowered.matches(backends), *lowered.coarse(backends, forced)]), forced,
+                   lowered.infos, backends)  # fmt: skip
+    matches = seen
     while True:
+        if costing is not None:
+            matches = usable(costing(seen))
+            default.update(costing.alone)
+            lost = next((op for op in must if not any(op in m.ops for m in matches)), None)
+            if lost is not None:
+                raise CannotForce(costing.reasons[lost])
         try:
             best = choose(matches, classes, default, must, lowered.ring)
         except NoSolution as e:
             raise CannotForce("the operators cannot all go where they must: their regions overlap"
                               ) from e  # fmt: skip
-        rest = lowered.coarse(backends, forced, best.matches)
-        known = {(m.backend, m.pattern, m.ops) for m in matches}
+        taken = [m for m in best.matches if m.backend != "tvm"]
+        rest = lowered.coarse(backends, forced, taken)
+        known = {(m.backend, m.pattern, m.ops) for m in seen}
         more = [m for m in usable(rest) if (m.backend, m.pattern, m.ops) not in known]
         if not more:
             return best
-        matches = [*matches, *more]
+        matches = seen = [*seen, *more]
+
+
+def _costing(lowered: Lowered, backends: Sequence[Backend], measure: Measure) -> Costing:
+    from .measure.costs import Costing
+
+    return Costing(lowered.ops, lowered.infos, backends, measure)
 
 
 def applied(
-    lowered: Lowered, matches: Sequence[Match], backends: Sequence[Backend], status: str
-) -> Dispatched:
-    """The module in which these matches are calls of backends."""
+    lowered: Lowered, matches: Sequence[Match], backends: Sequence[Backend], status: str,
+    reasons: Mapping[Op, str] | None = None,
+) -> Dispatched:  # fmt: skip
+    """The module in which these matches are calls of backends.
+
+    ``reasons``: why ops stay behind whose matches were not offered.
+    """
     by_name = {b.name: b for b in backends}
     flop = {op: flops(lowered.infos[op], op) for op in lowered.ops}
     regions: dict[str, list[Region]] = {}
@@ -240,7 +278,8 @@ def applied(
         for g, x in lowered.functions.items()
     }, codes)  # fmt: skip
     options = tuple(dict.fromkeys(o for c in codes for o in c.options))
-    left = left_behind(rest, lowered.infos, backends)
+    left = tuple(replace(told, why=(reasons or {}).get(op, told.why)) for op, told in
+                 zip(rest, left_behind(rest, lowered.infos, backends), strict=True))  # fmt: skip
     plan = _plan(lowered, matches, by_name, status)
     return Dispatched(module, tuple(taken), left, options, status, plan, sum(flop.values()))
 

@@ -35,12 +35,16 @@ def partitioned(mod: Any, functions: Mapping[Any, Rewritten], codes: Sequence[Co
     writer = _Writer(mod)
     for gvar, to in functions.items():
         writer.function(gvar, _gathered(mod[gvar], to), to)
-    out = without_unused(writer.builder_.get(), mod)
+    return attached(without_unused(writer.builder_.get(), mod), codes)
+
+
+def attached(mod: Any, codes: Sequence[Code]) -> Any:
+    """The module with code that it calls; the input is not changed."""
     constants = {name: tvm.runtime.tensor(a) for c in codes for name, a in c.constants}
-    attrs = out.attrs or {}
+    attrs = mod.attrs or {}
     mods = list(attrs.get("external_mods", [])) + [_module(c) for c in codes]
     both = {**dict(attrs.get("const_name_to_constant", {})), **constants}
-    return out.with_attr("external_mods", mods).with_attr("const_name_to_constant", both)
+    return mod.with_attr("external_mods", mods).with_attr("const_name_to_constant", both)
 
 
 def _module(code: Code) -> Any:

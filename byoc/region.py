@@ -89,13 +89,13 @@ def region(symbol: str, ops: Sequence[Op], infos: Infos) -> Placed:
     made = _Builder(infos)
     for op in ops:
         made.add(op)
-    results = _results(ops)
+    results = results_of(ops)
     told = Region(symbol, tuple(made.calls), tuple(made.inputs), tuple(made.constants),
                   tuple(made.known[v] for v in results))  # fmt: skip
     return Placed(told, tuple(ops), tuple(made.values), results)
 
 
-def _results(ops: Sequence[Op]) -> tuple[Value, ...]:
+def results_of(ops: Sequence[Op]) -> tuple[Value, ...]:
     """What is used outside; the last op's where nothing is."""
     inside = set(ops)
     used = [v for op in ops for v in op.outputs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import Enum
@@ -27,6 +27,7 @@ from .report import Report
 if TYPE_CHECKING:
     from .byoc.compile import Compiled
     from .planning import ModelPlan
+    from .tuning import Tuning
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -154,6 +155,26 @@ def compile_model(
     plan: Annotated[
         Path | None, typer.Option("--plan", help="Do again what --save-plan wrote.")
     ] = None,
+    tune: Annotated[
+        bool, typer.Option("--tune", help="Time what backends generate, and choose by that.")
+    ] = False,
+    database: Annotated[
+        Path | None, typer.Option(help="With --tune: a file that keeps the times for later runs.")
+    ] = None,
+    tracker: Annotated[
+        str | None, typer.Option(help="With --tune: an RPC tracker, HOST:PORT/KEY; else local.")
+    ] = None,
+    servers: Annotated[
+        int | None, typer.Option(min=1, help="With --tune: how many local servers.")
+    ] = None,
+    threads: Annotated[int, typer.Option(min=1, help="With --tune: of each local server.")] = 1,
+    timeout: Annotated[
+        float, typer.Option(help="With --tune: seconds that a candidate may run.")
+    ] = 60.0,
+    extent: Annotated[
+        list[str] | None,
+        typer.Option(help="With --tune: likely values of a symbolic extent, like n=1,16."),
+    ] = None,
     shape: Annotated[
         list[str] | None, typer.Option(help="Shape of an input, like x:1,3,224,224 or x:n,3,8,8.")
     ] = None,
@@ -166,7 +187,13 @@ def compile_model(
     with quiet() as stderr:
         console = Console(file=stderr)
         try:
-            how = Dispatching(backend.split(","), want or [], force or [], target, save_plan, plan)
+            tuning = None
+            if tune:
+                from .tuning import Tuning
+
+                tuning = Tuning(database, tracker, servers, threads, timeout, extent or [])
+            how = Dispatching(backend.split(","), want or [], force or [], target, save_plan, plan,
+                              tuning)  # fmt: skip
             told, same = _compile(model, output, shape or [], verify, how, console)
         except Problem as error:
             console.print(f"opinfo: {error}", markup=False, highlight=False, soft_wrap=True)
@@ -239,8 +266,9 @@ class Dispatching:
     target: str
     save_plan: Path | None
     plan: Path | None
+    tuning: Tuning | None
 
-    def compiled(self, mod: Any) -> Compiled:
+    def compiled(self, mod: Any, progress: Callable[[int, int, str], None]) -> Compiled:
         from .byoc import DispatchPlan
         from .byoc.compile import compile_module
         from .planning import parse_wants
@@ -248,8 +276,10 @@ class Dispatching:
         force = dict(_pair(f) for f in self.force)
         desired = parse_wants(self.wants) if self.wants else None
         saved = None if self.plan is None else DispatchPlan.load(self.plan)
+        tuning = self.tuning
+        measure = None if tuning is None else tuning.measure(self.target, progress)
         found = compile_module(mod, self.backends, desired, target=self.target, force=force,
-                               saved=saved)  # fmt: skip
+                               saved=saved, measure=measure)  # fmt: skip
         if self.save_plan is not None:
             found.dispatched.plan.save(self.save_plan)
         return found
@@ -272,9 +302,10 @@ def _compile(
 
     try:
         mod = frontend.load(model, dict(map(frontend.parse_shape, shapes)))
-        with _status(console, f"compiling {model}"), warnings.catch_warnings(record=True) as told:
+        waiting = nullcontext() if how.tuning else _status(console, f"compiling {model}")
+        with waiting, warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always", UserWarning)
-            found = how.compiled(mod)
+            found = _compiled(mod, how, console)
         found.export(output)
     except Problem:
         raise
@@ -290,6 +321,16 @@ def _compile(
         return lines, True
     apart = difference(mod, found)
     return [*lines, f"outputs differ by {apart:.1e} of their largest value"], apart <= TOLERANCE
+
+
+def _compiled(mod: Any, how: Dispatching, console: Console) -> Compiled:
+    with _bar(console) as bar:
+        task = bar.add_task("measuring", total=None, visible=how.tuning is not None)
+
+        def shown(done: int, total: int, name: str) -> None:
+            bar.update(task, completed=done, total=total, description=name or "measuring")
+
+        return how.compiled(mod, shown)
 
 
 def _status(console: Console, text: str) -> AbstractContextManager[object]:

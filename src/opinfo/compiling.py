@@ -11,6 +11,7 @@ import tvm
 from tvm import relax
 
 from .byoc.compile import Compiled
+from .byoc.measure import Excluded, Timing
 
 Array = np.ndarray[Any, Any]
 #: The largest difference to accept, relative to an output's largest value.
@@ -25,6 +26,19 @@ def explained(found: Compiled) -> list[str]:
     return [
         *(f"{o.name} ({o.op}): {o.why}" for o in found.dispatched.left),
         *(f"{n} regions of {backend}: {how}" for (backend, how), n in rounds.items()),
+        *_timed(found.dispatched.timings),
+    ]
+
+
+def _timed(timings: Sequence[Timing]) -> list[str]:
+    """How many candidates were timed, and those that were excluded."""
+    if not timings:
+        return []
+    bad = [t for t in timings if isinstance(t.result, Excluded)]
+    new = sum(not t.known for t in timings)
+    return [
+        f"{len(timings)} candidates, {new} of them measured now, {len(bad)} excluded",
+        *(f"{t.backend} for {', '.join(t.ops)} of {', '.join(t.shapes)}: {t.result}" for t in bad),
     ]
 
 

@@ -1,0 +1,118 @@
+"""Code for some ops, by a backend or by TVM, as a small program that can be built and timed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import tvm
+from tvm import relax
+
+from ...layout.graph import Op
+from ..backend import Backend, Code
+from ..region import Infos, Region, region
+from .compare import Array, drawn
+from .key import Key, hash_of_code
+from .subject import Subject, joined
+
+#: The ``backend`` of a candidate that TVM generates itself.
+TVM = "tvm"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where candidates run: part of what a time is of."""
+
+    target: str
+    device: str
+    threads: int
+
+
+@dataclass(frozen=True, eq=False)
+class ByBackend:
+    """A region of a backend."""
+
+    backend: Backend
+    region: Region
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """Something that computes the subject's results from some of its values, ``inputs``.
+
+    ``by`` None: TVM's own code.
+    """
+
+    key: Key
+    subject: Subject
+    by: ByBackend | None
+    inputs: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """For people: ``onednn: conv2d, add, relu``."""
+        return f"{self.key.backend}: {', '.join(op.name for op in self.subject.ops)}"
+
+
+class ConverterFailed(Exception):
+    """A backend's converter raised; the message says what."""
+
+
+def by_tvm(s: Subject, machine: Machine) -> Candidate:
+    """TVM's own code, fused as it likes."""
+    key = _key(s, machine, TVM, str(tvm.__version__), "")
+    return Candidate(key, s, None, tuple(range(len(s.values))))
+
+
+def by_backend(
+    b: Backend, ops: Sequence[Op], infos: Infos, s: Subject, machine: Machine
+) -> Candidate:
+    """The backend's code for a region of these ops. Raises :class:`ConverterFailed`."""
+    made = region("", ops, infos)
+    by = ByBackend(b, made.region)
+    key = _key(s, machine, b.name, b.version(), hash_of_code(_code([by])))
+    return Candidate(key, s, by, tuple(s.values.index(v) for v in made.inputs))
+
+
+def program(candidates: Sequence[Candidate]) -> tuple[str, Code | None]:
+    """A module, as JSON, and the code that it calls: ``main_0`` is the first candidate, ….
+
+    They are all of one backend. Raises :class:`ConverterFailed`.
+    """
+    regions = [c.by for c in candidates if c.by is not None]
+    if not regions:
+        return tvm.ir.save_json(joined([c.subject for c in candidates])), None
+    bb = relax.BlockBuilder()
+    for n, c in enumerate(candidates):
+        params = [relax.Var(f"p{k}", c.subject.buffers[k].type) for k in c.inputs]
+        with bb.function(f"main_{n}", params):
+            types = [r.type for r in c.subject.results]
+            out = types if len(types) > 1 else types[0]
+            call = relax.call_dps_packed(_symbol(n), relax.Tuple(params), out_ty=out)
+            bb.emit_func_output(bb.emit(call))
+    return tvm.ir.save_json(bb.get()), _code(regions)
+
+
+def arrays(s: Subject) -> tuple[Array, ...]:
+    """Values for a subject: its constants as they are, the rest seeded."""
+    pairs = zip(s.values, drawn(s.buffers), strict=True)
+    return tuple(v.expr.value.numpy() if v.constant else a for v, a in pairs)
+
+
+def _symbol(number: int) -> str:
+    """Not of the backend or the ops, so that the same source is the same."""
+    return f"candidate_{number}"
+
+
+def _code(regions: Sequence[ByBackend]) -> Code:
+    named = [replace(r.region, symbol=_symbol(k)) for k, r in enumerate(regions)]
+    try:
+        return regions[0].backend.convert(named)
+    except Exception as e:  # a converter is somebody else's code
+        raise ConverterFailed(f"its converter failed: {type(e).__name__}: {e}") from e
+
+
+def _key(s: Subject, machine: Machine, backend: str, version: str, code: str) -> Key:
+    shapes = tuple(map(str, (*s.buffers, *s.results)))
+    return Key(s.hash, shapes, machine.target, backend, version, code, machine.device,
+               machine.threads)  # fmt: skip

@@ -1,0 +1,61 @@
+"""Seeded inputs, and whether two results are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes  # noqa: F401  (numpy knows bfloat16)
+import numpy as np
+import numpy.typing as npt
+
+from .subject import Buffer
+
+Array = npt.NDArray[Any]
+#: What an element may differ by, as a part of itself and of the largest one. Integers are equal.
+TOLERANCE = {
+    "float64": (1e-6, 1e-8),
+    "float32": (1e-3, 1e-4),
+    "float16": (1e-2, 4e-3),
+    "bfloat16": (4e-2, 2e-2),
+}
+
+
+def drawn(buffers: Sequence[Buffer], seed: int = 0) -> list[Array]:
+    """Values of these buffers: integers are 0 or 1, as they may be indices."""
+    rng = np.random.default_rng(seed)
+    out: list[Array] = []
+    for b in buffers:
+        real = "float" in b.dtype
+        found = rng.standard_normal(b.shape) if real else rng.integers(0, 2, b.shape)
+        out.append(found.astype(b.dtype))
+    return out
+
+
+def difference(got: Sequence[Array], expected: Sequence[Array]) -> str | None:
+    """How the results differ, for people; None if they are the same within the tolerance."""
+    if len(got) != len(expected):
+        return f"it has {len(got)} results instead of {len(expected)}"
+    found = (_differs(a, b) for a, b in zip(got, expected, strict=True))
+    return next((reason for reason in found if reason is not None), None)
+
+
+def _differs(a: Array, b: Array) -> str | None:
+    dtype = str(b.dtype)
+    if a.shape != b.shape or str(a.dtype) != dtype:
+        return f"its result is {a.dtype}{list(a.shape)} instead of {dtype}{list(b.shape)}"
+    if dtype not in TOLERANCE:
+        count = int((a != b).sum())
+        return f"its result is wrong: {count} of {b.size} elements differ" if count else None
+    one, two = a.astype("float64"), b.astype("float64")
+    finite = np.isfinite(two)
+    if not np.array_equal(np.isfinite(one), finite):
+        return "its result is wrong: it is not finite where it must be, or is where it must not"
+    relative, of_largest = TOLERANCE[dtype]
+    one, two = one[finite], two[finite]
+    bound = relative * np.abs(two) + of_largest * np.abs(two).max(initial=0)
+    apart = np.abs(one - two) - bound
+    if not apart.size or apart.max() <= 0:
+        return None
+    k = int(apart.argmax())
+    return f"its result is wrong: {one[k]:.6g} where it must be {two[k]:.6g}"

@@ -1,0 +1,170 @@
+"""Costs of matches, and of what TVM's own code takes for the same operators.
+
+cost of a match      measured, or it is not offered
+TVM, by operator     measured alone: what an op costs that stays behind by itself
+TVM, fused           matches of ``tvm``: the ops of each match, the chain that TVM fuses them
+                     into, and what of that chain a match leaves over
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean
+
+from ...analysis.op_info import OpInfo
+from ...layout.graph import Op
+from ..backend import Backend
+from ..choose import Match
+from ..pattern import follower
+from ..region import Infos
+from .candidate import TVM, Candidate, ConverterFailed, by_backend, by_tvm
+from .key import Key
+from .measure import Measure
+from .result import Excluded, Measured, Result, Timing
+from .run import results
+from .subject import Extents, NotMeasurable, Subject, subject
+
+Ops = tuple[Op, ...]
+#: What TVM fuses into the operator before.
+POINTWISE = ("kElemWise", "kBroadcast")
+
+
+class Costing:
+    """Costs of matches of some ops; called with matches, it gives those that may be chosen.
+
+    Then ``alone`` is TVM's time by op, in microseconds, where it could be measured, ``reasons`` is
+    why the longest match with an op was excluded, where one was, ``timings`` all that was measured.
+    """
+
+    def __init__(
+        self, ops: Sequence[Op], infos: Infos, backends: Sequence[Backend], how: Measure
+    ) -> None:
+        self.ops, self.infos = ops, infos
+        self.asked = _Asked(infos, {b.name: b for b in backends}, how)
+        self.new: set[Key] = set()
+        self.found: dict[Key, Result] = {}
+        self.alone: dict[Op, float] = {}
+        self.reasons: dict[Op, str] = {}
+        self.timings: list[Timing] = []
+
+    def __call__(self, matches: Sequence[Match]) -> list[Match]:
+        """Measures what is not known. Raises :class:`.MeasureError` where nothing can be."""
+        if not matches:
+            return []
+        fused = _fused(matches, self.infos)
+        singles: list[Ops] = [(op,) for op in self.ops]
+        for chain in (*singles, *fused):
+            self.asked.add(TVM, chain)
+        for m in matches:
+            self.asked.add(m.backend, m.ops)
+        missing = [c for c in self.asked.all if c.key not in self.found]
+        found, known = results(missing, self.asked.how)
+        self.found |= found
+        self.new |= found.keys() - known
+        self.timings = [self.timing(c) for c in {c.key: c for c in self.asked.all}.values()]
+        alone = {op: self.cost(TVM, (op,)) for op in self.ops}
+        self.alone = {op: r.microseconds for op, r in alone.items() if isinstance(r, Measured)}
+        return [*self.usable(matches), *self.fused(fused)]
+
+    def usable(self, matches: Sequence[Match]) -> Iterator[Match]:
+        self.reasons = {}
+        for m in sorted(matches, key=lambda m: len(m.ops)):
+            result = self.cost(m.backend, m.ops)
+            if isinstance(result, Measured):
+                yield replace(m, cost=result.microseconds)
+            else:
+                why = f"{m.backend}, pattern {m.pattern}: {result.reason}"
+                self.reasons.update(dict.fromkeys(m.ops, why))
+
+    def fused(self, chains: Sequence[Ops]) -> Iterator[Match]:
+        for chain in chains:
+            result = self.cost(TVM, chain)
+            if isinstance(result, Measured):
+                yield Match(TVM, "fused", chain, result.microseconds)
+
+    def cost(self, backend: str, ops: Ops) -> Result:
+        candidates = self.asked.candidates[backend, ops]
+        if isinstance(candidates, Excluded):
+            return candidates
+        here = [self.found[c.key] for c in candidates]
+        wrong = next((r for r in here if isinstance(r, Excluded)), None)
+        return wrong or Measured(fmean(r.microseconds for r in here if isinstance(r, Measured)))
+
+    def timing(self, c: Candidate) -> Timing:
+        names = _names(c.subject.ops, self.infos)
+        known = c.key not in self.new
+        return Timing(c.key.backend, names, c.key.shapes, self.found[c.key], known)
+
+
+class _Asked:
+    """Candidates by backend and ops, one for each assignment of extents."""
+
+    def __init__(self, infos: Infos, backends: Mapping[str, Backend], how: Measure) -> None:
+        self.infos, self.backends, self.how = infos, backends, how
+        self.subjects: dict[Ops, list[Subject] | Excluded] = {}
+        self.candidates: dict[tuple[str, Ops], list[Candidate] | Excluded] = {}
+
+    def add(self, backend: str, ops: Ops) -> None:
+        if (backend, ops) not in self.candidates:
+            self.candidates[backend, ops] = self._candidates(backend, ops)
+
+    def _candidates(self, backend: str, ops: Ops) -> list[Candidate] | Excluded:
+        if ops not in self.subjects:
+            self.subjects[ops] = _subjects(ops, self.how.points)
+        subjects = self.subjects[ops]
+        if isinstance(subjects, Excluded):
+            return subjects
+        machine = self.how.machine
+        if backend == TVM:
+            return [by_tvm(s, machine) for s in subjects]
+        b = self.backends[backend]
+        try:
+            return [by_backend(b, ops, self.infos, s, machine) for s in subjects]
+        except ConverterFailed as e:
+            return Excluded(str(e))
+
+    @property
+    def all(self) -> list[Candidate]:
+        lists = (c for c in self.candidates.values() if not isinstance(c, Excluded))
+        return [c for found in lists for c in found]
+
+
+def _subjects(ops: Ops, points: Sequence[Extents]) -> list[Subject] | Excluded:
+    try:
+        made = [subject(ops, at) for at in points]
+    except NotMeasurable as e:
+        return Excluded(str(e))
+    return list({s.buffers: s for s in made}.values())
+
+
+def _names(ops: Ops, infos: Infos) -> tuple[str, ...]:
+    found = ((op, infos[op].info) for op in ops)
+    return tuple(info.name if isinstance(info, OpInfo) else op.name for op, info in found)
+
+
+def _fused(matches: Sequence[Match], infos: Infos) -> list[Ops]:
+    """The chains of several ops that TVM's code may be compared for."""
+    out: dict[Ops, None] = {}
+    for m in matches:
+        whole = extended(m.ops, infos)
+        for chain in (m.ops, whole, whole[len(m.ops) :]):
+            if len(chain) > 1:
+                out[chain] = None
+    by_start: dict[Op, list[Ops]] = {}
+    for m in matches:
+        by_start.setdefault(m.ops[0], []).append(m.ops)
+    for chains in by_start.values():
+        for long in chains:
+            rests = (long[len(c) :] for c in chains if long[: len(c)] == c)
+            out.update(dict.fromkeys(r for r in rests if len(r) > 1))
+    return list(out)
+
+
+def extended(ops: Ops, infos: Infos) -> Ops:
+    """A chain and all that goes on from it element by element."""
+    after = follower(ops[-1], infos)
+    while after is not None and after.info.kind in POINTWISE and after.op not in ops:
+        ops = (*ops, after.op)
+        after = follower(ops[-1], infos)
+    return ops

@@ -1,0 +1,89 @@
+"""Results in a file of JSON lines, one a candidate, appended as they come.
+
+Any number of processes may write it: a line is appended whole, under a lock. A line that cannot be
+read is left where it is and ignored, with a warning; of lines with one key the last one counts.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import os
+import threading
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from .key import Key
+from .result import Excluded, Measured, Result
+
+FORMAT = 1
+
+
+class Database:
+    """``path`` None: results are kept only as long as the object is."""
+
+    def __init__(self, path: str | Path | None = None) -> None:
+        self.path = None if path is None else Path(path)
+        self.lock = threading.Lock()
+        self.found: dict[Key, Result] = dict(self._read())
+
+    def get(self, key: Key) -> Result | None:
+        return self.found.get(key)
+
+    def put(self, key: Key, result: Result) -> None:
+        """Raises ``OSError`` if the file cannot be written."""
+        line = json.dumps({"format": FORMAT, "key": key.to_json(), "result": _told(result)})
+        with self.lock:
+            self.found[key] = result
+            if self.path is not None:
+                _append(self.path, line)
+
+    def _read(self) -> Iterator[tuple[Key, Result]]:
+        if self.path is None or not self.path.exists():
+            return
+        bad = []
+        lines = self.path.read_bytes().split(b"\n")
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                yield _entry(json.loads(line))
+            except (KeyError, TypeError, ValueError, RecursionError):
+                bad.append(number)
+        if bad:
+            shown = ", ".join(map(str, bad[:5])) + (" …" if len(bad) > 5 else "")
+            warnings.warn(f"{self.path}: {len(bad)} entries are ignored, they are malformed or of "
+                          f"another format: lines {shown}", stacklevel=3)  # fmt: skip
+
+
+def _append(path: Path, line: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        end = file.seek(0, os.SEEK_END)
+        torn = False
+        if end:
+            file.seek(end - 1)
+            torn = file.read(1) != b"\n"  # what a process wrote that was killed
+        file.write(b"\n" * torn + line.encode() + b"\n")
+
+
+def _told(result: Result) -> dict[str, Any]:
+    if isinstance(result, Measured):
+        return {"microseconds": result.microseconds}
+    return {"excluded": result.reason}
+
+
+def _entry(told: Any) -> tuple[Key, Result]:
+    if told["format"] != FORMAT:
+        raise ValueError("of another format")
+    key, result = Key.from_json(told["key"]), told["result"]
+    if "excluded" in result:
+        return key, Excluded(str(result["excluded"]))
+    time = float(result["microseconds"])
+    if not (math.isfinite(time) and time >= 0):
+        raise ValueError("no time")
+    return key, Measured(time)

@@ -1,0 +1,58 @@
+"""What a time is of: the operators, their shapes, the code, the machine."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import tvm_ffi
+
+from ..backend import Code
+
+
+@dataclass(frozen=True)
+class Key:
+    """Two candidates of one key take the same time.
+
+    ``ops``: the structural hash of the operators over their shapes. ``code``: that of the generated
+    source, so that a backend that states no version is measured again when its converter changes.
+    """
+
+    ops: str
+    shapes: tuple[str, ...]
+    target: str
+    backend: str
+    version: str
+    code: str
+    device: str
+    threads: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "shapes": list(self.shapes)}
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Key:
+        """Raises ``KeyError`` or ``TypeError`` for what is no key."""
+        texts = {k: _is(told[k], str) for k in ("ops", "target", "backend", "version", "code",
+                                                "device")}  # fmt: skip
+        shapes = tuple(_is(s, str) for s in _is(told["shapes"], list))
+        return cls(**texts, shapes=shapes, threads=_is(told["threads"], int))
+
+
+def hash_of_module(mod: Any) -> str:
+    """The structural hash; the same in every process."""
+    return f"{tvm_ffi.structural_hash(mod, skip_tensor_content=True):016x}"
+
+
+def hash_of_code(code: Code) -> str:
+    """Of the source and how it is compiled; the constants do not count."""
+    told = "\0".join([code.source, *code.options])
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
+def _is(value: Any, kind: type) -> Any:
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise TypeError(f"expected {kind.__name__}, got {value!r}")
+    return value

@@ -1,0 +1,97 @@
+"""How to measure: where, with how much effort, and where results are kept."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from .candidate import Machine
+from .database import Database
+from .jobs import Effort
+from .subject import LIKELY, Extents
+from .tracker import Tracker
+
+CPUINFO = Path("/proc/cpuinfo")
+Progress = Callable[[int, int, str], None]
+"""Of how many candidates, how many are done, and what was measured last."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Candidates are built in processes of their own and timed through an RPC tracker.
+
+    ``database``: a file of JSON lines; what is in it is not measured again. ``tracker``: a fleet;
+    where it is None, ``servers`` (as many as there are CPUs for) of ``threads`` threads each run on
+    this machine. ``timeout``: seconds until a candidate that runs hangs, ``build_timeout``: that
+    its compiler has, ``wait``: that a server may let itself be waited for. ``extents``: likely
+    values of symbolic extents, by name; the cost is the mean over the first of each, the second of
+    each, … (16 where nothing is declared).
+    """
+
+    database: str | Path | None = None
+    tracker: Tracker | None = None
+    servers: int | None = None
+    threads: int = 1
+    timeout: float = 60.0
+    build_timeout: float = 300.0
+    wait: float = 300.0
+    repeat: int = 7
+    extents: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    target: str = "llvm"
+    progress: Progress | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("servers", "threads", "timeout", "build_timeout", "wait", "repeat"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"Measure: {name} must be positive, got {value!r}")
+        for name, values in self.extents.items():
+            if isinstance(values, int) or not values or not all(v > 0 for v in values):
+                raise ValueError(f"Measure: extents[{name!r}] must be positive numbers in a "
+                                 f"sequence, got {values!r}")  # fmt: skip
+
+    @cached_property
+    def store(self) -> Database:
+        return Database(self.database)
+
+    @property
+    def effort(self) -> Effort:
+        return Effort(repeat=self.repeat, timeout=self.timeout)
+
+    @property
+    def number(self) -> int:
+        """Of local servers."""
+        return self.servers or max(1, _cpus() // self.threads)
+
+    @property
+    def machine(self) -> Machine:
+        if self.tracker is not None:
+            return Machine(self.target, f"fleet {self.tracker.key}", 0)
+        return Machine(self.target, f"{platform.machine()} {_model()}".strip(), self.threads)
+
+    @property
+    def points(self) -> list[Extents]:
+        """The assignments of extents to measure at."""
+        count = max(map(len, self.extents.values()), default=1)
+        return [{n: v[min(k, len(v) - 1)] for n, v in self.extents.items()} for k in range(count)]
+
+
+def _cpus() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _model() -> str:
+    """What the CPU calls itself, where the system says so."""
+    try:
+        lines = CPUINFO.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    found = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(found, platform.processor())
+
+
+__all__ = ["LIKELY", "Measure", "Progress"]

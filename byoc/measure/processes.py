@@ -1,0 +1,147 @@
+"""Jobs in processes of their own, seen from the process that wants their results."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .result import MeasureError
+
+
+class Process:
+    """A job that was started; ``status`` is its exit status when it ended, below 0 for a signal."""
+
+    def __init__(self, number: int, path: Path, ended: Callable[[Process], None] | None) -> None:
+        self.number, self.path, self.on_end = number, path, ended
+        self.status: int | None = None
+        self.done = threading.Event()
+
+    def result(self) -> Any:
+        """What the job returned. Raises :class:`Died` if a signal ended it before."""
+        found = Path(f"{self.path}.out")
+        if found.exists():
+            return pickle.loads(found.read_bytes())
+        if self.status is not None and self.status < 0:
+            raise Died(-self.status)
+        log = Path(f"{self.path}.log")
+        told = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+        raise MeasureError(f"a process ended without a result: {told[-1] if told else self.status}")
+
+
+class Died(Exception):
+    """A signal ended a process; the message names it."""
+
+    def __init__(self, number: int) -> None:
+        known = number in {int(s) for s in signal.Signals}
+        super().__init__(signal.Signals(number).name if known else f"signal {number}")
+
+
+class Processes:
+    """Starts jobs, in the folder that their files are in. To be closed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        path = os.pathsep.join(filter(None, sys.path))
+        command = [sys.executable, "-m", f"{__package__}.forked"]
+        self.root = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=(folder / "forked.log").open("wb"), start_new_session=True,
+            env={**os.environ, "PYTHONPATH": path},
+        )  # fmt: skip
+        self.lock = threading.Lock()
+        self.numbers = itertools.count()
+        self.running: dict[int, Process] = {}
+        self.gone = False
+        self.reader = threading.Thread(target=self._read, name="opinfo processes", daemon=True)
+        self.reader.start()
+
+    def start(
+        self, job: Any, *, cpus: Sequence[int] = (), env: Mapping[str, str] | None = None,
+        ended: Callable[[Process], None] | None = None,
+    ) -> Process:  # fmt: skip
+        """``ended`` is called, by another thread, when the job has ended."""
+        number = next(self.numbers)
+        process = Process(number, self.folder / f"job{number}", ended)
+        process.path.write_bytes(pickle.dumps(job, pickle.HIGHEST_PROTOCOL))
+        order = {"start": number, "job": str(process.path), "cpus": list(cpus), "env": env or {}}
+        with self.lock:
+            self.running[number] = process
+        self._order(order)
+        return process
+
+    def run(self, job: Any, timeout: float, **how: Any) -> Any:
+        """A job's result. Raises ``TimeoutError`` after killing it, :class:`Died` if it crashed."""
+        process = self.start(job, **how)
+        try:
+            if not process.done.wait(timeout):
+                raise TimeoutError(f"{timeout:g} s passed")
+            if self.gone:
+                raise self._lost()
+            return process.result()
+        finally:
+            self.kill(process)
+            for suffix in ("", ".out", ".log"):
+                Path(f"{process.path}{suffix}").unlink(missing_ok=True)
+
+    def kill(self, process: Process) -> None:
+        """And everything that it started, if it runs still."""
+        if not process.done.is_set():
+            with contextlib.suppress(MeasureError):
+                self._order({"kill": process.number})
+
+    def close(self) -> None:
+        """Kill all jobs."""
+        assert self.root.stdin is not None and self.root.stdout is not None
+        with self.lock, contextlib.suppress(OSError):
+            self.root.stdin.close()
+        try:
+            self.root.wait(10)
+        except subprocess.TimeoutExpired:
+            self.root.kill()
+            self.root.wait()
+        self.reader.join(10)
+        self.root.stdout.close()
+
+    def _order(self, order: Mapping[str, Any]) -> None:
+        assert self.root.stdin is not None
+        try:
+            with self.lock:
+                self.root.stdin.write(json.dumps(order).encode() + b"\n")
+                self.root.stdin.flush()
+        except (OSError, ValueError) as e:
+            raise self._lost() from e
+
+    def _lost(self) -> MeasureError:
+        told = (self.folder / "forked.log").read_text(errors="replace").strip().splitlines()
+        return MeasureError(
+            f"the processes that measure are gone: {told[-1] if told else 'killed'}"
+        )
+
+    def _read(self) -> None:
+        assert self.root.stdout is not None
+        for line in self.root.stdout:
+            told = json.loads(line)
+            with self.lock:
+                process = self.running.pop(told["id"])
+            process.status = told["status"]
+            self._end(process)
+        self.gone = True
+        with self.lock:
+            rest = list(self.running.values())
+        for process in rest:
+            self._end(process)
+
+    def _end(self, process: Process) -> None:
+        process.done.set()
+        if process.on_end is not None:
+            process.on_end(process)

@@ -1,0 +1,131 @@
+"""Some ops of a graph as a module of their own, over static shapes.
+
+Before: … lv = R.call_tir(cls.conv2d, (x, w), …); lv1 = R.call_tir(cls.relu, (lv,), …) …
+After:  def main_0(p0, p1):
+            v0 = R.call_tir(cls.f0_0, (p0, p1), …)
+            return R.call_tir(cls.f0_1, (v0,), …)
+
+Constants become parameters. Names are those of the new module, so that what is the same has the
+same structural hash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import tvm
+from tvm import relax, tirx
+
+from ...layout.graph import Op, Value
+from ..region import results_of
+from .key import hash_of_module
+
+Extents = Mapping[str, int]
+#: What a symbolic extent is where nothing is declared.
+LIKELY = 16
+
+
+class NotMeasurable(Exception):
+    """The ops cannot stand alone; the message says why."""
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """The static shape and type of a tensor."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"{self.dtype}{list(self.shape)}"
+
+    @property
+    def type(self) -> Any:
+        return relax.TensorType(self.shape, self.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """Ops alone, with symbolic extents bound: they compute ``results`` from ``values``."""
+
+    ops: tuple[Op, ...]
+    extents: Extents
+    values: tuple[Value, ...]
+    buffers: tuple[Buffer, ...]
+    results: tuple[Buffer, ...]
+    hash: str
+
+
+def subject(ops: Sequence[Op], extents: Extents) -> Subject:
+    """The ops, in the order of the program.
+
+    Raises :class:`NotMeasurable` where an op reads what is no tensor of the graph.
+    """
+    made = {v for op in ops for v in op.outputs}
+    read = (v for op in ops for v in op.inputs if v is not None and v not in made)
+    values = tuple(dict.fromkeys(read))
+    inputs, outputs = (tuple(_buffer(v, extents) for v in vs) for vs in (values, results_of(ops)))
+    found = Subject(tuple(ops), extents, values, inputs, outputs, "")
+    return replace(found, hash=hash_of_module(joined([found])))
+
+
+def joined(subjects: Sequence[Subject]) -> Any:
+    """One module: ``main_0`` computes the first subject, ``main_1`` the second, …"""
+    builder = relax.BlockBuilder()
+    for k, s in enumerate(subjects):
+        _Function(builder, s, k).emit()
+    return builder.get()
+
+
+class _Function:
+    def __init__(self, builder: Any, s: Subject, number: int) -> None:
+        self.builder, self.subject, self.number = builder, s, number
+        self.params = [relax.Var(f"p{k}", b.type) for k, b in enumerate(s.buffers)]
+        self.vars: dict[Value, Any] = dict(zip(s.values, self.params, strict=True))
+
+    def emit(self) -> None:
+        ops = self.subject.ops
+        with self.builder.function(f"main_{self.number}", self.params):
+            with self.builder.dataflow():
+                for k, op in enumerate(ops):
+                    self.call(k, op)
+                found = [self.vars[v] for v in results_of(ops)]
+                out = self.builder.emit_output(found[0] if len(found) == 1 else relax.Tuple(found))
+            self.builder.emit_func_output(out)
+
+    def call(self, k: int, op: Op) -> None:
+        func = op.func.without_attr("global_symbol") if op.func.attrs else op.func
+        gvar = self.builder.add_func(func, f"f{self.number}_{k}")
+        given = zip(op.inputs, op.call.args[1].fields, strict=True)
+        arguments = relax.Tuple([self.argument(v, e) for v, e in given])
+        types = [_buffer(v, self.subject.extents).type for v in op.outputs]
+        made = self.builder.emit(relax.call_tir(gvar, arguments, types), f"v{k}")
+        many = len(types) > 1
+        for j, v in enumerate(op.outputs):
+            self.vars[v] = self.builder.emit(relax.TupleGetItem(made, j)) if many else made
+
+    def argument(self, v: Value | None, e: Any) -> Any:
+        if v is not None:
+            return self.vars[v]
+        if isinstance(e, relax.Var) or not isinstance(e, tirx.PrimExpr):
+            raise NotMeasurable("it reads a value that is no tensor of known shape")
+        return _number(e, self.subject.extents)
+
+
+def _buffer(v: Value, extents: Extents) -> Buffer:
+    return Buffer(tuple(int(_number(e, extents)) for e in v.shape), v.dtype)
+
+
+def _number(e: Any, extents: Extents) -> Any:
+    """An extent or a scalar argument with the symbolic extents bound."""
+    if isinstance(e, int):
+        return e
+    analyzer = tvm.sym.Analyzer()
+    for v in tirx.analysis.undefined_vars(e):
+        analyzer.bind(v, tirx.IntImm(str(v.ty.dtype), extents.get(v.name, LIKELY)))
+    found = analyzer.simplify(e)
+    if not isinstance(found, tirx.IntImm):
+        raise NotMeasurable(f"{e} is no number where its variables are known")
+    return found

@@ -1,0 +1,181 @@
+"""A tracker of RPC servers inside of this process, which speaks TVM's protocol.
+
+TVM's own tracker is a process of its own and needs tornado; servers and clients cannot tell this
+one from it. A message is its length, then JSON: [code, …]. A server keeps a connection open and
+says PUT once for each session that it is ready for; a client says REQUEST and waits for one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import struct
+import threading
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from .result import MeasureError
+
+MAGIC = 0x2F271
+SUCCESS, PING, PUT, REQUEST, UPDATE_INFO, SUMMARY, PENDING = 0, 1, 3, 4, 5, 6, 7
+LARGEST = 1 << 20
+
+
+@dataclass(frozen=True)
+class Tracker:
+    """The address of a tracker, and the key of the servers to use."""
+
+    host: str
+    port: int
+    key: str
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port} ({self.key})"
+
+    def servers(self) -> int:
+        """How many servers of this key there are. Raises :class:`.MeasureError`."""
+        told = self._ask([SUMMARY], 10)[1]["server_info"]
+        return sum(1 for s in told if s.get("key") == f"server:{self.key}")
+
+    def request(self, timeout: float) -> tuple[str, int, str]:
+        """The address of a free server and the key of the session, waiting for one.
+
+        Raises :class:`.MeasureError` if there is none in this time.
+        """
+        host, port, match = self._ask([REQUEST, self.key, "", 1], timeout)[1]
+        return str(host), int(port), str(match)
+
+    def _ask(self, message: Any, timeout: float) -> Any:
+        try:
+            with socket.create_connection((self.host, self.port), timeout) as s:
+                s.sendall(struct.pack("<i", MAGIC))
+                if struct.unpack("<i", _exactly(s, 4))[0] != MAGIC:
+                    raise MeasureError(f"{self.host}:{self.port} is no RPC tracker")
+                _send(s, message)
+                return _receive(s)
+        except TimeoutError as e:
+            raise MeasureError(f"tracker {self}: no server was free for {timeout:g} s") from e
+        except (OSError, ValueError, struct.error) as e:
+            raise MeasureError(f"tracker {self}: {e}") from e
+
+
+@dataclass(eq=False)
+class _Peer:
+    """A connection; ``waiting``: the session keys of a server that nobody took yet."""
+
+    socket: Any
+    address: str
+    info: dict[str, Any] = field(default_factory=dict)
+    waiting: list[tuple[str, list[Any]]] = field(default_factory=list)
+
+
+class LocalTracker:
+    """A tracker on a free port of this machine, until it is closed."""
+
+    def __init__(self, key: str) -> None:
+        self.listening = socket.create_server(("127.0.0.1", 0))
+        self.address = Tracker("127.0.0.1", self.listening.getsockname()[1], key)
+        self.lock = threading.RLock()
+        self.peers: set[_Peer] = set()
+        self.requests: dict[str, deque[_Peer]] = defaultdict(deque)
+        threading.Thread(target=self._accept, name="opinfo tracker", daemon=True).start()
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self.listening.shutdown(socket.SHUT_RDWR)
+        self.listening.close()
+        with self.lock:
+            for p in self.peers:
+                with contextlib.suppress(OSError):
+                    p.socket.shutdown(socket.SHUT_RDWR)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, address = self.listening.accept()
+            except OSError:
+                return
+            peer = _Peer(connection, address[0])
+            threading.Thread(target=self._serve, args=(peer,), daemon=True).start()
+
+    def _serve(self, peer: _Peer) -> None:
+        with peer.socket, contextlib.suppress(OSError, ValueError, struct.error):
+            if struct.unpack("<i", _exactly(peer.socket, 4))[0] != MAGIC:
+                return
+            peer.socket.sendall(struct.pack("<i", MAGIC))
+            with self.lock:
+                self.peers.add(peer)
+            while True:
+                code, *rest = _receive(peer.socket)
+                with self.lock:
+                    self._handle(peer, code, rest)
+        with self.lock:
+            self.peers.discard(peer)
+            for queue in self.requests.values():
+                while peer in queue:
+                    queue.remove(peer)
+
+    def _handle(self, peer: _Peer, code: int, rest: list[Any]) -> None:
+        if code == REQUEST:
+            self.requests[rest[0]].append(peer)
+            self._match(rest[0])
+            return
+        answer: Any = SUCCESS
+        if code == PUT:
+            key, (port, match), *host = rest
+            peer.waiting.append((key, [host[0] if host and host[0] else peer.address, port, match]))
+        elif code == UPDATE_INFO:
+            peer.info.update(rest[0])
+            if peer.info["addr"][0] is None:
+                peer.info["addr"][0] = peer.address
+        elif code == PENDING:
+            answer = [offer[2] for _, offer in peer.waiting]
+        elif code == SUMMARY:
+            answer = [SUCCESS, self._summary()]
+        elif code != PING:
+            raise ValueError(f"code {code}")
+        _send(peer.socket, answer)
+        if code == PUT:
+            self._match(rest[0])
+
+    def _match(self, key: str) -> None:
+        """Give the servers that are free to those who asked first."""
+        while self.requests[key]:
+            found = next(((p, o) for p in self.peers for o in p.waiting if o[0] == key), None)
+            if found is None:
+                return
+            server, offer = found
+            with contextlib.suppress(OSError):
+                _send(self.requests[key].popleft().socket, [SUCCESS, offer[1]])
+                server.waiting.remove(offer)
+
+    def _summary(self) -> Any:
+        servers = [p.info for p in self.peers if str(p.info.get("key", "")).startswith("server")]
+        offers = [key for p in self.peers for key, _ in p.waiting]
+        keys = {*offers, *self.requests}
+        queues = {k: {"free": offers.count(k), "pending": len(self.requests[k])} for k in keys}
+        return {"server_info": servers, "queue_info": queues}
+
+
+def _exactly(s: socket.socket, size: int) -> bytes:
+    out = b""
+    while len(out) < size:
+        part = s.recv(size - len(out))
+        if not part:
+            raise OSError("the connection was closed")
+        out += part
+    return out
+
+
+def _send(s: socket.socket, message: Any) -> None:
+    body = json.dumps(message).encode()
+    s.sendall(struct.pack("<i", len(body)) + body)
+
+
+def _receive(s: socket.socket) -> Any:
+    (size,) = struct.unpack("<i", _exactly(s, 4))
+    if not 0 < size <= LARGEST:
+        raise ValueError(f"a message of {size} bytes")
+    return json.loads(_exactly(s, size))

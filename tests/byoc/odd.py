@@ -1,0 +1,49 @@
+"""A backend of plain C that is right, crashes, hangs, is wrong or does not build, by operator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from opinfo.byoc.backend import Backend, Code
+from opinfo.byoc.pattern import Pattern, one
+from opinfo.byoc.region import Region
+
+HEAD = """#include <math.h>
+#include <stdlib.h>
+#include <tvm/ffi/c_api.h>
+static const DLTensor* view(const TVMFFIAny& a) {
+  return a.type_index == kTVMFFIDLTensorPtr ? static_cast<const DLTensor*>(a.v_ptr)
+                                            : TVMFFITensorGetDLTensorPtr(a.v_obj);
+}
+"""
+BODY = """
+extern "C" __attribute__((visibility("default"))) int __tvm_ffi_%(symbol)s(
+    void*, const TVMFFIAny* args, int32_t count, TVMFFIAny*) {
+  const DLTensor *x = view(args[0]), *y = view(args[count - 1]);
+  const float* px = static_cast<const float*>(x->data);
+  float* py = static_cast<float*>(y->data);
+  int64_t size = 1;
+  for (int k = 0; k < y->ndim; ++k) size *= y->shape[k];
+  for (int64_t i = 0; i < size; ++i) {
+    %(body)s
+  }
+  return 0;
+}
+"""
+BODIES = {
+    "relax.negative": "py[i] = -px[i];",
+    "relax.nn.relu": "abort();",
+    "relax.exp": "volatile bool on = true; while (on);",
+    "relax.tanh": "py[i] = tanhf(px[i]) + 1;",
+    "relax.sqrt": "this is no C++;",
+    "relax.abs": "py[i] = fabsf(px[i]);",
+}
+PATTERNS = tuple(Pattern(name.rpartition(".")[2], one(name)) for name in BODIES)
+
+
+def convert(regions: Sequence[Region]) -> Code:
+    made = ({"symbol": r.symbol, "body": BODIES[r.calls[0].op]} for r in regions)
+    return Code(HEAD + "".join(BODY % m for m in made), tuple(r.symbol for r in regions))
+
+
+ODD = Backend("odd", PATTERNS, convert)
