@@ -58,6 +58,7 @@ class Session:
         self.folder = tempfile.TemporaryDirectory(prefix="opinfo-measure-")
         self.numbers = itertools.count()
         self.lock = threading.Lock()
+        self.building = threading.Lock()  # TVM's BlockBuilder has one stack for all threads
         self.left = Counter(s.hash for s in subjects)
         unique = {s.hash: s for s in subjects}
         self.groups = list(together(list(unique.values()), lambda s: s))
@@ -114,7 +115,8 @@ class Session:
 
     def library(self, batch: Sequence[Candidate]) -> Path | Excluded:
         try:
-            module, code = program(batch)
+            with self.building:
+                module, code = program(batch)
         except ConverterFailed as e:
             return Excluded(str(e))
         return self.build(lambda to: Build(module, code, batch[0].key.target, to))
@@ -136,7 +138,8 @@ class Session:
 
     def hosted(self, group: Sequence[Subject]) -> list[Built | Excluded]:
         def build(some: Sequence[Subject]) -> Path | Excluded:
-            module = tvm.ir.save_json(joined(some))
+            with self.building:
+                module = tvm.ir.save_json(joined(some))
             return self.build(lambda to: Build(module, None, HOST, to))
 
         whole = build(group)
