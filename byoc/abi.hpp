@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <initializer_list>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -39,15 +40,40 @@ namespace {  // two models in one process share nothing
   return static_cast<char*>(t->data) + t->byte_offset;
 }
 
-// The constants that `__init_<symbol>` is called with.
-[[maybe_unused]] std::vector<const DLTensor*> constants(const TVMFFIAny* args) {
-  auto* cell = reinterpret_cast<const TVMFFISeqCell*>(reinterpret_cast<char*>(args->v_obj) +
-                                                      sizeof(TVMFFIObject));
-  std::vector<const DLTensor*> out;
-  for (int64_t k = 0; k < cell->size; ++k)
-    out.push_back(tensor(static_cast<const TVMFFIAny*>(cell->data)[k]));
-  return out;
-}
+// The constants that `__init_<symbol>` is called with, kept as long as the library is loaded.
+class Constants {
+ public:
+  Constants() = default;
+  Constants(const Constants&) = delete;
+  ~Constants() {
+    for (TVMFFIObjectHandle o : kept_) TVMFFIObjectDecRef(o);
+  }
+
+  // Once, whoever else loads the library.
+  int load(const TVMFFIAny* args, TVMFFIAny* result) {
+    std::call_once(once_, [&] {
+      auto* cell = reinterpret_cast<const TVMFFISeqCell*>(
+          reinterpret_cast<char*>(args->v_obj) + sizeof(TVMFFIObject));
+      for (int64_t k = 0; k < cell->size; ++k) {
+        const TVMFFIAny& a = static_cast<const TVMFFIAny*>(cell->data)[k];
+        TVMFFIObjectIncRef(a.v_obj);
+        kept_.push_back(a.v_obj);
+      }
+    });
+    *result = integer(0);
+    return 0;
+  }
+
+  const DLTensor* operator[](size_t k) const { return TVMFFITensorGetDLTensorPtr(kept_[k]); }
+
+ private:
+  std::once_flag once_;
+  std::vector<TVMFFIObjectHandle> kept_;
+};
+
+// What is called at load time with the constants of all functions, by the name of the first one.
+#define OPINFO_CONSTANTS(symbol, constants) \
+  OPINFO_FUNCTION(__init_##symbol) { return constants.load(args, result); }
 
 // Call a function of the process by its name: some numbers, then the arguments as they are.
 [[maybe_unused]] int forward(const char* name, std::initializer_list<int64_t> first,

@@ -60,7 +60,7 @@ class Backend:
 
 
 #: Backends that come with opinfo: subpackages that register themselves when they are imported.
-BUILT_IN = ("onednn", "example_npu")
+BUILT_IN = ("onednn", "blas", "example_npu")
 _REGISTRY: dict[str, Backend] = {}
 
 
