@@ -59,8 +59,16 @@ class Backend:
         return (*(p.name for p in self.patterns), *(c.name for c in self.coarse))
 
 
-#: Backends that come with opinfo: subpackages that register themselves when they are imported.
-BUILT_IN = ("onednn", "blas", "example_npu")
+#: Backends that come with opinfo, and the modules that register them when they are imported.
+BUILT_IN = {
+    "onednn": "onednn",
+    "blas": "blas",
+    "example_npu": "example_npu",
+    "cublaslt": "nvidia.cublaslt",
+    "cudnn": "nvidia.cudnn",
+    "cutlass": "nvidia.cutlass",
+    "tensorrt": "nvidia.tensorrt",
+}
 _REGISTRY: dict[str, Backend] = {}
 
 
@@ -73,7 +81,7 @@ def register(backend: Backend) -> Backend:
 def find(name: str) -> Backend:
     """The backend of a name. Raises ``ValueError`` listing those that there are."""
     if name in BUILT_IN and name not in _REGISTRY:
-        import_module(f"{__package__}.{name}")
+        import_module(f"{__package__}.{BUILT_IN[name]}")
     if name not in _REGISTRY:
         known = ", ".join(sorted({*_REGISTRY, *BUILT_IN}))
         raise ValueError(f"there is no backend {name!r}; known: {known}")

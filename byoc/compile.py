@@ -110,10 +110,20 @@ def wants(backends: Sequence[Backend]) -> dict[str, Sequence[str]]:
 
 def build(done: Dispatched, library: Path, target: Any = "llvm") -> None:
     """Compile a dispatched module and load it once, so that what is missing is found now."""
-    fused = fuse(done.module)
+    fused, device = fuse(done.module), tvm.cpu()
+    if on_gpu(target):
+        from .nvidia.schedule import gpu, scheduled
+
+        target, device = gpu(target), tvm.cuda()
+        fused = scheduled(fused, target)
     executable = tvm.compile(fused, target=target)
     executable.export_library(str(library), options=["-O2", *done.options])
-    relax.VirtualMachine(tvm.runtime.load_module(str(library)), tvm.cpu())
+    relax.VirtualMachine(tvm.runtime.load_module(str(library)), device)
+
+
+def on_gpu(target: Any) -> bool:
+    """Whether code for this target runs on an NVIDIA GPU."""
+    return tvm.target.Target(target).kind.name == "cuda"
 
 
 def fuse(mod: Any) -> Any:

@@ -1,0 +1,212 @@
+"""Run, compare and time what `benchmarks.nvidia --build DIR` made: python nvidia_run.py DIR
+
+Needs TVM's runtime (not its compiler), numpy, torch and the GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import tvm
+import tvm_ffi
+from tvm.runtime.vm import VirtualMachine
+from tvm_ffi.libinfo import load_lib_ctypes
+
+if tvm.base._RUNTIME_ONLY:  # TVM does as much where it has its compiler
+    load_lib_ctypes("tvm", "tvm_runtime_cuda", "RTLD_LOCAL",
+                    extra_lib_paths=tvm.libinfo.package_lib_paths())  # fmt: skip
+
+    @tvm_ffi.register_global_func("tvm_callback_cuda_compile", override=True)
+    def _compile(code: str) -> Any:
+        arch = "sm_{}{}".format(*torch.cuda.get_device_capability())
+        return tvm.support.nvcc.compile_cuda(code, target_format="cubin", arch=arch)
+
+
+Array = np.ndarray[Any, Any]
+#: The largest difference to accept, relative to a result's largest value.
+TOLERANCE = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1.6e-2}
+MODEL_TOLERANCE = 1e-4
+TORCH = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+
+
+def on_gpu(array: Array, dtype: str) -> Any:
+    """A torch tensor; bfloat16 is kept as its bits."""
+    made = torch.from_numpy(array).cuda()
+    return made.view(torch.bfloat16) if dtype == "bfloat16" else made
+
+
+def apart(found: Any, expected: Array) -> float:
+    one, two = found.double().cpu().numpy(), expected.astype("float64")
+    if one.shape != two.shape or not np.isfinite(one).all():
+        return float("nan")
+    return float(np.abs(one - two).max() / max(np.abs(two).max(), 1e-30))
+
+
+def given(folder: Path, job: dict[str, Any]) -> tuple[list[Any], list[Array]]:
+    with np.load(folder / f"{job.get('data', job['file'])}.npz") as kept:
+        xs = [on_gpu(kept[f"x{k}"], t) for k, t in enumerate(job["inputs"])]
+        return xs, [kept[f"y{k}"] for k in range(len(kept.files) - len(xs))]
+
+
+def machine(folder: Path, file: str) -> Callable[..., list[Any]]:
+    """The `main` of a library: torch's tensors in, torch's tensors out, on torch's stream."""
+    vm = VirtualMachine(tvm.runtime.load_module(str(folder / f"{file}.so")), tvm.cuda(0))
+
+    def call(*values: Any) -> list[Any]:
+        return _flat(vm["main"](*map(tvm.runtime.from_dlpack, values)))
+
+    return call
+
+
+def _flat(result: Any) -> list[Any]:
+    if isinstance(result, tvm.runtime.Tensor):
+        return [torch.from_dlpack(result)]
+    return [t for part in result for t in _flat(part)]
+
+
+def cases(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
+    xs, expected = given(folder, job)
+    found = machine(folder, job["file"])(*xs)
+    torch.cuda.synchronize()
+    wrong, worst = [], {}
+    for (name, dtype), a, b in zip(job["results"], found, expected, strict=True):
+        d = apart(a, b)
+        worst[dtype] = max(worst.get(dtype, 0.0), d) if d == d else d
+        if not d <= TOLERANCE[dtype]:
+            wrong.append(f"{name}: {d:.1e}")
+    return {"of": len(expected), "wrong": wrong, "apart": worst, "summary": job["summary"]}
+
+
+def model(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
+    xs, expected = given(folder, job)
+    calls = [machine(folder, job[k]) for k in ("file", "plain")]
+    found = calls[0](*xs)
+    d = max(apart(a, b) for a, b in zip(found, expected, strict=True))
+    ours, plain = timed([lambda: calls[0](*xs), lambda: calls[1](*xs)], each=3)
+    wrong = [] if d <= MODEL_TOLERANCE else [f"{d:.1e}"]
+    return {"apart": d, "wrong": wrong, "ms": ours, "tvm_ms": plain, "summary": job["summary"]}
+
+
+def speed(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
+    dtype = TORCH[job["dtype"]]
+    torch.manual_seed(0)
+    xs = [torch.randn(s, device="cuda").div(s[-1] ** 0.5).to(dtype) for s in job["shapes"]]
+    out = torch.empty(job["result"], device="cuda", dtype=dtype)
+    function = tvm.runtime.load_module(str(folder / f"{job['file']}.so")).get_function(
+        job["symbol"], query_imports=True)  # fmt: skip
+    reference = REFERENCES[job["graph"]]
+    expected = reference(*[x.double() for x in xs])
+    values = [*(xs[k] for k in job["order"]), out]
+    function(*values)
+    d = apart(out, expected.cpu().numpy())
+    told = {"apart": d, "wrong": [] if d <= TOLERANCE[job["dtype"]] else [f"{d:.1e}"]}
+    plain = machine(folder, f"{job['file']}_plain")
+    ready = PREPARED.get(job["graph"], lambda *a: a)(*xs)
+    run = TIMED.get(job["graph"], reference)
+    ours, theirs = timed([lambda: function(*values), lambda: run(*ready)])
+    (tvms,) = timed([lambda: plain(*xs)], each=3, rounds=3)
+    return {**told, "ms": ours, "torch_ms": theirs, "tvm_ms": tvms, "ratio": ours / theirs}
+
+
+def dense(x: Any, w: Any, b: Any) -> Any:
+    return torch.relu(torch.nn.functional.linear(x, w, b))
+
+
+def first(x: Any, w: Any, b: Any) -> Any:
+    """Weights in OIHW, the bias as they have it there."""
+    pad, groups = w.shape[2] // 2, w.shape[0] if w.shape[1] == 1 else 1
+    return torch.relu(torch.nn.functional.conv2d(x, w, b.reshape(-1), padding=pad, groups=groups))
+
+
+def last(x: Any, w: Any, b: Any) -> Any:
+    return first(*channels_last(x, w, b)).permute(0, 2, 3, 1)
+
+
+def channels_last(x: Any, w: Any, b: Any) -> Any:
+    """The same memory, as torch names its axes."""
+    return x.permute(0, 3, 1, 2), w.permute(0, 3, 1, 2), b
+
+
+REFERENCES: dict[str, Callable[..., Any]] = {
+    "dense": dense, "conv": last, "depthwise": last, "conv NCHW": first, "batch": torch.matmul,
+}  # fmt: skip
+PREPARED: dict[str, Callable[..., Any]] = {"conv": channels_last, "depthwise": channels_last}
+TIMED: dict[str, Callable[..., Any]] = {"conv": first, "depthwise": first}
+
+
+def timed(calls: Sequence[Callable[[], Any]], each: int = 50, rounds: int = 9) -> list[float]:
+    """Median milliseconds of a call, in turns: events around ``each`` of them."""
+    times: list[list[float]] = [[] for _ in calls]
+    for _ in range(rounds + 1):
+        for call, kept in zip(calls, times, strict=True):
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            call()
+            begin.record()
+            for _ in range(each):
+                call()
+            end.record()
+            end.synchronize()
+            kept.append(begin.elapsed_time(end) / each)
+    return [statistics.median(t[1:]) for t in times]
+
+
+def machine_told() -> dict[str, Any]:
+    return {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__,
+            "cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version(),
+            "tvm": tvm.__version__}  # fmt: skip
+
+
+def one(folder: Path, job: dict[str, Any] | None) -> dict[str, Any]:
+    """A job in this process; None: the machine."""
+    if job is None:
+        return machine_told()
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = True
+    stream = torch.cuda.current_stream()
+    try:
+        with tvm_ffi.use_torch_stream(torch.cuda.stream(stream)):
+            return {"cases": cases, "model": model, "speed": speed}[job["kind"]](folder, job)
+    except Exception as e:  # told, and the others go on
+        return {"wrong": [f"{type(e).__name__}: {e}"[:600]]}
+
+
+def apart_from_others(folder: Path, name: str) -> dict[str, Any]:
+    """A job in a process of its own: a crash costs only that one."""
+    words = [sys.executable, __file__, str(folder), "--job", name]
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or [""])[-1]
+        return {"wrong": [f"its process ended with {done.returncode}: {last}"]}
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--job", help="only this one, in this process")
+    options = parser.parse_args()
+    jobs = json.loads((options.folder / "jobs.json").read_text())
+    if options.job:
+        print(json.dumps(one(options.folder, jobs.get(options.job))))
+        return 0
+    told: dict[str, Any] = {}
+    for name in ("machine", *jobs):
+        told[name] = apart_from_others(options.folder, name)
+        print(f"{name}: {told[name]}", flush=True)
+        if options.json is not None:
+            options.json.write_text(json.dumps(told, indent=1))
+    return int(any(t.get("wrong") for t in told.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,265 @@
+// What the generated functions of NVIDIA's backends share: checked arguments, the caller's stream,
+// constants that are copied to a device once, workspace, kernels that are made once for each shape.
+#include <cuda_runtime_api.h>
+#include <tvm/ffi/any.h>
+#include <tvm/ffi/container/array.h>
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/extra/c_env_api.h>
+#include <tvm/ffi/function.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#define OPINFO_UNUSED __attribute__((unused))
+#define OPINFO_EXPORT(symbol)                                                                    \
+  extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_##symbol(void*, const TVMFFIAny* args, int32_t n, \
+                                                       TVMFFIAny* result) {                      \
+    return symbol##_.safe_call(args, n, result);                                                 \
+  }
+// The device that tensors must be on: a test of the generated code builds it for another one.
+#ifndef OPINFO_DEVICE
+#define OPINFO_DEVICE kDLCUDA
+#endif
+
+namespace opinfo_nvidia {
+namespace {  // two models in one process share nothing
+
+using Extents = std::vector<int64_t>;
+
+inline void check(cudaError_t status, const char* what) {
+  if (status != cudaSuccess)
+    TVM_FFI_THROW(RuntimeError) << what << ": " << cudaGetErrorString(status);
+}
+
+// The device of a call is the current one until it returns.
+class Current {
+ public:
+  explicit Current(int device) {
+    check(cudaGetDevice(&before_), "cudaGetDevice");
+    if (device != before_) check(cudaSetDevice(device), "cudaSetDevice");
+    changed_ = device != before_;
+  }
+  ~Current() {
+    if (changed_) cudaSetDevice(before_);
+  }
+
+ private:
+  int before_ = 0;
+  bool changed_ = false;
+};
+
+inline cudaStream_t stream_of(int device) {
+  return static_cast<cudaStream_t>(TVMFFIEnvGetStream(OPINFO_DEVICE, device));
+}
+
+// Memory that kernels of one stream use in turn. What was outgrown is kept: another thread may be
+// about to hand it to a kernel. Nothing is freed at exit, when the driver may be gone.
+OPINFO_UNUSED void* workspace(int device, cudaStream_t stream, size_t bytes) {
+  static std::mutex mutex;
+  static std::map<std::pair<int, cudaStream_t>, std::pair<void*, size_t>> all;
+  if (bytes == 0) return nullptr;
+  std::lock_guard<std::mutex> lock(mutex);
+  auto& [room, size] = all[{device, stream}];
+  if (size < bytes) {
+    size_t more = std::max(bytes, 2 * size);
+    check(cudaMalloc(&room, more), "workspace");
+    size = more;
+  }
+  return room;
+}
+
+// A constant of the model: in the memory of each device that it was asked for on.
+class Constant {
+ public:
+  explicit Constant(tvm::ffi::Tensor data) : data_(data) {}
+
+  Extents extents() const {
+    return Extents(data_.shape().data(), data_.shape().data() + data_.ndim());
+  }
+
+  OPINFO_UNUSED const void* host() const {
+    return static_cast<const char*>(data_.data_ptr()) + data_.byte_offset();
+  }
+
+  void* on(int device) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    void*& copy = copies_[device];
+    if (copy == nullptr) {
+      const size_t bytes = tvm::ffi::GetDataSize(*data_.GetDLTensorPtr());
+      check(cudaMalloc(&copy, std::max<size_t>(bytes, 1)), "memory of a constant");
+      check(cudaMemcpy(copy, host(), bytes, cudaMemcpyDefault), "copy of a constant");
+    }
+    return copy;
+  }
+
+ private:
+  tvm::ffi::Tensor data_;
+  std::mutex mutex_;
+  std::map<int, void*> copies_;
+};
+
+inline std::vector<std::unique_ptr<Constant>>& constants() {
+  static std::vector<std::unique_ptr<Constant>> all;
+  return all;
+}
+
+// A tensor of the call (`from` >= 0), or a constant, where it is on the device.
+struct Operand {
+  int from = -1;
+  const void* fixed = nullptr;
+  Extents extents;
+
+  explicit operator bool() const { return from >= 0 || fixed != nullptr; }
+  void* in(void* const* data) const { return from >= 0 ? data[from] : const_cast<void*>(fixed); }
+  int64_t last(int k) const { return extents[extents.size() - k]; }
+  int64_t count() const {
+    int64_t n = 1;
+    for (int64_t e : extents) n *= e;
+    return n;
+  }
+};
+
+// What a kernel is made for. `alignment`: bytes that all addresses are multiples of.
+struct Context {
+  const char* name;
+  int device;
+  int alignment;
+  std::vector<Extents> extents;
+  void* const* data;
+
+  Operand tensor(int k) const { return {k, nullptr, extents[k]}; }
+  OPINFO_UNUSED Operand constant(int k) const {
+    return {-1, constants()[k]->on(device), constants()[k]->extents()};
+  }
+};
+
+struct Kernel {
+  virtual ~Kernel() = default;
+  // Threads may call it at once.
+  virtual void operator()(void* const* data, cudaStream_t stream) const = 0;
+};
+
+// What has no element to write.
+struct Nothing : Kernel {
+  void operator()(void* const*, cudaStream_t) const override {}
+};
+
+// One region: a kernel for each device, shape and alignment that it was called with.
+class Function {
+ public:
+  using Make = std::unique_ptr<Kernel> (*)(const Context&);
+
+  // `spec` has the rank, the type's code and bits, and the extents of each tensor, -1 for unknown.
+  Function(const char* name, Make make, int count, const int64_t* spec)
+      : name_(name), make_(make) {
+    for (; count > 0; --count, spec += spec[0] + 3) specs_.push_back(spec);
+  }
+
+  // The calling convention of TVM's packed functions.
+  int safe_call(const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
+    TVM_FFI_SAFE_CALL_BEGIN();
+    call(args, count);
+    TVMFFIAny none{};
+    none.type_index = kTVMFFINone;
+    *result = none;
+    TVM_FFI_SAFE_CALL_END();
+  }
+
+ private:
+  static constexpr int kMost = 64, kAligned = 256;
+
+  void call(const TVMFFIAny* args, int32_t count) {
+    if (count != static_cast<int32_t>(specs_.size()) || count > kMost)
+      TVM_FFI_THROW(TypeError) << name_ << ": " << count << " arguments, expected "
+                               << specs_.size();
+    void* data[kMost];
+    DLTensor* tensors[kMost];
+    uintptr_t addresses = kAligned;
+    for (int k = 0; k < count; ++k) {
+      auto t = tvm::ffi::AnyView::CopyFromTVMFFIAny(args[k]).try_cast<DLTensor*>();
+      if (!t.has_value() || !fits(**t, specs_[k]) ||
+          (*t)->device.device_id != (k == 0 ? *t : tensors[0])->device.device_id)
+        TVM_FFI_THROW(TypeError) << name_ << ": argument " << k << " is not a plain tensor of "
+                                 << told(specs_[k]) << " on the GPU of the first one";
+      tensors[k] = *t;
+      data[k] = static_cast<char*>(tensors[k]->data) + tensors[k]->byte_offset;
+      addresses |= reinterpret_cast<uintptr_t>(data[k]);
+    }
+    const int device = tensors[0]->device.device_id;
+    const int alignment = static_cast<int>(addresses & -addresses);
+    const Current current(device);
+    const auto kernel = find(device, alignment, tensors, count, data);
+    (*kernel)(data, stream_of(device));
+  }
+
+  static bool fits(const DLTensor& t, const int64_t* spec) {
+    if (t.device.device_type != OPINFO_DEVICE || t.ndim != spec[0] || t.dtype.lanes != 1 ||
+        t.dtype.code != spec[1] || t.dtype.bits != spec[2])
+      return false;
+    int64_t step = 1;
+    for (int k = t.ndim; k-- > 0; step *= t.shape[k]) {
+      if (spec[k + 3] >= 0 && t.shape[k] != spec[k + 3]) return false;
+      if (t.strides != nullptr && t.shape[k] > 1 && t.strides[k] != step) return false;
+    }
+    return true;
+  }
+
+  static std::string told(const int64_t* spec) {
+    std::string out = (spec[1] == kDLBfloat ? "bfloat" : "float") + std::to_string(spec[2]);
+    for (int64_t k = 0; k < spec[0]; ++k)
+      out += (k == 0 ? "[" : ", ") + (spec[k + 3] < 0 ? "?" : std::to_string(spec[k + 3]));
+    return spec[0] > 0 ? out + "]" : out;
+  }
+
+  std::shared_ptr<const Kernel> find(int device, int alignment, DLTensor* const* tensors,
+                                     int count, void* const* data) {
+    static thread_local Extents key;
+    key.assign({device, alignment});
+    for (int k = 0; k < count; ++k)
+      key.insert(key.end(), tensors[k]->shape, tensors[k]->shape + tensors[k]->ndim);
+    std::lock_guard<std::mutex> lock(mutex_);
+    auto found = made_.find(key);
+    if (found != made_.end()) return found->second;
+    if (made_.size() >= 256) made_.clear();
+    Context c{name_, device, alignment, {}, data};
+    for (int k = 0; k < count; ++k)
+      c.extents.emplace_back(tensors[k]->shape, tensors[k]->shape + tensors[k]->ndim);
+    bool empty = false;
+    for (int64_t e : c.extents.back()) empty = empty || e == 0;
+    std::shared_ptr<const Kernel> kernel = empty ? std::make_unique<Nothing>() : make_(c);
+    made_.emplace(key, kernel);
+    return kernel;
+  }
+
+  const char* name_;
+  Make make_;
+  std::vector<const int64_t*> specs_;
+  std::mutex mutex_;
+  std::map<Extents, std::shared_ptr<const Kernel>> made_;
+};
+
+// Called once when the library is loaded, with the constants in order.
+OPINFO_UNUSED int begin(const TVMFFIAny* args, int32_t, TVMFFIAny* result) {
+  TVM_FFI_SAFE_CALL_BEGIN();
+  static std::once_flag once;
+  std::call_once(once, [&] {
+    auto given = tvm::ffi::AnyView::CopyFromTVMFFIAny(args[0])
+                     .cast<tvm::ffi::Array<tvm::ffi::Tensor>>();
+    for (auto array : given) constants().push_back(std::make_unique<Constant>(array));
+  });
+  TVMFFIAny zero{};
+  zero.type_index = kTVMFFIInt;
+  *result = zero;
+  TVM_FFI_SAFE_CALL_END();
+}
+
+}  // namespace
+}  // namespace opinfo_nvidia
+

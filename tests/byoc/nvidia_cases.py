@@ -1,0 +1,257 @@
+"""Small graphs that NVIDIA's libraries take whole, each as one region: for a CPU and for a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from tvm import relax, tirx
+
+nn, op = relax.op.nn, relax.op
+N, M, K = (tirx.Var(c, "int64") for c in "nmk")
+SIZES = {"n": 3, "m": 24, "k": 40}
+Array = np.ndarray[Any, Any]
+Build = Callable[..., Any]
+NUMPY = {"float32": np.dtype("float32"), "float16": np.dtype("float16"),
+         "bfloat16": np.dtype(ml_dtypes.bfloat16)}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """``build(emit, const, *inputs)``; ``ops``: what the region has, without ``relax.``, ``nn.``."""
+
+    backend: str
+    shapes: tuple[tuple[Any, ...], ...]
+    build: Build
+    ops: str
+    dtype: str = "float32"
+
+
+def constant(rng: np.random.Generator, dtype: str, numbers: str) -> Callable[..., Any]:
+    """Constants that are numbers of ``numbers``, in a tensor of ``dtype``; small halves."""
+
+    def made(*shape: int, positive: bool = False) -> Any:
+        a = rng.uniform(0.5, 1.5, shape) if positive else rng.standard_normal(shape) / 4
+        return relax.const(a.astype(NUMPY[numbers]).astype(NUMPY[dtype]), dtype)
+
+    return made
+
+
+def _product(one: tuple[Any, ...], two: tuple[Any, ...], **more: Any) -> Case:
+    return Case("cublaslt", (one, two), lambda e, c, x, y: e(op.matmul(x, y)), "matmul", **more)
+
+
+def _dense(*after: Callable[[Any, Any], Any], ops: str, shape: Any = (16, 24),
+           backend: str = "cublaslt", **more: Any) -> Case:  # fmt: skip
+    def build(emit: Any, const: Any, x: Any) -> Any:
+        y = emit(op.matmul(x, const(24, 32)))
+        for f in after:
+            y = emit(f(y, const))
+        return y
+
+    return Case(backend, (shape,), build, f"matmul {ops}".strip(), **more)
+
+
+def _bias(y: Any, const: Any) -> Any:
+    return op.add(y, const(32))
+
+
+def _linear(emit: Any, const: Any, x: Any, w: Any, b: Any) -> Any:
+    y = emit(op.matmul(x, emit(op.permute_dims(w))))
+    return emit(nn.relu(emit(op.add(y, b))))
+
+
+def _scores(emit: Any, const: Any, q: Any, k: Any) -> Any:
+    y = emit(op.matmul(q, emit(op.permute_dims(k, [0, 1, 3, 2]))))
+    return emit(op.multiply(y, relax.const(0.125, q.ty.dtype)))
+
+
+def _residual(emit: Any, const: Any, x: Any, z: Any) -> Any:
+    y = emit(op.add(emit(op.matmul(x, const(24, 32))), const(32)))
+    return emit(nn.relu(emit(op.add(z, y))))
+
+
+def _residual_first(emit: Any, const: Any, x: Any, z: Any) -> Any:
+    y = emit(op.add(emit(op.matmul(x, const(24, 32))), z))
+    return emit(op.add(y, const(32)))
+
+
+def _wide(emit: Any, const: Any, x: Any, y: Any) -> Any:
+    return emit(op.matmul(x, y, out_dtype="float32"))
+
+
+PRODUCTS: dict[str, Case] = {
+    "matmul": _product((16, 24), (24, 40)),
+    "odd extents": _product((5, 7), (7, 3)),
+    "batch": _product((3, 16, 24), (3, 24, 8)),
+    "batch, one a": _product((1, 16, 24), (3, 24, 8)),
+    "batch, one b": _product((2, 3, 16, 24), (24, 8)),
+    "extents at run time": _product((N, 4, M), (N, M, 5)),
+    "rows at run time": _dense(_bias, ops="add", shape=(N, 24)),
+    "relu": _dense(lambda y, c: nn.relu(y), ops="relu"),
+    "bias, relu": _dense(_bias, lambda y, c: nn.relu(y), ops="add relu"),
+    "bias, gelu by tanh": _dense(_bias, lambda y, c: nn.gelu_tanh(y), ops="add gelu_tanh"),
+    "gelu by tanh": _dense(lambda y, c: nn.gelu_tanh(y), ops="gelu_tanh", shape=(N, 5, 24)),
+    "scaled, bias": _dense(lambda y, c: op.divide(y, relax.const(8.0)), _bias, ops="divide add"),
+    "linear": Case("cublaslt", ((N, 24), (32, 24), (32,)), _linear, "permute_dims matmul add relu"),
+    "scores": Case("cublaslt", ((2, 3, N, 16), (2, 3, M, 16)), _scores,
+                   "permute_dims matmul multiply"),
+    "residual": Case("cublaslt", ((16, 24), (16, 32)), _residual, "matmul add add relu"),
+    "residual before bias": Case("cublaslt", ((2, 8, 24), (2, 8, 32)), _residual_first,
+                                 "matmul add add"),
+    "float16": _dense(_bias, lambda y, c: nn.relu(y), ops="add relu", dtype="float16",
+                      shape=(N, 24)),
+    "float16 linear": Case("cublaslt", ((N, 24), (32, 24), (32,)), _linear,
+                           "permute_dims matmul add relu", "float16"),
+    "float16 scores": Case("cublaslt", ((2, 3, N, 16), (2, 3, M, 16)), _scores,
+                           "permute_dims matmul multiply", "float16"),
+    "float16 to float32": Case("cublaslt", ((16, 24), (24, 8)), _wide, "matmul", "float16"),
+    "bfloat16 residual": Case("cublaslt", ((16, 24), (16, 32)), _residual, "matmul add add relu",
+                              "bfloat16"),
+    "bfloat16 gelu": _dense(_bias, lambda y, c: nn.gelu_tanh(y), ops="add gelu_tanh",
+                            dtype="bfloat16"),
+}  # fmt: skip
+
+IMAGE, PICTURE = (2, 16, 9, 8), (2, 9, 8, 16)
+NHWC: dict[str, Any] = {"data_layout": "NHWC", "kernel_layout": "OHWI"}
+
+
+def _conv(x: Any, w: Any, dtype: str = "float32", f: Any = nn.conv2d, **attrs: Any) -> Case:
+    name = f.__name__
+    return Case("cudnn", (x,), lambda e, c, v: e(f(v, c(*w), **attrs)), name, dtype)
+
+
+def _chain(*after: Callable[[Any, Any], Any], ops: str, last: bool = False,
+           dtype: str = "float32", more: int = 0) -> Case:  # fmt: skip
+    """A convolution, and functions of its result, a factory of constants, and further inputs."""
+
+    def build(emit: Any, const: Any, x: Any, *others: Any) -> Any:
+        w = const(24, 3, 3, 16) if last else const(24, 16, 3, 3)
+        y = emit(nn.conv2d(x, w, padding=1, **(NHWC if last else {})))
+        for f in after:
+            y = emit(f(y, const, *others))
+        return y
+
+    x, y = (PICTURE, (2, 9, 8, 24)) if last else (IMAGE, (2, 24, 9, 8))
+    return Case("cudnn", (x, *[y] * more), build, f"conv2d {ops}".strip(), dtype)
+
+
+def _channels(y: Any, const: Any, *_: Any) -> Any:
+    last = int(y.ty.shape[-1]) == 24
+    return op.add(y, const(24) if last else const(1, 24, 1, 1))
+
+
+def _relu(y: Any, *_: Any) -> Any:
+    return nn.relu(y)
+
+
+def _add(y: Any, const: Any, z: Any) -> Any:
+    return op.add(z, y)
+
+
+def _given(emit: Any, const: Any, x: Any, w: Any, b: Any) -> Any:
+    return emit(nn.relu(emit(op.add(emit(nn.conv2d(x, w, padding=1)), b))))
+
+
+CONVOLUTIONS: dict[str, Case] = {
+    "conv": _conv(IMAGE, (24, 16, 3, 3), padding=1),
+    "strided, dilated": _conv(IMAGE, (24, 16, 3, 2), strides=(2, 1), dilation=(1, 2),
+                              padding=(2, 1)),
+    "grouped": _conv(IMAGE, (24, 8, 3, 3), groups=2),
+    "depthwise": _conv(IMAGE, (16, 1, 3, 3), groups=16, padding=1),
+    "NHWC": _conv(PICTURE, (24, 3, 3, 16), padding=1, **NHWC),
+    "NHWC HWIO": _conv(PICTURE, (3, 2, 16, 24), data_layout="NHWC", kernel_layout="HWIO"),
+    "NHWC grouped": _conv(PICTURE, (24, 3, 3, 8), groups=2, strides=(1, 2), **NHWC),
+    "conv1d": _conv((2, 16, 11), (24, 16, 3), f=nn.conv1d, strides=2, padding=1),
+    "conv3d": _conv((1, 8, 4, 5, 6), (8, 8, 2, 3, 3), f=nn.conv3d, padding=(0, 1, 1)),
+    "batch at run time": _conv((N, 16, 9, 8), (24, 16, 3, 3), padding=1),
+    "bias": _chain(_channels, ops="add"),
+    "relu without bias": _chain(_relu, ops="relu"),
+    "bias, relu": _chain(_channels, _relu, ops="add relu"),
+    "normalised": _chain(lambda y, c: op.multiply(y, c(1, 24, 1, 1, positive=True)), _channels,
+                         _relu, ops="multiply add relu"),
+    "bias, relu6": _chain(_channels, lambda y, c: nn.relu6(y), ops="add relu6"),
+    "bias, clip": _chain(_channels, lambda y, c: op.clip(y, 0.0, 0.5), ops="add clip"),
+    "sigmoid": _chain(_channels, lambda y, c: op.sigmoid(y), ops="add sigmoid"),
+    "silu": _chain(_channels, lambda y, c: nn.silu(y), ops="add silu"),
+    "residual": _chain(_channels, _add, _relu, ops="add add relu", more=1),
+    "residual, no bias": _chain(_add, ops="add", more=1),
+    "NHWC bias, relu": _chain(_channels, _relu, ops="add relu", last=True),
+    "NHWC residual": _chain(_channels, _add, _relu, ops="add add relu", last=True, more=1),
+    "weights and bias given": Case("cudnn", (IMAGE, (24, 16, 3, 3), (1, 24, 1, 1)), _given,
+                                   "conv2d add relu"),
+    "float16": _conv(IMAGE, (24, 16, 3, 3), "float16", padding=1),
+    "float16 NHWC": _chain(_channels, _relu, ops="add relu", last=True, dtype="float16"),
+    "float16 NHWC residual": _chain(_channels, _add, _relu, ops="add add relu", last=True, more=1,
+                                    dtype="float16"),
+    "float16 tanh": _chain(_channels, lambda y, c: op.tanh(y), ops="add tanh", dtype="float16"),
+    "bfloat16 NHWC": _chain(_channels, _relu, ops="add relu", last=True, dtype="bfloat16"),
+}  # fmt: skip
+#: What CUTLASS takes of them, and what only it takes.
+BY_TEMPLATES: dict[str, Case] = {
+    **{name: replace(PRODUCTS[name], backend="cutlass") for name in (
+        "matmul", "odd extents", "batch", "batch, one b", "rows at run time", "bias, relu",
+        "scaled, bias", "linear", "float16", "float16 linear")},
+    "bias, gelu": _dense(_bias, lambda y, c: nn.gelu(y), ops="add gelu", backend="cutlass"),
+    "float16 silu": _dense(_bias, lambda y, c: nn.silu(y), ops="add silu", dtype="float16",
+                           backend="cutlass"),
+    "float16 residual": Case("cutlass", ((16, 24), (16, 32)), lambda e, c, x, z: e(nn.relu(e(
+        op.add(z, e(op.matmul(x, c(24, 32))))))), "matmul add relu", "float16"),
+    "bfloat16 sigmoid": _dense(_bias, lambda y, c: op.sigmoid(y), ops="add sigmoid",
+                               dtype="bfloat16", shape=(3, N, 24), backend="cutlass"),
+}  # fmt: skip
+#: Network definitions for TensorRT.
+NETWORKS: dict[str, Case] = {
+    **{name: replace(PRODUCTS[name], backend="tensorrt") for name in (
+        "matmul", "batch, one b", "bias, relu", "bias, gelu by tanh", "float16", "scaled, bias")},
+    **{name: replace(CONVOLUTIONS[name], backend="tensorrt") for name in (
+        "strided, dilated", "grouped", "conv3d", "normalised", "bias, relu6", "bias, clip", "silu",
+        "residual", "float16")},
+    "padded on one side": replace(_conv(IMAGE, (24, 16, 3, 3), padding=(0, 1, 2, 1)),
+                                  backend="tensorrt"),
+    "from a literal": replace(_chain(lambda y, c: op.subtract(relax.const(1.0), y), lambda y, c:
+                                     op.exp(y), ops="subtract exp"), backend="tensorrt"),
+    "leakyrelu": replace(_chain(lambda y, c: nn.leakyrelu(y, 0.1), ops="leakyrelu"),
+                         backend="tensorrt"),
+    "max_pool": Case("tensorrt", (IMAGE,), lambda e, c, x: e(nn.max_pool2d(
+        x, (3, 2), (2, 2), (1, 0, 1, 1))), "max_pool2d"),
+    "avg_pool with padding": Case("tensorrt", (IMAGE,), lambda e, c, x: e(nn.avg_pool2d(
+        x, (3, 3), (2, 2), (1, 1, 1, 1), count_include_pad=True)), "avg_pool2d"),
+    "softmax": Case("tensorrt", ((2, 5, 4),), lambda e, c, x: e(nn.softmax(x, 1)), "softmax"),
+}  # fmt: skip
+CASES = {"cublaslt": PRODUCTS, "cudnn": CONVOLUTIONS, "cutlass": BY_TEMPLATES,
+         "tensorrt": NETWORKS}  # fmt: skip
+
+
+def module(cases: dict[str, Case], exact: bool = False) -> Any:
+    """All cases in one function: an input for each shape, a tuple of the results.
+
+    ``exact``: the same numbers, computed in float32.
+    """
+    rng = np.random.default_rng(0)
+    types = {name: "float32" if exact else c.dtype for name, c in cases.items()}
+    given = {name: [relax.Var(f"x{k}_{j}", relax.TensorType(s, types[name]))
+                    for j, s in enumerate(c.shapes)]
+             for k, (name, c) in enumerate(cases.items())}  # fmt: skip
+    bb = relax.BlockBuilder()
+    with bb.function("main", [v for vs in given.values() for v in vs]):
+        with bb.dataflow():
+            made = [c.build(bb.emit, constant(rng, types[name], c.dtype), *given[name])
+                    for name, c in cases.items()]  # fmt: skip
+            out = bb.emit_output(relax.Tuple(made))
+        bb.emit_func_output(out)
+    return bb.get()
+
+
+def inputs(cases: dict[str, Case], exact: bool = False) -> list[list[Array]]:
+    """For each case."""
+    rng = np.random.default_rng(1)
+    out = []
+    for c in cases.values():
+        sized = [[e if isinstance(e, int) else SIZES[e.name] for e in s] for s in c.shapes]
+        arrays = [rng.standard_normal(s).astype(NUMPY[c.dtype]) for s in sized]
+        out.append([a.astype("float32") for a in arrays] if exact else arrays)
+    return out

@@ -1,0 +1,46 @@
+// What generated code uses of the CUDA runtime, over the host's memory: for tests without a GPU.
+#pragma once
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+
+using cudaError_t = int;
+using cudaStream_t = void*;
+enum { cudaSuccess = 0, cudaMemcpyDefault = 4 };
+enum cudaDataType_t { CUDA_R_32F = 0, CUDA_R_16F = 2, CUDA_R_16BF = 14 };
+
+inline const char* cudaGetErrorString(cudaError_t) { return "an error of the stub"; }
+inline cudaError_t cudaGetDevice(int* device) { return *device = 0; }
+inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+template <typename T>
+cudaError_t cudaMalloc(T** p, size_t n) {
+  *p = static_cast<T*>(std::malloc(n));
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemcpy(void* to, const void* from, size_t n, int) {
+  std::memcpy(to, from, n);
+  return cudaSuccess;
+}
+
+namespace stub {
+inline float read(const void* p, int64_t i, cudaDataType_t type) {
+  if (type == CUDA_R_32F) return static_cast<const float*>(p)[i];
+  if (type == CUDA_R_16F) return static_cast<float>(static_cast<const _Float16*>(p)[i]);
+  const uint32_t bits = static_cast<uint32_t>(static_cast<const uint16_t*>(p)[i]) << 16;
+  float x;
+  std::memcpy(&x, &bits, 4);
+  return x;
+}
+inline void write(void* p, int64_t i, cudaDataType_t type, float x) {
+  if (type == CUDA_R_32F) {
+    static_cast<float*>(p)[i] = x;
+  } else if (type == CUDA_R_16F) {
+    static_cast<_Float16*>(p)[i] = static_cast<_Float16>(x);
+  } else {
+    uint32_t bits;
+    std::memcpy(&bits, &x, 4);
+    bits += 0x7fff + ((bits >> 16) & 1);  // to the nearest, ties to even
+    static_cast<uint16_t*>(p)[i] = static_cast<uint16_t>(bits >> 16);
+  }
+}
+}  // namespace stub
