@@ -55,15 +55,15 @@ def _without_gpu(reason: str | None) -> str | None:
 
 def library(done: Dispatched, path: Path, arch: str) -> None:
     """A dispatched module as a shared object for GPUs of this architecture."""
-    target = tvm.target.Target({"kind": "cuda", "arch": arch, "max_threads_per_block": 1024,
-                                "max_shared_memory_per_block": 49152, "thread_warp_size": 32})  # fmt: skip
+    limits = {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152}
+    target = tvm.target.Target({"kind": "cuda", "arch": arch, "thread_warp_size": 32, **limits})
     executable = tvm.compile(scheduled(fuse(done.module), target), target=target)
     executable.export_library(str(path), options=["-O2", *done.options])
 
 
 def save(path: Path, arrays: Sequence[Array], expected: Sequence[Array]) -> None:
     """Arrays for numpy alone: bfloat16 as its bits."""
-    kept = {f"x{k}": a.view("uint16") if a.dtype == NUMPY["bfloat16"] else a
+    kept: dict[str, Any] = {f"x{k}": a.view("uint16") if a.dtype == NUMPY["bfloat16"] else a
             for k, a in enumerate(arrays)}  # fmt: skip
     kept |= {f"y{k}": a for k, a in enumerate(expected)}
     np.savez(path, **kept)
@@ -140,7 +140,7 @@ def _batch(e: Any, x: Any, y: Any) -> Any:
     return e(op.matmul(x, y))
 
 
-GRAPHS = {"dense": _dense, "conv": _conv, "depthwise": _grouped, "conv NCHW": _first,
+GRAPHS: dict[str, Callable[..., Any]] = {"dense": _dense, "conv": _conv, "depthwise": _grouped, "conv NCHW": _first,
           "batch": _batch}  # fmt: skip
 GEMMS = ("cublaslt", "cutlass")
 for m, k, n in ((128, 768, 3072), (4096, 4096, 4096)):
@@ -188,7 +188,7 @@ def _order(done: Dispatched, symbol: str) -> list[int]:
     return [next(k for k, p in enumerate(params) if p.same_as(a)) for a in call.args[1].fields]
 
 
-MODELS = {"squeezenet": ("cudnn", "cublaslt"), "shufflenet": ("cudnn", "cublaslt"),
+MODELS = {"squeezenet": ("cudnn", "cublaslt"), 
           "bert": ("cublaslt",)}  # fmt: skip
 
 

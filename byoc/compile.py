@@ -123,7 +123,7 @@ def build(done: Dispatched, library: Path, target: Any = "llvm") -> None:
 
 def on_gpu(target: Any) -> bool:
     """Whether code for this target runs on an NVIDIA GPU."""
-    return tvm.target.Target(target).kind.name == "cuda"
+    return bool(tvm.target.Target(target).kind.name == "cuda")
 
 
 def fuse(mod: Any) -> Any:

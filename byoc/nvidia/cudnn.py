@@ -247,13 +247,13 @@ def _after(frame: Frame, folded: Folded, data: str) -> list[str]:
     return body
 
 
-def _numpy(region: Region) -> np.dtype[Any]:
+def _numpy(region: Region) -> Any:
     """The result's type in numpy, bfloat16 as its extension has it."""
     if region.result.dtype != "bfloat16":
-        return np.dtype(region.result.dtype)
+        return region.result.dtype
     import ml_dtypes
 
-    return np.dtype(ml_dtypes.bfloat16)
+    return ml_dtypes.bfloat16
 
 
 BACKEND = register(Backend(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -152,9 +153,7 @@ def version() -> str:
         text = (headers() / "cutlass" / "version.h").read_text(encoding="utf-8")
     except OSError:
         return ""
-    told = dict(line.split()[1:3] for line in text.splitlines() if line.startswith("#define CUTLASS_M")
-                or line.startswith("#define CUTLASS_P"))  # fmt: skip
-    return ".".join(told.get(f"CUTLASS_{k}", "") for k in ("MAJOR", "MINOR", "PATCH"))
+    return ".".join(re.findall(r"^#define CUTLASS_(?:MAJOR|MINOR|PATCH) (\d+)", text, re.M))
 
 
 BACKEND = register(Backend(

@@ -28,8 +28,8 @@ def factors(node: Node) -> str | None:
     if one.rank < 2 or two.rank < 2:
         return f"the operands are of rank {one.rank} and {two.rank}, at least 2 is taken"
     if one.dtype != two.dtype or (one.dtype, node.result.dtype) not in TYPES:
-        return (f"the dtypes are {one.dtype}, {two.dtype} and {node.result.dtype}, float32, float16 "
-                "or bfloat16 are taken")  # fmt: skip
+        return (f"the dtypes are {one.dtype}, {two.dtype} and {node.result.dtype}, float32, "
+                "float16 or bfloat16 are taken")  # fmt: skip
     return batches(node)
 
 

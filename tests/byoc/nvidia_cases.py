@@ -21,7 +21,7 @@ NUMPY = {"float32": np.dtype("float32"), "float16": np.dtype("float16"),
 
 @dataclass(frozen=True)
 class Case:
-    """``build(emit, const, *inputs)``; ``ops``: what the region has, without ``relax.``, ``nn.``."""
+    """``build(emit, const, *inputs)``; ``ops``: the region's, without ``relax.`` and ``nn.``."""
 
     backend: str
     shapes: tuple[tuple[Any, ...], ...]
@@ -124,7 +124,7 @@ def _conv(x: Any, w: Any, dtype: str = "float32", f: Any = nn.conv2d, **attrs: A
     return Case("cudnn", (x,), lambda e, c, v: e(f(v, c(*w), **attrs)), name, dtype)
 
 
-def _chain(*after: Callable[[Any, Any], Any], ops: str, last: bool = False,
+def _chain(*after: Build, ops: str, last: bool = False,
            dtype: str = "float32", more: int = 0) -> Case:  # fmt: skip
     """A convolution, and functions of its result, a factory of constants, and further inputs."""
 
