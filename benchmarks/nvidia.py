@@ -140,8 +140,9 @@ def _batch(e: Any, x: Any, y: Any) -> Any:
     return e(op.matmul(x, y))
 
 
-GRAPHS: dict[str, Callable[..., Any]] = {"dense": _dense, "conv": _conv, "depthwise": _grouped, "conv NCHW": _first,
-          "batch": _batch}  # fmt: skip
+GRAPHS: dict[str, Callable[..., Any]] = {
+    "dense": _dense, "conv": _conv, "depthwise": _grouped, "conv NCHW": _first, "batch": _batch,
+}  # fmt: skip
 GEMMS = ("cublaslt", "cutlass")
 for m, k, n in ((128, 768, 3072), (4096, 4096, 4096)):
     for t in ("float16", "bfloat16", "float32"):

@@ -111,7 +111,8 @@ def speed(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
     d = apart(out, expected.cpu().numpy())
     told = {"apart": d, "wrong": [] if d <= TOLERANCE[job["dtype"]] else [f"{d:.1e}"]}
     plain = machine(folder, f"{job['file']}_plain")
-    ready = PREPARED.get(job["graph"], as_they_are)(*xs)
+    prepare: Callable[..., Any] = PREPARED.get(job["graph"], as_they_are)
+    ready = prepare(*xs)
     run = TIMED.get(job["graph"], reference)
     ours, theirs = timed([lambda: function(*values), lambda: run(*ready)])
     (tvms,) = timed([lambda: plain(*xs)], each=3, rounds=3)

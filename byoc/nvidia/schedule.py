@@ -8,6 +8,7 @@ After:  blockIdx.x, threadIdx.x over i, j, c; for r0, r1 in T.grid(…)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import tvm
@@ -33,6 +34,7 @@ def scheduled(mod: Any, target: Any) -> Any:
     Raises ``RuntimeError`` naming those that no schedule of TVM fits: they would run on the host,
     over memory of the GPU.
     """
+    _refuse([g for g, f in mod.functions_items() if _waits(f) and not _in_blocks(f)])
     ready = tvm.IRModule(dict(mod.functions_items()), attrs=mod.attrs)
     for gvar, func in mod.functions_items():
         if _waits(func):
@@ -41,10 +43,18 @@ def scheduled(mod: Any, target: Any) -> Any:
              dl.gpu.Fallback())  # fmt: skip
     with target:
         out = dl.ApplyDefaultSchedule(*rules)(ready)
-    left = sorted(g.name_hint for g, f in out.functions_items() if _waits(f))
-    if left:
-        raise RuntimeError(f"TVM has no schedule for a GPU for {', '.join(left)}")
+    _refuse([g for g, f in out.functions_items() if _waits(f)])
     return out
+
+
+def _refuse(left: Sequence[Any]) -> None:
+    names = sorted(g.name_hint for g in left)
+    if names:
+        raise RuntimeError(f"TVM has no schedule for a GPU for {', '.join(names)}")
+
+
+def _in_blocks(func: Any) -> bool:
+    return isinstance(func.body, s_tir.SBlockRealize)
 
 
 def _waits(func: Any) -> bool:
@@ -55,7 +65,7 @@ def _waits(func: Any) -> bool:
 def in_order(func: Any) -> Any:
     """Each block's loops in the order of its axes, where every axis is bound to one loop."""
     schedule = s_tir.Schedule(tvm.IRModule({"main": func}))
-    for block in schedule.get_child_blocks(schedule.get_sblock("root")):
+    for block in schedule.get_child_blocks(schedule.get_sblock(func.body.block.name_hint)):
         loops = {schedule.get(x).loop_var: x for x in schedule.get_loops(block)}
         bound = [loops.get(v) for v in get_sblockrealize(schedule, block).iter_values
                  if isinstance(v, tirx.Var)]  # fmt: skip
