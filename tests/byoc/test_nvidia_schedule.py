@@ -19,7 +19,7 @@ TARGET = {"kind": "cuda", "arch": "sm_80", "max_threads_per_block": 1024,
 
 
 @T.prim_func(s_tir=True)
-def pool(x: T.Buffer((9, 9, 8), "float32"), y: T.Buffer((4, 4, 8), "float32")):
+def pool(x: T.Buffer((9, 9, 8), "float32"), y: T.Buffer((4, 4, 8), "float32")) -> None:
     for i, j, r, s, c in T.grid(4, 4, 3, 3, 8):  # channels innermost, as a CPU likes it
         with T.sblock("pool"):
             vi, vj, vc, vr, vs = T.axis.remap("SSSRR", [i, j, c, r, s])
@@ -29,7 +29,7 @@ def pool(x: T.Buffer((9, 9, 8), "float32"), y: T.Buffer((4, 4, 8), "float32")):
 
 
 @T.prim_func(s_tir=True)
-def opaque(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")):
+def opaque(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")) -> None:
     for i in range(8):
         y[i] = x[i] + T.float32(1)
 
