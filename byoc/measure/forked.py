@@ -1,9 +1,9 @@
 """The process that jobs are forked from: it has imported everything, and runs nothing itself.
 
-On its standard input come lines of JSON, ``{"start": id, "job": path, "cpus": […], "env": {…}}``
-and ``{"kill": id}``; on its output go ``{"id": id, "status": n}`` when a job has ended. The job is
-a pickle at the path, its result one at the path and ``.out``. Each job is a process group, so that
-what it started goes with it; all go when the input ends, however that came.
+On its standard input come lines of JSON, ``{"start": id, "job": path}`` and ``{"kill": id}``; on
+its output go ``{"id": id, "status": n}`` when a job has ended. The job is a pickle at the path, its
+result one at the path and ``.out``. Each job is a process group, so that what it started goes with
+it; all go when the input ends, however that came.
 """
 
 from __future__ import annotations
@@ -89,9 +89,6 @@ class Forker:
             log = os.open(f"{path}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             os.dup2(log, 1)
             os.dup2(log, 2)
-            os.environ.update(order["env"])
-            if order["cpus"]:
-                os.sched_setaffinity(0, order["cpus"])
             job = pickle.loads(path.read_bytes())
             result = pickle.dumps(job.run())
             part = Path(f"{path}.part")

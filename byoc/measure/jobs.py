@@ -81,8 +81,8 @@ class Effort:
     A candidate that is not done after ``timeout`` seconds hangs.
     """
 
-    repeat: int = 7
-    milliseconds: int = 20
+    repeat: int = 11
+    milliseconds: int = 5
     longest: float = 2.0
     timeout: float = 60.0
 

@@ -39,7 +39,7 @@ class Measure:
     timeout: float = 60.0
     build_timeout: float = 300.0
     wait: float = 300.0
-    repeat: int = 7
+    repeat: int = 11
     extents: Mapping[str, Sequence[int]] = field(default_factory=dict)
     target: str = "llvm"
     progress: Progress | None = None

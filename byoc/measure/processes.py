@@ -11,11 +11,14 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from .result import MeasureError
+
+#: What sets the number of threads of OpenMP's and TVM's pools.
+THREADS = ("OMP_NUM_THREADS", "TVM_NUM_THREADS")
 
 
 class Process:
@@ -47,16 +50,19 @@ class Died(Exception):
 
 
 class Processes:
-    """Starts jobs, in the folder that their files are in. To be closed."""
+    """Starts jobs of ``threads`` threads, in the folder that their files are in. To be closed.
 
-    def __init__(self, folder: Path) -> None:
+    How many threads there are must be said before anything that has threads is imported.
+    """
+
+    def __init__(self, folder: Path, threads: int = 1) -> None:
         self.folder = folder
         path = os.pathsep.join(filter(None, sys.path))
         command = [sys.executable, "-m", f"{__package__}.forked"]
         self.root = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=(folder / "forked.log").open("wb"), start_new_session=True,
-            env={**os.environ, "PYTHONPATH": path},
+            env={**os.environ, **dict.fromkeys(THREADS, str(threads)), "PYTHONPATH": path},
         )  # fmt: skip
         self.lock = threading.Lock()
         self.numbers = itertools.count()
@@ -65,23 +71,19 @@ class Processes:
         self.reader = threading.Thread(target=self._read, name="opinfo processes", daemon=True)
         self.reader.start()
 
-    def start(
-        self, job: Any, *, cpus: Sequence[int] = (), env: Mapping[str, str] | None = None,
-        ended: Callable[[Process], None] | None = None,
-    ) -> Process:  # fmt: skip
+    def start(self, job: Any, ended: Callable[[Process], None] | None = None) -> Process:
         """``ended`` is called, by another thread, when the job has ended."""
         number = next(self.numbers)
         process = Process(number, self.folder / f"job{number}", ended)
         process.path.write_bytes(pickle.dumps(job, pickle.HIGHEST_PROTOCOL))
-        order = {"start": number, "job": str(process.path), "cpus": list(cpus), "env": env or {}}
         with self.lock:
             self.running[number] = process
-        self._order(order)
+        self._order({"start": number, "job": str(process.path)})
         return process
 
-    def run(self, job: Any, timeout: float, **how: Any) -> Any:
+    def run(self, job: Any, timeout: float) -> Any:
         """A job's result. Raises ``TimeoutError`` after killing it, :class:`Died` if it crashed."""
-        process = self.start(job, **how)
+        process = self.start(job)
         try:
             if not process.done.wait(timeout):
                 raise TimeoutError(f"{timeout:g} s passed")

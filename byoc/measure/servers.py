@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import threading
 import time
 import uuid
@@ -19,16 +18,14 @@ PAUSE = 0.5
 
 
 class LocalServers:
-    """``number`` servers of ``threads`` threads, each on CPUs of its own where there are enough."""
+    """``number`` servers, in processes that have their number of threads."""
 
-    def __init__(self, processes: Processes, number: int, threads: int) -> None:
-        self.processes, self.threads = processes, threads
+    def __init__(self, processes: Processes, number: int) -> None:
+        self.processes = processes
         self.tracker = LocalTracker(f"opinfo-{uuid.uuid4().hex[:8]}")
         self.closed = threading.Event()
-        available = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-        for k in range(number):
-            own = available[k * threads : (k + 1) * threads]
-            self._start(own if len(available) >= number * threads else [])
+        for _ in range(number):
+            self._start()
 
     @property
     def address(self) -> Tracker:
@@ -39,22 +36,18 @@ class LocalServers:
         self.closed.set()
         self.tracker.close()
 
-    def _start(self, cpus: list[int]) -> None:
-        address = self.address
-        count = str(self.threads)
-        env = {"TVM_NUM_THREADS": count, "OMP_NUM_THREADS": count}
-        again = functools.partial(self._ended, cpus, time.monotonic())
-        self.processes.start(Serve((address.host, address.port), address.key), cpus=cpus,
-                             env=env, ended=again)  # fmt: skip
+    def _start(self) -> None:
+        serve = Serve((self.address.host, self.address.port), self.address.key)
+        self.processes.start(serve, functools.partial(self._ended, time.monotonic()))
 
-    def _ended(self, cpus: list[int], begun: float, _: Process) -> None:
+    def _ended(self, begun: float, _: Process) -> None:
         """Called by the thread that reads what the processes say: it must not wait."""
         pause = PAUSE if time.monotonic() - begun < PAUSE else 0.0
-        timer = threading.Timer(pause, self._again, [cpus])
+        timer = threading.Timer(pause, self._again)
         timer.daemon = True
         timer.start()
 
-    def _again(self, cpus: list[int]) -> None:
+    def _again(self) -> None:
         if not self.closed.is_set() and not self.processes.gone:
             with contextlib.suppress(MeasureError):  # they went in this moment
-                self._start(cpus)
+                self._start()

@@ -66,10 +66,10 @@ class Session:
         self.hosts: dict[int, Future[list[Built | Excluded]]] = {}
         self.cases: dict[str, Future[Path | Excluded]] = {}
         self.slots = how.number if how.tracker is None else _servers(how.tracker, how.wait)
-        self.processes = Processes(Path(self.folder.name))
+        self.processes = Processes(Path(self.folder.name), how.threads)
         self.local: LocalServers | None = None
         if how.tracker is None:
-            self.local = LocalServers(self.processes, how.number, how.threads)
+            self.local = LocalServers(self.processes, how.number)
             self.tracker = self.local.address
         else:
             self.tracker = how.tracker

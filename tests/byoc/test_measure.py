@@ -139,7 +139,7 @@ def test_priority_goes_before_what_was_measured(measured: Any) -> None:
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tracker]:
     """A server that was there before, under a tracker with an address."""
     processes = Processes(tmp_path_factory.mktemp("fleet"))
-    servers = LocalServers(processes, 1, 1)
+    servers = LocalServers(processes, 1)
     while not servers.address.servers():
         time.sleep(0.1)
     yield servers.address
