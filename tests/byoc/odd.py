@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from opinfo.byoc.backend import Backend, Code
 from opinfo.byoc.pattern import Pattern, one
@@ -44,6 +48,34 @@ PATTERNS = tuple(Pattern(name.rpartition(".")[2], one(name)) for name in BODIES)
 def convert(regions: Sequence[Region]) -> Code:
     made = ({"symbol": r.symbol, "body": BODIES[r.calls[0].op]} for r in regions)
     return Code(HEAD + "".join(BODY % m for m in made), tuple(r.symbol for r in regions))
+
+
+@dataclass(frozen=True)
+class Threads:
+    """A job: how many threads OpenMP is to have."""
+
+    def run(self) -> str | None:
+        return os.environ.get("OMP_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Stubborn:
+    """A job that starts another process, tells its number, and waits for it."""
+
+    path: str
+
+    def run(self) -> None:
+        child = subprocess.Popen(["sleep", "600"])
+        Path(self.path).write_text(str(child.pid))
+        child.wait()
+
+
+@dataclass(frozen=True)
+class Killed:
+    """A job that crashes."""
+
+    def run(self) -> None:
+        os.abort()
 
 
 ODD = Backend("odd", PATTERNS, convert)

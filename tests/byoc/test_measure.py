@@ -30,7 +30,7 @@ from opinfo.byoc.measure.compare import difference
 from opinfo.byoc.measure.costs import Costing
 from opinfo.byoc.measure.database import Database
 from opinfo.byoc.measure.key import Key
-from opinfo.byoc.measure.processes import Processes
+from opinfo.byoc.measure.processes import Died, Processes
 from opinfo.byoc.measure.servers import LocalServers
 from opinfo.byoc.measure.tracker import LocalTracker
 from opinfo.byoc.offload import Dispatched, read
@@ -39,7 +39,7 @@ from opinfo.layout.graph import Op
 
 from ..layout import nets
 from ..run import run
-from .odd import ODD
+from .odd import ODD, Killed, Stubborn, Threads
 
 SHAPE = (8, 32)
 #: Long enough for what does not hang, on a machine that is busy.
@@ -136,15 +136,36 @@ def test_priority_goes_before_what_was_measured(measured: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tracker]:
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
+    made = Processes(tmp_path_factory.mktemp("fleet"), threads=3)
+    yield made
+    made.close()
+
+
+def test_a_job_has_a_process_group_of_its_own(processes: Processes, tmp_path: Path) -> None:
+    assert processes.run(Threads(), 60) == "3"
+    with pytest.raises(Died, match="SIGABRT"):
+        processes.run(Killed(), 60)
+    told = tmp_path / "pid"
+    with pytest.raises(TimeoutError):
+        processes.run(Stubborn(str(told)), 5)
+    child = Path(f"/proc/{told.read_text()}/stat")
+    for _ in range(100):
+        if not child.exists() or child.read_text().split()[2] == "Z":
+            break
+        time.sleep(0.1)
+    else:
+        raise AssertionError("what the job started is still there")
+
+
+@pytest.fixture(scope="module")
+def fleet(processes: Processes) -> Iterator[Tracker]:
     """A server that was there before, under a tracker with an address."""
-    processes = Processes(tmp_path_factory.mktemp("fleet"))
     servers = LocalServers(processes, 1)
     while not servers.address.servers():
         time.sleep(0.1)
     yield servers.address
     servers.close()
-    processes.close()
 
 
 def test_a_fleet_and_a_run_that_is_interrupted(fleet: Tracker, tmp_path: Path) -> None:
