@@ -63,6 +63,7 @@ class Backend:
 BUILT_IN = {
     "onednn": "onednn",
     "blas": "blas",
+    "onnxruntime": "onnxruntime",
     "example_npu": "example_npu",
     "cublaslt": "nvidia.cublaslt",
     "cudnn": "nvidia.cudnn",
