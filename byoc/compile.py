@@ -20,6 +20,7 @@ from .backend import Backend, find
 from .dispatch_plan import DispatchPlan
 from .objective import keeping_chains
 from .offload import Dispatched, dispatch
+from .own import in_own_layouts
 from .prepare import prepare
 from .replay import replay
 
@@ -80,6 +81,8 @@ def compile_module(
             known = {"tvm", *(b.name for b in chosen)}
             classes = priority and {k: v for k, v in priority.items() if k in known}
             done = dispatch(ready, chosen, classes, force=force, measure=measure)
+        if plan:
+            done = in_own_layouts(done, desired, target)
         used = {t.backend for t in done.taken}
         folder = tempfile.TemporaryDirectory(prefix="opinfo-")
         library = Path(folder.name) / "model.so"

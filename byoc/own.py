@@ -1,0 +1,37 @@
+"""What stays with TVM, as its code generation does it best: `tvm-nhwc` where that pays.
+
+Before: x → conv2d (NCHW) → relu → call of a backend
+After:  x → layout_transform → conv2d (NHWC, the output channel innermost) → relu
+          → layout_transform → call of a backend
+
+Values that a backend reads or writes stay as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import tvm
+
+from ..layout.named import TVM_NHWC
+from ..layout.plan import plan_layout
+from ..layout.wants import Desired, check
+
+if TYPE_CHECKING:
+    from .offload import Dispatched
+
+
+def in_own_layouts(done: Dispatched, desired: Desired | str | None, target: Any) -> Dispatched:
+    """The dispatched module with the implementation for what is left of its operators.
+
+    What is ``desired`` of an operator is not changed. It is for CPUs.
+    """
+    if isinstance(desired, str) or tvm.target.Target(target).kind.name != "llvm":
+        return done
+    asked = check(desired or {})
+    left = {o.op for o in done.left} & set(TVM_NHWC.layouts) - set(asked)
+    if not left:
+        return done
+    wanted = dict.fromkeys(sorted(left), TVM_NHWC.name)
+    return replace(done, module=plan_layout(done.module, wanted).module)
