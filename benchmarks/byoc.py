@@ -69,13 +69,13 @@ def measure(name: str, threads: int, default: bool) -> Row:
     given = [tvm.runtime.tensor(v) for v in values.values()]
     calls: list[Callable[[], Any]] = [
         lambda: session.run(None, values),
-        *(_call(c.machine(), given) for c in (found, plain)),
+        *(call(c.machine(), given) for c in (found, plain)),
     ]
     if default:
         folder = tempfile.TemporaryDirectory()
         library = Path(folder.name) / "model.so"
         build(dispatch(tvm.relax.transform.LegalizeOps()(mod), []), library)
-        calls.append(_call(tvm.relax.VirtualMachine(
+        calls.append(call(tvm.relax.VirtualMachine(
             tvm.runtime.load_module(str(library)), tvm.cpu()), given))  # fmt: skip
     expected, result = calls[0]()[0], first(calls[1]())
     apart = float(np.abs(expected - result).max() / max(np.abs(expected).max(), 1e-30))
@@ -89,7 +89,7 @@ def _cpu() -> float:
     return sum(os.times()[:4])
 
 
-def _call(machine: Any, given: Sequence[Any]) -> Callable[[], Any]:
+def call(machine: Any, given: Sequence[Any]) -> Callable[[], Any]:
     main = machine["main"]
     return lambda: main(*given)
 

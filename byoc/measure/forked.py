@@ -16,7 +16,8 @@ import select
 import signal
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,16 @@ class Forker:
             os._exit(1)
 
 
-if __name__ == "__main__":
-    import opinfo.byoc.measure.jobs  # noqa: F401  (before the first fork)
+def prepare(modules: Sequence[str]) -> None:
+    """Import what jobs need, before the first fork; one that cannot be is told in the log."""
+    for name in (f"{__package__}.jobs", *modules):
+        try:
+            import_module(name)
+        except Exception:  # somebody else's module
+            traceback.print_exc()
 
-    Forker().loop()
+
+if __name__ == "__main__":
+    forker = Forker()
+    prepare(sys.argv[1:])
+    forker.loop()

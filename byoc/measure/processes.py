@@ -11,14 +11,14 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from .result import MeasureError
 
 #: What sets the number of threads of OpenMP's and TVM's pools.
-THREADS = ("OMP_NUM_THREADS", "TVM_NUM_THREADS")
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TVM_NUM_THREADS")
 
 
 class Process:
@@ -53,12 +53,13 @@ class Processes:
     """Starts jobs of ``threads`` threads, in the folder that their files are in. To be closed.
 
     How many threads there are must be said before anything that has threads is imported.
+    ``modules`` are imported: generated code may call what they register.
     """
 
-    def __init__(self, folder: Path, threads: int = 1) -> None:
+    def __init__(self, folder: Path, threads: int = 1, modules: Sequence[str] = ()) -> None:
         self.folder = folder
         path = os.pathsep.join(filter(None, sys.path))
-        command = [sys.executable, "-m", f"{__package__}.forked"]
+        command = [sys.executable, "-m", f"{__package__}.forked", *modules]
         self.root = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=(folder / "forked.log").open("wb"), start_new_session=True,

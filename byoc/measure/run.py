@@ -52,7 +52,7 @@ def _measure(missing: Sequence[Candidate], how: Measure, put: Put) -> None:
     for c in sorted(missing, key=lambda c: c.key.ops):
         by.setdefault(c.key.backend, []).append(c)
     batches = [b for found in by.values() for b in together(found, lambda c: c.subject)]
-    session = Session(how, [c.subject for c in missing], put)
+    session = Session(how, missing, put)
     pool = ThreadPoolExecutor(session.slots)
     try:
         for f in as_completed([pool.submit(session.measure, b) for b in batches]):

@@ -53,20 +53,20 @@ class Built:
 class Session:
     """``put`` is called with each result, by any thread. To be closed, then removed."""
 
-    def __init__(self, how: Measure, subjects: Sequence[Subject], put: Put) -> None:
+    def __init__(self, how: Measure, candidates: Sequence[Candidate], put: Put) -> None:
         self.how, self.put = how, put
         self.folder = tempfile.TemporaryDirectory(prefix="opinfo-measure-")
         self.numbers = itertools.count()
         self.lock = threading.Lock()
         self.building = threading.Lock()  # TVM's BlockBuilder has one stack for all threads
-        self.left = Counter(s.hash for s in subjects)
-        unique = {s.hash: s for s in subjects}
+        self.left = Counter(c.subject.hash for c in candidates)
+        unique = {c.subject.hash: c.subject for c in candidates}
         self.groups = list(together(list(unique.values()), lambda s: s))
         self.place = {s.hash: (n, k) for n, g in enumerate(self.groups) for k, s in enumerate(g)}
         self.hosts: dict[int, Future[list[Built | Excluded]]] = {}
         self.cases: dict[str, Future[Path | Excluded]] = {}
         self.slots = how.number if how.tracker is None else _servers(how.tracker, how.wait)
-        self.processes = Processes(Path(self.folder.name), how.threads)
+        self.processes = Processes(Path(self.folder.name), how.threads, _modules(candidates))
         self.local: LocalServers | None = None
         if how.tracker is None:
             self.local = LocalServers(self.processes, how.number)
@@ -208,6 +208,13 @@ def together(items: Sequence[T], subject_of: Callable[[T], Subject]) -> Iterator
         size += more
     if part:
         yield part
+
+
+def _modules(candidates: Sequence[Candidate]) -> list[str]:
+    """Those of the backends, which may register what their code calls."""
+    converters = (c.by.backend.convert for c in candidates if c.by is not None)
+    found = {str(getattr(f, "__module__", None) or "__main__") for f in converters}
+    return sorted(found - {"__main__"})
 
 
 def _servers(tracker: Tracker, seconds: float) -> int:

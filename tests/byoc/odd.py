@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import tvm_ffi
+
 from opinfo.byoc.backend import Backend, Code
 from opinfo.byoc.pattern import Pattern, one
 from opinfo.byoc.region import Region
@@ -56,6 +58,16 @@ class Threads:
 
     def run(self) -> str | None:
         return os.environ.get("OMP_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A job: whether a module has registered a function."""
+
+    name: str
+
+    def run(self) -> bool:
+        return tvm_ffi.get_global_func(self.name, allow_missing=True) is not None
 
 
 @dataclass(frozen=True)

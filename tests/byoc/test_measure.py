@@ -39,7 +39,7 @@ from opinfo.layout.graph import Op
 
 from ..layout import nets
 from ..run import run
-from .odd import ODD, Killed, Stubborn, Threads
+from .odd import ODD, Killed, Registered, Stubborn, Threads
 
 SHAPE = (8, 32)
 #: Long enough for what does not hang, on a machine that is busy.
@@ -137,13 +137,15 @@ def test_priority_goes_before_what_was_measured(measured: Any) -> None:
 
 @pytest.fixture(scope="module")
 def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
-    made = Processes(tmp_path_factory.mktemp("fleet"), threads=3)
+    modules = ("opinfo.byoc.example_npu", "there.is.no.such.module")
+    made = Processes(tmp_path_factory.mktemp("fleet"), 3, modules)
     yield made
     made.close()
 
 
 def test_a_job_has_a_process_group_of_its_own(processes: Processes, tmp_path: Path) -> None:
     assert processes.run(Threads(), 60) == "3"
+    assert processes.run(Registered("example_npu.run"), 60)
     with pytest.raises(Died, match="SIGABRT"):
         processes.run(Killed(), 60)
     told = tmp_path / "pid"
