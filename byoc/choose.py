@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from ..layout.graph import Op
 from ..layout.problem import Program
-from ..layout.solve import Solution, solve
+from ..layout.solve import Row, Solution, solve
 
 
 @dataclass(frozen=True)
@@ -53,20 +53,41 @@ def choose(
     Each op of ``must`` is taken by some match. Raises :class:`.NoSolution` if they cannot all be.
     ``ring`` finds matches that cannot all be taken, each needing another one's result first.
     """
-    problem = _Problem(matches, must, ring)
-    status = "optimal"
-    floor = priority.get("tvm")
-    classes = {priority[m.backend] for m in matches if m.backend != "tvm"}
-    for p in sorted((p for p in classes if floor is None or p > floor), reverse=True):
-        sizes = [len(m.ops) * float(priority[m.backend] == p) for m in matches]
-        first = problem.solve([-n for n in sizes])
-        status = status if first.status == "optimal" else first.status
-        problem.reached.append((sizes, first.chosen))
+    problem, status = _classes(matches, priority, must, ring, ())
     saved = [m.cost - sum(default[o] for o in m.ops) for m in matches]
     solution = problem.solve(saved)
     if status != "optimal":
         solution = replace(solution, status=status)
     return Chosen(tuple(m for x, m in enumerate(matches) if x in solution.chosen), solution)
+
+
+def rows(
+    matches: Sequence[Match], priority: Mapping[str, int], must: Collection[Op] = (),
+    ring: Ring = lambda matches: None, idle: Collection[Op] = (),
+) -> list[Row]:  # fmt: skip
+    """Rows over the numbers of matches that hold for the best sets, whatever the matches cost.
+
+    That a backend takes an op of ``idle`` is nothing gained.
+    """
+    problem, _ = _classes(matches, priority, must, ring, idle)
+    return [*problem.rows, *problem.kept()]
+
+
+def _classes(
+    matches: Sequence[Match], priority: Mapping[str, int], must: Collection[Op], ring: Ring,
+    idle: Collection[Op],
+) -> tuple[_Problem, str]:  # fmt: skip
+    """The problem with what each class of priority reaches, and the solver's word."""
+    problem, status = _Problem(matches, must, ring), "optimal"
+    floor = priority.get("tvm")
+    classes = {priority[m.backend] for m in matches if m.backend != "tvm"}
+    for p in sorted((p for p in classes if floor is None or p > floor), reverse=True):
+        sizes = [sum(op not in idle for op in m.ops) * float(priority[m.backend] == p)
+                 for m in matches]  # fmt: skip
+        first = problem.solve([-n for n in sizes])
+        status = status if first.status == "optimal" else first.status
+        problem.reached.append((sizes, first.chosen))
+    return problem, status
 
 
 class _Problem:

@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Any
 import tvm
 from tvm import relax
 
-from ..layout.plan import plan_layout
 from ..layout.report import Report
 from ..layout.wants import Desired
 from .backend import Backend, find
 from .dispatch_plan import DispatchPlan
-from .objective import keeping_chains
 from .offload import Dispatched, dispatch
 from .own import in_own_layouts
 from .prepare import prepare
@@ -34,8 +32,12 @@ class Compiled:
 
     library: Path
     dispatched: Dispatched
-    report: Report | None
     _folder: Any = None
+
+    @property
+    def report(self) -> Report | None:
+        """What became of layouts, where they were chosen."""
+        return self.dispatched.report
 
     def export(self, path: str | Path) -> None:
         """Write the library; it loads in any process that has the TVM runtime."""
@@ -61,8 +63,8 @@ def compile_module(
 ) -> Compiled:
     """A Relax module as a library; ``mod`` is not changed.
 
-    ``desired`` are layouts by operator (see `plan_layout`); where it is None they are what the
-    backends want. ``plan=False`` leaves layouts as they are. A backend whose code does not build or
+    Layouts are chosen with the backends, in one problem; those that are ``desired`` by operator
+    (see `plan_layout`) must be. ``plan=False`` leaves layouts as they are. A backend whose code does not build or
     load is left out with a warning. ``force`` and ``measure`` are as in `dispatch`. ``saved`` is a
     plan of an earlier call (`Compiled.dispatched.plan`): nothing is chosen, and nothing is left
     out; raises :class:`.PlanRefused` where it is of something else.
@@ -70,17 +72,13 @@ def compile_module(
     chosen = [find(b) if isinstance(b, str) else b for b in backends if b != "tvm"]
     lowered = prepare(mod)
     while True:
-        wanted = desired if desired is not None else wants(chosen)
-        planned = None
-        if plan and wanted:
-            planned = plan_layout(lowered, wanted, mode="graph", objective=keeping_chains())
-        ready = lowered if planned is None else planned.module
         if saved is not None:
-            done = replay(ready, saved, chosen)
+            done = replay(lowered, saved, chosen)
         else:
             known = {"tvm", *(b.name for b in chosen)}
             classes = priority and {k: v for k, v in priority.items() if k in known}
-            done = dispatch(ready, chosen, classes, force=force, measure=measure)
+            done = dispatch(lowered, chosen, classes, force=force, measure=measure,
+                            layouts="best" if plan else "given", desired=desired)  # fmt: skip
         if plan:
             done = in_own_layouts(done, desired, target)
         used = {t.backend for t in done.taken}
@@ -88,7 +86,7 @@ def compile_module(
         library = Path(folder.name) / "model.so"
         try:
             build(done, library, target)
-            return Compiled(library, done, None if planned is None else planned.report, folder)
+            return Compiled(library, done, folder)
         except Exception as e:  # the compiler, the linker or the loader
             if not used or saved is not None or used & _named(force):
                 raise
@@ -100,15 +98,6 @@ def compile_module(
 
 def _named(force: Mapping[str, str] | None) -> set[str]:
     return {place.partition(".")[0] for place in (force or {}).values()}
-
-
-def wants(backends: Sequence[Backend]) -> dict[str, Sequence[str]]:
-    """The layouts that the first available backend with a word on an operator asks for."""
-    out: dict[str, Sequence[str]] = {}
-    for b in backends:
-        if b.wants and b.available() is None:
-            out = {**b.wants, **out}
-    return out
 
 
 def build(done: Dispatched, library: Path, target: Any = "llvm") -> None:

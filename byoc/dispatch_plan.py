@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import tvm_ffi
 
-FORMAT = 1
+from ..layout.layout import Digit, Layout
+
+FORMAT = 2
 
 
 class PlanRefused(ValueError):
@@ -36,17 +38,29 @@ class PlannedRegion:
     ops: tuple[int, ...]
 
 
+Laid = tuple[Layout | None, ...]
+"""An op's layouts by parameter of its PrimFunc; None for those that are as given."""
+
+
 @dataclass(frozen=True)
 class DispatchPlan:
-    """``module``: the structural hash of what was dispatched. ``backends``: their versions."""
+    """``module``: the structural hash of what was dispatched. ``backends``: their versions.
+
+    ``layouts``: those of the ``call_tir`` of each function, in their order, where they were chosen
+    too; regions are then of the module in these layouts.
+    """
 
     module: str
     backends: Mapping[str, str]
     regions: tuple[PlannedRegion, ...]
     status: str
+    layouts: Mapping[str, tuple[Laid, ...]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        return {"format": FORMAT, **asdict(self)}
+        layouts = {f: [[_told(x) for x in op] for op in ops] for f, ops in self.layouts.items()}
+        regions = [asdict(r) for r in self.regions]
+        return {"format": FORMAT, "module": self.module, "backends": dict(self.backends),
+                "regions": regions, "status": self.status, "layouts": layouts}  # fmt: skip
 
     @classmethod
     def from_json(cls, told: Any) -> DispatchPlan:
@@ -58,8 +72,10 @@ class DispatchPlan:
             regions = tuple(_region(r) for r in told["regions"])
             backends = {_is(k, str): _is(v, str) for k, v in _is(told["backends"], dict).items()}
             module, status = (_is(told[k], str) for k in ("module", "status"))
-            return cls(module, backends, regions, status)
-        except (KeyError, TypeError) as e:
+            layouts = {_is(f, str): tuple(tuple(map(_layout, _is(op, list))) for op in _is(x, list))
+                       for f, x in _is(told["layouts"], dict).items()}  # fmt: skip
+            return cls(module, backends, regions, status, layouts)
+        except (KeyError, TypeError, ValueError) as e:
             raise PlanRefused(f"the dispatch plan is malformed: {e}") from e
 
     def save(self, path: str | Path) -> None:
@@ -100,6 +116,27 @@ def _region(told: Any) -> PlannedRegion:
     function, backend, pattern = names
     return PlannedRegion(function, backend, pattern,
                          tuple(_is(k, int) for k in _is(told["ops"], list)))  # fmt: skip
+
+
+def _told(layout: Layout | None) -> Any:
+    if layout is None:
+        return None
+    return {"dims": [[list(d) for d in dim] for dim in layout.dims], "pad": layout.pad_value}
+
+
+def _layout(told: Any) -> Layout | None:
+    if told is None:
+        return None
+    dims = tuple(tuple(_digit(d) for d in _is(dim, list)) for dim in _is(told, dict)["dims"])
+    pad = told["pad"]
+    if pad is not None and not isinstance(pad, (int, float)):
+        raise TypeError(f"expected a number, got {pad!r}")
+    return Layout(dims, pad)
+
+
+def _digit(told: Any) -> Digit:
+    axis, div, extent = _is(told, list)
+    return Digit(_is(axis, int), _is(div, int), None if extent is None else _is(extent, int))
 
 
 def _is(value: Any, kind: type) -> Any:

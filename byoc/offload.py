@@ -5,30 +5,27 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from tvm import relax
-
-from ..analysis.recover import analyser
-from ..layout.graph import Graph, Op, graph
+from ..layout.graph import Op
+from ..layout.report import Report
 from ..layout.solve import NoSolution
-from ..layout.unused import check_defined
+from ..layout.wants import Desired
+from .asked import Asked
 from .backend import Backend, Code, find
 from .choose import Chosen, Match, choose
 from .dispatch_plan import DispatchPlan, PlannedRegion, fingerprint
 from .flops import flops
-from .flow import Flow, cycle, flows, joined
-from .force import CannotForce, Forced, allowed, forced_ops
+from .force import CannotForce, allowed, forced_ops
+from .joint import Relaid, in_best_layouts
+from .lowered import Lowered, read
 from .partition import Rewritten, partitioned
-from .region import Infos, Placed, Region, region
+from .region import Placed, Region, region
 from .why import Left, left_behind
 
 if TYPE_CHECKING:
     from .measure import Measure, Timing
     from .measure.costs import Costing
-
-#: What an op costs that stays with TVM: its default build does so much in a microsecond.
-TVM_RATE = 2e3
 
 
 @dataclass(frozen=True)
@@ -50,7 +47,8 @@ class Taken:
 class Dispatched:
     """A module whose regions are calls of backends, what became of each op, how to do it again.
 
-    ``timings``: what was measured to choose them.
+    ``timings``: what was measured to choose them. ``report`` tells of the layouts where they were
+    chosen too.
     """
 
     module: Any
@@ -61,6 +59,7 @@ class Dispatched:
     plan: DispatchPlan
     total: int = 0
     timings: tuple[Timing, ...] = ()
+    report: Report | None = None
 
     def summary(self) -> str:
         """One line: ``offloaded 57 of 61 ops, 99.2% of FLOPs, onednn 53``."""
@@ -81,6 +80,8 @@ def dispatch(
     *,
     force: Mapping[str, str] | None = None,
     measure: Measure | None = None,
+    layouts: Literal["given", "best"] = "given",
+    desired: Desired | str | None = None,
 ) -> Dispatched:
     """Give each op of a lowered module to the best backend that takes it.
 
@@ -90,9 +91,13 @@ def dispatch(
     ``force`` sends operators to one backend (see :mod:`.force`) and raises :class:`.CannotForce`
     where that cannot be. ``measure`` times the code of all matches, and TVM's for the same ops
     (see :class:`.Measure`): what does not run or is wrong is not chosen, and a backend in the class
-    of TVM's own code, where all are if no priority is said, takes what it is faster at. The input
+    of TVM's own code, where all are if no priority is said, takes what it is faster at. With
+    ``layouts="best"`` those of values are chosen in the same problem: what the backends want is
+    looked at, what is ``desired`` (see `plan_layout`) must be. The input
     module is not changed.
     """
+    if layouts not in ("given", "best"):
+        raise ValueError(f"dispatch: layouts must be 'given' or 'best', got {layouts!r}")
     named = given(backends)
     classes = {b.name: (priority or {}).get(b.name, 3) for b in named}
     unknown = set(priority or {}) - {*classes, "tvm"}
@@ -106,17 +111,22 @@ def dispatch(
               and _usable(b, needed)]  # fmt: skip
     below = {b.name for b in usable if classes[b.name] < floor}
     while True:
+        here, relaid, asked = lowered, None, Asked(classes, forced, below)
+        if layouts == "best":
+            relaid = in_best_layouts(lowered, usable, asked, desired)
+            here = read(relaid.module, "dispatch")
+            asked = replace(asked, forced=forced_ops(here.ops, here.infos, force or {}, named))
         try:
             costing = None
             if measure is not None:
-                costing = _costing(lowered, usable, measure)
+                costing = _costing(here, usable, measure)
                 classes["tvm"] = floor
-            best = _best(lowered, classes, forced, usable, below, costing)
+            best = _best(here, asked, usable, costing)
             taken = [m for m in best.matches if m.backend != "tvm"]
-            if costing is None:
-                return applied(lowered, taken, usable, best.solution.status)
-            done = applied(lowered, taken, usable, best.solution.status, costing.reasons)
-            return replace(done, timings=tuple(costing.timings))
+            reasons = {} if costing is None else costing.reasons
+            done = applied(here, taken, usable, best.solution.status, reasons)
+            timings = () if costing is None else tuple(costing.timings)
+            return replace(of_layouts(done, lowered, relaid), timings=timings)
         except Failed as e:
             if e.backend.name in needed:
                 raise CannotForce(f"{e.backend.name}: {e}") from e
@@ -124,63 +134,12 @@ def dispatch(
             usable = [b for b in usable if b is not e.backend]
 
 
-@dataclass(frozen=True)
-class Lowered:
-    """A module, what it calls, and what that computes."""
-
-    mod: Any
-    functions: Mapping[Any, Graph]
-    infos: Infos
-    flows: Mapping[Any, tuple[Flow, ...]]
-
-    @property
-    def ops(self) -> list[Op]:
-        return [op for g in self.functions.values() for op in g.ops]
-
-    def matches(self, backends: Sequence[Backend]) -> list[Match]:
-        """All chains of all backends, overlapping ones too."""
-        return [m for g in self.functions.values() for m in found(g, self.infos, backends)]
-
-    def coarse(
-        self, backends: Sequence[Backend], forced: Mapping[Op, Forced], chosen: Sequence[Match] = ()
-    ) -> list[Match]:
-        """The maximal regions of all backends, beside those that are chosen, of ops that are free.
-
-        An op is not free for a backend if it is forced elsewhere.
-        """
-        taken = {op for m in chosen for op in m.ops}
-        out = []
-        for gvar, g in self.functions.items():
-            blocks = [joined(f, [s for m in chosen if (s := f.set(m.ops))])
-                      for f in self.flows[gvar]]  # fmt: skip
-            for b in backends:
-                free = [op for op in g.ops if op not in taken
-                        and (op not in forced or forced[op].backend == b.name)]  # fmt: skip
-                for c in b.coarse:
-                    for ops in c.regions(blocks, free, self.infos):
-                        out.append(_match(b, c.name, ops, self.infos))
-        return out
-
-    def ring(self, matches: Sequence[Match]) -> list[int] | None:
-        """Matches that need each other's results."""
-        for f in (f for blocks in self.flows.values() for f in blocks):
-            sets = [f.set(m.ops) if len(m.ops) > 1 else 0 for m in matches]
-            there = [k for k, s in enumerate(sets) if s]
-            found = cycle(f, [sets[k] for k in there])
-            if found is not None:
-                return [there[k] for k in found]
-        return None
-
-
-def read(mod: Any, what: str) -> Lowered:
-    """Raises as `check_defined` does."""
-    check_defined(mod, what)
-    functions = {g: graph(mod, f) for g, f in mod.functions_items()
-                 if isinstance(f, relax.Function)}  # fmt: skip
-    analyse = analyser()
-    blocks = {g: () if x.mutates else tuple(flows(mod[g], x)) for g, x in functions.items()}
-    infos = {op: analyse(op.func) for g in functions.values() for op in g.ops}
-    return Lowered(mod, functions, infos, blocks)
+def of_layouts(done: Dispatched, lowered: Lowered, relaid: Relaid | None) -> Dispatched:
+    """With what was done to the module before its regions were chosen."""
+    if relaid is None:
+        return done
+    plan = replace(done.plan, module=fingerprint(lowered.mod), layouts=relaid.layouts)
+    return replace(done, plan=plan, report=relaid.report)
 
 
 def given(backends: Sequence[str | Backend]) -> list[Backend]:
@@ -206,37 +165,29 @@ def _usable(b: Backend, needed: Collection[str]) -> bool:
 
 
 def _best(
-    lowered: Lowered, classes: Mapping[str, int], forced: Mapping[Op, Forced],
-    backends: Sequence[Backend], below: Collection[str], costing: Costing | None,
-) -> Chosen:  # fmt: skip
+    lowered: Lowered, asked: Asked, backends: Sequence[Backend], costing: Costing | None
+) -> Chosen:
     """The best of all chains and of all coarse regions, also of what a choice leaves behind."""
-
-    def usable(matches: Sequence[Match]) -> list[Match]:
-        return [m for m in matches
-                if (m.backend not in below or any(op in forced for op in m.ops))
-                and all(op not in forced or forced[op].allows(m) for op in m.ops)]  # fmt: skip
-
-    default = {op: flops(lowered.infos[op], op) / TVM_RATE for op in lowered.ops}
-    must = [op for op, f in forced.items() if f.backend != "tvm"]
-    seen = allowed(usable([*lowered.matches(backends), *lowered.coarse(backends, forced)]), forced,
-                   lowered.infos, backends)  # fmt: skip
-    matches = seen
+    found = [*lowered.matches(backends), *lowered.coarse(backends, asked.forced)]
+    seen = allowed(list(filter(asked.usable, found)), asked.forced, lowered.infos, backends)
+    matches, staying = seen, dict(lowered.staying)
     while True:
         if costing is not None:
-            matches = usable(costing(seen))
-            default.update(costing.alone)
-            lost = next((op for op in must if not any(op in m.ops for m in matches)), None)
+            matches = list(filter(asked.usable, costing(seen)))
+            staying.update(costing.alone)
+            lost = next((op for op in asked.must if not any(op in m.ops for m in matches)), None)
             if lost is not None:
                 raise CannotForce(costing.reasons[lost])
         try:
-            best = choose(matches, classes, default, must, lowered.ring)
+            best = choose(matches, asked.classes, staying, asked.must, lowered.ring)
         except NoSolution as e:
             raise CannotForce("the operators cannot all go where they must: their regions overlap"
                               ) from e  # fmt: skip
         taken = [m for m in best.matches if m.backend != "tvm"]
-        rest = lowered.coarse(backends, forced, taken)
+        rest = lowered.coarse(backends, asked.forced, taken)
         known = {(m.backend, m.pattern, m.ops) for m in seen}
-        more = [m for m in usable(rest) if (m.backend, m.pattern, m.ops) not in known]
+        more = [m for m in filter(asked.usable, rest)
+                if (m.backend, m.pattern, m.ops) not in known]  # fmt: skip
         if not more:
             return best
         matches = seen = [*seen, *more]
@@ -297,22 +248,6 @@ def _plan(
     )
     versions = {b: backends[b].version() for b in sorted({m.backend for m in matches})}
     return DispatchPlan(fingerprint(lowered.mod), versions, regions, status)
-
-
-def found(g: Graph, infos: Infos, backends: Sequence[Backend]) -> list[Match]:
-    """All chains of all backends."""
-    out = []
-    for b in backends:
-        for op in g.ops:
-            for p in b.patterns:
-                for ops in p.matches(op, infos):
-                    out.append(_match(b, p.name, ops, infos))
-    return out
-
-
-def _match(b: Backend, pattern: str, ops: tuple[Op, ...], infos: Infos) -> Match:
-    cost = 0.0 if b.cost is None else b.cost(region("", ops, infos).region)
-    return Match(b.name, pattern, ops, cost)
 
 
 def _convert(b: Backend, regions: Sequence[Region]) -> Code:

@@ -132,12 +132,10 @@ class Pattern:
         while stack:
             state = stack.pop()
             yield state
-            after = follower(state.chain[-1], infos)
-            if after is None:
-                continue
-            for k, n in self.next(state):
-                if self.steps[k].why_not(after) is None:
-                    stack.append(State((*state.chain, after.op), k, n))
+            for after in followers(state.chain[-1], infos):
+                for k, n in self.next(state):
+                    if self.steps[k].why_not(after) is None:
+                        stack.append(State((*state.chain, after.op), k, n))
 
     def next(self, s: State) -> Iterator[tuple[int, int]]:
         """The steps that the next op may be, and which of that step's ops it would be."""
@@ -164,9 +162,15 @@ def node(op: Op, infos: Infos, chain: Value | None = None) -> Node | None:
 
 def follower(op: Op, infos: Infos) -> Node | None:
     """The only user of an op's only result, if the program needs it nowhere else."""
+    return next(followers(op, infos), None)
+
+
+def followers(op: Op, infos: Infos) -> Iterator[Node]:
+    """The same in each way in which that user can be done."""
     if len(op.outputs) != 1:
-        return None
+        return
     (v,) = op.outputs
-    if v.pinned is not None or len(v.uses) != 1:
-        return None
-    return node(v.uses[0], infos, v)
+    several = len(v.uses) > 1 and any(u.origin is None for u in v.uses)
+    if v.pinned is None and not several:
+        found = (node(u, infos, v) for u in v.uses)
+        yield from (n for n in found if n is not None)

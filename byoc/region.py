@@ -84,9 +84,12 @@ class Placed:
     results: tuple[Value, ...]
 
 
-def region(symbol: str, ops: Sequence[Op], infos: Infos) -> Placed:
-    """The region of some ops, in their order."""
-    made = _Builder(infos)
+def region(symbol: str, ops: Sequence[Op], infos: Infos, elements: bool = True) -> Placed:
+    """The region of some ops, in their order.
+
+    Without ``elements`` its constants are zeros of the right shapes, which take no memory.
+    """
+    made = _Builder(infos, elements)
     for op in ops:
         made.add(op)
     results = results_of(ops)
@@ -104,8 +107,8 @@ def results_of(ops: Sequence[Op]) -> tuple[Value, ...]:
 
 
 class _Builder:
-    def __init__(self, infos: Infos) -> None:
-        self.infos = infos
+    def __init__(self, infos: Infos, elements: bool) -> None:
+        self.infos, self.elements = infos, elements
         self.calls: list[Call] = []
         self.inputs: list[Tensor] = []
         self.constants: list[Array] = []
@@ -128,13 +131,20 @@ class _Builder:
         if v not in self.known:
             if v.constant:
                 place = Tensor("constant", len(self.constants), v.shape, v.dtype)
-                self.constants.append(_array(v.expr.value))
+                self.constants.append(_array(v.expr.value) if self.elements else _zeros(v))
             else:
                 place = Tensor("input", len(self.inputs), v.shape, v.dtype)
                 self.inputs.append(place)
                 self.values.append(v)
             self.known[v] = place
         return self.known[v]
+
+
+def _zeros(v: Value) -> Array:
+    import ml_dtypes
+
+    dtype = np.dtype(getattr(ml_dtypes, v.dtype, v.dtype))
+    return np.broadcast_to(np.zeros((), dtype), v.shape)
 
 
 def _array(tensor: Any) -> Array:

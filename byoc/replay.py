@@ -10,7 +10,9 @@ from .backend import Backend, find
 from .choose import Match
 from .dispatch_plan import DispatchPlan, PlannedRegion, PlanRefused
 from .flow import Flow
-from .offload import Dispatched, Failed, Lowered, applied, given, read
+from .joint import in_layouts
+from .lowered import Lowered, read
+from .offload import Dispatched, Failed, applied, given, of_layouts
 
 
 def replay(mod: Any, plan: DispatchPlan, backends: Sequence[str | Backend] = ()) -> Dispatched:
@@ -31,8 +33,16 @@ def replay(mod: Any, plan: DispatchPlan, backends: Sequence[str | Backend] = ())
             raise PlanRefused(f"the plan needs {b.name}, which is not available: {reason}")
     lowered = read(mod, "replay")
     plan.check(mod, {b.name: b.version() for b in known.values()})
+    here, relaid = lowered, None
     try:
-        return applied(lowered, _planned(lowered, plan, known), list(known.values()), plan.status)
+        if plan.layouts:
+            relaid = in_layouts(lowered, plan.layouts, plan.status)
+            here = read(relaid.module, "replay")
+    except ValueError as e:
+        raise PlanRefused(f"the plan's layouts do not fit: {e}") from e
+    try:
+        done = applied(here, _planned(here, plan, known), list(known.values()), plan.status)
+        return of_layouts(done, lowered, relaid)
     except Failed as e:
         raise PlanRefused(f"{e.backend.name}: {e}") from e
 

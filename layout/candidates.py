@@ -41,8 +41,8 @@ def candidates(graph: Graph, kinds: Mapping[Op, Kind]) -> dict[Value, list[Layou
 def seeds(op: Op, kind: Kind) -> list[tuple[int, Layout]]:
     """Where layouts come from: wants, and moves that could be no moves."""
     out: list[tuple[int, Layout]] = []
-    if kind.want is not None:
-        out += [(k, x) for k, x in kind.want.layouts.items() if op.values[k] is not None]
+    for want in kind.wants:
+        out += [(k, x) for k, x in want.layouts.items() if op.values[k] is not None]
     if kind.moves:
         for v in op.values:
             if v is not None:
@@ -55,10 +55,9 @@ def spread(op: Op, kind: Kind, v: Value, layout: Layout) -> list[tuple[int, Layo
     if kind.flow is None:
         return []
     out: list[tuple[int, Layout]] = []
-    want = kind.want
     for at, value in enumerate(op.values):
         b = kind.flow.params[at]
-        if value is not v or b is None or (want and not want.takes(at, layout)):
+        if value is not v or b is None or not kind.takes(at, layout):
             continue
         known = kind.flow.spread({b: layout})
         if known is None:
@@ -66,6 +65,6 @@ def spread(op: Op, kind: Kind, v: Value, layout: Layout) -> list[tuple[int, Layo
         for k, other in enumerate(op.values):
             to = kind.flow.params[k]
             if other is not None and other is not v and to is not None:
-                if want is None or want.takes(k, known[to]):
+                if kind.takes(k, known[to]):
                     out.append((k, known[to]))
     return out

@@ -41,13 +41,19 @@ class Choice:
         )
         return replace(self, inputs=inputs)
 
+    def same_as(self, other: Choice) -> bool:
+        """Whether it reads and writes the same layouts at the same cost."""
+        mine, others = ((c.outputs, c.inputs, c.cost, c.moves) for c in (self, other))
+        return mine == others
+
 
 @dataclass(frozen=True)
 class Kind:
     """What is known of a PrimFunc: its flow or why it has none, what is wanted, if it only moves.
 
     ``moves``: each element of the output is one of the only input, all of them. ``replacement`` is
-    a PrimFunc that is proved to compute the same in the wanted layouts.
+    a PrimFunc that is proved to compute the same in the wanted layouts. ``offers`` are wants that
+    may be met, beside which it only stays as given.
     """
 
     flow: Flow | None
@@ -55,12 +61,29 @@ class Kind:
     want: Want | None = None
     moves: bool = False
     replacement: Any = None
+    offers: tuple[Want, ...] = ()
     known: dict[Any, list[Choice]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def named(self) -> bool:
         """Whether what is wanted is an implementation with loops of its own."""
         return self.want is not None and self.want.worth is not None
+
+    @property
+    def wants(self) -> tuple[Want, ...]:
+        """What is wanted, or offered."""
+        return self.offers if self.want is None else (self.want,)
+
+    def met(self, chosen: Mapping[int, Layout]) -> Want | None:
+        """What is wanted, or the offer that these layouts by parameter are."""
+        offers = (o for o in self.offers if all(o.takes(k, x) for k, x in chosen.items()))
+        return self.want or next(offers, None)
+
+    def takes(self, param: int, layout: Layout) -> bool:
+        """Whether a parameter may have this layout."""
+        if self.want is not None or not self.offers:
+            return self.want is None or self.want.takes(param, layout)
+        return layout.is_identity or any(o.takes(param, layout) for o in self.offers)
 
 
 def choices(op: Op, kind: Kind, candidates: Candidates) -> list[Choice]:
@@ -175,10 +198,9 @@ def _choice(
     known = flow.spread(seeds)
     if known is None:
         return
-    takes = kind.want.takes if kind.want is not None else _anything
     outputs = tuple(known[_buffer(flow, len(op.inputs) + k)] for k in range(len(op.outputs)))
     for k, (out, layout) in enumerate(zip(op.outputs, outputs, strict=True)):
-        if layout not in candidates[out] or not takes(len(op.inputs) + k, layout):
+        if layout not in candidates[out] or not kind.takes(len(op.inputs) + k, layout):
             return
     inputs: list[frozenset[Layout] | None] = []
     usual: list[Layout | None] = []
@@ -189,7 +211,7 @@ def _choice(
             continue
         b = _buffer(flow, k)
         own = [seeds[b]] if b in seeds else candidates[v]
-        kept = [x for x in own if takes(k, x)
+        kept = [x for x in own if kind.takes(k, x)
                 and (b in seeds or flow.admits(known, b, x, seeds))]  # fmt: skip
         if not kept:
             return
@@ -197,10 +219,6 @@ def _choice(
         usual.append(known[b] if known[b] in kept else None)
     why = kind.want.why if kind.want is not None else "in the order of its accesses"
     yield Choice(outputs, tuple(inputs), 0.0, why, tuple(usual))
-
-
-def _anything(param: int, layout: Layout) -> bool:
-    return True
 
 
 def _value(op: Op, k: int) -> Value:
@@ -213,13 +231,14 @@ def constants(op: Op, kind: Kind, chosen: Mapping[int, Layout]) -> dict[int, Lay
     """The layouts of an op's constants, by parameter, that go with those of its other values."""
     laid = [k for k, v in enumerate(op.inputs) if v is not None and v.free]
     given = all(x.is_identity for x in chosen.values())
-    wanted = kind.want.layouts if kind.want is not None else {}
+    want = kind.met(chosen)
+    wanted = want.layouts if want is not None else {}
     if not laid or (given and not wanted):
         return {}
     known = None
     if kind.flow is not None:
         known = kind.flow.spread({_buffer(kind.flow, k): x for k, x in chosen.items()})
-    exact = kind.want is not None and kind.want.exact
+    exact = want is not None and want.exact
     if kind.flow is None or known is None:  # what was asked for does not flow
         return {} if given and not exact else {k: wanted[k] for k in laid if k in wanted}
     out = {}
@@ -228,7 +247,7 @@ def constants(op: Op, kind: Kind, chosen: Mapping[int, Layout]) -> dict[int, Lay
         out[k] = wanted[k] if exact and k in wanted else found
         if k in wanted and not exact:
             out[k] = arranged(found, wanted[k])
-        if kind.want is not None and not kind.want.takes(k, out[k]):
+        if want is not None and not want.takes(k, out[k]):
             out[k] = wanted.get(k, Layout.identity(len(found.dims)))
     return out
 

@@ -11,7 +11,7 @@ from .candidates import candidates
 from .choices import Choice, Kind, as_given, choices, constants, weight
 from .graph import Graph, Op, Value
 from .layout import Layout
-from .problem import CHANGE, problem
+from .problem import CHANGE, Problem, problem
 from .sizes import size_of
 from .solve import Solution, solve
 
@@ -50,6 +50,25 @@ def conversions_counted(v: Value, layout: Layout) -> float:
 OBJECTIVES: dict[str, Cost] = {"bytes": bytes_moved, "count": conversions_counted}
 
 
+@dataclass(frozen=True)
+class Space:
+    """What there is to choose from: layouts of values, ways of ops.
+
+    ``needed``: layouts in which values have to be there. ``given``: those that exist so.
+    """
+
+    graph: Graph
+    kinds: Mapping[Op, Kind]
+    candidates: Mapping[Value, list[Layout]]
+    needed: Mapping[Value, Layout]
+    given: Mapping[Value, Layout]
+    ways: Mapping[Op, list[Choice]]
+
+
+Extend = Callable[[Space, Problem, float], None]
+"""Adds to a problem what else is to be chosen with it; a byte costs 1 / the number."""
+
+
 def decide(
     graph: Graph,
     kinds: Mapping[Op, Kind],
@@ -58,11 +77,23 @@ def decide(
     forbidden: Mapping[Op, frozenset[Choice]],
     seconds: float = 60.0,
     strict: bool = False,
+    extend: Extend | None = None,
 ) -> Plan:
     """The cheapest plan. ``pins`` are other layouts for the function's parameters.
 
     ``strict``: operators read the usual layouts only, in which they are operators again.
     """
+    return cheapest(space(graph, kinds, pins, forbidden, strict), cost, seconds, extend)
+
+
+def space(
+    graph: Graph,
+    kinds: Mapping[Op, Kind],
+    pins: Mapping[Value, Layout],
+    forbidden: Mapping[Op, frozenset[Choice]],
+    strict: bool,
+) -> Space:
+    """All plans of a function."""
     found = candidates(graph, kinds)
     for v, layout in pins.items():
         if layout not in found[v]:
@@ -71,9 +102,18 @@ def decide(
               if v.pinned is not None and not v.constant}  # fmt: skip
     given = {v: pins.get(v, Layout.identity(v.rank)) for v in graph.values if v.fixed}
     ways = {op: _allowed(op, kinds[op], found, forbidden.get(op), strict) for op in graph.ops}
+    return Space(graph, kinds, found, needed, given, ways)
+
+
+def cheapest(known: Space, cost: Cost, seconds: float, extend: Extend | None = None) -> Plan:
+    """The plan that costs least, with what ``extend`` adds."""
+    graph, kinds, needed, given = known.graph, known.kinds, known.needed, known.given
+    found = known.candidates
     cost = functools.cache(cost)
     unit = _unit(found, cost)
-    made = problem(graph, ways, found, lambda v, x: cost(v, x) / unit, needed, given)
+    made = problem(graph, known.ways, found, lambda v, x: cost(v, x) / unit, needed, given)
+    if extend is not None:
+        extend(known, made, unit)
     solved = solve(made.program, seconds=seconds)
     solved = replace(solved, objective=solved.objective * unit, bound=solved.bound * unit)
     chosen = {op: c for op, c, x in made.ways if x in solved.chosen}
@@ -87,6 +127,19 @@ def decide(
     reads = {op: _reads(op, chosen[op], kinds[op], stored, converted) for op in graph.ops}
     kept = {v: tuple(x) for v, x in converted.items()}
     return Plan(chosen, stored, kept, reads, needed, solved)
+
+
+def layouts_in(op: Op, way: Choice, kind: Kind) -> list[Layout | None] | None:
+    """The layouts of a way by parameter; None where a plan decides which of several it reads."""
+    read: dict[int, Layout] = {}
+    for k, allowed in enumerate(way.inputs):
+        if allowed is not None:
+            if len(allowed) != 1:
+                return None
+            (read[k],) = allowed
+    known = {**read, **{len(op.inputs) + k: x for k, x in enumerate(way.outputs)}}
+    read |= constants(op, kind, known)
+    return [*(read.get(k) for k in range(len(op.inputs))), *way.outputs]
 
 
 def _unit(found: Mapping[Value, list[Layout]], cost: Cost) -> float:
@@ -107,16 +160,13 @@ def _allowed(
     strict: bool,
 ) -> list[Choice]:
     """The ways of an op without those that turned out to have no proof; never none."""
-    all_ways = choices(op, kind, found)
-    if strict:
-        all_ways = list(dict.fromkeys(c.strict for c in all_ways))
-    if forbidden is None:
-        return all_ways
-    left = [c.strict if c in forbidden else c for c in all_ways]
-    left = [c for c in left if c not in forbidden]
+    forbidden = forbidden or frozenset()
+    left = [c.strict if strict or c in forbidden else c for c in choices(op, kind, found)]
+    left = [c for c in dict.fromkeys(left) if c not in forbidden]
     given = as_given(op, kind)
     asked = kind.want is not None and not kind.named
-    if not left or not (asked or given in left):
+    narrowed = strict or bool(forbidden)
+    if not left or (narrowed and not asked and not any(c.same_as(given) for c in left)):
         left.append(given)  # which one that took more layouts may have stood for
     return left
 

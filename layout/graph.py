@@ -48,13 +48,17 @@ class Value:
 
 @dataclass(eq=False)
 class Op:
-    """A ``call_tir``: the PrimFunc, what it reads (None: no tensor), what it writes."""
+    """A ``call_tir``: the PrimFunc, what it reads (None: no tensor), what it writes.
+
+    ``origin``: it is one way in which that op of the program can be done.
+    """
 
     name: str
     func: Any
     call: Any
     inputs: tuple[Value | None, ...]
     outputs: tuple[Value, ...]
+    origin: Op | None = None
 
     @property
     def values(self) -> tuple[Value | None, ...]:

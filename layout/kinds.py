@@ -18,7 +18,7 @@ from .graph import Graph, Op
 from .layout import Layout
 from .stages import Forms, Opaque
 from .verify import known, prove_moved
-from .wants import Want, Wishes, want
+from .wants import Offers, Want, Wishes, offered, want
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,10 @@ class Implementation:
 class Kinds:
     """By PrimFunc: what is wanted of it and how layouts flow through it."""
 
-    def __init__(self, desired: Wishes, given: Sequence[Implementation] = ()) -> None:
-        self.desired, self.given, self.form = desired, given, Forms()
+    def __init__(
+        self, desired: Wishes, given: Sequence[Implementation] = (), offers: Offers = ()
+    ) -> None:
+        self.desired, self.given, self.offers, self.form = desired, given, offers, Forms()
         self.analyse = ByStructure(self.recovered)
         self.known = ByStructure(self.kind)
         self.flows: dict[Flow, Flow] = {}  # convolutions of any widths flow alike
@@ -53,7 +55,7 @@ class Kinds:
         except Opaque as e:
             reason = e.reason
         moves = found is not None and only_moves(self.lifted(func))
-        if not self.desired and not self.given:
+        if not self.desired and not self.given and not self.offers:
             return Kind(found, reason, None, moves)
         info = self.analyse(func)
         for one in self.given:
@@ -61,7 +63,9 @@ class Kinds:
                 made = _replaced(func, one)
                 if made is not None:
                     return Kind(found, reason, made, moves, one.func)
-        return Kind(found, reason, want(info, self.desired, func), moves)
+        asked = want(info, self.desired, func)
+        offers = offered(info, self.offers) if asked is None else ()
+        return Kind(found, reason, asked, moves, offers=offers)
 
     def lifted(self, func: Any) -> Lifted | Refusal:
         """What a PrimFunc computes, of the last one without work."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -117,6 +118,22 @@ def want(found: Recovered, desired: Wishes, func: Any) -> Want | None:
     if not _laid(found, info):
         raise ValueError(f"desired: {info.name} has no layout to choose")
     return Want(_wanted(found, info, strings), f"{info.name} wants {' '.join(strings)}")
+
+
+Offers = Sequence[Mapping[str, Sequence[str]]]
+"""Layouts by full operator name that somebody could use."""
+
+
+def offered(found: Recovered, offers: Offers) -> tuple[Want, ...]:
+    """What is offered to a PrimFunc; what does not fit it is nothing to it."""
+    info = found.info
+    if not isinstance(info, OpInfo) or not _laid(found, info):
+        return ()
+    out = []
+    for strings in filter(None, (o.get(info.name) for o in offers)):
+        with suppress(ValueError):
+            out.append(Want(_wanted(found, info, strings), f"offered {' '.join(strings)}"))
+    return tuple(out)
 
 
 def _named(found: Recovered, info: OpInfo, wish: Wish, by: Named, func: Any) -> Want | None:

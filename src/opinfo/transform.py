@@ -13,7 +13,7 @@ from .byoc.raise_ops import check_kind, raise_ops
 if TYPE_CHECKING:
     from .layout.decide import Cost
     from .layout.layout import Layout
-    from .layout.plan import Mode
+    from .layout.planner import Mode
 
 __all__ = [
     "AnnotateOpInfo",

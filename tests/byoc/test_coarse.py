@@ -18,7 +18,7 @@ from opinfo.byoc import Backend, CannotForce, Coarse, DispatchPlan, PlanRefused,
 from opinfo.byoc.choose import Match, choose
 from opinfo.byoc.coarse import maximal
 from opinfo.byoc.flow import Flow, bits, cycle, flows, together
-from opinfo.byoc.offload import read
+from opinfo.byoc.lowered import read
 from opinfo.byoc.replay import replay
 from opinfo.layout.graph import Op, graph
 

@@ -33,7 +33,8 @@ from opinfo.byoc.measure.key import Key
 from opinfo.byoc.measure.processes import Died, Processes
 from opinfo.byoc.measure.servers import LocalServers
 from opinfo.byoc.measure.tracker import LocalTracker
-from opinfo.byoc.offload import Dispatched, read
+from opinfo.byoc.lowered import read
+from opinfo.byoc.offload import Dispatched
 from opinfo.cli import app
 from opinfo.layout.graph import Op
 

@@ -1,0 +1,180 @@
+"""Layouts and backends in one problem.
+
+To the problem of layouts (:mod:`..layout.problem`), in which y[o, i] does op o in way i, come
+
+x[m] ∈ {0, 1}                      a backend takes match m: ops, each in one of its ways
+Σ_{m ∋ (o, i)} x[m] <= y[o, i]     each op is in one region at most, in that region's way
+the rows of :func:`.choose.rows`   classes of priority come first
+minimise  … + Σ (cost[m] - Σ_{o in m} staying[o]) x[m]
+
+A conversion costs the bytes that it moves, a microsecond is worth :data:`BYTES` of them. The rows
+of classes are found without the layouts: whatever regions cover, all can be converted around them.
+What is kept of the solution are the layouts. In these the matches are chosen as for any module,
+which gives the same ones, as nothing better is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..layout.again import planned_in
+from ..layout.convert import layouts_of
+from ..layout.decide import Plan, Space, bytes_moved
+from ..layout.explain import report
+from ..layout.graph import Graph, Op
+from ..layout.kinds import Kinds
+from ..layout.materialise import materialise
+from ..layout.planner import Planner
+from ..layout.problem import Problem
+from ..layout.report import Report
+from ..layout.solve import NoSolution
+from ..layout.wants import Desired, check, full
+from .asked import Asked
+from .backend import Backend
+from .choose import Match, rows
+from .coarse import maximal
+from .dispatch_plan import Laid
+from .flow import bits
+from .lowered import Lowered, found, match
+from .variants import Variants
+
+#: What moves in a microsecond: 10 GB/s.
+BYTES = 1e4
+
+
+@dataclass(frozen=True)
+class Relaid:
+    """A module in the layouts of a plan; ``layouts`` are those of each op by function."""
+
+    module: Any
+    layouts: Mapping[str, tuple[Laid, ...]]
+    report: Report
+
+
+def in_best_layouts(
+    lowered: Lowered, backends: Sequence[Backend], asked: Asked, desired: Desired | str | None
+) -> Relaid:
+    """The module in the layouts that are best with these backends.
+
+    ``desired`` are layouts that operators must have; what the backends want is looked at.
+    """
+    offers = [{full(op, f"the wants of {b.name}"): [x] if isinstance(x, str) else x
+               for op, x in b.wants.items() if x} for b in backends]  # fmt: skip
+    known = Kinds(check(desired or {}), offers=offers)
+    planner = Planner(lowered.mod, known, "graph", bytes_moved, {}, 60.0)
+    plans = {}
+    for gvar, g in lowered.functions.items():
+        regions = _Regions(lowered, gvar, planner, backends, asked)
+        plans[gvar] = planner.plan(gvar, g, regions)
+    return _relaid(lowered, plans, planner)
+
+
+def in_layouts(lowered: Lowered, layouts: Mapping[str, Sequence[Laid]], status: str) -> Relaid:
+    """The module in the layouts of a plan that was saved; each PrimFunc is proved again.
+
+    Raises ``ValueError`` where they do not fit, or a PrimFunc has no proved form in them.
+    """
+    planner = Planner(lowered.mod, Kinds({}), "graph", bytes_moved, {}, 60.0)
+    plans = {}
+    for gvar, g in lowered.functions.items():
+        told = layouts.get(str(gvar.name_hint), ())
+        if len(told) != len(g.ops):
+            raise ValueError(
+                f"{gvar.name_hint}: layouts of {len(told)} operators, not {len(g.ops)}"
+            )
+        planner.kinds.update(planner.all_kinds.of(g))
+        plan = planned_in(g, dict(zip(g.ops, told, strict=True)), status)
+        for op, _ in planner.refused(g, plan):
+            raise ValueError(f"{op.name} has no proved form in its layouts")
+        plans[gvar] = g, plan
+    return _relaid(lowered, plans, planner)
+
+
+def _relaid(lowered: Lowered, plans: Mapping[Any, tuple[Graph, Plan]], planner: Planner) -> Relaid:
+    out = materialise(lowered.mod, plans, planner.kinds, planner.rewritten)
+    layouts = {str(f.name_hint): tuple(layouts_of(p.layouts(op)) for op in g.ops)
+               for f, (g, p) in plans.items()}  # fmt: skip
+    told = report(lowered.mod, out, [(g, p, planner.kinds) for g, p in plans.values()])
+    return Relaid(out, layouts, told)
+
+
+class _Regions:
+    """Adds the matches of one function to its problem of layouts."""
+
+    def __init__(
+        self, lowered: Lowered, gvar: Any, planner: Planner, backends: Sequence[Backend],
+        asked: Asked,
+    ) -> None:  # fmt: skip
+        self.lowered, self.planner, self.backends = lowered, planner, backends
+        self.asked, self.flows = asked, lowered.flows[gvar]
+
+    def __call__(self, space: Space, made: Problem, unit: float) -> None:
+        variants = Variants(self.planner, space)
+        matches = self.matches(variants)
+        must = [op for op in self.asked.must if op in space.ways]
+        plain = [_of_program(m) for m in matches]
+        try:
+            kept = rows(plain, self.asked.classes, must, self.lowered.ring, variants.idle)
+        except NoSolution:
+            return
+        program = made.program
+        way_of = {(op, way): x for op, way, x in made.ways}
+        numbers = []
+        inside: dict[int, list[int]] = {}
+        for m in matches:
+            done = (op.origin for op in m.ops if op.origin and op.origin not in variants.idle)
+            saved = m.cost - sum(self.lowered.staying[op] for op in done)
+            x = program.variable(saved * BYTES / unit)
+            numbers.append(x)
+            for op in m.ops:
+                inside.setdefault(way_of[variants.ways[op]], []).append(x)
+        program.rows += [(0.0, {way: 1.0, **dict.fromkeys(xs, -1.0)}) for way, xs in inside.items()]
+        program.rows += [(low, {numbers[k]: c for k, c in row.items()}) for low, row in kept]
+
+    def matches(self, variants: Variants) -> list[Match]:
+        """All chains, and the largest coarse regions in which nothing is converted."""
+        out = found(list(variants.infos), variants.infos, self.backends)
+        for b in self.backends:
+            for c in b.coarse:
+                taken = [op for op in variants.infos if c.why_not(op, variants.infos) is None]
+                for part in _touching(taken):
+                    for f in self.flows:
+                        for s in maximal(f, f.set([op for op in part if op in f.places])):
+                            ops = tuple(part[f.ops[k]] for k in bits(s))
+                            out.append(match(b, c.name, ops, variants.infos))
+        return [m for m in out if self.asked.usable(_of_program(m))]
+
+
+def _of_program(m: Match) -> Match:
+    """A match of variants as one of the ops that they are variants of."""
+    return Match(m.backend, m.pattern, tuple(op.origin or op for op in m.ops), m.cost)
+
+
+def _touching(ops: Sequence[Op]) -> list[dict[Op, Op]]:
+    """Variants that read each other's results, one of each op, by that op."""
+    readers: dict[Op, list[Op]] = {}
+    inside = set(ops)
+    for op in ops:
+        near = [u for v in op.outputs for u in v.uses if u in inside]
+        for u in near:
+            readers.setdefault(op, []).append(u)
+            readers.setdefault(u, []).append(op)
+    parts: list[dict[Op, Op]] = []
+    seen: set[Op] = set()
+    for op in ops:
+        if op in seen:
+            continue
+        part: dict[Op, Op] = {}
+        todo = [op]
+        while todo:
+            at = todo.pop()
+            if at in seen or at.origin in part:
+                continue
+            seen.add(at)
+            assert at.origin is not None
+            part[at.origin] = at
+            todo += readers.get(at, ())
+        parts.append(part)
+    return parts

@@ -1,0 +1,102 @@
+"""A lowered module as backends see it: graphs, operators, what matches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tvm import relax
+
+from ..analysis.recover import analyser
+from ..layout.graph import Graph, Op, graph
+from ..layout.unused import check_defined
+from .backend import Backend
+from .choose import Match
+from .flops import flops
+from .flow import Flow, cycle, flows, joined
+from .force import Forced
+from .region import Infos, region
+
+#: What an op costs that stays with TVM: its default build does so much in a microsecond.
+TVM_RATE = 2e3
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A module, what it calls, and what that computes."""
+
+    mod: Any
+    functions: Mapping[Any, Graph]
+    infos: Infos
+    flows: Mapping[Any, tuple[Flow, ...]]
+
+    @property
+    def ops(self) -> list[Op]:
+        return [op for g in self.functions.values() for op in g.ops]
+
+    @cached_property
+    def staying(self) -> dict[Op, float]:
+        """What each op costs that stays with TVM, in microseconds."""
+        return {op: flops(self.infos[op], op) / TVM_RATE for op in self.ops}
+
+    def matches(self, backends: Sequence[Backend]) -> list[Match]:
+        """All chains of all backends, overlapping ones too."""
+        return [m for g in self.functions.values() for m in found(g.ops, self.infos, backends)]
+
+    def coarse(
+        self, backends: Sequence[Backend], forced: Mapping[Op, Forced], chosen: Sequence[Match] = ()
+    ) -> list[Match]:
+        """The maximal regions of all backends, beside those that are chosen, of ops that are free.
+
+        An op is not free for a backend if it is forced elsewhere.
+        """
+        taken = {op for m in chosen for op in m.ops}
+        out = []
+        for gvar, g in self.functions.items():
+            blocks = [joined(f, [s for m in chosen if (s := f.set(m.ops))])
+                      for f in self.flows[gvar]]  # fmt: skip
+            for b in backends:
+                free = [op for op in g.ops if op not in taken
+                        and (op not in forced or forced[op].backend == b.name)]  # fmt: skip
+                for c in b.coarse:
+                    for ops in c.regions(blocks, free, self.infos):
+                        out.append(match(b, c.name, ops, self.infos))
+        return out
+
+    def ring(self, matches: Sequence[Match]) -> list[int] | None:
+        """Matches that need each other's results."""
+        for f in (f for blocks in self.flows.values() for f in blocks):
+            sets = [f.set(m.ops) if len(m.ops) > 1 else 0 for m in matches]
+            there = [k for k, s in enumerate(sets) if s]
+            found = cycle(f, [sets[k] for k in there])
+            if found is not None:
+                return [there[k] for k in found]
+        return None
+
+
+def read(mod: Any, what: str) -> Lowered:
+    """Raises as `check_defined` does."""
+    check_defined(mod, what)
+    functions = {g: graph(mod, f) for g, f in mod.functions_items()
+                 if isinstance(f, relax.Function)}  # fmt: skip
+    analyse = analyser()
+    blocks = {g: () if x.mutates else tuple(flows(mod[g], x)) for g, x in functions.items()}
+    infos = {op: analyse(op.func) for g in functions.values() for op in g.ops}
+    return Lowered(mod, functions, infos, blocks)
+
+
+def found(ops: Sequence[Op], infos: Infos, backends: Sequence[Backend]) -> list[Match]:
+    """All chains of all backends."""
+    out = []
+    for b in backends:
+        for op in ops:
+            for p in b.patterns:
+                out += [match(b, p.name, chain, infos) for chain in p.matches(op, infos)]
+    return out
+
+
+def match(b: Backend, pattern: str, ops: tuple[Op, ...], infos: Infos) -> Match:
+    cost = 0.0 if b.cost is None else b.cost(region("", ops, infos, elements=False).region)
+    return Match(b.name, pattern, ops, cost)
