@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .offload import Dispatched, dispatch
     from .pattern import Node, Pattern, many, maybe, one
     from .region import Call, Region, Tensor
-    from .replay import replay
+    from .repeat import replay
 
 _HOMES = {
     "backend": ("Backend", "Code", "register"),
@@ -24,7 +24,7 @@ _HOMES = {
     "offload": ("Dispatched", "dispatch"),
     "pattern": ("Node", "Pattern", "many", "maybe", "one"),
     "region": ("Call", "Region", "Tensor"),
-    "replay": ("replay",),
+    "repeat": ("replay",),
 }
 __all__ = [
     "Backend",

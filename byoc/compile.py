@@ -20,7 +20,7 @@ from .dispatch_plan import DispatchPlan
 from .offload import Dispatched, dispatch
 from .own import in_own_layouts
 from .prepare import prepare
-from .replay import replay
+from .repeat import replay
 
 if TYPE_CHECKING:
     from .measure import Measure
@@ -64,10 +64,10 @@ def compile_module(
     """A Relax module as a library; ``mod`` is not changed.
 
     Layouts are chosen with the backends, in one problem; those that are ``desired`` by operator
-    (see `plan_layout`) must be. ``plan=False`` leaves layouts as they are. A backend whose code does not build or
-    load is left out with a warning. ``force`` and ``measure`` are as in `dispatch`. ``saved`` is a
-    plan of an earlier call (`Compiled.dispatched.plan`): nothing is chosen, and nothing is left
-    out; raises :class:`.PlanRefused` where it is of something else.
+    (see `plan_layout`) must be. ``plan=False`` leaves layouts as they are. A backend whose code
+    does not build or load is left out with a warning. ``force`` and ``measure`` are as in
+    `dispatch`. ``saved`` is a plan of an earlier call (`Compiled.dispatched.plan`): nothing is
+    chosen, and nothing is left out; raises :class:`.PlanRefused` where it is of something else.
     """
     chosen = [find(b) if isinstance(b, str) else b for b in backends if b != "tvm"]
     lowered = prepare(mod)

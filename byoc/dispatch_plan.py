@@ -58,7 +58,7 @@ class DispatchPlan:
 
     def to_json(self) -> dict[str, Any]:
         layouts = {f: [[_told(x) for x in op] for op in ops] for f, ops in self.layouts.items()}
-        regions = [asdict(r) for r in self.regions]
+        regions = [{**asdict(r), "ops": list(r.ops)} for r in self.regions]
         return {"format": FORMAT, "module": self.module, "backends": dict(self.backends),
                 "regions": regions, "status": self.status, "layouts": layouts}  # fmt: skip
 

@@ -37,7 +37,8 @@ from .choose import Match, rows
 from .coarse import maximal
 from .dispatch_plan import Laid
 from .flow import bits
-from .lowered import Lowered, found, match
+from .lowered import Lowered, match
+from .lowered import found as chains
 from .variants import Variants
 
 #: What moves in a microsecond: 10 GB/s.
@@ -66,7 +67,7 @@ def in_best_layouts(
     planner = Planner(lowered.mod, known, "graph", bytes_moved, {}, 60.0)
     plans = {}
     for gvar, g in lowered.functions.items():
-        regions = _Regions(lowered, gvar, planner, backends, asked)
+        regions = Regions(lowered, gvar, planner, backends, asked)
         plans[gvar] = planner.plan(gvar, g, regions)
     return _relaid(lowered, plans, planner)
 
@@ -100,8 +101,11 @@ def _relaid(lowered: Lowered, plans: Mapping[Any, tuple[Graph, Plan]], planner: 
     return Relaid(out, layouts, told)
 
 
-class _Regions:
-    """Adds the matches of one function to its problem of layouts."""
+class Regions:
+    """Adds the matches of one function to its problem of layouts.
+
+    ``variants``, ``matches`` and ``numbers``, their variables, are those of the last problem.
+    """
 
     def __init__(
         self, lowered: Lowered, gvar: Any, planner: Planner, backends: Sequence[Backend],
@@ -109,33 +113,41 @@ class _Regions:
     ) -> None:  # fmt: skip
         self.lowered, self.planner, self.backends = lowered, planner, backends
         self.asked, self.flows = asked, lowered.flows[gvar]
+        self.variants: Variants | None = None
+        self.matches: tuple[Match, ...] = ()
+        self.numbers: tuple[int, ...] = ()
 
     def __call__(self, space: Space, made: Problem, unit: float) -> None:
-        variants = Variants(self.planner, space)
-        matches = self.matches(variants)
-        must = [op for op in self.asked.must if op in space.ways]
+        variants = self.variants = Variants(self.planner, space)
+        matches = self.matches = tuple(self.found(variants))
+        self.numbers = ()
         plain = [_of_program(m) for m in matches]
+        reached = {op for m in plain for op in m.ops}
+        must = [op for op in self.asked.must if op in reached]  # of the others dispatch tells why
         try:
             kept = rows(plain, self.asked.classes, must, self.lowered.ring, variants.idle)
         except NoSolution:
             return
-        program = made.program
+        saved = [self.saved(m) * BYTES / unit for m in matches]
+        numbers = self.numbers = tuple(map(made.program.variable, saved))
         way_of = {(op, way): x for op, way, x in made.ways}
-        numbers = []
         inside: dict[int, list[int]] = {}
-        for m in matches:
-            done = (op.origin for op in m.ops if op.origin and op.origin not in variants.idle)
-            saved = m.cost - sum(self.lowered.staying[op] for op in done)
-            x = program.variable(saved * BYTES / unit)
-            numbers.append(x)
+        for m, x in zip(matches, numbers, strict=True):
             for op in m.ops:
                 inside.setdefault(way_of[variants.ways[op]], []).append(x)
-        program.rows += [(0.0, {way: 1.0, **dict.fromkeys(xs, -1.0)}) for way, xs in inside.items()]
-        program.rows += [(low, {numbers[k]: c for k, c in row.items()}) for low, row in kept]
+        together = [(0.0, {way: 1.0, **dict.fromkeys(xs, -1.0)}) for way, xs in inside.items()]
+        made.program.rows += together
+        made.program.rows += [(low, {numbers[k]: c for k, c in r.items()}) for low, r in kept]
 
-    def matches(self, variants: Variants) -> list[Match]:
+    def saved(self, m: Match) -> float:
+        """What a match costs more than its ops with TVM, in microseconds."""
+        assert self.variants is not None
+        done = (op.origin for op in m.ops if op.origin and op.origin not in self.variants.idle)
+        return m.cost - sum(self.lowered.staying[op] for op in done)
+
+    def found(self, variants: Variants) -> list[Match]:
         """All chains, and the largest coarse regions in which nothing is converted."""
-        out = found(list(variants.infos), variants.infos, self.backends)
+        out = chains(list(variants.infos), variants.infos, self.backends)
         for b in self.backends:
             for c in b.coarse:
                 taken = [op for op in variants.infos if c.why_not(op, variants.infos) is None]

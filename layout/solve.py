@@ -72,6 +72,8 @@ def _fixed(program: Program) -> tuple[list[Row], dict[int, int]]:
             if low <= sum(k for k in left.values() if k < 0):
                 changed = changed or len(left) < len(row)
                 continue
+            if low > sum(positive):
+                raise NoSolution(f"a sum of at most {sum(positive):g} must be at least {low:g}")
             if low > 0 and len(positive) == 1 and len(left) == 1:
                 fixed[next(iter(left))] = 1
                 changed = True

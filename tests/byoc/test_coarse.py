@@ -19,7 +19,7 @@ from opinfo.byoc.choose import Match, choose
 from opinfo.byoc.coarse import maximal
 from opinfo.byoc.flow import Flow, bits, cycle, flows, together
 from opinfo.byoc.lowered import read
-from opinfo.byoc.replay import replay
+from opinfo.byoc.repeat import replay
 from opinfo.layout.graph import Op, graph
 
 from ..layout import nets

@@ -24,6 +24,7 @@ from typer.testing import CliRunner
 from opinfo.byoc import Excluded, Measure, Measured, MeasureError, Tracker, dispatch
 from opinfo.byoc.backend import Backend, register
 from opinfo.byoc.choose import Match, choose
+from opinfo.byoc.lowered import read
 from opinfo.byoc.measure import costs
 from opinfo.byoc.measure import run as running
 from opinfo.byoc.measure.compare import difference
@@ -33,7 +34,6 @@ from opinfo.byoc.measure.key import Key
 from opinfo.byoc.measure.processes import Died, Processes
 from opinfo.byoc.measure.servers import LocalServers
 from opinfo.byoc.measure.tracker import LocalTracker
-from opinfo.byoc.lowered import read
 from opinfo.byoc.offload import Dispatched
 from opinfo.cli import app
 from opinfo.layout.graph import Op

@@ -17,7 +17,7 @@ from tvm import relax
 from typer.testing import CliRunner
 
 from opinfo.byoc import CannotForce, DispatchPlan, PlanRefused, backend, dispatch
-from opinfo.byoc.replay import replay
+from opinfo.byoc.repeat import replay
 from opinfo.cli import app
 
 from ..layout import nets
@@ -84,7 +84,7 @@ def _region(**fields: Any) -> Callable[[Any], Any]:
 
 
 @pytest.mark.parametrize(("change", "reason"), [
-    (_set("format", 7), "no dispatch plan of format 1; its format: 7"),
+    (_set("format", 7), "no dispatch plan of format 2; its format: 7"),
     (lambda told: [told], "no dispatch plan"),
     (_set("regions", [{"function": "main"}]), "malformed: 'backend'"),
     (_set("status", None), "malformed: expected str, got None"),

@@ -8,7 +8,7 @@ from itertools import chain, combinations, product
 from typing import Any
 
 from opinfo.layout.candidates import candidates
-from opinfo.layout.choices import Choice, Kind, choices
+from opinfo.layout.choices import Choice, Kind, as_given, choices
 from opinfo.layout.decide import OBJECTIVES, bytes_moved, decide
 from opinfo.layout.graph import Graph, Op, Value, graph
 from opinfo.layout.kinds import Kinds
@@ -44,15 +44,19 @@ def _least(found: Graph, kinds: Mapping[Op, Kind], cost: Any, strict: bool) -> f
     known = candidates(found, kinds)
     ways = []
     for op in found.ops:
-        mine = choices(op, kinds[op], known)
-        ways.append([c.strict for c in mine] if strict else list(mine))
+        mine = list(choices(op, kinds[op], known))
+        if strict and (kinds[op].want is None or kinds[op].named):
+            mine = [*(c.strict for c in mine), as_given(op, kinds[op])]
+        elif strict:
+            mine = [c.strict for c in mine]
+        ways.append(mine)
     if math.prod(map(len, ways)) > LIMIT:
         return None
-    prices = _Prices(known, cost)
-    return min(_cost(found, chosen, prices) for chosen in product(*ways))
+    prices = Prices(known, cost)
+    return min(cost_of(found, chosen, prices) for chosen in product(*ways))
 
 
-def _cost(found: Graph, chosen: Sequence[Choice], prices: _Prices) -> float:
+def cost_of(found: Graph, chosen: Sequence[Choice], prices: Prices) -> float:
     """Of one way for each op, with the cheapest conversions that serve all readers."""
     stored = {v: Layout.identity(v.rank) for v in found.values if v.fixed}
     readers: dict[Value, list[frozenset[Layout]]] = {}
@@ -78,7 +82,7 @@ def _change(v: Value, layout: Layout) -> float:
     return 0.0 if layout.is_identity else 1 / 64 if same else 1.0
 
 
-class _Prices:
+class Prices:
     """The least price of conversions of a value that is stored in a layout, by its readers."""
 
     def __init__(self, known: Mapping[Value, Sequence[Layout]], cost: Any) -> None:

@@ -1,0 +1,169 @@
+"""Layouts are chosen with the backends: nothing is cheaper, saved plans keep them, limits hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import tvm_ffi
+from tvm import relax
+
+from opinfo.byoc import (
+    Backend,
+    CannotForce,
+    Code,
+    DispatchPlan,
+    Node,
+    Pattern,
+    PlanRefused,
+    dispatch,
+    joint,
+    many,
+    one,
+    replay,
+)
+from opinfo.byoc.region import Region
+
+from ..layout import nets
+from ..layout.random_graphs import case
+from .joint_brute import innermost, objectives
+
+SEEDS = range(30)
+IMAGE = (1, 3, 8, 8)
+POINTWISE = ("relax.add", "relax.nn.relu", "relax.multiply")
+
+
+def first(node: Node) -> str | None:
+    layout = node.info.attrs["data_layout"]
+    return None if layout == "NCHW" else f"data_layout is {layout}"
+
+
+def convert(regions: Sequence[Region]) -> Code:
+    return Code("", tuple(r.symbol for r in regions))
+
+
+def conv(name: str, condition: Any, cost: float, **wants: tuple[str, ...]) -> Backend:
+    """Takes convolutions under a condition, each with what follows, at a cost."""
+    chain = Pattern("conv", one("relax.nn.conv2d", condition), many(POINTWISE))
+    named = {f"relax.nn.{op}": layouts for op, layouts in wants.items()}
+    return Backend(name, (chain,), convert, wants=named, cost=lambda r: cost)
+
+
+LAST = conv("last", innermost, 1.0, conv2d=("NHWC", "OHWI"))
+
+
+def net() -> Any:
+    return nets.net(nets.residual, IMAGE)
+
+
+def convolutions(done: Any) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for t in done.taken:
+        found[t.backend] = found.get(t.backend, 0) + t.ops.count("relax.nn.conv2d")
+    return found
+
+
+def test_no_layouts_and_regions_are_cheaper() -> None:
+    found = {s: objectives(case(s, 2, 6, special=False)) for s in SEEDS}
+    tried = {s: both for s, both in found.items() if both is not None}
+    assert len(tried) > 25
+    assert len({round(least, 3) for _, least in tried.values()}) > 15
+    assert {s: plan for s, (plan, _) in tried.items()} == pytest.approx(
+        {s: least for s, (_, least) in tried.items()}
+    )
+
+
+def test_another_price_of_a_microsecond_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joint, "BYTES", 2e4)  # of the planner; the other way has its own
+    found = [objectives(case(s, 2, 6, special=False)) for s in SEEDS]
+    assert any(both is not None and both[0] != pytest.approx(both[1]) for both in found)
+
+
+def test_layouts_change_for_a_backend_that_takes_no_others() -> None:
+    mod = net()
+    given = dispatch(mod, [LAST])
+    assert not given.taken and given.report is None
+    best = dispatch(mod, [LAST], layouts="best")
+    assert convolutions(best) == {"last": 2}
+    assert best.report is not None and best.report.after.number == 1
+    assert best.status == best.report.status == "optimal"
+
+
+@pytest.mark.parametrize(("here", "there", "taken"), [
+    (1.0, 1.0, {"first": 2}),  # as cheap, and nothing to convert
+    (1.0, 500.0, {"first": 2}),
+    (500.0, 1.0, {"last": 2}),
+])  # fmt: skip
+def test_the_cheaper_layout_is_taken(here: float, there: float, taken: dict[str, int]) -> None:
+    both = [conv("first", first, here), replace(LAST, cost=lambda r: there)]
+    assert convolutions(dispatch(net(), both, layouts="best")) == taken
+
+
+def test_priority_comes_before_cost() -> None:
+    both = [conv("first", first, 1.0), replace(LAST, cost=lambda r: 9e3)]
+    done = dispatch(net(), both, {"first": 2, "last": 3}, layouts="best")
+    assert convolutions(done) == {"last": 2}
+
+
+def test_what_is_desired_must_be() -> None:
+    both = [conv("first", first, 1.0), replace(LAST, cost=lambda r: 9e3)]
+    done = dispatch(net(), both, layouts="best", desired={"conv2d": ["NHWC", "OHWI"]})
+    assert convolutions(done) == {"last": 2}
+
+
+def test_what_is_forced_is_taken_in_the_layout_that_it_needs() -> None:
+    both = [conv("first", first, 1.0), LAST]
+    done = dispatch(net(), both, force={"conv2d": "last"}, layouts="best")
+    assert convolutions(done) == {"last": 2}
+    never = replace(LAST, wants={})
+    with pytest.raises(CannotForce, match=r"conv2d .* cannot go to last.*data_layout is NCHW"):
+        dispatch(net(), [never], force={"conv2d": "last"}, layouts="best")
+
+
+def test_a_saved_plan_has_the_layouts() -> None:
+    mod = net()
+    done = dispatch(mod, [LAST], layouts="best")
+    told = DispatchPlan.from_json(done.plan.to_json())
+    assert told == done.plan
+    again = replay(mod, told, [LAST])
+    tvm_ffi_equal(again.module, done.module)
+    assert again.plan == done.plan
+    with pytest.raises(PlanRefused, match="another module"):
+        replay(nets.net(nets.flat, IMAGE), told, [LAST])
+
+
+@pytest.mark.parametrize(("change", "reason"), [
+    (lambda ops: ops[1:], "layouts of 7 operators, not 8"),
+    (lambda ops: [ops[0][:-1], *ops[1:]], "layouts for"),
+    (lambda ops: [[None] * len(op) for op in ops], "is not what last, pattern conv, takes"),
+    (lambda ops: [[{"dims": [[[0, 1, None]]], "pad": 0}, *ops[0][1:]], *ops[1:]], "for x"),
+    (lambda ops: [[{"dims": [[[0, 2, None]]], "pad": 0}, *ops[0][1:]], *ops[1:]], "malformed"),
+])  # fmt: skip
+def test_layouts_that_do_not_fit_are_refused(change: Any, reason: str) -> None:
+    mod = net()
+    told = dispatch(mod, [LAST], layouts="best").plan.to_json()
+    (name,) = told["layouts"]
+    told["layouts"][name] = change(told["layouts"][name])
+    with pytest.raises(PlanRefused, match=reason):
+        replay(mod, DispatchPlan.from_json(told), [LAST])
+
+
+def test_layouts_are_given_or_best() -> None:
+    with pytest.raises(ValueError, match="layouts must be 'given' or 'best', got 'nhwc'"):
+        dispatch(net(), [LAST], layouts="nhwc")  # type: ignore[arg-type]
+
+
+def tvm_ffi_equal(one: Any, two: Any) -> None:
+    plain = [m.without_attr("external_mods").without_attr("const_name_to_constant")
+             for m in (one, two)]  # fmt: skip
+    assert tvm_ffi.structural_equal(*plain, map_free_vars=True)
+
+
+def test_the_module_is_not_changed() -> None:
+    mod = net()
+    text = mod.script()
+    dispatch(mod, [LAST], layouts="best")
+    assert mod.script() == text
+    assert any(isinstance(f, relax.Function) for f in mod.functions.values())
