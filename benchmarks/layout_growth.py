@@ -35,14 +35,14 @@ MODELS = ("torch", "light")
 WANTED = {"nn.conv2d": ["NHWC", "OHWI"]}
 #: What is timed, by the module of the planner that calls it; those inside of others are indented.
 PHASES = (
-    ("plan", "graph"),
+    ("planner", "graph"),
     ("plan.Kinds", "of"),
-    ("plan", "decide"),
+    ("planner", "decide"),
     ("decide", "candidates"),
     ("decide", "_allowed"),
     ("decide", "problem"),
     ("decide", "solve"),
-    ("plan._Planner", "refused"),
+    ("planner.Planner", "refused"),
     ("plan", "materialise"),
     ("plan", "report"),
 )

@@ -194,13 +194,21 @@ def _leading(op: Op, flow: Flow, laid: Sequence[int]) -> list[int]:
 def _choice(
     op: Op, kind: Kind, flow: Flow, candidates: Candidates, seeds: dict[int, Layout]
 ) -> Iterator[Choice]:
-    """The choice with these layouts of some buffers, if there is one."""
+    """The choices with these layouts of some buffers, one for all that is wanted or offered."""
     known = flow.spread(seeds)
-    if known is None:
-        return
+    if known is not None:
+        for want in kind.wants or (None,):
+            yield from _met(op, want, flow, candidates, seeds, known)
+
+
+def _met(
+    op: Op, want: Want | None, flow: Flow, candidates: Candidates, seeds: dict[int, Layout],
+    known: dict[int, Layout],
+) -> Iterator[Choice]:  # fmt: skip
+    takes = _anything if want is None else want.takes
     outputs = tuple(known[_buffer(flow, len(op.inputs) + k)] for k in range(len(op.outputs)))
     for k, (out, layout) in enumerate(zip(op.outputs, outputs, strict=True)):
-        if layout not in candidates[out] or not kind.takes(len(op.inputs) + k, layout):
+        if layout not in candidates[out] or not takes(len(op.inputs) + k, layout):
             return
     inputs: list[frozenset[Layout] | None] = []
     usual: list[Layout | None] = []
@@ -211,14 +219,18 @@ def _choice(
             continue
         b = _buffer(flow, k)
         own = [seeds[b]] if b in seeds else candidates[v]
-        kept = [x for x in own if kind.takes(k, x)
+        kept = [x for x in own if takes(k, x)
                 and (b in seeds or flow.admits(known, b, x, seeds))]  # fmt: skip
         if not kept:
             return
         inputs.append(frozenset(kept))
         usual.append(known[b] if known[b] in kept else None)
-    why = kind.want.why if kind.want is not None else "in the order of its accesses"
+    why = "in the order of its accesses" if want is None else want.why
     yield Choice(outputs, tuple(inputs), 0.0, why, tuple(usual))
+
+
+def _anything(param: int, layout: Layout) -> bool:
+    return True
 
 
 def _value(op: Op, k: int) -> Value:

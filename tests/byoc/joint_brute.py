@@ -51,7 +51,7 @@ def backends(seed: int) -> list[Backend]:
     """Three that overlap: one wants channels last, one any chains, one single operators."""
 
     def convert(regions: Sequence[Region]) -> Code:
-        raise NotImplementedError
+        return Code("", tuple(r.symbol for r in regions))
 
     conv = ("relax.nn.conv2d", "relax.nn.conv1d")
     one_of = (*conv, "relax.nn.max_pool2d", "relax.nn.avg_pool2d", "relax.matmul",
