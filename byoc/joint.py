@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..layout.again import planned_in
 from ..layout.convert import layouts_of
@@ -41,6 +41,9 @@ from .lowered import Lowered, match
 from .lowered import found as chains
 from .variants import Variants
 
+if TYPE_CHECKING:
+    from .measure import Measure
+
 #: What moves in a microsecond: 10 GB/s.
 BYTES = 1e4
 
@@ -55,11 +58,13 @@ class Relaid:
 
 
 def in_best_layouts(
-    lowered: Lowered, backends: Sequence[Backend], asked: Asked, desired: Desired | str | None
-) -> Relaid:
+    lowered: Lowered, backends: Sequence[Backend], asked: Asked, desired: Desired | str | None,
+    measure: Measure | None = None,
+) -> Relaid:  # fmt: skip
     """The module in the layouts that are best with these backends.
 
-    ``desired`` are layouts that operators must have; what the backends want is looked at.
+    ``desired`` are layouts that operators must have; what the backends want is looked at. With
+    ``measure`` matches are timed in all layouts, and so is TVM's code.
     """
     offers = [{full(op, f"the wants of {b.name}"): [x] if isinstance(x, str) else x
                for op, x in b.wants.items() if x} for b in backends]  # fmt: skip
@@ -67,7 +72,7 @@ def in_best_layouts(
     planner = Planner(lowered.mod, known, "graph", bytes_moved, {}, 60.0)
     plans = {}
     for gvar, g in lowered.functions.items():
-        regions = Regions(lowered, gvar, planner, backends, asked)
+        regions = Regions(lowered, gvar, planner, backends, asked, measure)
         plans[gvar] = planner.plan(gvar, g, regions)
     return _relaid(lowered, plans, planner)
 
@@ -109,18 +114,18 @@ class Regions:
 
     def __init__(
         self, lowered: Lowered, gvar: Any, planner: Planner, backends: Sequence[Backend],
-        asked: Asked,
+        asked: Asked, measure: Measure | None = None,
     ) -> None:  # fmt: skip
         self.lowered, self.planner, self.backends = lowered, planner, backends
-        self.asked, self.flows = asked, lowered.flows[gvar]
+        self.asked, self.flows, self.measure = asked, lowered.flows[gvar], measure
         self.variants: Variants | None = None
         self.matches: tuple[Match, ...] = ()
         self.numbers: tuple[int, ...] = ()
 
     def __call__(self, space: Space, made: Problem, unit: float) -> None:
         variants = self.variants = Variants(self.planner, space)
-        matches = self.matches = tuple(self.found(variants))
-        self.numbers = ()
+        matches, staying = self.costed(variants)
+        self.matches, self.numbers = matches, ()
         plain = [_of_program(m) for m in matches]
         reached = {op for m in plain for op in m.ops}
         must = [op for op in self.asked.must if op in reached]  # of the others dispatch tells why
@@ -128,9 +133,12 @@ class Regions:
             kept = rows(plain, self.asked.classes, must, self.lowered.ring, variants.idle)
         except NoSolution:
             return
-        saved = [self.saved(m) * BYTES / unit for m in matches]
+        bytes_ = BYTES / unit
+        saved = [(m.cost - sum(staying[op] for op in m.ops)) * bytes_ for m in matches]
         numbers = self.numbers = tuple(map(made.program.variable, saved))
         way_of = {(op, way): x for op, way, x in made.ways}
+        for op, cost in staying.items() if self.measure is not None else ():
+            made.program.cost[way_of[variants.ways[op]]] += cost * bytes_
         inside: dict[int, list[int]] = {}
         for m, x in zip(matches, numbers, strict=True):
             for op in m.ops:
@@ -139,11 +147,21 @@ class Regions:
         made.program.rows += together
         made.program.rows += [(low, {numbers[k]: c for k, c in r.items()}) for low, r in kept]
 
-    def saved(self, m: Match) -> float:
-        """What a match costs more than its ops with TVM, in microseconds."""
-        assert self.variants is not None
-        done = (op.origin for op in m.ops if op.origin and op.origin not in self.variants.idle)
-        return m.cost - sum(self.lowered.staying[op] for op in done)
+    def costed(self, variants: Variants) -> tuple[tuple[Match, ...], dict[Op, float]]:
+        """The matches, and what each variant costs that stays with TVM, in microseconds.
+
+        Without measuring that is the same in all layouts, so that only matches can save it.
+        """
+        matches = self.found(variants)
+        staying = {op: 0.0 if origin in variants.idle else self.lowered.staying[origin]
+                   for op, (origin, _) in variants.ways.items()}  # fmt: skip
+        if self.measure is None:
+            return tuple(matches), staying
+        from .measure.costs import Costing
+
+        costing = Costing(list(variants.infos), variants.infos, self.backends, self.measure)
+        timed = [m for m in costing(matches) if self.asked.usable(_of_program(m))]
+        return tuple(timed), staying | costing.alone
 
     def found(self, variants: Variants) -> list[Match]:
         """All chains, and the largest coarse regions in which nothing is converted."""

@@ -110,17 +110,18 @@ def dispatch(
     usable = [b for b in named if (classes[b.name] >= floor or b.name in needed)
               and _usable(b, needed)]  # fmt: skip
     below = {b.name for b in usable if classes[b.name] < floor}
+    if measure is not None:
+        classes["tvm"] = floor
     while True:
         here, relaid, asked = lowered, None, Asked(classes, forced, below)
         if layouts == "best":
-            relaid = in_best_layouts(lowered, usable, asked, desired)
+            relaid = in_best_layouts(lowered, usable, asked, desired, measure)
             here = read(relaid.module, "dispatch")
             asked = replace(asked, forced=forced_ops(here.ops, here.infos, force or {}, named))
         try:
             costing = None
             if measure is not None:
                 costing = _costing(here, usable, measure)
-                classes["tvm"] = floor
             best = _best(here, asked, usable, costing)
             taken = [m for m in best.matches if m.backend != "tvm"]
             reasons = {} if costing is None else costing.reasons

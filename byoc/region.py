@@ -100,9 +100,12 @@ def region(symbol: str, ops: Sequence[Op], infos: Infos, elements: bool = True) 
 
 def results_of(ops: Sequence[Op]) -> tuple[Value, ...]:
     """What is used outside; the last op's where nothing is."""
-    inside = set(ops)
-    used = [v for op in ops for v in op.outputs
-            if v.pinned is not None or any(u not in inside for u in v.uses)]  # fmt: skip
+    inside = {op.origin or op for op in ops}
+
+    def outside(v: Value) -> bool:
+        return v.pinned is not None or any((u.origin or u) not in inside for u in v.uses)
+
+    used = [v for op in ops for v in op.outputs if outside(v)]
     return tuple(used) or ops[-1].outputs
 
 

@@ -8,9 +8,10 @@ in the layout that it is made in: along a chain nothing is converted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+from tvm import relax
 
 from ..analysis.op_info import Refusal
 from ..analysis.recover import Recovered
@@ -26,20 +27,12 @@ from ..layout.rewrite import Still
 class _Constant:
     """A constant in a layout, moved when somebody asks for its elements."""
 
-    def __init__(self, expr: Any, layout: Layout) -> None:
-        self.expr, self.layout = expr, layout
+    def __init__(self, v: Value, layout: Layout) -> None:
+        self.of, self.layout = v, layout
 
     @cached_property
     def value(self) -> Any:
-        return _Moved(self.layout.move(self.expr.value.numpy()))
-
-
-@dataclass(frozen=True, eq=False)
-class _Moved:
-    array: Any
-
-    def numpy(self) -> Any:
-        return self.array
+        return relax.const(self.layout.move(self.of.expr.value.numpy()), self.of.dtype).value
 
 
 class Variants:
@@ -87,7 +80,7 @@ class Variants:
             moved = v.constant and not layout.is_identity
             self.values[v, layout] = Value(
                 v.name, layout.physical(v.shape), v.dtype,
-                _Constant(v.expr, layout) if moved else v.expr,
+                _Constant(v, layout) if moved else v.expr,
                 v.constant, v.fixed, v.weight, v.parameter, _elsewhere(v), vdevice=v.vdevice,
             )  # fmt: skip
         return self.values[v, layout]

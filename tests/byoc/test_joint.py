@@ -15,6 +15,8 @@ from opinfo.byoc import (
     CannotForce,
     Code,
     DispatchPlan,
+    Measure,
+    Measured,
     Node,
     Pattern,
     PlanRefused,
@@ -24,6 +26,7 @@ from opinfo.byoc import (
     one,
     replay,
 )
+from opinfo.byoc.measure import costs
 from opinfo.byoc.region import Region
 
 from ..layout import nets
@@ -105,6 +108,29 @@ def test_priority_comes_before_cost() -> None:
     both = [conv("first", first, 1.0), replace(LAST, cost=lambda r: 9e3)]
     done = dispatch(net(), both, {"first": 2, "last": 3}, layouts="best")
     assert convolutions(done) == {"last": 2}
+
+
+@pytest.mark.parametrize(("last", "tvm", "taken", "left"), [
+    (1.0, 900.0, {"last": 1}, 2),  # though it says that it is slower
+    (900.0, 900.0, {"first": 1}, 0),
+    (900.0, 1.0, {}, 2),  # TVM's own code is fastest, in the other layout
+])  # fmt: skip
+def test_what_is_measured_decides(
+    last: float, tvm: float, taken: dict[str, int], left: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made_up(candidates: Any, how: Measure) -> Any:
+        def time(c: Any) -> float:
+            _, rows, _, channels = c.subject.buffers[0].shape
+            times = {"first": 300.0, "last": last, "tvm": tvm if channels < rows else 900.0}
+            return times[c.key.backend]
+
+        return {c.key: Measured(time(c)) for c in candidates}, set()
+
+    monkeypatch.setattr(costs, "results", made_up)
+    both = [conv("first", first, 1.0), replace(LAST, cost=lambda r: 9e3)]
+    done = dispatch(nets.net(nets.convolved, IMAGE), both, layouts="best", measure=Measure())
+    assert convolutions(done) == taken
+    assert done.report is not None and done.report.after.number == left
 
 
 def test_what_is_desired_must_be() -> None:
