@@ -148,6 +148,20 @@ def test_what_is_forced_is_taken_in_the_layout_that_it_needs() -> None:
         dispatch(net(), [never], force={"conv2d": "last"}, layouts="best")
 
 
+def test_moves_that_need_not_be_done_are_no_gain_of_a_class() -> None:
+    def turned(emit: Any, rng: Any, x: Any) -> Any:
+        back = emit(relax.op.permute_dims(emit(relax.op.permute_dims(x, [0, 2, 1])), [0, 2, 1]))
+        return emit(relax.op.nn.relu(back))
+
+    anything = Pattern("any", one(("relax.permute_dims", "relax.nn.relu", "relax.astype")))
+    mover = Backend("mover", (anything,), convert, cost=lambda r: 1.0)
+    mod = nets.net(turned, (2, 4, 6))
+    assert [t.ops for t in dispatch(mod, [mover]).taken].count(("relax.permute_dims",)) == 2
+    done = dispatch(mod, [mover], layouts="best")
+    assert [t.ops for t in done.taken] == [("relax.nn.relu",)]
+    assert done.report is not None and done.report.after.number == 0
+
+
 def test_a_saved_plan_has_the_layouts() -> None:
     mod = net()
     done = dispatch(mod, [LAST], layouts="best")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from opinfo.layout.choices import GIVEN, Choice, Kind, as_given
-from opinfo.layout.decide import Plan, bytes_moved, decide
+from opinfo.layout.decide import Plan, bytes_moved, decide, space
 from opinfo.layout.graph import Graph, Op, graph
 from opinfo.layout.kinds import Kinds
 from opinfo.layout.plan import check_arguments
@@ -57,3 +57,13 @@ def test_what_is_asked_of_an_op_is_left_for_the_given_way_only_if_it_is_refused(
     after = planned(g, kinds, {first: frozenset((plan.ways[first],))})
     assert after.ways[first].why == GIVEN
     assert all(after.ways[op].why != GIVEN for op in rest)
+
+
+def test_an_op_may_stay_as_given_where_only_usual_layouts_are_read() -> None:
+    mod = nets.net(nets.attention, (2, 5, 8))
+    found = graph(mod, mod["main"])
+    kinds = Kinds({}).of(found)
+    known = space(found, kinds, {}, {}, strict=True)
+    assert {op.name for op in found.ops} > {"matmul", "transpose"}
+    for op in found.ops:
+        assert any(c.same_as(as_given(op, kinds[op])) for c in known.ways[op]), op.name
