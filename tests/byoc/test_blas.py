@@ -119,6 +119,14 @@ def _literal(y: Any, value: float) -> Any:
     return relax.const(value, str(y.ty.dtype))
 
 
+#: What is also tried in float64.
+DOUBLE = ("one row", "keys of heads", "dense", "literals", "gelu_tanh")
+
+
+def cases(dtype: str) -> dict[str, Case]:
+    return {k: c for k, c in CASES.items() if dtype == "float32" or k in DOUBLE}
+
+
 def module(dtype: str = "float32") -> Any:
     """All cases in one function: an input for each shape, a tuple of the results."""
     rng = np.random.default_rng(0)
@@ -127,12 +135,12 @@ def module(dtype: str = "float32") -> Any:
         return relax.const(rng.standard_normal(shape).astype(dtype), dtype)
 
     given = [[relax.Var(f"x{k}_{j}", relax.TensorType(s, dtype)) for j, s in enumerate(c.shapes)]
-             for k, c in enumerate(CASES.values())]  # fmt: skip
+             for k, c in enumerate(cases(dtype).values())]  # fmt: skip
     bb = relax.BlockBuilder()
     with bb.function("main", [v for vs in given for v in vs]):
         with bb.dataflow():
             made = [c.build(bb.emit, const, *vs)
-                    for c, vs in zip(CASES.values(), given, strict=True)]  # fmt: skip
+                    for c, vs in zip(cases(dtype).values(), given, strict=True)]  # fmt: skip
             out = bb.emit_output(relax.Tuple(made))
         bb.emit_func_output(out)
     return bb.get()
@@ -141,7 +149,7 @@ def module(dtype: str = "float32") -> Any:
 def inputs(dtype: str) -> list[Any]:
     rng = np.random.default_rng(1)
     sized = [[e if isinstance(e, int) else SIZES[e.name] for e in s]
-             for c in CASES.values() for s in c.shapes]  # fmt: skip
+             for c in cases(dtype).values() for s in c.shapes]  # fmt: skip
     return [rng.standard_normal(s).astype(dtype) for s in sized]
 
 
@@ -157,10 +165,11 @@ def results(dtype: str) -> tuple[list[Any], list[Any]]:
     return run(module(dtype), given), [t.numpy() for t in found]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "dtype"), [
+    *((name, "float32") for name in CASES), *((name, "float64") for name in DOUBLE),
+])  # fmt: skip
 def test_the_result_is_that_of_tvm(name: str, dtype: str) -> None:
-    k = list(CASES).index(name)
+    k = list(cases(dtype)).index(name)
     expected, found = (side[k] for side in results(dtype))
     exact = 2e-4 if dtype == "float32" else 1e-9
     np.testing.assert_allclose(found, expected, rtol=exact, atol=exact / 10)

@@ -200,7 +200,7 @@ def test_a_region_of_several_results_computes_the_same() -> None:
     _same(mod, done.module)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_random_programs_compute_the_same(seed: int) -> None:
     def build(emit: Any, _: Any, *xs: Any) -> Any:
         rng, values = random.Random(seed), list(xs)
@@ -303,9 +303,10 @@ def test_outside_of_dataflow_blocks_each_operator_is_a_region() -> None:
     done = dispatch(mod, [LARGE])
     assert [len(t.ops) for t in done.taken] == [1, 1, 1, 1]
     x = np.random.default_rng(0).standard_normal(SHAPE).astype("float32")
-    for c in (True, False):
-        (a,), (b,) = (run(m, [x, np.asarray(c)]) for m in (mod, done.module))
-        np.testing.assert_allclose(a, b, rtol=1e-6)
+    machine = relax.VirtualMachine(tvm.compile(done.module, target="llvm"), tvm.cpu())
+    for c, expected in ((True, np.exp(np.maximum(x, 0) + x)), (False, 2 * np.maximum(x, 0))):
+        given = (tvm.runtime.tensor(x), tvm.runtime.tensor(np.asarray(c)))
+        np.testing.assert_allclose(machine["main"](*given).numpy(), expected, rtol=1e-6)
 
 
 def test_a_path_through_what_is_no_call_tir_and_through_extents_counts() -> None:
