@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import functools
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -73,21 +70,3 @@ def test_whole_parts_of_a_net_run_on_it() -> None:
 def test_what_it_does_not_take_it_names(dtype: str, reason: str) -> None:
     left = dispatch(prepare(_net(dtype)), ["example_npu"]).left
     assert reason in [o.why for o in left if o.op == "relax.nn.conv2d"]
-
-
-LOADED = """
-import sys, tvm
-from tvm import relax
-try:
-    relax.VirtualMachine(tvm.runtime.load_module(sys.argv[1]), tvm.cpu())
-except Exception as e:
-    print(e)
-"""
-
-
-def test_a_process_without_the_device_is_told(tmp_path: Path) -> None:
-    made = tmp_path / "net.so"
-    compiled().export(made)
-    words = [sys.executable, "-c", LOADED, str(made)]
-    told = subprocess.run(words, check=True, capture_output=True, text=True)
-    assert "this process has no function example_npu.load" in told.stdout + told.stderr

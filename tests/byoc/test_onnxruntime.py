@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import functools
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 import tvm
 from tvm import relax
-from typer.testing import CliRunner
 
 from opinfo.byoc.backend import find
 from opinfo.byoc.compile import Compiled, compile_module
 from opinfo.byoc.offload import dispatch
 from opinfo.byoc.onnxruntime.ops import WRITE
-from opinfo.cli import app
 
 from ..layout import nets
 from ..layout.nets import const
@@ -217,29 +211,3 @@ def test_a_region_takes_only_the_tensors_that_it_was_made_for() -> None:
             region(tvm.runtime.tensor(wrong), out)
     with pytest.raises(TypeError, match="1 arguments, expected 2"):
         region(out)
-
-
-LOADED = """
-import sys, numpy as np, tvm
-from tvm import relax
-machine = relax.VirtualMachine(tvm.runtime.load_module(sys.argv[1]), tvm.cpu())
-np.save(sys.argv[3], machine["main"](tvm.runtime.tensor(np.load(sys.argv[2]))).numpy())
-assert not any(m.startswith(("opinfo", "onnx")) for m in sys.modules)
-"""
-
-
-def test_the_command_writes_a_library_that_a_fresh_process_runs(tmp_path: Path) -> None:
-    mod = nets.net(nets.residual, (1, 3, 8, 8), legal=False)
-    model, made = tmp_path / "net.json", tmp_path / "net.so"
-    model.write_text(tvm.ir.save_json(mod))
-    words = ["compile", str(model), "-o", str(made), "--backend", "onnxruntime", "--verify"]
-    told = CliRunner().invoke(app, words)
-    assert told.exit_code == 0, told.output
-    assert told.stdout.startswith("offloaded 8 of 8 ops, 100.0% of FLOPs, onnxruntime 8")
-    x = np.random.default_rng(0).standard_normal((1, 3, 8, 8)).astype("float32")
-    np.save(tmp_path / "x.npy", x)
-    files = [str(tmp_path / n) for n in ("net.so", "x.npy", "y.npy")]
-    subprocess.run([sys.executable, "-c", LOADED, *files], check=True)
-    found = np.load(tmp_path / "y.npy")
-    np.testing.assert_allclose(found, run(mod, [x])[0], rtol=1e-4, atol=1e-5)
-    assert onnx.__version__
