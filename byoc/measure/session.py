@@ -57,6 +57,7 @@ class Session:
         self.how, self.put = how, put
         self.folder = tempfile.TemporaryDirectory(prefix="opinfo-measure-")
         self.numbers = itertools.count()
+        self.closed = threading.Event()
         self.lock = threading.Lock()
         self.building = threading.Lock()  # TVM's BlockBuilder has one stack for all threads
         self.left = Counter(c.subject.hash for c in candidates)
@@ -75,6 +76,7 @@ class Session:
             self.tracker = how.tracker
 
     def close(self) -> None:
+        self.closed.set()
         if self.local is not None:
             self.local.close()
         self.processes.close()
@@ -178,7 +180,7 @@ class Session:
         device = "cpu" if kind in ("llvm", "c") else kind
         reason = ""
         for _ in range(ATTEMPTS):
-            server = self.tracker.request(self.how.wait)
+            server = self.tracker.request(self.how.wait, self.closed)
             job = Time(str(built.library), built.function, str(case), c.inputs, server, device,
                        effort)  # fmt: skip
             try:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import select
 import socket
 import struct
 import threading
+import time
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +23,8 @@ from .result import MeasureError
 MAGIC = 0x2F271
 SUCCESS, PING, PUT, REQUEST, UPDATE_INFO, SUMMARY, PENDING = 0, 1, 3, 4, 5, 6, 7
 LARGEST = 1 << 20
+#: Seconds that a tracker may take to accept and to answer.
+ANSWER = 10.0
 
 
 @dataclass(frozen=True)
@@ -36,27 +40,31 @@ class Tracker:
 
     def servers(self) -> int:
         """How many servers of this key there are. Raises :class:`.MeasureError`."""
-        told = self._ask([SUMMARY], 10)[1]["server_info"]
+        told = self._ask([SUMMARY], ANSWER)[1]["server_info"]
         return sum(1 for s in told if s.get("key") == f"server:{self.key}")
 
-    def request(self, timeout: float) -> tuple[str, int, str]:
+    def request(self, timeout: float, stop: threading.Event | None = None) -> tuple[str, int, str]:
         """The address of a free server and the key of the session, waiting for one.
 
-        Raises :class:`.MeasureError` if there is none in this time.
+        Raises :class:`.MeasureError` if there is none in this time, or it is to ``stop``.
         """
-        host, port, match = self._ask([REQUEST, self.key, "", 1], timeout)[1]
+        host, port, match = self._ask([REQUEST, self.key, "", 1], timeout, stop)[1]
         return str(host), int(port), str(match)
 
-    def _ask(self, message: Any, timeout: float) -> Any:
+    def _ask(self, message: Any, timeout: float, stop: threading.Event | None = None) -> Any:
+        end = time.monotonic() + timeout
         try:
-            with socket.create_connection((self.host, self.port), timeout) as s:
+            with socket.create_connection((self.host, self.port), ANSWER) as s:
                 s.sendall(struct.pack("<i", MAGIC))
                 if struct.unpack("<i", _exactly(s, 4))[0] != MAGIC:
                     raise MeasureError(f"{self.host}:{self.port} is no RPC tracker")
                 _send(s, message)
+                while not select.select([s], [], [], min(0.2, timeout))[0]:
+                    if stop is not None and stop.is_set():
+                        raise MeasureError(f"tracker {self}: it is not waited for any more")
+                    if time.monotonic() > end:
+                        raise MeasureError(f"tracker {self}: no server was free for {timeout:g} s")
                 return _receive(s)
-        except TimeoutError as e:
-            raise MeasureError(f"tracker {self}: no server was free for {timeout:g} s") from e
         except (OSError, ValueError, struct.error) as e:
             raise MeasureError(f"tracker {self}: {e}") from e
 

@@ -8,6 +8,7 @@ import os
 import random
 import socket
 import struct
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -218,6 +219,10 @@ def test_tvm_talks_to_the_tracker() -> None:
             assert tracker.address.request(5) == ("127.0.0.1", 7, "board:0.5")
             with pytest.raises(MeasureError, match="no server was free"):
                 tracker.address.request(0.2)
+            stop = threading.Event()
+            threading.Timer(0.3, stop.set).start()
+            with pytest.raises(MeasureError, match="not waited for any more"):
+                tracker.address.request(600, stop)
     finally:
         tracker.close()
     with pytest.raises(MeasureError, match="refused"):
