@@ -72,14 +72,16 @@ class Registered:
 
 @dataclass(frozen=True)
 class Stubborn:
-    """A job that starts another process, tells its number, and waits for it."""
+    """A job that starts another process, tells its number, and may wait for it."""
 
     path: str
+    waits: bool
 
     def run(self) -> None:
         child = subprocess.Popen(["sleep", "600"])
         Path(self.path).write_text(str(child.pid))
-        child.wait()
+        if self.waits:
+            child.wait()
 
 
 @dataclass(frozen=True)

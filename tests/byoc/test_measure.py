@@ -34,6 +34,7 @@ from opinfo.byoc.measure.database import Database
 from opinfo.byoc.measure.key import Key
 from opinfo.byoc.measure.processes import Died, Processes
 from opinfo.byoc.measure.servers import LocalServers
+from opinfo.byoc.measure.subject import subject
 from opinfo.byoc.measure.tracker import LocalTracker
 from opinfo.byoc.offload import Dispatched
 from opinfo.cli import app
@@ -150,16 +151,22 @@ def test_a_job_has_a_process_group_of_its_own(processes: Processes, tmp_path: Pa
     assert processes.run(Registered("example_npu.run"), 60)
     with pytest.raises(Died, match="SIGABRT"):
         processes.run(Killed(), 60)
-    told = tmp_path / "pid"
+    left, waited = tmp_path / "left", tmp_path / "waited"
+    processes.run(Stubborn(str(left), waits=False), 60)
     with pytest.raises(TimeoutError):
-        processes.run(Stubborn(str(told)), 5)
-    child = Path(f"/proc/{told.read_text()}/stat")
-    for _ in range(100):
-        if not child.exists() or child.read_text().split()[2] == "Z":
-            break
-        time.sleep(0.1)
-    else:
-        raise AssertionError("what the job started is still there")
+        processes.run(Stubborn(str(waited), waits=True), 5)
+    for told in (left, waited):
+        end = time.monotonic() + 10
+        while _runs(int(told.read_text())):
+            assert time.monotonic() < end, "what the job started is still there"
+            time.sleep(0.1)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 @pytest.fixture(scope="module")
@@ -318,6 +325,16 @@ def test_what_is_the_same_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> N
     dispatch(nets.net(twice, SHAPE), [ODD], measure=Measure())
     # Of TVM: each operator, the three that are fused from the first match on, and the last two.
     assert sorted(k.backend for k in asked) == ["odd", "tvm", "tvm", "tvm", "tvm"]
+
+
+def test_names_do_not_count() -> None:
+    def both(emit: Any, rng: Any, x: Any, y: Any) -> Any:
+        return emit(relax.Tuple([emit(relax.op.add(x, x)), emit(relax.op.add(y, y))]))
+
+    other, same = read(nets.net(both, (2, 3), SHAPE), "test").ops
+    (alone,) = read(nets.net(lambda e, r, y: e(relax.op.add(y, y)), SHAPE), "test").ops
+    assert same.name != alone.name
+    assert subject([same], {}).hash == subject([alone], {}).hash != subject([other], {}).hash
 
 
 @pytest.mark.parametrize(
