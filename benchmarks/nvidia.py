@@ -31,7 +31,7 @@ from tvm import relax
 
 from opinfo.byoc.backend import Backend, find
 from opinfo.byoc.compile import fuse
-from opinfo.byoc.nvidia.schedule import scheduled
+from opinfo.byoc.nvidia.schedule import compiled
 from opinfo.byoc.objective import keeping_chains
 from opinfo.byoc.offload import Dispatched, dispatch
 from opinfo.byoc.prepare import prepare
@@ -57,7 +57,7 @@ def library(done: Dispatched, path: Path, arch: str) -> None:
     """A dispatched module as a shared object for GPUs of this architecture."""
     limits = {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152}
     target = tvm.target.Target({"kind": "cuda", "arch": arch, "thread_warp_size": 32, **limits})
-    executable = tvm.compile(scheduled(fuse(done.module), target), target=target)
+    executable = compiled(done.module, target, fuse)
     executable.export_library(str(path), options=["-O2", *done.options])
 
 

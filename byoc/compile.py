@@ -102,13 +102,14 @@ def _named(force: Mapping[str, str] | None) -> set[str]:
 
 def build(done: Dispatched, library: Path, target: Any = "llvm") -> None:
     """Compile a dispatched module and load it once, so that what is missing is found now."""
-    fused, device = fuse(done.module), tvm.cpu()
+    device = tvm.cpu()
     if on_gpu(target):
-        from .nvidia.schedule import gpu, scheduled
+        from .nvidia.schedule import compiled
 
-        target, device = gpu(target), tvm.cuda()
-        fused = scheduled(fused, target)
-    executable = tvm.compile(fused, target=target)
+        device = tvm.cuda()
+        executable = compiled(done.module, target, fuse)
+    else:
+        executable = tvm.compile(fuse(done.module), target=target)
     executable.export_library(str(library), options=["-O2", *done.options])
     relax.VirtualMachine(tvm.runtime.load_module(str(library)), device)
 

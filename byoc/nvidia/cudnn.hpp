@@ -58,11 +58,11 @@ class Convolution : public Kernel {
   void operator()(void* const* data, cudaStream_t stream) const override {
     cudnnHandle_t h = handle_on(device_);
     check(cudnnSetStream(h, stream), "cudnnSetStream");
-    void* room = workspace(device_, stream, bytes_);
-    if (fused_)
-      check(at_once(h, data, algo_, room, bytes_), "cudnnConvolutionBiasActivationForward");
-    else
-      in_steps(h, data, room);
+    const size_t bytes = taken_.memory;
+    void* room = workspace(device_, stream, bytes);
+    check(fused_ ? at_once(h, data, taken_.algo, room, bytes)
+                 : in_steps(h, data, taken_.algo, room, bytes),
+          fused_ ? "cudnnConvolutionBiasActivationForward" : "cudnnConvolutionForward");
   }
 
  private:
@@ -128,7 +128,7 @@ class Convolution : public Kernel {
     return v_.type == CUDNN_DATA_FLOAT ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH;
   }
 
-  // The algorithm that is fastest here, measured: once for each shape.
+  // The algorithm, in one kernel or in steps, that is fastest here: measured once for each shape.
   void choose(const Context& c, cudnnHandle_t h, cudaStream_t stream) {
     constexpr int kMany = 16;
     cudnnConvolutionFwdAlgoPerf_t measured[kMany];
@@ -145,26 +145,47 @@ class Convolution : public Kernel {
         usable.push_back(measured[k]);
     if (usable.empty())
       TVM_FFI_THROW(RuntimeError) << c.name << ": cuDNN has no algorithm for this convolution";
-    const bool relu = v_.activation == CUDNN_ACTIVATION_RELU;
-    const bool identity = v_.activation == CUDNN_ACTIVATION_IDENTITY;
-    if (v_.bias && (relu || identity)) {
-      for (const auto& a : usable) {
-        if (identity && a.algo != CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM) continue;
-        check(cudnnSetConvolutionMathType(conv_, a.mathType), "math");
-        if (at_once(h, c.data, a.algo, room, kWorkspace) == CUDNN_STATUS_SUCCESS) {
-          fused_ = true;
-          take(a);
-          return;
-        }
-      }
+    float best = -1.0f;
+    for (const auto& a : usable) {
+      attempt(h, c.data, stream, a, true, &best);
+      attempt(h, c.data, stream, a, false, &best);
     }
-    take(usable.front());
+    if (best < 0)
+      TVM_FFI_THROW(RuntimeError) << c.name << ": no algorithm of cuDNN runs this convolution";
+    check(cudnnSetConvolutionMathType(conv_, taken_.mathType), "math");
   }
 
-  void take(const cudnnConvolutionFwdAlgoPerf_t& a) {
+  // Whether one kernel may do what follows the convolution.
+  bool fusable(cudnnConvolutionFwdAlgo_t algo) const {
+    return v_.bias && (v_.activation == CUDNN_ACTIVATION_RELU ||
+                       (v_.activation == CUDNN_ACTIVATION_IDENTITY &&
+                        algo == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM));
+  }
+
+  // Take a way to compute it if it takes less time than the best one so far, in milliseconds.
+  void attempt(cudnnHandle_t h, void* const* data, cudaStream_t stream,
+               const cudnnConvolutionFwdAlgoPerf_t& a, bool fused, float* best) {
+    if (fused && !fusable(a.algo)) return;
     check(cudnnSetConvolutionMathType(conv_, a.mathType), "math");
-    algo_ = a.algo;
-    bytes_ = a.memory;
+    void* room = workspace(device_, stream, kWorkspace);
+    cudaEvent_t events[2];
+    for (auto& e : events) check(cudaEventCreate(&e), "event");
+    cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
+    for (int k = 0; k < 4 && status == CUDNN_STATUS_SUCCESS; ++k) {
+      if (k == 1) check(cudaEventRecord(events[0], stream), "event");
+      status = fused ? at_once(h, data, a.algo, room, kWorkspace)
+                     : in_steps(h, data, a.algo, room, kWorkspace);
+    }
+    float time = 0.0f;
+    check(cudaEventRecord(events[1], stream), "event");
+    check(cudaEventSynchronize(events[1]), "event");
+    if (status == CUDNN_STATUS_SUCCESS)
+      check(cudaEventElapsedTime(&time, events[0], events[1]), "event");
+    for (auto& e : events) cudaEventDestroy(e);
+    if (status != CUDNN_STATUS_SUCCESS || (*best >= 0 && *best <= time)) return;
+    *best = time;
+    taken_ = a;
+    fused_ = fused;
   }
 
   cudnnStatus_t at_once(cudnnHandle_t h, void* const* data, cudnnConvolutionFwdAlgo_t algo,
@@ -176,19 +197,19 @@ class Convolution : public Kernel {
         v_.residual ? v_.residual.in(data) : out, bias_, v_.bias.in(data), act_, y_, out);
   }
 
-  void in_steps(cudnnHandle_t h, void* const* data, void* room) const {
+  cudnnStatus_t in_steps(cudnnHandle_t h, void* const* data, cudnnConvolutionFwdAlgo_t algo,
+                         void* room, size_t bytes) const {
     const float one = 1.0f, zero = 0.0f;
     void* out = v_.y.in(data);
-    check(cudnnConvolutionForward(h, &one, x_, v_.x.in(data), w_, v_.w.in(data), conv_, algo_,
-                                  room, bytes_, &zero, y_, out),
-          "cudnnConvolutionForward");
-    if (v_.bias)
-      check(cudnnAddTensor(h, &one, bias_, v_.bias.in(data), &one, y_, out), "cudnnAddTensor");
-    if (v_.residual)
-      check(cudnnAddTensor(h, &one, y_, v_.residual.in(data), &one, y_, out), "cudnnAddTensor");
-    if (v_.activation != CUDNN_ACTIVATION_IDENTITY)
-      check(cudnnActivationForward(h, act_, &one, y_, out, &zero, y_, out),
-            "cudnnActivationForward");
+    auto status = cudnnConvolutionForward(h, &one, x_, v_.x.in(data), w_, v_.w.in(data), conv_,
+                                          algo, room, bytes, &zero, y_, out);
+    if (status == CUDNN_STATUS_SUCCESS && v_.bias)
+      status = cudnnAddTensor(h, &one, bias_, v_.bias.in(data), &one, y_, out);
+    if (status == CUDNN_STATUS_SUCCESS && v_.residual)
+      status = cudnnAddTensor(h, &one, y_, v_.residual.in(data), &one, y_, out);
+    if (status == CUDNN_STATUS_SUCCESS && v_.activation != CUDNN_ACTIVATION_IDENTITY)
+      status = cudnnActivationForward(h, act_, &one, y_, out, &zero, y_, out);
+    return status;
   }
 
   Conv v_;
@@ -197,8 +218,7 @@ class Convolution : public Kernel {
   cudnnFilterDescriptor_t w_ = nullptr;
   cudnnConvolutionDescriptor_t conv_ = nullptr;
   cudnnActivationDescriptor_t act_ = nullptr;
-  cudnnConvolutionFwdAlgo_t algo_ = CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM;
-  size_t bytes_ = 0;
+  cudnnConvolutionFwdAlgoPerf_t taken_{};
   bool fused_ = false;
 };
 

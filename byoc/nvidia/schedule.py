@@ -8,11 +8,12 @@ After:  blockIdx.x, threadIdx.x over i, j, c; for r0, r1 in T.grid(…)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tvm
-from tvm import s_tir, tirx
+from tvm import relax, s_tir, tirx
+from tvm.relax.backend.cuda import pipeline
 from tvm.s_tir import dlight as dl
 from tvm.s_tir.dlight.analysis.common_analysis import get_sblockrealize
 
@@ -26,6 +27,17 @@ def gpu(target: Any) -> Any:
     if target == "cuda" and there.exist:
         return tvm.target.Target.from_device(there)
     return tvm.target.Target(target)
+
+
+def compiled(mod: Any, target: Any, fuse: Callable[[Any], Any]) -> Any:
+    """An executable of a dispatched module; TVM's own pipeline would fuse what has a schedule."""
+    target = gpu(target)
+    with target:
+        first = [*pipeline.library_dispatch_passes(target), relax.transform.LegalizeOps()]
+        mod = tvm.transform.Sequential(first)(mod)
+    ready = scheduled(fuse(mod), target)
+    lower = [*pipeline.dataflow_lower_passes(target), *pipeline.finalize_passes(target)]
+    return tvm.compile(ready, target=target, relax_pipeline=tvm.transform.Sequential(lower))
 
 
 def scheduled(mod: Any, target: Any) -> Any:

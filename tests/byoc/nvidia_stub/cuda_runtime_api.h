@@ -12,6 +12,15 @@ enum cudaDataType_t { CUDA_R_32F = 0, CUDA_R_16F = 2, CUDA_R_16BF = 14 };
 inline const char* cudaGetErrorString(cudaError_t) { return "an error of the stub"; }
 inline cudaError_t cudaGetDevice(int* device) { return *device = 0; }
 inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+using cudaEvent_t = int*;
+inline cudaError_t cudaEventCreate(cudaEvent_t*) { return cudaSuccess; }
+inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
+inline cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
+inline cudaError_t cudaEventElapsedTime(float* time, cudaEvent_t, cudaEvent_t) {
+  *time = 1.0f;
+  return cudaSuccess;
+}
 template <typename T>
 cudaError_t cudaMalloc(T** p, size_t n) {
   *p = static_cast<T*>(std::malloc(n));
