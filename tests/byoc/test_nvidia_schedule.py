@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import tvm
 from tvm import relax
 from tvm.script import tirx as T
 
-from opinfo.byoc.nvidia.schedule import DONE, in_order, scheduled
+from opinfo.byoc.nvidia.schedule import DONE, compiled, in_order, scheduled
 
 from ..layout import nets
 
@@ -75,3 +76,10 @@ def test_all_of_a_net_is_over_threads() -> None:
     funcs = [f for _, f in found.functions_items() if not isinstance(f, relax.Function)]
     assert len(funcs) > 5
     assert all("threadIdx.x" in f.script() for f in funcs)
+
+
+def test_what_has_a_schedule_is_not_fused_again() -> None:
+    mod = nets.net(lambda e, r, x: e(relax.op.exp(e(relax.op.multiply(x, x)))), (32, 64))
+    text = compiled(mod, tvm.target.Target(TARGET), lambda m: m).as_text()
+    called = {n for n in re.findall(r"call\s+(\S+)", text) if not n.startswith("vm.")}
+    assert called == {"multiply", "tir_exp"}
