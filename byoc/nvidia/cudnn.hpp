@@ -139,8 +139,9 @@ class Convolution : public Kernel {
               &count, measured, room, kWorkspace),
           c.name);
     std::vector<cudnnConvolutionFwdAlgoPerf_t> usable;
-    for (int k = 0; k < count; ++k)
+    for (int k = 0; k < count; ++k)  // those that add the products: no Winograd, no FFT
       if (measured[k].status == CUDNN_STATUS_SUCCESS && measured[k].memory <= kWorkspace &&
+          measured[k].algo <= CUDNN_CONVOLUTION_FWD_ALGO_DIRECT &&
           (v_.type != CUDNN_DATA_FLOAT || measured[k].mathType != CUDNN_TENSOR_OP_MATH))
         usable.push_back(measured[k]);
     if (usable.empty())

@@ -19,7 +19,9 @@ enum cudnnActivationMode_t {
   CUDNN_ACTIVATION_SWISH
 };
 enum cudnnConvolutionFwdAlgo_t { CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM,
-                                 CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM };
+                                 CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM,
+                                 CUDNN_CONVOLUTION_FWD_ALGO_GEMM,
+                                 CUDNN_CONVOLUTION_FWD_ALGO_DIRECT };
 struct cudnnConvolutionFwdAlgoPerf_t {
   cudnnConvolutionFwdAlgo_t algo;
   cudnnStatus_t status;
