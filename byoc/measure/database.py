@@ -23,12 +23,13 @@ FORMAT = 1
 
 
 class Database:
-    """``path`` None: results are kept only as long as the object is."""
+    """``path`` None: results are kept only as long as the object is. ``new``: what it was given."""
 
     def __init__(self, path: str | Path | None = None) -> None:
         self.path = None if path is None else Path(path)
         self.lock = threading.Lock()
         self.found: dict[Key, Result] = dict(self._read())
+        self.new: set[Key] = set()
 
     def get(self, key: Key) -> Result | None:
         return self.found.get(key)
@@ -38,6 +39,7 @@ class Database:
         line = json.dumps({"format": FORMAT, "key": key.to_json(), "result": _told(result)})
         with self.lock:
             self.found[key] = result
+            self.new.add(key)
             if self.path is not None:
                 _append(self.path, line)
 

@@ -32,7 +32,7 @@ Result = Measured | Excluded
 class Timing:
     """A backend's code for some operators, or TVM's (``tvm``), at one assignment of extents.
 
-    ``known``: it was in the database, nothing ran.
+    ``known``: it was in the database before, nothing ran.
     """
 
     backend: str

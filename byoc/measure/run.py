@@ -21,7 +21,7 @@ from .session import Put, Session, together
 
 
 def results(candidates: Iterable[Candidate], how: Measure) -> tuple[dict[Key, Result], set[Key]]:
-    """The result of each candidate, and which of them were known before.
+    """The result of each candidate, and which of them were in the database when it was opened.
 
     Raises :class:`.MeasureError` if there is no server; what was measured until then is stored.
     """
@@ -44,7 +44,7 @@ def results(candidates: Iterable[Candidate], how: Measure) -> tuple[dict[Key, Re
     if missing:
         _measure(missing, how, put)
     found = {k: how.store.get(k) for k in wanted}
-    return {k: r for k, r in found.items() if r is not None}, known
+    return {k: r for k, r in found.items() if r is not None}, wanted.keys() - how.store.new
 
 
 def _measure(missing: Sequence[Candidate], how: Measure, put: Put) -> None:

@@ -190,7 +190,9 @@ def test_a_fleet_and_a_run_that_is_interrupted(fleet: Tracker, tmp_path: Path) -
 
     with pytest.raises(KeyboardInterrupt):
         dispatch(mod, [ODD], measure=replace(how, progress=stop))
-    done = dispatch(mod, [ODD], measure=replace(how, progress=None))
+    how = replace(how, progress=None)
+    done = dispatch(mod, [ODD], measure=how)
+    assert dispatch(mod, [ODD], measure=how).timings == done.timings
     assert 2 <= sum(t.known for t in done.timings) < len(done.timings)
     assert {t.shapes[0] for t in done.timings} == {"float32[2, 4]", "float32[6, 4]"}
     assert all(isinstance(t.result, Measured) for t in done.timings)
