@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from .dispatch_plan import DispatchPlan, PlanRefused
     from .force import CannotForce
     from .measure import Excluded, Measure, Measured, MeasureError, Timing, Tracker
+    from .mend import Unmet
     from .objective import keeping_chains
     from .offload import Dispatched, dispatch
     from .pattern import Node, Pattern, many, maybe, one
@@ -20,6 +21,7 @@ _HOMES = {
     "dispatch_plan": ("DispatchPlan", "PlanRefused"),
     "force": ("CannotForce",),
     "measure": ("Excluded", "Measure", "Measured", "MeasureError", "Timing", "Tracker"),
+    "mend": ("Unmet",),
     "objective": ("keeping_chains",),
     "offload": ("Dispatched", "dispatch"),
     "pattern": ("Node", "Pattern", "many", "maybe", "one"),
@@ -45,6 +47,7 @@ __all__ = [
     "Tensor",
     "Timing",
     "Tracker",
+    "Unmet",
     "dispatch",
     "keeping_chains",
     "many",

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from ..layout.graph import Op
 from .flow import Flow, Set, bits
+from .mend import Unmet
 from .pattern import Node, Step, listed, node
 from .region import Infos
 
@@ -43,14 +44,14 @@ class Coarse:
         if found is None:
             return "it is not recognised in a layout of its own"
         missed = self.failing(found)
-        return None if missed is None else missed[1]
+        return None if missed is None else missed[1].reason
 
-    def failing(self, found: Node) -> tuple[int, str] | None:
+    def failing(self, found: Node) -> tuple[int, Unmet] | None:
         """As `Step.failing`, of the step that comes nearest."""
         failed = [s.failing(found) for s in self.steps if found.info.name in s.names]
         if not failed:
             names = {n for s in self.steps for n in s.names}
-            return -2, f"{found.info.name} is not {listed(names)}"
+            return -2, Unmet(f"{found.info.name} is not {listed(names)}")
         if None in failed:
             return None
         return max(f for f in failed if f is not None)

@@ -20,20 +20,27 @@ from ..analysis.op_info import Constant, to_plain
 from .abi import ABI
 from .backend import Backend, Code, register
 from .coarse import Coarse
+from .mend import Unmet, cast, want
 from .pattern import Condition, Node, one
 from .region import Array, Call, Region, Tensor
 
 
-def float16(node: Node) -> str | None:
-    """A condition: None if it holds, else why not, for people."""
-    dtypes = {v.dtype for v in (node.result, *node.others)}
-    return None if dtypes == {"float16"} else f"{', '.join(sorted(dtypes))} is not float16"
+def float16(node: Node) -> Unmet | None:
+    """A condition: None if it holds, else why not, for people, and what would mend it."""
+    dtypes = {v.dtype for v in (node.result, *node.others)} - {"float16"}
+    if not dtypes:
+        return None
+    told = ", ".join(sorted(dtypes))
+    return Unmet(f"{told} is not float16", cast(told, "float16") if len(dtypes) == 1 else "")
 
 
 def attribute(name: str, taken: Any) -> Condition:
-    def check(node: Node) -> str | None:
+    def check(node: Node) -> str | Unmet | None:
         found = node.info.attrs[name]
-        return None if found == taken else f"{name} is {found}, {taken} is taken"
+        if found == taken:
+            return None
+        mend = want(node.info.name, WANTS[node.info.name]) if "layout" in name else ""
+        return Unmet(f"{name} is {found}, {taken} is taken", mend)
 
     return check
 

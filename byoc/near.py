@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..analysis.op_info import OpInfo
 from ..layout.graph import Op, Value
 from .backend import Backend
+from .mend import Unmet, duplicate, force, swap
 from .pattern import Pattern, State, follower, listed, node
 from .region import Infos
 
@@ -16,13 +17,17 @@ TAKEN = "it matches, and another choice was forced, or is better"
 
 @dataclass(frozen=True)
 class Miss:
-    """``matched``: the ops before the one that failed. ``passed``: the conditions before it."""
+    """``matched``: the ops before the one that failed. ``passed``: the conditions before it.
+
+    ``mend`` is what would make it match, "" where that is not known.
+    """
 
     backend: str
     pattern: str
     matched: int
     passed: int
     reason: str
+    mend: str = ""
 
     def __str__(self) -> str:
         return f"{self.backend}, pattern {self.pattern}: {self.reason}"
@@ -36,9 +41,9 @@ class _Begun:
     pattern: Pattern
     state: State
 
-    def miss(self, passed: int, reason: str, matched: int | None = None) -> Miss:
+    def miss(self, passed: int, unmet: Unmet, matched: int | None = None) -> Miss:
         n = len(self.state.chain) if matched is None else matched
-        return Miss(self.backend.name, self.pattern.name, n, passed, reason)
+        return Miss(self.backend.name, self.pattern.name, n, passed, unmet.reason, unmet.mend)
 
     @property
     def reach(self) -> tuple[bool, int]:
@@ -74,7 +79,7 @@ class Chains:
 
     def misses(self, op: Op) -> Iterator[Miss]:
         if op in self.within:
-            yield self._unfinished(self.within[op])
+            yield self._unfinished(op, self.within[op])
         yield from self._as_anchor(op)
         yield from self._in_coarse(op)
         for v in op.inputs:
@@ -82,19 +87,21 @@ class Chains:
                 yield from self._as_follower(op, v, v.producer)
                 yield from self._behind(op, v.producer)
 
-    def _unfinished(self, begun: _Begun) -> Miss:
+    def _unfinished(self, op: Op, begun: _Begun) -> Miss:
         """A pattern that has the op, and needs another one after it or was not chosen."""
         p, s = begun.pattern, begun.state
         last = s.chain[-1]
         if p.done(s):
-            return begun.miss(0, TAKEN, len(s.chain) + 1)
+            place = f"{begun.backend.name}.{p.name}"
+            taken = Unmet(TAKEN, force(_name(op, self.infos), place))
+            return begun.miss(0, taken, len(s.chain) + 1)
         names = {n for k, _ in p.next(s) for n in p.steps[k].names}
-        needs = f"{listed(names)} must follow {_name(last, self.infos)}"
+        needs = f"{listed(names)} must follow {_name(last, self.infos)}, and "
         after = follower(last, self.infos)
         if after is None:
-            return begun.miss(0, f"{needs}, and {_ending(last, self.infos)}")
+            return begun.miss(0, _ending(last, self.infos).after(needs))
         failed = max(f for k, _ in p.next(s) if (f := p.steps[k].failing(after)))
-        return begun.miss(failed[0], f"{needs}, and {failed[1]}")
+        return begun.miss(failed[0], failed[1].after(needs))
 
     def _as_anchor(self, op: Op) -> Iterator[Miss]:
         start = node(op, self.infos)
@@ -103,7 +110,7 @@ class Chains:
             for p in b.patterns:
                 failed = p.steps[0].failing(start)
                 if failed is not None and start.info.name in p.steps[0].names:
-                    yield Miss(b.name, p.name, 0, failed[0], failed[1])
+                    yield _missed(b, p.name, failed)
                 elif failed is not None and any(start.info.name in s.names for s in p.steps):
                     before = _before(p, start.info.name)
                     reason = f"{start.info.name} is taken only after {listed(before)}"
@@ -117,9 +124,10 @@ class Chains:
             for c in b.coarse:
                 failed = c.failing(here)
                 if failed is None:
-                    yield Miss(b.name, c.name, 1, 0, TAKEN)
+                    mend = force(here.info.name, f"{b.name}.{c.name}")
+                    yield Miss(b.name, c.name, 1, 0, TAKEN, mend)
                 elif failed[0] >= -1:
-                    yield Miss(b.name, c.name, 0, failed[0], failed[1])
+                    yield _missed(b, c.name, failed)
 
     def _as_follower(self, op: Op, v: Value, producer: Op) -> Iterator[Miss]:
         """The op reads what a chain ends with."""
@@ -130,15 +138,14 @@ class Chains:
             if not begun.takes(name):
                 continue
             if follower(producer, self.infos) is None:
-                yield begun.miss(
-                    -1, f"{name} may follow {last}, but {_ending(producer, self.infos)}"
-                )
+                ending = _ending(producer, self.infos)
+                yield begun.miss(-1, ending.after(f"{name} may follow {last}, but "))
                 continue
             steps = [begun.pattern.steps[k] for k, _ in begun.pattern.next(begun.state)]
             failed = [f for s in steps if name in s.names and (f := s.failing(here)) is not None]
             if failed:
-                passed, reason = max(failed)
-                yield begun.miss(passed, f"after {last}, {reason}")
+                passed, unmet = max(failed)
+                yield begun.miss(passed, unmet.after(f"after {last}, "))
 
     def _behind(self, op: Op, between: Op) -> Iterator[Miss]:
         """What the op reads is made by an op that a chain ends before."""
@@ -147,8 +154,15 @@ class Chains:
             for begun in self.ends.get(v.producer, ()) if v is not None and v.producer else ():
                 if begun.takes(name) and not begun.takes(_name(between, self.infos)):
                     last = _name(begun.state.chain[-1], self.infos)
-                    stands = f"{_name(between, self.infos)} ({between.outputs[0].name})"
-                    yield begun.miss(-2, f"{stands} stands between {last} and {name}")
+                    stands = _name(between, self.infos)
+                    told = f"{stands} ({between.outputs[0].name}) stands between {last} and {name}"
+                    mend = swap(name, stands) if stands == "relax.astype" else ""
+                    yield begun.miss(-2, Unmet(told, mend))
+
+
+def _missed(b: Backend, pattern: str, failed: tuple[int, Unmet]) -> Miss:
+    passed, unmet = failed
+    return Miss(b.name, pattern, 0, passed, unmet.reason, unmet.mend)
 
 
 def _before(p: Pattern, name: str) -> set[str]:
@@ -169,17 +183,18 @@ def _name(op: Op, infos: Infos) -> str:
     return info.name if isinstance(info, OpInfo) else op.name
 
 
-def _ending(op: Op, infos: Infos) -> str:
+def _ending(op: Op, infos: Infos) -> Unmet:
     """Why no chain goes on after an op."""
     (v,) = op.outputs
+    twice = duplicate(_name(op, infos)) if v.uses else ""
     if v.pinned is not None:
-        return f"its result {v.name} is also {v.pinned}"
+        return Unmet(f"its result {v.name} is also {v.pinned}", twice)
     if len(v.uses) > 1:
-        return f"its result {v.name} is read by {len(v.uses)} operators, one is taken"
+        return Unmet(f"its result {v.name} is read by {len(v.uses)} operators, one is taken", twice)
     if not v.uses:
-        return f"nothing reads its result {v.name}"
+        return Unmet(f"nothing reads its result {v.name}")
     reader = v.uses[0]
     info = infos[reader].info
     if isinstance(info, OpInfo):
-        return f"{info.name} reads it laid out as {', '.join(info.layouts)}"
-    return f"{reader.name}, which is not recognised, reads it"
+        return Unmet(f"{info.name} reads it laid out as {', '.join(info.layouts)}")
+    return Unmet(f"{reader.name}, which is not recognised, reads it")

@@ -62,15 +62,21 @@ class Dispatched:
     report: Report | None = None
 
     def summary(self) -> str:
-        """One line: ``offloaded 57 of 61 ops, 99.2% of FLOPs, onednn 53``."""
+        """One line: ``offloaded 57 of 61 ops, 99.2% of FLOPs, onednn 57, tvm 4``.
+
+        Where layouts were chosen too it ends in ``; 2 transforms left``.
+        """
         ops = sum(len(t.ops) for t in self.taken)
         by: dict[str, int] = {}
         for t in self.taken:
             by[t.backend] = by.get(t.backend, 0) + len(t.ops)
         share = sum(t.flops for t in self.taken) / self.total if self.total else 0.0
         told = "".join(f", {name} {n}" for name, n in sorted(by.items()))
+        moving = None if self.report is None else self.report.after.number
+        plural = "" if moving == 1 else "s"
+        transforms = "" if moving is None else f"; {moving} transform{plural} left"
         return (f"offloaded {ops} of {ops + len(self.left)} ops, {share:.1%} of FLOPs{told}, "
-                f"tvm {len(self.left)}")  # fmt: skip
+                f"tvm {len(self.left)}{transforms}")  # fmt: skip
 
 
 def dispatch(
@@ -230,8 +236,10 @@ def applied(
         for g, x in lowered.functions.items()
     }, codes)  # fmt: skip
     options = tuple(dict.fromkeys(o for c in codes for o in c.options))
-    left = tuple(replace(told, why=(reasons or {}).get(op, told.why)) for op, told in
-                 zip(rest, left_behind(rest, lowered.infos, backends), strict=True))  # fmt: skip
+    left = tuple(
+        replace(told, why=reasons[op], mend="") if reasons and op in reasons else told
+        for op, told in zip(rest, left_behind(rest, lowered.infos, backends), strict=True)
+    )
     plan = _plan(lowered, matches, by_name, status)
     return Dispatched(module, tuple(taken), left, options, status, plan, sum(flop.values()))
 

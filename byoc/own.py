@@ -16,6 +16,7 @@ import tvm
 
 from ..layout.named import TVM_NHWC
 from ..layout.plan import plan_layout
+from ..layout.report import Conversions, Report
 from ..layout.wants import Desired, check
 
 if TYPE_CHECKING:
@@ -34,4 +35,18 @@ def in_own_layouts(done: Dispatched, desired: Desired | str | None, target: Any)
     if not left:
         return done
     wanted = dict.fromkeys(sorted(left), TVM_NHWC.name)
-    return replace(done, module=plan_layout(done.module, wanted).module)
+    planned = plan_layout(done.module, wanted)
+    return replace(done, module=planned.module, report=_joined(done.report, planned.report))
+
+
+def _joined(report: Report | None, more: Report) -> Report | None:
+    """A report in which the conversions that another plan adds are left too."""
+    if report is None:
+        return None
+
+    def left() -> Conversions:
+        old, before, after = report.after, more.before, more.after
+        return Conversions(old.number + after.number - before.number,
+                           old.bytes + after.bytes - before.bytes)  # fmt: skip
+
+    return replace(report, left=left)

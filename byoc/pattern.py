@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 from ..analysis.op_info import Constant, OpInfo
 from ..layout.graph import Op, Value
+from .mend import Unmet
 from .region import Infos
 
-Condition = Callable[["Node"], "str | None"]
-"""None if it holds, else why not, for people."""
+Condition = Callable[["Node"], "str | Unmet | None"]
+"""None if it holds, else why not, for people, and what would mend it where that is known."""
 
 
 @dataclass(frozen=True)
@@ -56,16 +57,20 @@ class Step:
     def why_not(self, node: Node) -> str | None:
         """The first condition that fails."""
         found = self.failing(node)
-        return None if found is None else found[1]
+        return None if found is None else found[1].reason
 
-    def failing(self, node: Node) -> tuple[int, str] | None:
+    def failing(self, node: Node) -> tuple[int, Unmet] | None:
         """How many conditions hold before the first one that fails, and that one."""
         if node.info.name not in self.names:
-            return -2, f"{node.info.name} is not {listed(self.names)}"
+            return -2, Unmet(f"{node.info.name} is not {listed(self.names)}")
         if len(node.op.outputs) != 1:
-            return -1, f"{node.info.name} has {len(node.op.outputs)} results"
+            return -1, Unmet(f"{node.info.name} has {len(node.op.outputs)} results")
         told = ((k, c(node)) for k, c in enumerate(self.conditions))
-        return next(((k, reason) for k, reason in told if reason is not None), None)
+        return next(((k, _unmet(found)) for k, found in told if found is not None), None)
+
+
+def _unmet(told: str | Unmet) -> Unmet:
+    return told if isinstance(told, Unmet) else Unmet(told)
 
 
 def listed(names: Collection[str], most: int = 4) -> str:

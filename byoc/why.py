@@ -14,11 +14,15 @@ from .region import Infos
 
 @dataclass(frozen=True)
 class Left:
-    """An op that no backend took; ``name`` is the value that it makes."""
+    """An op that no backend took; ``name`` is the value that it makes.
+
+    ``mend``: what would make the nearest pattern match, "" where that is not known.
+    """
 
     name: str
     op: str
     why: str
+    mend: str = ""
 
 
 def left_behind(ops: Sequence[Op], infos: Infos, backends: Sequence[Backend]) -> tuple[Left, ...]:
@@ -36,7 +40,7 @@ def _left(op: Op, infos: Infos, chains: Chains) -> Left:
         return Left(name, info.name, f"its buffers are laid out as {', '.join(info.layouts)}")
     found = chains.nearest(op)
     if found is not None:
-        return Left(name, info.name, str(found))
+        return Left(name, info.name, str(found), found.mend)
     if not chains.backends:
         return Left(name, info.name, "no backend is available and before tvm in priority")
     names = ", ".join(b.name for b in chains.backends)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...layout.graph import Value
+from ..mend import Unmet, cast
 from ..onednn.dims import same_shape, spread
 from ..pattern import Node, Pattern, Step, one
 from .epilogue import BINARY, UNARY
@@ -13,14 +14,16 @@ MOST = 8
 LONGEST = 12
 
 
-def floating(node: Node) -> str | None:
+def floating(node: Node) -> Unmet | None:
     """All tensors are float32, or all float64."""
     dtype = node.result.dtype
     if dtype not in ("float32", "float64"):
-        return f"the dtype is {dtype}, float32 or float64 is taken"
+        told = f"the dtype is {dtype}, float32 or float64 is taken"
+        return Unmet(told, cast(dtype, "float32"))
     for v in _operands(node):
         if v.dtype != dtype:
-            return f"an operand is {v.dtype}, that of the result, {dtype}, is taken"
+            told = f"an operand is {v.dtype}, that of the result, {dtype}, is taken"
+            return Unmet(told, cast(v.dtype, dtype))
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...layout.graph import Value
+from ..mend import Unmet, bind, cast
 from ..pattern import Condition, Node, Pattern, Step, one
 from .cpu import has_bfloat16
 from .dims import same_shape, spread, static
@@ -23,22 +24,25 @@ def tensors(node: Node) -> list[Value]:
     return [v for v in found if v is not None]
 
 
-def float32(node: Node) -> str | None:
+def float32(node: Node) -> Unmet | None:
     """All tensors of the op."""
     for v in tensors(node):
         if v.dtype != "float32":
-            return f"the dtype is {v.dtype}, float32 is taken"
+            return Unmet(f"the dtype is {v.dtype}, float32 is taken", cast(v.dtype, "float32"))
     return None
 
 
-def floating(node: Node) -> str | None:
+def floating(node: Node) -> Unmet | None:
     """All tensors of the op are float32, or all bfloat16 where the CPU has it."""
     if node.result.dtype != "bfloat16":
         return float32(node)
     for v in tensors(node):
         if v.dtype != "bfloat16":
-            return f"the dtype is {v.dtype}, that of the result, bfloat16, is taken"
-    return None if has_bfloat16() else "the dtype is bfloat16, which this CPU does not multiply"
+            return Unmet(f"the dtype is {v.dtype}, that of the result, bfloat16, is taken",
+                         cast(v.dtype, "bfloat16"))  # fmt: skip
+    if has_bfloat16():
+        return None
+    return Unmet("the dtype is bfloat16, which this CPU does not multiply", "cast to float32")
 
 
 def plain(*attributes: str) -> Condition:
@@ -54,37 +58,40 @@ def plain(*attributes: str) -> Condition:
     return check
 
 
-def kernel(node: Node) -> str | None:
+def kernel(node: Node) -> str | Unmet | None:
     weights = node.operand(1)
     if weights is None or not static(weights.shape):
-        return "the kernel is symbolic, a static one is taken"
+        shape = () if weights is None else weights.shape
+        return Unmet("the kernel is symbolic, a static one is taken", bind(shape))
     if not all(isinstance(g, int) for g in (node.info.attrs["groups"],)):
         return "groups is symbolic"
     return channels(node)
 
 
-def channels(node: Node) -> str | None:
+def channels(node: Node) -> Unmet | None:
     """Only the batch and the pixels may be symbolic."""
     layout, v = str(node.info.attrs["data_layout"]), node.operand(0)
     if v is None or not isinstance(v.shape[layout.index("C")], int):
-        return "the number of channels is symbolic"
+        extents = () if v is None else (v.shape[layout.index("C")],)
+        return Unmet("the number of channels is symbolic", bind(extents))
     return None
 
 
-def window(node: Node) -> str | None:
+def window(node: Node) -> str | Unmet | None:
     attrs, v = node.info.attrs, node.operand(0)
     if v is None:
         return "the operand is a literal"
     layout = str(attrs["layout"])
     spatial = [e for e, c in zip(v.shape, layout, strict=True) if c not in "NC"]
     if not static(spatial):
-        return f"the extents {layout} of the operand are symbolic, static pixels are taken"
+        told = f"the extents {layout} of the operand are symbolic, static pixels are taken"
+        return Unmet(told, bind(spatial))
     if attrs.get("ceil_mode") and attrs.get("count_include_pad") and "avg" in node.info.name:
         return "ceil_mode is True with count_include_pad, False is taken"
     return None
 
 
-def to_one(node: Node) -> str | None:
+def to_one(node: Node) -> str | Unmet | None:
     sizes = node.info.attrs["output_size"]
     sizes = sizes if isinstance(sizes, (list, tuple)) else [sizes]
     if any(s != 1 for s in sizes):
@@ -92,7 +99,7 @@ def to_one(node: Node) -> str | None:
     return window(node)
 
 
-def picture(node: Node) -> str | None:
+def picture(node: Node) -> str | Unmet | None:
     """mean: over one to three axes of known extents, so that two are left."""
     v, axes = node.operand(0), node.info.attrs["axis"]
     if v is None:
@@ -101,7 +108,7 @@ def picture(node: Node) -> str | None:
     if not 1 <= len(over) <= 3 or v.rank - len(over) != 2:
         return f"axis is {sorted(over)} of {v.rank}, all but two of at most five are taken"
     if not static([v.shape[a] for a in over]):
-        return "the extents of the axes are symbolic"
+        return Unmet("the extents of the axes are symbolic", bind([v.shape[a] for a in over]))
     return None
 
 
@@ -113,16 +120,18 @@ def matrices(node: Node) -> str | None:
     return None
 
 
-def last_axis(node: Node) -> str | None:
+def last_axis(node: Node) -> str | Unmet | None:
     """layer_norm: one axis, the last one, of a known extent."""
     v = node.operand(0)
     axes = [int(a) for a in node.info.attrs["axes"]]
     if v is None or len(axes) != 1 or axes[0] % v.rank != v.rank - 1:
         return f"axes is {axes}, the last one is taken"
-    return None if isinstance(v.shape[-1], int) else "the extent of the last axis is symbolic"
+    if isinstance(v.shape[-1], int):
+        return None
+    return Unmet("the extent of the last axis is symbolic", bind(v.shape[-1:]))
 
 
-def follows(node: Node) -> str | None:
+def follows(node: Node) -> str | Unmet | None:
     """Whether an op can be done to the result of the anchor, element by element."""
     name, attrs = node.info.name, node.info.attrs
     assert node.chain is not None

@@ -11,6 +11,7 @@ from typing import Any
 from ...analysis.op_info import to_plain
 from ...layout.graph import Value
 from ..coarse import Coarse
+from ..mend import Unmet, bind, cast
 from ..onednn.dims import static
 from ..pattern import Condition, Node, Step, one
 from ..region import Call
@@ -19,11 +20,11 @@ from .graph import Writer
 Write = Callable[[Writer, Call, list[str]], str]
 
 
-def float32(node: Node) -> str | None:
+def float32(node: Node) -> Unmet | None:
     """All tensors of the op."""
     for v in _tensors(node):
         if v.dtype != "float32":
-            return f"the dtype is {v.dtype}, float32 is taken"
+            return Unmet(f"the dtype is {v.dtype}, float32 is taken", cast(v.dtype, "float32"))
     return None
 
 
@@ -44,9 +45,11 @@ def is_(name: str, *taken: Any) -> Condition:
     return check
 
 
-def fixed(node: Node) -> str | None:
-    known = all(static(v.shape) for v in _tensors(node))
-    return None if known else "the shape is symbolic, a static one is taken"
+def fixed(node: Node) -> Unmet | None:
+    extents = [e for v in _tensors(node) for e in v.shape]
+    if static(extents):
+        return None
+    return Unmet("the shape is symbolic, a static one is taken", bind(extents))
 
 
 def one_unknown(node: Node) -> str | None:
@@ -57,7 +60,7 @@ def one_unknown(node: Node) -> str | None:
     return None
 
 
-def trailing(node: Node) -> str | None:
+def trailing(node: Node) -> str | Unmet | None:
     v, axes = node.operand(0), [int(a) for a in node.info.attrs["axes"]]
     rank = 0 if v is None else v.rank
     if [a % rank for a in axes] != list(range(rank - len(axes), rank)):

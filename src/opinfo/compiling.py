@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -12,22 +15,32 @@ from tvm import relax
 
 from .byoc.compile import Compiled
 from .byoc.measure import Excluded, Timing
+from .byoc.why import Left
+from .layout.report import columns
 
 Array = np.ndarray[Any, Any]
 #: The largest difference to accept, relative to an output's largest value.
 TOLERANCE = 1e-3
 #: What a symbolic extent is in a trial.
 EXTENT = 2
+#: Runs that are timed, at most, and for how long.
+RUNS, SECONDS = 9, 10.0
+TIMES = ("build", "median ms", "ratio")
 
 
 def explained(found: Compiled) -> list[str]:
     """A line for each op that stayed with TVM, and for what rounds elsewhere than op by op."""
     rounds = Counter((t.backend, t.rounds) for t in found.dispatched.taken if t.rounds)
     return [
-        *(f"{o.name} ({o.op}): {o.why}" for o in found.dispatched.left),
+        *map(_told, found.dispatched.left),
         *(f"{n} regions of {backend}: {how}" for (backend, how), n in rounds.items()),
         *_timed(found.dispatched.timings),
     ]
+
+
+def _told(left: Left) -> str:
+    mend = f" [mend: {left.mend}]" if left.mend else ""
+    return f"{left.name} ({left.op}): {left.why}{mend}"
 
 
 def _timed(timings: Sequence[Timing]) -> list[str]:
@@ -42,16 +55,59 @@ def _timed(timings: Sequence[Timing]) -> list[str]:
     ]
 
 
-def difference(mod: Any, found: Compiled, seed: int = 0) -> float:
-    """The largest difference of the outputs on seeded inputs, relative to the largest value.
+@dataclass(frozen=True)
+class Verified:
+    """The compiled library beside the unmodified module, which TVM builds by itself.
 
-    NaN if one has another shape, or is not finite where the other is.
+    ``difference`` is the largest one of the outputs on seeded inputs, relative to an output's
+    largest value; NaN if one has another shape, or is not finite where the other is. Times are
+    medians in milliseconds, of as many ``runs`` each, in turns, after one that does not count.
     """
+
+    difference: float
+    compiled: float
+    unmodified: float
+    runs: int
+
+    @property
+    def same(self) -> bool:
+        return self.difference <= TOLERANCE
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """What :data:`TIMES` names, of both."""
+        ratio = self.compiled / self.unmodified
+        return [("unmodified", f"{self.unmodified:.3f}", "1"),
+                ("compiled", f"{self.compiled:.3f}", f"{ratio:.3g}")]  # fmt: skip
+
+    def table(self) -> str:
+        return columns((*TIMES[:1], f"{TIMES[1]} of {self.runs}", *TIMES[2:]), self.rows())
+
+    def __str__(self) -> str:
+        return f"outputs differ by {self.difference:.1e} of their largest value"
+
+
+def verified(mod: Any, found: Compiled, seed: int = 0) -> Verified:
+    """Runs both on the same inputs; each of ``mod``'s symbolic extents is :data:`EXTENT`."""
     values = [tvm.runtime.tensor(a) for a in trial_inputs(mod, seed)]
-    before = relax.VirtualMachine(tvm.compile(mod, target="llvm"), tvm.cpu())
-    pairs = zip(_flat(before["main"](*values)), _flat(found.machine()["main"](*values)),
-                strict=True)  # fmt: skip
-    return max((_apart(a, b) for a, b in pairs), default=0.0)
+    before = relax.VirtualMachine(tvm.compile(mod, target="llvm"), tvm.cpu())["main"]
+    after = found.machine()["main"]
+    pairs = zip(_flat(after(*values)), _flat(before(*values)), strict=True)
+    apart = [_apart(b, a) for a, b in pairs]
+    worst = max(apart, key=lambda d: (d != d, d), default=0.0)
+    one, two = _times((lambda: after(*values), lambda: before(*values)))
+    return Verified(worst, median(one), median(two), len(one))
+
+
+def _times(calls: Sequence[Callable[[], object]]) -> list[list[float]]:
+    """Milliseconds of each call, in turns, as often as there is time for."""
+    times: list[list[float]] = [[] for _ in calls]
+    end = perf_counter() + SECONDS
+    while len(times[0]) < RUNS and (not times[0] or perf_counter() < end):
+        for call, told in zip(calls, times, strict=True):
+            start = perf_counter()
+            call()
+            told.append((perf_counter() - start) * 1e3)
+    return times
 
 
 def _apart(a: Array, b: Array) -> float:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
+CONVERSION = ("conversion of", "from", "to", "bytes", "for", "why")
+
+
 @dataclass(frozen=True)
 class ModelPlan:
     """A lowered module, its plan, and the conversions counted in both modules."""
@@ -41,20 +44,16 @@ class ModelPlan:
         report = self.report
         values = report.values if explain else report.moved()
         out = [
-            _table(
+            table(
                 ("value", "type", "layout", "why"),
                 [(v.name, describe(v), v.layout.spell(), v.why) for v in values],
             ),
-            _table(
-                ("conversion of", "from", "to", "bytes", "for", "why"),
-                [(c.value, c.source.spell(), c.target.spell(), size(c.bytes),
-                  ", ".join(c.consumers), c.why) for c in report.conversions],
-            ),
+            table(CONVERSION, conversions(report)),
         ]  # fmt: skip
         if explain:
             rows = [(o.name, o.op, o.implementation, o.why) for o in report.ops]
-            out.insert(1, _table(("op of", "PrimFunc", "implementation", "why"), rows))
-        return [table for table in out if table.row_count]
+            out.insert(1, table(("op of", "PrimFunc", "implementation", "why"), rows))
+        return [t for t in out if t.row_count]
 
     def to_json(self) -> dict[str, Any]:
         """A value that `json.dumps` takes: the report, and what was counted in the modules."""
@@ -76,6 +75,12 @@ class ModelPlan:
         moving = {var: c.bytes for (func, var), c in located(self.lowered).items() if func == name}
         known = {row.func: call(row.result) for row in inspect(self.lowered).known}  # type: ignore[arg-type]
         return page(title, self.lowered, self.report, self.before, self.after, moving, known)
+
+
+def conversions(report: Report) -> list[tuple[str, ...]]:
+    """A row of :data:`CONVERSION` for each conversion that stays."""
+    return [(c.value, c.source.spell(), c.target.spell(), size(c.bytes),
+             ", ".join(c.consumers), c.why) for c in report.conversions]  # fmt: skip
 
 
 def plan_model(
@@ -108,13 +113,14 @@ def parse_wants(texts: Sequence[str]) -> dict[str, Sequence[str] | str] | str:
     return out
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """A table for the terminal."""
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, header_style="bold", pad_edge=False)
+    out = Table(box=None, header_style="bold", pad_edge=False)
     for k, title in enumerate(head):
-        table.add_column(title, no_wrap=k == 0, overflow="fold")
+        out.add_column(title, no_wrap=k == 0, overflow="fold")
     for row in rows:
-        table.add_row(*map(Text, row))
-    return table
+        out.add_row(*map(Text, row))
+    return out

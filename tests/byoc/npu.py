@@ -6,13 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from opinfo.byoc.backend import Backend, Code
+from opinfo.byoc.mend import Unmet, bind, cast
 from opinfo.byoc.pattern import Node, Pattern, many, maybe, one
 from opinfo.byoc.region import Region
 
 
-def float32(node: Node) -> str | None:
+def float32(node: Node) -> Unmet | None:
     dtype = node.result.dtype
-    return None if dtype == "float32" else f"the dtype is {dtype}, float32 is taken"
+    if dtype == "float32":
+        return None
+    return Unmet(f"the dtype is {dtype}, float32 is taken", cast(dtype, "float32"))
 
 
 def attribute(name: str, *taken: Any) -> Callable[[Node], str | None]:
@@ -25,9 +28,11 @@ def attribute(name: str, *taken: Any) -> Callable[[Node], str | None]:
     return check
 
 
-def static(node: Node) -> str | None:
-    known = all(isinstance(e, int) for e in node.result.shape)
-    return None if known else f"the shape {node.result.shape} is symbolic, a static one is taken"
+def static(node: Node) -> Unmet | None:
+    shape = node.result.shape
+    if all(isinstance(e, int) for e in shape):
+        return None
+    return Unmet(f"the shape {shape} is symbolic, a static one is taken", bind(shape))
 
 
 def constant(node: Node) -> str | None:

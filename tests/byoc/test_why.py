@@ -189,6 +189,48 @@ def test_the_reason_is_the_true_one_and_can_be_mended(name: str) -> None:
     assert mended.taken and not mended.left
 
 
+def twice(last: Callable[[Any, Any, Any], Any]) -> Build:
+    """The convolution done twice: what is said of its two results."""
+
+    def build(emit: Any, rng: Any, x: Any) -> Any:
+        w = const(rng, 4, 4, 3, 3)
+        return last(emit, *(emit(nn.conv2d(x, w, padding=1)) for _ in range(2)))
+
+    return build
+
+
+TWICE = "duplicate relax.nn.conv2d, one for each use of its result"
+MENDS: dict[tuple[str, str], tuple[str, Build]] = {
+    ("dtype", "nn.conv2d"): ("cast to float32", lambda emit, rng, x: emit(op.astype(plain(
+        emit, rng, emit(op.astype(emit(op.astype(x, "float16")), "float32"))), "float16"))),
+    ("symbolic", "nn.conv2d"): ("bind n to a number", plain),
+    ("fan-out", "nn.conv2d"): (TWICE, twice(
+        lambda emit, y, z: emit(op.sqrt(emit(op.maximum(emit(nn.relu(y)), z)))))),
+    ("not convex", "add"): (TWICE, twice(
+        lambda emit, y, z: emit(nn.relu(emit(op.add(
+            y, emit(op.mean(z, [2, 3], keepdims=True)))))))),
+    ("returned", "nn.relu"): (TWICE, twice(
+        lambda emit, y, z: emit(relax.Tuple([z, emit(nn.relu(y))])))),
+    ("cast in between", "nn.relu"): ("do relax.nn.relu before relax.astype",
+                                     conv(relu, cast("float16"))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NEAR)
+def test_what_would_mend_it_is_said_where_it_helps(name: str) -> None:
+    case = NEAR[name]
+    left = dispatch(nets.net(case.build, *case.shapes), [NPU]).left
+    mends = {o.op.removeprefix("relax."): o.mend for o in left}
+    if not any(name == known for known, _ in MENDS):
+        assert not any(mends.values())
+    for missed in case.whys:
+        expected, mended = MENDS.get((name, missed), (None, None))
+        if mended is not None:
+            assert mends[missed] == expected
+            done = dispatch(nets.net(mended, IMAGE), [NPU])
+            assert [t.pattern for t in done.taken] == ["conv_relu"]
+
+
 def test_the_nearest_of_all_backends_is_told() -> None:
     far = replace(NPU, name="far", patterns=(Pattern("dilated", one(
         "relax.nn.conv2d", attribute("dilation", [2, 2]), *CONV)),))  # fmt: skip
@@ -209,6 +251,9 @@ def test_ops_that_match_count_before_conditions_that_hold() -> None:
 def test_what_matches_and_is_not_chosen_says_so() -> None:
     (left, *_) = dispatch(nets.net(plain, IMAGE), [NPU], force={"conv2d": "tvm"}).left
     assert left.why == BEGIN + "it matches, and another choice was forced, or is better"
+    assert left.mend == "force conv2d=npu.conv_relu"
+    op_name, _, place = left.mend.removeprefix("force ").partition("=")
+    assert dispatch(nets.net(plain, IMAGE), [NPU], force={op_name: place}).taken
 
 
 def test_without_a_backend_that_is_said() -> None:

@@ -1,0 +1,32 @@
+"""The command line: `opinfo inspect`, `opinfo plan`, `opinfo dispatch`, `opinfo compile`."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from .common import app
+from .inspect import inspect_model
+from .plan import plan_model
+
+from .dispatch import dispatch_model  # isort: skip
+from .compile import compile_model  # isort: skip
+
+__all__ = ["app", "compile_model", "dispatch_model", "inspect_model", "main", "plan_model"]
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """Recover operators, attributes and layouts from TIR, with proof."""
+    if show_version:
+        typer.echo(f"opinfo {version('opinfo')}, apache-tvm {version('apache-tvm')}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Entry point of the `opinfo` script."""
+    app()

@@ -1,0 +1,79 @@
+"""`opinfo inspect MODEL`: the operator of every PrimFunc."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from .. import frontend
+from ..chains import ChainReport, inspect_fused
+from ..frontend.error import one_line
+from ..inspection import inspect as analyse
+from ..inspection import legalize
+from ..report import Report
+from .common import WIDE, Json, Model, Problem, Shapes, app, bar, loaded, status, working
+
+
+@app.command("inspect")
+def inspect_model(
+    model: Model,
+    as_json: Json = False,
+    func: Annotated[str | None, typer.Option(help="Only the PrimFunc of this name.")] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Attributes, alternatives, certificates, reasons.")
+    ] = False,
+    fused: Annotated[
+        bool, typer.Option("--fused", help="The operators of each PrimFunc after fusion.")
+    ] = False,
+    shape: Shapes = None,
+) -> None:
+    """Print the operator of every PrimFunc that MODEL is lowered to.
+
+    Exit status: 0, or 2 with a one-line error if MODEL cannot be read.
+    """
+    with working() as console:
+        report = _inspect(model, shape or [], func, explain, fused, console)
+    if as_json:
+        typer.echo(json.dumps(report.to_json(), indent=1))
+    elif explain:
+        typer.echo(f"{report.explain()}\n\n{report.summary()}")
+    else:
+        out = Console(width=None if sys.stdout.isatty() else WIDE)
+        out.print(report.table())
+        out.print(f"\n{report.summary()}", markup=False, highlight=False)
+
+
+def _inspect(
+    model: Path, shapes: list[str], func: str | None, explain: bool, fused: bool, console: Console
+) -> Report | ChainReport:
+    mod = lowered(model, shapes, console)
+    with bar(console) as shown_bar:
+        task = shown_bar.add_task("analysing", total=None)
+
+        def shown(done: int, total: int, name: str) -> None:
+            shown_bar.update(task, completed=done, total=total, description=name or "done")
+
+        try:
+            if fused:
+                return inspect_fused(mod, shown, func=func)
+            return analyse(mod, shown, func=func, alternatives=explain)
+        except KeyError as error:
+            raise Problem(f"{model}: {error.args[0]}") from error
+
+
+def lowered(model: Path, shapes: list[str], console: Console) -> Any:
+    """The model's module after legalisation."""
+    try:
+        with status(console, f"reading {model}"):
+            mod = loaded(model, shapes)
+    except frontend.FrontendError as error:
+        raise Problem(str(error)) from error
+    try:
+        return legalize(mod)
+    except Exception as error:  # TVM's legalisation raises what it likes
+        raise Problem(f"{model}: TVM cannot legalise it: {one_line(error)}") from error

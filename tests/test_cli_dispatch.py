@@ -1,0 +1,174 @@
+"""`opinfo dispatch` and the page and times of `opinfo compile`."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tvm
+from tvm import relax
+from typer.testing import CliRunner, Result
+
+from opinfo.byoc import dispatch, register
+from opinfo.byoc.compile import Compiled
+from opinfo.byoc.measure import Excluded, Measured, Timing
+from opinfo.cli import app
+from opinfo.compiling import Verified
+from opinfo.layout.layout import Layout
+from opinfo.layout.report import Conversion, Report, ValueChoice
+from opinfo.picture.compiled import compiled_page
+from opinfo.planning import parse_wants
+
+from .byoc.toy import TOY
+from .layout import nets
+from .test_picture import _Parser
+
+nn, op = relax.op.nn, relax.op
+
+
+def _net(emit: Any, rng: Any, x: Any, row: Any) -> Any:
+    """toy takes add → relu; a sum that broadcasts, and tanh, stay."""
+    y = emit(nn.relu(emit(op.add(x, x))))
+    return emit(op.tanh(emit(op.add(y, row))))
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    register(TOY)
+    path = tmp_path / "net.json"
+    path.write_text(tvm.ir.save_json(nets.net(_net, (4, 8), (8,), legal=False)))
+    return path
+
+
+def told(*words: str | Path) -> Result:
+    return CliRunner().invoke(app, list(map(str, words)))
+
+
+LINE = "offloaded 2 of 4 ops, 50.0% of FLOPs, toy 2, tvm 2; 0 transforms left"
+
+
+def test_one_line_and_nothing_is_built(model: Path) -> None:
+    got = told("dispatch", model, "--backend", "toy,tvm")
+    assert got.exit_code == 0, got.output
+    (line,) = got.stdout.splitlines()
+    assert re.sub(r"\d+\.\d%", "50.0%", line) == LINE
+    assert [p.name for p in model.parent.iterdir()] == ["net.json"]
+
+
+def test_explain_is_a_line_for_each_operator_left(model: Path) -> None:
+    got = told("dispatch", model, "--backend", "toy,tvm", "--explain")
+    lines = [line for line in got.stdout.splitlines() if line.strip()]
+    assert lines[-1].startswith("offloaded 2 of 4 ops")
+    assert lines[0].split() == ["value", "operator", "why", "it", "stays", "with", "TVM", "what",
+                                "would", "mend", "it"]  # fmt: skip
+    assert sorted(line.split()[1] for line in lines[1:-1]) == ["relax.add", "relax.tanh"]
+    assert any("toy, pattern pointwise: an operand is broadcast" in line for line in lines)
+
+
+def test_json_has_what_was_taken_and_what_is_left(model: Path) -> None:
+    got = told("dispatch", model, "--backend", "toy,tvm", "--force", "relu=tvm", "--json")
+    found = json.loads(got.stdout)
+    assert found["status"] == "optimal" and found["layouts"]["conversions"] == []
+    assert [(t["backend"], t["pattern"], t["ops"]) for t in found["taken"]] == [
+        ("toy", "pointwise", ["relax.add"])
+    ]
+    whys = {o["op"]: (o["why"], o["mend"]) for o in found["left"]}
+    assert whys["relax.nn.relu"][1] in ("force relu=toy.pointwise", "force relu=toy.relu")
+    assert whys["relax.tanh"] == ("no pattern of toy has relax.tanh", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["absent.onnx"], "absent.onnx: no such file"),
+        (["MODEL", "--backend", "fpga"], "there is no backend 'fpga'"),
+        (
+            ["MODEL", "--backend", "toy", "--force", "relu"],
+            "--force relu: expected",
+        ),
+        (["MODEL", "--backend", "toy", "--force", "tanh=toy"], "tanh"),
+        (["MODEL", "--backend", "toy", "--want", "conv2d"], "--want 'conv2d' is not of the form"),
+        (["MODEL", "--backend", "toy", "--shape", "x"], "shape 'x' is not of the form"),
+    ],
+)
+def test_errors_are_one_line(
+    model: Path, words: list[str], line: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    got = told("dispatch", *(str(model) if w == "MODEL" else w for w in words))
+    err = capfd.readouterr().err
+    assert (got.exit_code, got.stdout) == (2, "")
+    assert err.startswith("opinfo: ") and err.count("\n") == 1 and line in err
+
+
+def test_compile_verifies_times_and_writes_a_page(model: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    got = told("compile", model, "-o", tmp_path / "net.so", "--backend", "toy,tvm", "--verify",
+               "--report", page)  # fmt: skip
+    assert got.exit_code == 0, got.output
+    first, head, unmodified, compiled, last = got.stdout.splitlines()
+    assert first.startswith("offloaded 2 of 4 ops") and last.startswith("outputs differ by")
+    assert head.split()[:1] == ["build"] and unmodified.split()[0] == "unmodified"
+    before, after, ratio = float(unmodified.split()[1]), *map(float, compiled.split()[1:])
+    assert before > 0 and after > 0 and ratio == pytest.approx(after / before, rel=0.5)
+    text = page.read_text()
+    assert "<h2>Times" in text and "net.json" in text and "toy, pattern pointwise" in text
+
+
+def test_a_page_that_cannot_be_written_is_one_line(
+    model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "absent" / "page.html"
+    got = told("compile", model, "-o", tmp_path / "net.so", "--backend", "toy", "--report", page)
+    assert got.exit_code == 2
+    assert capfd.readouterr().err.endswith("page.html: No such file or directory\n")
+
+
+def test_the_page_has_everything_and_needs_no_network() -> None:
+    done = dispatch(nets.net(_net, (4, 8), (8,)), [TOY])
+    nchw, nhwc = Layout.identity(4), Layout.parse("NHWC")
+    report = Report(
+        values=(ValueChoice("v", (1, 4, 6, 8), "float32", nhwc, "<b> reads it so"),),
+        conversions=(Conversion("x", nchw, nhwc, 768, "toy wants NHWC", ("v",)),),
+    )
+    timings = (
+        Timing("toy", ("relax.add",), ("float32[4, 8]",), Measured(12.5), False),
+        Timing("toy", ("relax.exp",), ("float32[4, 8]",), Excluded("it hangs"), True),
+    )
+    done = replace(done, report=report, timings=timings)
+    text = compiled_page("a <model>", Compiled(Path(), done), Verified(2e-7, 1.0, 4.0, 5))
+    parser = _Parser()
+    parser.feed(text)
+    assert parser.open == [] and parser.outside == []
+    assert not re.findall(r"https?://|@import|<script|@[A-Z]+@", text)
+    cells = re.findall(r"<td[^>]*>(.*?)(?:<span|</td>)", text)
+    assert {"a &lt;model&gt;"} <= set(re.findall(r"<h1>(.*?)</h1>", text))
+    for expected in ("toy", "pointwise", "relax.nn.relu", "relax.tanh", "toy wants NHWC", "12.5 us",
+                     "&lt;b&gt; reads it so", "excluded: it hangs", "this run", "the database",
+                     "4.000", "1.000", "0.25"):  # fmt: skip
+        assert expected in cells, expected
+    assert "1 transform left" in text and "outputs differ by 2.0e-07" in text
+
+
+def test_what_is_not_a_number_is_not_the_same() -> None:
+    assert Verified(0.0, 1.0, 1.0, 1).same and not Verified(float("nan"), 1.0, 1.0, 1).same
+    assert not Verified(0.01, 1.0, 1.0, 1).same
+
+
+def test_what_is_wanted_as_the_mend_says_is_taken() -> None:
+    """A convolution in NCHW, of float16: the example's device has NHWC."""
+
+    def conv(emit: Any, rng: Any, x: Any) -> Any:
+        half, w = emit(op.astype(x, "float16")), nets.const(rng, 8, 4, 3, 3).value.numpy()
+        return emit(nn.conv2d(half, relax.const(w.astype("float16")), padding=1))
+
+    mod = nets.net(conv, (1, 4, 6, 6))
+    (why,) = (o for o in dispatch(mod, ["example_npu"]).left if o.op == "relax.nn.conv2d")
+    assert why.why == "example_npu, pattern network: data_layout is NCHW, NHWC is taken"
+    assert why.mend == "want conv2d=NHWC,OHWI"
+    desired = parse_wants([why.mend.removeprefix("want ")])
+    done = dispatch(mod, ["example_npu"], layouts="best", desired=desired)
+    assert [t.ops for t in done.taken] == [("relax.nn.conv2d",)]
