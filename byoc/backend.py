@@ -52,6 +52,8 @@ class Backend:
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
             raise ValueError(f"Backend: the name must be an identifier, got {self.name!r}")
+        if self.name == "tvm":
+            raise ValueError("Backend: the name tvm is that of TVM's own code")
 
     @property
     def pattern_names(self) -> tuple[str, ...]:

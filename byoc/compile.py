@@ -14,10 +14,11 @@ import tvm
 from tvm import relax
 
 from ..layout.report import Report
+from ..layout.unused import check_defined
 from ..layout.wants import Desired
-from .backend import Backend, find
+from .backend import Backend
 from .dispatch_plan import DispatchPlan
-from .offload import Dispatched, dispatch
+from .offload import Dispatched, dispatch, given
 from .own import in_own_layouts
 from .prepare import prepare
 from .repeat import replay
@@ -69,7 +70,13 @@ def compile_module(
     `dispatch`. ``saved`` is a plan of an earlier call (`Compiled.dispatched.plan`): nothing is
     chosen, and nothing is left out; raises :class:`.PlanRefused` where it is of something else.
     """
-    chosen = [find(b) if isinstance(b, str) else b for b in backends if b != "tvm"]
+    chosen = given(backends)
+    unknown = set(priority or {}) - {"tvm", *(b.name for b in chosen)}
+    if unknown:
+        raise ValueError(f"priority: {', '.join(sorted(unknown))} is not among the backends")
+    check_defined(mod, "compile_module")
+    if not any(isinstance(f, relax.Function) for f in mod.functions.values()):
+        raise ValueError("compile_module: the module has no Relax function")
     lowered = prepare(mod)
     while True:
         if saved is not None:

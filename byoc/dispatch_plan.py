@@ -108,6 +108,8 @@ class DispatchPlan:
 
 def fingerprint(mod: Any) -> str:
     """The structural hash of a module, the same in every process; weights do not count."""
+    for attribute in ("external_mods", "const_name_to_constant"):  # of code that was added before
+        mod = mod.without_attr(attribute)
     return f"{tvm_ffi.structural_hash(mod, skip_tensor_content=True):016x}"
 
 

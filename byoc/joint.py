@@ -118,6 +118,7 @@ class Regions:
     ) -> None:  # fmt: skip
         self.lowered, self.planner, self.backends = lowered, planner, backends
         self.asked, self.flows, self.measure = asked, lowered.flows[gvar], measure
+        self.mutates = lowered.functions[gvar].mutates
         self.variants: Variants | None = None
         self.matches: tuple[Match, ...] = ()
         self.numbers: tuple[int, ...] = ()
@@ -165,7 +166,7 @@ class Regions:
 
     def found(self, variants: Variants) -> list[Match]:
         """All chains, and the largest coarse regions in which nothing is converted."""
-        out = chains(list(variants.infos), variants.infos, self.backends)
+        out = chains(list(variants.infos), variants.infos, self.backends, self.mutates)
         for b in self.backends:
             for c in b.coarse:
                 taken = [op for op in variants.infos if c.why_not(op, variants.infos) is None]

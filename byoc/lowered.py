@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import isfinite
 from typing import Any
 
 from tvm import relax
@@ -43,7 +44,8 @@ class Lowered:
 
     def matches(self, backends: Sequence[Backend]) -> list[Match]:
         """All chains of all backends, overlapping ones too."""
-        return [m for g in self.functions.values() for m in found(g.ops, self.infos, backends)]
+        return [m for g in self.functions.values()
+                for m in found(g.ops, self.infos, backends, g.mutates)]  # fmt: skip
 
     def coarse(
         self, backends: Sequence[Backend], forced: Mapping[Op, Forced], chosen: Sequence[Match] = ()
@@ -87,16 +89,26 @@ def read(mod: Any, what: str) -> Lowered:
     return Lowered(mod, functions, infos, blocks)
 
 
-def found(ops: Sequence[Op], infos: Infos, backends: Sequence[Backend]) -> list[Match]:
-    """All chains of all backends."""
+def found(
+    ops: Sequence[Op], infos: Infos, backends: Sequence[Backend], mutates: bool
+) -> list[Match]:
+    """All chains of all backends.
+
+    ``mutates``: something may write what a chain reads between its first op and its last, where it
+    is called; then each op is a chain alone.
+    """
     out = []
     for b in backends:
         for op in ops:
             for p in b.patterns:
-                out += [match(b, p.name, chain, infos) for chain in p.matches(op, infos)]
+                chains = p.matches(op, infos)
+                out += [match(b, p.name, c, infos) for c in chains if len(c) == 1 or not mutates]
     return out
 
 
 def match(b: Backend, pattern: str, ops: tuple[Op, ...], infos: Infos) -> Match:
+    """Raises ``ValueError`` for a cost that is no number."""
     cost = 0.0 if b.cost is None else b.cost(region("", ops, infos, elements=False).region)
+    if not isfinite(cost):
+        raise ValueError(f"{b.name}: the cost of a region of pattern {pattern} is {cost}")
     return Match(b.name, pattern, ops, cost)

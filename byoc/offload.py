@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal
+
+import tvm_ffi
+from tvm import relax
 
 from ..layout.graph import Op
 from ..layout.report import Report
@@ -104,6 +108,9 @@ def dispatch(
     """
     if layouts not in ("given", "best"):
         raise ValueError(f"dispatch: layouts must be 'given' or 'best', got {layouts!r}")
+    if desired and layouts == "given":
+        raise ValueError("dispatch: desired layouts need layouts='best'")
+    _check(priority, force)
     named = given(backends)
     classes = {b.name: (priority or {}).get(b.name, 3) for b in named}
     unknown = set(priority or {}) - {*classes, "tvm"}
@@ -146,12 +153,43 @@ def of_layouts(done: Dispatched, lowered: Lowered, relaid: Relaid | None) -> Dis
     if relaid is None:
         return done
     plan = replace(done.plan, module=fingerprint(lowered.mod), layouts=relaid.layouts)
-    return replace(done, plan=plan, report=relaid.report)
+    status = done.status if relaid.report.status == "optimal" else relaid.report.status
+    return replace(done, plan=plan, report=relaid.report, status=status)
 
 
 def given(backends: Sequence[str | Backend]) -> list[Backend]:
-    """Backends by name or as they are, without TVM."""
-    return [find(b) if isinstance(b, str) else b for b in backends if b != "tvm"]
+    """Backends by name or as they are, without TVM.
+
+    Raises ``TypeError`` for what is no backend, ``ValueError`` for two of one name.
+    """
+    if isinstance(backends, str) or not isinstance(backends, Iterable):
+        raise TypeError(f"backends: expected a sequence of them, got {backends!r}")
+    out: list[Backend] = []
+    for b in backends:
+        if not isinstance(b, (str, Backend)):
+            raise TypeError(f"backends: expected a Backend or a name, got {b!r}")
+        if b == "tvm":
+            continue
+        made = find(b) if isinstance(b, str) else b
+        if any(made.name == other.name and made is not other for other in out):
+            raise ValueError(f"backends: there are two that are called {made.name}")
+        if made not in out:
+            out.append(made)
+    return out
+
+
+def _check(priority: Mapping[str, int] | None, force: Mapping[str, str] | None) -> None:
+    """Raises ``TypeError`` unless they are mappings of the right things."""
+    asked: tuple[tuple[str, Any, type, str], ...] = (
+        ("priority", priority, int, "a number"),
+        ("force", force, str, "BACKEND or BACKEND.PATTERN"),
+    )
+    for name, value, kind, told in asked:
+        if not isinstance(value, (Mapping, NoneType)):
+            raise TypeError(f"{name}: expected a mapping, got {value!r}")
+        for k, v in (value or {}).items():
+            if not isinstance(v, kind):
+                raise TypeError(f"{name}[{k!r}]: expected {told}, got {v!r}")
 
 
 class Failed(Exception):
@@ -163,7 +201,10 @@ class Failed(Exception):
 
 
 def _usable(b: Backend, needed: Collection[str]) -> bool:
-    reason = b.available()
+    try:
+        reason = b.available()
+    except Exception as e:  # somebody else's code
+        reason = f"to ask it failed: {type(e).__name__}: {e}"
     if reason is not None and b.name in needed:
         raise CannotForce(f"{b.name} is not available: {reason}")
     if reason is not None:
@@ -219,7 +260,8 @@ def applied(
     regions: dict[str, list[Region]] = {}
     placed: dict[Op, Placed] = {}
     taken = []
-    for k, m in enumerate(matches):
+    first = _called(lowered.mod)
+    for k, m in enumerate(matches, first):
         symbol = f"{m.backend}_{k}"
         made = region(symbol, m.ops, lowered.infos)
         regions.setdefault(m.backend, []).append(made.region)
@@ -244,6 +286,15 @@ def applied(
     return Dispatched(module, tuple(taken), left, options, status, plan, sum(flop.values()))
 
 
+def _called(mod: Any) -> int:
+    """A number from which on names of regions are free: the module may have some."""
+    names: list[str] = []
+    for f in mod.functions.values():
+        tvm_ffi.structural_walk(f, (relax.ExternFunc, lambda e: names.append(e.global_symbol)))
+    numbers = [n.rpartition("_")[2] for n in names]
+    return max((int(n) + 1 for n in numbers if n.isdecimal()), default=0)
+
+
 def _plan(
     lowered: Lowered, matches: Sequence[Match], backends: Mapping[str, Backend], status: str
 ) -> DispatchPlan:
@@ -261,6 +312,9 @@ def _plan(
 
 def _convert(b: Backend, regions: Sequence[Region]) -> Code:
     try:
-        return b.convert(regions)
+        code = b.convert(regions)
     except Exception as e:  # a converter is somebody else's code
         raise Failed(b, f"its converter failed: {type(e).__name__}: {e}") from e
+    if not isinstance(code, Code):
+        raise Failed(b, f"its converter gave {code!r}, no Code")
+    return code

@@ -59,7 +59,8 @@ def _planned(lowered: Lowered, plan: DispatchPlan, backends: Mapping[str, Backen
         if not r.ops or not all(0 <= k < len(there) for k in r.ops):
             raise PlanRefused(f"{place} is not in the module")
         ops = tuple(there[k] for k in r.ops)
-        if not _allowed(r, ops, backends[r.backend], lowered, flows[r.function]):
+        alone = len(ops) == 1 or not graphs[r.function].mutates
+        if not alone or not _allowed(r, ops, backends[r.backend], lowered, flows[r.function]):
             raise PlanRefused(f"{place} is not what {r.backend}, pattern {r.pattern}, takes")
         if taken & set(ops):
             raise PlanRefused(f"{place} overlaps another one")

@@ -102,7 +102,9 @@ class Layout:
 
     @cached_property
     def _hash(self) -> int:
-        return hash((self.dims, self.pad_value))
+        # None hashes by its address; what is iterated must not depend on that.
+        dims = tuple(tuple((d.axis, d.div, d.extent or 0) for d in dim) for dim in self.dims)
+        return hash((dims, -1 if self.pad_value is None else self.pad_value))
 
     @cached_property
     def digits(self) -> Dim:

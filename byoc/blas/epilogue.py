@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -33,6 +34,8 @@ UNARY = (*_ONE, *_WITH)
 def number(x: Any) -> str:
     """A literal of the type of an element, with all its digits."""
     value = float(x)
+    if math.isnan(value):
+        return "T(NAN)"
     if value in (float("inf"), float("-inf")):
         return "T(INFINITY)" if value > 0 else "T(-INFINITY)"
     return f"T({value!r})"

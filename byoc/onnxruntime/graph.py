@@ -37,7 +37,7 @@ class Writer:
         from onnx import numpy_helper
 
         name = self.name()
-        self.initializers.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
+        self.initializers.append(numpy_helper.from_array(np.asarray(array, order="C"), name))
         return name
 
     def ints(self, values: Iterable[Any]) -> str:

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tvm
 from tvm import relax
+from tvm.script import relax as R
 
-from opinfo.byoc import dispatch
+from opinfo.byoc import DispatchPlan, PlanRefused, dispatch, replay
 from opinfo.byoc.backend import Backend
 from opinfo.byoc.choose import Match, choose
 from opinfo.byoc.pattern import Pattern, many, maybe, one
@@ -19,7 +21,7 @@ from opinfo.layout.graph import Op
 
 from ..layout import nets
 from ..run import run
-from .toy import TOY, static
+from .toy import PATTERNS, TOY, static
 
 SHAPE = (2, 6)
 
@@ -148,3 +150,68 @@ def test_a_saving_counts_beside_costs_that_are_a_billion_times_as_large() -> Non
     matches += [Match("a", "p", tuple(ops[k : k + 3]), 2.0) for k in range(0, 60, 3)]
     found = choose(matches, {"a": 3}, dict.fromkeys(ops, 1e9)).matches
     assert sorted(len(m.ops) for m in found) == [3] * 20
+
+
+def test_nothing_is_called_after_what_it_reads_is_written() -> None:
+    tvm.register_global_func("opinfo.test.increase", _increase, override=True)
+    x = relax.Var("x", R.Tensor(SHAPE, "float32"))
+    bb = relax.BlockBuilder()
+    with bb.function("main", [x]):
+        a = bb.emit(relax.op.add(x, x))
+        z = bb.emit(relax.op.call_inplace_packed("opinfo.test.increase", x, inplace_indices=[0],
+                                                 ty_args=x.ty))  # fmt: skip
+        bb.emit_func_output(relax.Tuple([bb.emit(relax.op.nn.relu(a)), z]))
+    mod = relax.transform.LegalizeOps()(bb.get())
+    for layouts in ("given", "best"):
+        done = dispatch(mod, [TOY], layouts=layouts)
+        assert [t.ops for t in done.taken] == [("relax.add",), ("relax.nn.relu",)]
+    told = done.plan.to_json()
+    told["regions"] = [{**told["regions"][0], "ops": [0, 1]}]
+    with pytest.raises(PlanRefused, match=r"\(0, 1\) of main is not what toy"):
+        replay(mod, DispatchPlan.from_json(told), [TOY])
+
+
+def _increase(x: Any) -> Any:
+    x.copyfrom(x.numpy() + 100)
+    return x
+
+
+def test_a_module_may_be_dispatched_twice() -> None:
+    mod = nets.net(chain, SHAPE)
+    x = np.random.default_rng(0).standard_normal(SHAPE).astype("float32")
+    want = run(mod, [x])
+    sums = replace(TOY, patterns=tuple(p for p in PATTERNS if p.name == "relu"))
+    rest = replace(TOY, name="rest")
+    once = dispatch(mod, [sums])
+    for backend in (sums, rest, TOY):
+        twice = dispatch(once.module, [backend])
+        assert {t.symbol for t in twice.taken}.isdisjoint(t.symbol for t in once.taken)
+        np.testing.assert_allclose(run(twice.module, [x])[0], want[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize(("backends", "options", "error", "reason"), [
+    ("toy", {}, TypeError, "expected a sequence of them, got 'toy'"),
+    ([3], {}, TypeError, "expected a Backend or a name, got 3"),
+    ([TOY, replace(TOY, patterns=())], {}, ValueError, "two that are called toy"),
+    ([TOY], {"priority": [3]}, TypeError, "priority: expected a mapping"),
+    ([TOY], {"priority": {"toy": "high"}}, TypeError, r"priority\['toy'\]: expected a number"),
+    ([TOY], {"force": {"add": None}}, TypeError, r"force\['add'\]: expected BACKEND"),
+    ([TOY], {"desired": {"conv2d": ["NHWC"]}}, ValueError, "need layouts='best'"),
+    ([replace(TOY, cost=lambda r: float("nan"))], {}, ValueError, "toy: the cost .* is nan"),
+])  # fmt: skip
+def test_bad_arguments_say_what_is_wrong(
+    backends: Any, options: Any, error: type[Exception], reason: str
+) -> None:
+    with pytest.raises(error, match=reason):
+        dispatch(nets.net(chain, SHAPE), backends, **options)
+    with pytest.raises(ValueError, match="tvm is that of TVM's own code"):
+        replace(TOY, name="tvm")
+
+
+@pytest.mark.parametrize("fault", [
+    {"convert": lambda regions: None}, {"available": lambda: 1 / 0},
+])  # fmt: skip
+def test_a_faulty_backend_is_left_out(fault: Any) -> None:
+    with pytest.warns(UserWarning, match=r"toy is (left out|not available)"):
+        done = dispatch(nets.net(chain, SHAPE), [replace(TOY, **fault)])
+    assert not done.taken

@@ -52,6 +52,7 @@ CASES: dict[str, tuple[Build, tuple[Any, ...]]] = {
     **_each("sigmoid", "tanh", "exp", "abs", "negative", "erf", "floor", "ceil", "sin", "cos",
             "square", "relu", "relu6", "gelu", "gelu_tanh", "silu"),
     **{n: (_positive(getattr(op, n)), ((2, 5),)) for n in ("log", "sqrt", "rsqrt")},
+    "rank 0": (lambda e, r, x: e(op.add(e(op.sum(x)), relax.const(1.5))), ((2, 5),)),
     "leakyrelu": (_call(nn.leakyrelu, 0.1), ((2, 5),)),
     "clip": (_call(op.clip, -0.25, 0.5), ((2, 5),)),
     **{n: (_call(getattr(op, n)), ((N, 5), (3, 1, 5)))
