@@ -1,5 +1,5 @@
 # Two commands do everything on a machine that has only python3 >= 3.10:
-#   make demo    the operator table of a real ResNet-50
+#   make demo    the operator table of a real ResNet-50, and a SqueezeNet compiled for oneDNN
 #   make test    what CI runs, except the wheel test
 # make plan-page writes the page of a planned PP-OCRv4 detector to examples/.
 PYTHON ?= python3
@@ -12,6 +12,10 @@ ONNX_LIGHT = $$($(BIN)/python -c "import pathlib, onnx; print(pathlib.Path(onnx.
 
 demo: $(VENV)/.demo
 	$(BIN)/opinfo inspect "$(ONNX_LIGHT)/light_resnet50.onnx"
+	@command -v g++ > /dev/null || (echo "make demo goes on to compile a model, and needs g++"; exit 1)
+	$(BIN)/python -m examples.seeded_weights "$(ONNX_LIGHT)/light_squeezenet.onnx" build/squeezenet.onnx
+	OMP_NUM_THREADS=1 TVM_NUM_THREADS=1 $(BIN)/opinfo compile build/squeezenet.onnx \
+		-o build/squeezenet.so --backend onednn,tvm --verify --report build/squeezenet.html
 
 test: lint types pytest
 
@@ -41,7 +45,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet -e '.[onnx]'
+	$(BIN)/python -m pip install --quiet -e '.[onnx,onednn]'
 	touch $@
 
 # The OCR wheel is wanted for the ONNX files in it, not for what it depends on.

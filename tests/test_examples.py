@@ -9,6 +9,7 @@ import pytest
 import tvm
 
 from opinfo.analysis import Refusal, annotation
+from tests.models import light
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -17,6 +18,17 @@ def test_schedule_conv_is_faster_and_equal(capsys: pytest.CaptureFixture[str]) -
     example = runpy.run_path(str(EXAMPLES / "schedule_conv.py"))
     assert example["main"]() > 1.5  # about 30 on an idle machine
     assert "x faster, outputs equal" in capsys.readouterr().out
+
+
+def test_seeded_weights_are_the_same_each_time_and_no_fill_is_left() -> None:
+    import onnx
+
+    example = runpy.run_path(str(EXAMPLES / "seeded_weights.py"))
+    one, two = (example["seeded"](onnx.load(light.path("squeezenet"))) for _ in range(2))
+    assert one == two and not any(n.op_type == "ConstantOfShape" for n in one.graph.node)
+    onnx.checker.check_model(one)
+    values = onnx.numpy_helper.to_array(one.graph.initializer[-1])
+    assert values.dtype == "float32" and values.std() > 0
 
 
 def test_tiles_follow_strides_and_groups() -> None:
