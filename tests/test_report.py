@@ -149,3 +149,8 @@ def test_calls_that_are_no_tir_say_why(build: Any, reason: str) -> None:
     report = opinfo.inspect(builder.get())
     (refusal,) = report.outside
     assert reason in refusal.reason and reason in report.explain()
+
+
+def test_what_is_named_is_there() -> None:
+    assert all(getattr(opinfo, name) is not None for name in opinfo.__all__)
+    assert opinfo.byoc.dispatch is not None
