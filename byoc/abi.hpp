@@ -40,6 +40,15 @@ namespace {  // two models in one process share nothing
   return static_cast<char*>(t->data) + t->byte_offset;
 }
 
+// Whether elements lie side by side in the order of the axes.
+[[maybe_unused]] bool is_compact(const DLTensor* t) {
+  if (t->strides == nullptr) return true;
+  int64_t step = 1;
+  for (int k = t->ndim; k-- > 0; step *= t->shape[k])
+    if (t->shape[k] != 1 && t->strides[k] != step) return false;
+  return true;
+}
+
 // The constants that `__init_<symbol>` is called with, kept as long as the library is loaded.
 class Constants {
  public:

@@ -59,14 +59,6 @@ View plain(const DLTensor* t) {
 
 View constant(size_t k) { return plain(weights[k]); }
 
-bool is_compact(const DLTensor* t) {
-  if (t->strides == nullptr) return true;
-  int64_t step = 1;
-  for (int k = t->ndim; k-- > 0; step *= t->shape[k])
-    if (t->shape[k] != 1 && t->strides[k] != step) return false;
-  return true;
-}
-
 std::string shown(const int64_t* shape) {
   std::string out = "[";
   for (int64_t k = 0; k < shape[0]; ++k)
@@ -87,7 +79,7 @@ __attribute__((noinline)) int given(View* out, const char* name, const TVMFFIAny
                 t->dtype.bits == 8 * sizeof(T) && t->dtype.lanes == 1 && t->ndim == shapes[0];
     for (int d = 0; fits && d < t->ndim; ++d)
       fits = shapes[d + 1] < 0 || t->shape[d] == shapes[d + 1];
-    if (!fits || !is_compact(t))
+    if (!fits || !opinfo::is_compact(t))
       return opinfo::fail("TypeError", std::string(name) + ": argument " + std::to_string(k) +
                                            " must be a plain CPU tensor of f" +
                                            std::to_string(8 * sizeof(T)) + shown(shapes));

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isnan
+
 from ...layout.graph import Value
 from ..mend import Unmet, bind, cast
 from ..pattern import Condition, Node, Pattern, Step, one
@@ -135,7 +137,7 @@ def follows(node: Node) -> str | Unmet | None:
     """Whether an op can be done to the result of the anchor, element by element."""
     name, attrs = node.info.name, node.info.attrs
     assert node.chain is not None
-    if (reason := floating(node)) is not None:
+    if (reason := floating(node) or numbers(node)) is not None:
         return reason
     if name in SAME or eltwise_of(name, attrs) is not None:
         return None
@@ -148,6 +150,15 @@ def follows(node: Node) -> str | Unmet | None:
     if name == "relax.divide" and not first:
         return "it is divided by the value that it follows"
     return known(node)
+
+
+def numbers(node: Node) -> str | None:
+    """Literals that C++ can write, and divisors that have an inverse."""
+    told = {k: float(v) for k, v in node.info.attrs.items() if isinstance(v, (int, float))}
+    for k, v in told.items():
+        if isnan(v) or (node.info.name == "relax.divide" and k == "x2" and v == 0):
+            return f"{node.info.name} has the literal {v}"
+    return None
 
 
 def known(node: Node) -> str | None:
@@ -206,5 +217,5 @@ PATTERNS = (
     anchored("mean", ("relax.mean",), picture),
     anchored("softmax", ("relax.nn.softmax", "relax.nn.log_softmax")),
     anchored("layer_norm", ("relax.nn.layer_norm",), last_axis),
-    anchored("pointwise", (*ACTIVATIONS, *UNARY, *BINARY), begins),
+    anchored("pointwise", (*ACTIVATIONS, *UNARY, *BINARY), numbers, begins),
 )  # fmt: skip

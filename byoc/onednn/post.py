@@ -62,9 +62,7 @@ def literal(call: Call, key: str) -> float | None:
 
 
 def scalar(name: str, x1: float | None, x2: float | None) -> tuple[str, float, float] | None:
-    """A binary operator with one literal as an eltwise algorithm; None for what C++ cannot say."""
-    if any(x is not None and x != x for x in (x1, x2)):
-        return None
+    """A binary operator with one literal as an eltwise algorithm."""
     match name, x1, x2:
         case "relax.add", None, float(c):
             return "linear", 1.0, c
@@ -78,7 +76,7 @@ def scalar(name: str, x1: float | None, x2: float | None) -> tuple[str, float, f
             return "linear", c, 0.0
         case "relax.multiply", float(c), None:
             return "linear", c, 0.0
-        case "relax.divide", None, float(c) if c:
+        case "relax.divide", None, float(c):
             return "linear", 1.0 / c, 0.0
         case "relax.divide", float(c), None:
             return "pow", c, -1.0

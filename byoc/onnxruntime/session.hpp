@@ -91,14 +91,6 @@ int begin(const char* path, size_t count) {
   return failed("ONNX Runtime", status);
 }
 
-bool is_compact(const DLTensor* t) {
-  if (t->strides == nullptr) return true;
-  int64_t step = 1;
-  for (int k = t->ndim; k-- > 0; step *= t->shape[k])
-    if (t->shape[k] != 1 && t->strides[k] != step) return false;
-  return true;
-}
-
 // Values of ONNX Runtime over the memory of tensors.
 struct Values {
   std::vector<void*> all;
@@ -109,7 +101,7 @@ struct Values {
   int add(const char* name, const TVMFFIAny& a) {
     const DLTensor* t = opinfo::tensor(a);
     if (t == nullptr || t->device.device_type != kDLCPU || t->dtype.code != kDLFloat ||
-        t->dtype.bits != 32 || t->dtype.lanes != 1 || !is_compact(t))
+        t->dtype.bits != 32 || t->dtype.lanes != 1 || !opinfo::is_compact(t))
       return opinfo::fail("TypeError", std::string(name) + ": argument " +
                                            std::to_string(all.size()) +
                                            " must be a plain CPU tensor of f32");

@@ -65,6 +65,8 @@ REFUSED: dict[str, tuple[Callable[..., Any], tuple[tuple[Any, ...], ...], str]] 
     "kernel": (lambda e, r, x, w: e(nn.conv2d(x, w)), ((1, 4, 6, 6), (N, 4, 3, 3)),
                "the kernel is symbolic, a static one is taken"),
     "pixels": (lambda e, r, x: e(nn.max_pool2d(x, (2, 2))), ((1, 4, N, 6),), "are symbolic"),
+    "no number": (lambda e, r, x: e(op.multiply(e(nn.relu(x)), relax.const(float("nan")))),
+                  ((2, 4),), "relax.multiply has the literal nan"),
     "axes": (lambda e, r, x: e(nn.layer_norm(x, const(r, 4, 6), const(r, 4, 6), axes=[-2, -1])),
              ((3, 4, 6),), "axes is [1, 2], the last one is taken"),
     "mean": (lambda e, r, x: e(op.mean(x, [1])), ((2, 3, 4, 5),),
