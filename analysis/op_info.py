@@ -17,6 +17,9 @@ PatternKind = Literal[
     "kElemWise", "kBroadcast", "kInjective", "kCommReduce", "kOutEWiseFusable", "kOpaque"
 ]
 
+#: Attributes that are layout strings, and the operand that each is of; None is the output.
+STRINGS = {"data_layout": 0, "layout": 0, "kernel_layout": 1, "out_layout": None}
+
 #: What every certificate assumes beside what it lists itself.
 ASSUMED = (
     "int32 and int64 arithmetic does not overflow, nor do casts and shifts of indices over sizes",
@@ -108,6 +111,34 @@ class OpInfo:
     def relaid(self) -> bool:
         """Whether the buffers are in layouts that the op itself does not have."""
         return self.relayout is not None
+
+    @property
+    def expressed(self) -> bool:
+        """Whether layout attributes of the op tell how all buffers lie: axes in another order."""
+        if self.relayout is None:
+            return True
+        logical = self.relayout.attrs
+        data = next((a for a in STRINGS if a != "kernel_layout" and a in self.attrs), None)
+        if data is None or not isinstance(self.operands[0], int):
+            return False
+        told: dict[int, bool] = {}
+        for key in self.attrs.keys() & STRINGS.keys():
+            place, before = STRINGS[key], str(logical.get(key) or logical[data])
+            k = self._output if place is None else self.operands[place]
+            if not isinstance(k, int):
+                return False
+            told[k] = sorted(before) == sorted(str(self.attrs[key]))
+        if self._output not in told:
+            told[self._output] = self.layouts[self._output] == self.layouts[self.operands[0]]
+        lie = enumerate(self.relayout.buffers)
+        return all(told.get(k, False) or b is None or b.identity for k, b in lie)
+
+    @property
+    def _output(self) -> int:
+        """The parameter that is written, of an op with one result."""
+        assert self.relayout is not None
+        buffers = enumerate(self.relayout.buffers)
+        return next(k for k, b in buffers if b is not None and k not in self.operands)
 
     def __repr__(self) -> str:
         inside = [f"%{o}" if isinstance(o, int) else f"{o.value}" for o in self.operands]

@@ -69,7 +69,7 @@ def in_best_layouts(
     offers = [{full(op, f"the wants of {b.name}"): [x] if isinstance(x, str) else x
                for op, x in b.wants.items() if x} for b in backends]  # fmt: skip
     known = Kinds(check(desired or {}), offers=offers)
-    planner = Planner(lowered.mod, known, "graph", bytes_moved, {}, 60.0)
+    planner = Planner(lowered.mod, known, "region", bytes_moved, {}, 60.0)
     plans = {}
     for gvar, g in lowered.functions.items():
         regions = Regions(lowered, gvar, planner, backends, asked, measure)
@@ -82,7 +82,7 @@ def in_layouts(lowered: Lowered, layouts: Mapping[str, Sequence[Laid]], status: 
 
     Raises ``ValueError`` where they do not fit, or a PrimFunc has no proved form in them.
     """
-    planner = Planner(lowered.mod, Kinds({}), "graph", bytes_moved, {}, 60.0)
+    planner = Planner(lowered.mod, Kinds({}), "region", bytes_moved, {}, 60.0)
     plans = {}
     for gvar, g in lowered.functions.items():
         told = layouts.get(str(gvar.name_hint), ())

@@ -158,9 +158,9 @@ class Pattern:
 
 
 def node(op: Op, infos: Infos, chain: Value | None = None) -> Node | None:
-    """The op with its info; None where it was not recovered, or over buffers laid out otherwise."""
+    """The op with its info; None where it was not recovered, or its attributes do not tell all."""
     found = infos[op].info
-    if not isinstance(found, OpInfo) or found.relaid:
+    if not isinstance(found, OpInfo) or not found.expressed:
         return None
     return Node(op, found, chain)
 

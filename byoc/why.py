@@ -36,7 +36,7 @@ def _left(op: Op, infos: Infos, chains: Chains) -> Left:
     info = infos[op].info
     if not isinstance(info, OpInfo):
         return Left(name, op.name, f"not recognised: {info.reason}")
-    if info.relaid:
+    if not info.expressed:
         return Left(name, info.name, f"its buffers are laid out as {', '.join(info.layouts)}")
     found = chains.nearest(op)
     if found is not None:

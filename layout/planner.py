@@ -19,7 +19,7 @@ from .pins import Pins
 from .rewrite import Rewriter, Rewritten, Still
 from .solve import NoSolution
 
-Mode = Literal["graph", "tir"]
+Mode = Literal["graph", "region", "tir"]
 
 #: Plans that are made anew because a PrimFunc has no proved form in the layouts of the last one.
 ROUNDS = 20
@@ -47,7 +47,7 @@ class Planner:
         pins = self.pins.of(gvar, found)
         forbidden: dict[Op, frozenset[Choice]] = {}
         for _ in range(ROUNDS):
-            strict = self.mode == "graph"
+            strict = self.mode != "tir"
             try:
                 plan = decide(found, mine, self.cost, pins, forbidden, self.seconds, strict,
                               extend)  # fmt: skip
@@ -86,18 +86,23 @@ class Planner:
             if same is not None:
                 return self.known.setdefault(key, Still(same))
             found = self.rewriter(func, layouts, "tiled" if named else "layout")
-            if self.mode == "graph" and not isinstance(found, Refusal) and found.identity is None:
-                found = self.raisable(func, found)
+            if self.mode != "tir" and not isinstance(found, Refusal) and found.identity is None:
+                found = self.operator(func, found)
             self.known[key] = found
         return self.known[key]
 
-    def raisable(self, func: Any, new: Rewritten) -> Rewritten | Refusal:
-        """In graph mode an operator stays an operator."""
+    def operator(self, func: Any, new: Rewritten) -> Rewritten | Refusal:
+        """An operator stays an operator: in graph mode one that Relax can lower.
+
+        In region mode it is enough that its attributes tell how its buffers lie.
+        """
         before = self.analyse(func).info
         if not isinstance(before, OpInfo) or before.relaid:
             return new
         after = self.analyse(new.func).info
-        if isinstance(after, OpInfo) and not after.relaid:
+        if isinstance(after, OpInfo) and (
+            after.expressed if self.mode == "region" else not after.relaid
+        ):
             if before.name == after.name or self.all_kinds.known(func).moves:
                 return new
         return Refusal(f"{before.name} is no Relax operator in these layouts")

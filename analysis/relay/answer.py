@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..op_info import OpInfo, Relayout
+from ..op_info import STRINGS, OpInfo, Relayout
 from . import Relaid
-
-#: Attributes that are layout strings, and the operand that each is of; None is the output.
-STRINGS = {"data_layout": 0, "layout": 0, "kernel_layout": 1, "out_layout": None}
 
 
 def physical(info: OpInfo, relaid: Relaid) -> OpInfo:

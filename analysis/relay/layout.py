@@ -30,8 +30,19 @@ class BufferLayout:
     index_map: Any
     padded: bool = False
 
+    @property
+    def identity(self) -> bool:
+        """Whether the buffer is the logical one."""
+        axes, places = self.index_map.initial_indices, self.index_map.final_indices
+        same = len(axes) == len(places) and all(map(_same, axes, places))
+        return same and not self.padded
+
     def __repr__(self) -> str:
         return f"{list(self.shape)} at {self.index_map}"
+
+
+def _same(a: Any, b: Any) -> bool:
+    return bool(a.same_as(b))
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,13 @@ from ..flops import products
 from ..region import Region, Tensor
 from .convert import convert
 from .locate import available, version
-from .patterns import CONV, PATTERNS
+from .patterns import CONV, CONV_TRANSPOSE, PATTERNS
 
 #: The layouts in which its kernels over plain tensors are fast.
-WANTS: dict[str, tuple[str, ...]] = {"relax.nn.conv2d": ("NHWC", "OHWI")}
+WANTS: dict[str, tuple[str, ...]] = {
+    "relax.nn.conv2d": ("NHWC", "OHWI"),
+    "relax.nn.conv2d_transpose": ("NHWC", "IOHW"),
+}
 
 #: Products in a microsecond where the channels are innermost, and elsewhere: 64 of them, 3 x 3 over
 #: 56 x 56, took 2.35 and 5.42 ms in one thread.
@@ -23,7 +26,7 @@ def cost(region: Region) -> float:
     Of other operators the arithmetic is the same in all layouts and however they are grouped.
     """
     moved = sum(map(_bytes, (*region.inputs, region.result))) / 1e4
-    call = region.find(*CONV)
+    call = region.find(*CONV, *CONV_TRANSPOSE)
     if call is None:
         return 1.0 + moved
     rate = LAST if str(call.attrs["data_layout"]).endswith("C") else ELSEWHERE

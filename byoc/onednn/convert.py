@@ -7,6 +7,7 @@ from importlib.resources import files
 
 from ..backend import Code
 from ..region import Region
+from .concat import concat
 from .conv import convolution
 from .locate import options
 from .matmul import matmul
@@ -19,6 +20,7 @@ from .window import mean, pooling
 CONVERTERS: dict[str, Converter] = {
     **dict.fromkeys((*CONV, *CONV_TRANSPOSE), convolution),
     **dict.fromkeys((*POOL, *GLOBAL), pooling),
+    "relax.concat": concat,
     "relax.matmul": matmul,
     "relax.mean": mean,
     "relax.nn.softmax": softmax,

@@ -18,6 +18,8 @@ POOL = tuple(f"relax.nn.{kind}_pool{n}d" for kind in ("max", "avg") for n in (1,
 GLOBAL = tuple(f"relax.nn.adaptive_avg_pool{n}d" for n in (1, 2, 3))
 #: Operators that may follow an anchor, at most this many.
 LONGEST = 12
+#: What `concat` puts together at most: a region has 64 arguments.
+MOST_PARTS = 48
 
 
 def tensors(node: Node) -> list[Value]:
@@ -122,6 +124,14 @@ def matrices(node: Node) -> str | None:
     return None
 
 
+def parts(node: Node) -> str | None:
+    """concat: tensors, no more than a region has arguments for."""
+    count = len(node.info.operands)
+    if any(node.operand(k) is None for k in range(count)):
+        return "an operand is a literal"
+    return None if count <= MOST_PARTS else f"there are {count} operands, {MOST_PARTS} are taken"
+
+
 def last_axis(node: Node) -> str | Unmet | None:
     """layer_norm: one axis, the last one, of a known extent."""
     v = node.operand(0)
@@ -215,6 +225,7 @@ PATTERNS = (
     anchored("pool", POOL, plain("layout", "out_layout"), window),
     anchored("global_pool", GLOBAL, plain("layout", "out_layout"), to_one),
     anchored("mean", ("relax.mean",), picture),
+    anchored("concat", ("relax.concat",), parts, dtype=floating),
     anchored("softmax", ("relax.nn.softmax", "relax.nn.log_softmax")),
     anchored("layer_norm", ("relax.nn.layer_norm",), last_axis),
     anchored("pointwise", (*ACTIVATIONS, *UNARY, *BINARY), numbers, begins),

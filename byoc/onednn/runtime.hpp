@@ -453,8 +453,10 @@ inline memory::desc wanted(const View& v) {
   return v.from < 0 ? constants()[~v.from]->preferred(v) : v.any();
 }
 
-inline bool slow(const dnnl::primitive_desc_base& pd) {
-  return std::strncmp(pd.impl_info_str(), "ref", 3) == 0;
+// Whether a primitive is a reference implementation, or does its post-ops with one.
+inline bool slow(const dnnl::primitive_desc_base& pd, bool post) {
+  const char* name = pd.impl_info_str();
+  return std::strncmp(name, "ref", 3) == 0 || (post && std::strncmp(name, "conv:any", 8) == 0);
 }
 
 // A primitive that does what it can of `post` from item `from` on: all of it, or as much as it has
@@ -491,10 +493,10 @@ template <typename Op, typename Make, typename Bind>
 void append(Kernel& out, const Post& post, size_t from, const View& dst, Make make, Bind bind) {
   typename Op::primitive_desc best;
   size_t to = from;
-  for (size_t k = post.items.size() + 1; k-- > from && (!best || slow(best));) {
+  for (size_t k = post.items.size() + 1; k-- > from && (!best || slow(best, to > from));) {
     try {
       auto pd = make(post.attributes(from, k));
-      if (!best || !slow(pd)) best = pd, to = k;
+      if (!best || !slow(pd, k > from)) best = pd, to = k;
     } catch (const dnnl::error&) {  // not with these items
     }
   }
@@ -610,6 +612,19 @@ OPINFO_CALLED Kernel layer_norm(const View& src, const View* scale, const View* 
         s.add(DNNL_ARG_SRC, src);
         if (scale) s.add(DNNL_ARG_SCALE, *scale);
         if (shift) s.add(DNNL_ARG_SHIFT, *shift);
+      });
+}
+
+OPINFO_CALLED Kernel concat(const View* parts, int count, const View& dst, int axis,
+                            const Post& post) {
+  std::vector<memory::desc> given;
+  for (int k = 0; k < count; ++k) given.push_back(parts[k].desc());
+  using Desc = dnnl::concat::primitive_desc;
+  return anchored<dnnl::concat>(
+      post, dst,
+      [&](const dnnl::primitive_attr& a) { return Desc(cpu(), dst.desc(), axis, given, a); },
+      [&](Step& s, const Desc&) {
+        for (int k = 0; k < count; ++k) s.add(DNNL_ARG_MULTIPLE_SRC + k, parts[k]);
       });
 }
 
