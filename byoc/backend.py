@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import import_module
 from typing import Any
 
@@ -54,6 +55,11 @@ class Backend:
             raise ValueError(f"Backend: the name must be an identifier, got {self.name!r}")
         if self.name == "tvm":
             raise ValueError("Backend: the name tvm is that of TVM's own code")
+
+    @cached_property
+    def merges(self) -> frozenset[str]:
+        """Operators by which its chains go on: what several ops make together may be one."""
+        return frozenset(n for p in self.patterns for s in p.steps[1:] for n in s.names)
 
     @property
     def pattern_names(self) -> tuple[str, ...]:

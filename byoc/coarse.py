@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 from ..layout.graph import Op
 from .flow import Flow, Set, bits
+from .group import Infos
 from .mend import Unmet
 from .pattern import Node, Step, listed, node
-from .region import Infos
 
 #: Sets that are looked at one by one; where there are more, regions are cut one way only.
 MOST = 2000

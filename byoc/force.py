@@ -16,7 +16,7 @@ from ..layout.graph import Op
 from ..layout.wants import full
 from .backend import Backend
 from .choose import Match
-from .region import Infos
+from .group import Infos
 from .why import left_behind
 
 

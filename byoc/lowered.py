@@ -18,7 +18,8 @@ from .choose import Match
 from .flops import flops
 from .flow import Flow, cycle, flows, joined
 from .force import Forced
-from .region import Infos, region
+from .group import Infos
+from .region import region
 
 #: What an op costs that stays with TVM: its default build does so much in a microsecond.
 TVM_RATE = 2e3
@@ -108,7 +109,9 @@ def found(
 
 def match(b: Backend, pattern: str, ops: tuple[Op, ...], infos: Infos) -> Match:
     """Raises ``ValueError`` for a cost that is no number."""
-    cost = 0.0 if b.cost is None else b.cost(region("", ops, infos, elements=False).region)
+    cost = (
+        0.0 if b.cost is None else b.cost(region("", ops, infos, b.merges, elements=False).region)
+    )
     if not isfinite(cost):
         raise ValueError(f"{b.name}: the cost of a region of pattern {pattern} is {cost}")
     return Match(b.name, pattern, ops, cost)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from ..analysis.op_info import OpInfo
 from ..layout.graph import Op, Value
 from .backend import Backend
+from .group import Infos
 from .mend import Unmet, duplicate, force, swap
 from .pattern import Pattern, State, follower, listed, node
-from .region import Infos
 
 TAKEN = "it matches, and another choice was forced, or is better"
 

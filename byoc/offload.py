@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import tvm_ffi
 from tvm import relax
 
+from ..analysis.op_info import OpInfo
 from ..layout.graph import Op
 from ..layout.report import Report
 from ..layout.solve import NoSolution
@@ -263,14 +264,15 @@ def applied(
     first = _called(lowered.mod)
     for k, m in enumerate(matches, first):
         symbol = f"{m.backend}_{k}"
-        made = region(symbol, m.ops, lowered.infos)
+        made = region(symbol, m.ops, lowered.infos, by_name[m.backend].merges)
         regions.setdefault(m.backend, []).append(made.region)
         placed[m.ops[-1]] = made
-        taken.append(Taken(symbol, m.backend, m.pattern, tuple(c.op for c in made.region.calls),
+        taken.append(Taken(symbol, m.backend, m.pattern, tuple(_name(lowered, o) for o in m.ops),
                            sum(flop[o] for o in m.ops)))  # fmt: skip
     codes = [_convert(by_name[b], rs) for b, rs in regions.items()]
     rounds = {symbol: how for c in codes for symbol, how in c.rounds}
-    taken = [replace(t, rounds=rounds.get(t.symbol)) for t in taken]
+    merged = {p.region.symbol for p in placed.values() if len(p.region.calls) < len(p.ops)}
+    taken = [replace(t, rounds=_rounds(t.symbol in merged, rounds.get(t.symbol))) for t in taken]
     covered = {op for m in matches for op in m.ops}
     rest = [op for op in lowered.ops if op not in covered]
     module = partitioned(lowered.mod, {
@@ -284,6 +286,17 @@ def applied(
     )
     plan = _plan(lowered, matches, by_name, status)
     return Dispatched(module, tuple(taken), left, options, status, plan, sum(flop.values()))
+
+
+def _rounds(merged: bool, how: str | None) -> str | None:
+    told = ["several operators are computed as the function that they are"] * merged
+    return "; ".join(filter(None, [*told, how])) or None
+
+
+def _name(lowered: Lowered, op: Op) -> str:
+    info = lowered.infos[op].info
+    assert isinstance(info, OpInfo)
+    return info.name
 
 
 def _called(mod: Any) -> int:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from ..analysis.op_info import Constant, OpInfo
 from ..layout.graph import Op, Value
+from .group import Infos, group
 from .mend import Unmet
-from .region import Infos
 
 Condition = Callable[["Node"], "str | Unmet | None"]
 """None if it holds, else why not, for people, and what would mend it where that is known."""
@@ -21,11 +21,15 @@ Condition = Callable[["Node"], "str | Unmet | None"]
 
 @dataclass(frozen=True)
 class Node:
-    """An op of the graph with what it was recovered to be; ``chain``: the value it follows."""
+    """An op of the graph with what it was recovered to be; ``chain``: the value it follows.
+
+    ``ops`` are several that are one function of that value.
+    """
 
     op: Op
     info: OpInfo
     chain: Value | None = None
+    ops: tuple[Op, ...] = ()
 
     def operand(self, k: int) -> Value | None:
         """The value of an operand; None if it is a literal scalar."""
@@ -140,7 +144,7 @@ class Pattern:
             for after in followers(state.chain[-1], infos):
                 for k, n in self.next(state):
                     if self.steps[k].why_not(after) is None:
-                        stack.append(State((*state.chain, after.op), k, n))
+                        stack.append(State((*state.chain, *(after.ops or (after.op,))), k, n))
 
     def next(self, s: State) -> Iterator[tuple[int, int]]:
         """The steps that the next op may be, and which of that step's ops it would be."""
@@ -171,7 +175,7 @@ def follower(op: Op, infos: Infos) -> Node | None:
 
 
 def followers(op: Op, infos: Infos) -> Iterator[Node]:
-    """The same in each way in which that user can be done."""
+    """The same in each way in which that user can be done; several that are one function."""
     if len(op.outputs) != 1:
         return
     (v,) = op.outputs
@@ -179,3 +183,5 @@ def followers(op: Op, infos: Infos) -> Iterator[Node]:
     if v.pinned is None and not several:
         found = (node(u, infos, v) for u in v.uses)
         yield from (n for n in found if n is not None)
+    elif (together := group(v, infos)) is not None:
+        yield Node(together.op, together.info, v, together.ops)

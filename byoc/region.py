@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..analysis.op_info import Constant, OpInfo
-from ..analysis.recover import Recovered
 from ..layout.graph import Op, Value
+from .group import Group, Infos, group
 
 Array = npt.NDArray[Any]
 
@@ -71,9 +71,6 @@ class Region:
         return next((c for c in self.calls if c.op in names), None)
 
 
-Infos = Mapping[Op, Recovered]
-
-
 @dataclass(frozen=True)
 class Placed:
     """A region in its graph: ``inputs`` and ``results`` are values in the order of the region's."""
@@ -84,43 +81,58 @@ class Placed:
     results: tuple[Value, ...]
 
 
-def region(symbol: str, ops: Sequence[Op], infos: Infos, elements: bool = True) -> Placed:
+def region(
+    symbol: str, ops: Sequence[Op], infos: Infos, names: Collection[str] = (), elements: bool = True
+) -> Placed:
     """The region of some ops, in their order.
 
-    Without ``elements`` its constants are zeros of the right shapes, which take no memory.
+    Ops that are one function of one value (:mod:`.group`) are one call, if its name is among
+    ``names``. Without ``elements`` constants are zeros of the right shapes, which take no memory.
     """
-    made = _Builder(infos, elements)
+    made = _Builder(elements)
+    groups = _groups(ops, infos, names)
+    inner = {op for g in groups.values() for op in g.ops[:-1]}
     for op in ops:
-        made.add(op)
+        if op in groups:
+            made.add(groups[op].op, groups[op].info)
+        elif op not in inner:
+            info = infos[op].info
+            assert isinstance(info, OpInfo)
+            made.add(op, info)
     results = results_of(ops)
     told = Region(symbol, tuple(made.calls), tuple(made.inputs), tuple(made.constants),
                   tuple(made.known[v] for v in results))  # fmt: skip
     return Placed(told, tuple(ops), tuple(made.values), results)
 
 
+def _groups(ops: Sequence[Op], infos: Infos, names: Collection[str]) -> dict[Op, Group]:
+    """Groups with these names among some ops, by their last one."""
+    there = set(ops)
+    out: dict[Op, Group] = {}
+    for op in ops if names else ():
+        found = group(op.outputs[0], infos) if len(op.outputs) == 1 else None
+        if found is not None and found.info.name in names and there.issuperset(found.ops):
+            out[found.ops[-1]] = found
+    return out
+
+
 def results_of(ops: Sequence[Op]) -> tuple[Value, ...]:
     """What is used outside; the last op's where nothing is."""
     inside = {op.origin or op for op in ops}
-
-    def outside(v: Value) -> bool:
-        return v.pinned is not None or any((u.origin or u) not in inside for u in v.uses)
-
-    used = [v for op in ops for v in op.outputs if outside(v)]
+    used = [v for op in ops for v in op.outputs if not v.only_in(inside)]
     return tuple(used) or ops[-1].outputs
 
 
 class _Builder:
-    def __init__(self, infos: Infos, elements: bool) -> None:
-        self.infos, self.elements = infos, elements
+    def __init__(self, elements: bool) -> None:
+        self.elements = elements
         self.calls: list[Call] = []
         self.inputs: list[Tensor] = []
         self.constants: list[Array] = []
         self.values: list[Value] = []
         self.known: dict[Value, Tensor] = {}
 
-    def add(self, op: Op) -> None:
-        info = self.infos[op].info
-        assert isinstance(info, OpInfo)
+    def add(self, op: Op, info: OpInfo) -> None:
         operands = tuple(
             o if isinstance(o, Constant) else self.operand(op.values[o]) for o in info.operands
         )

@@ -81,7 +81,7 @@ class Variants:
             self.values[v, layout] = Value(
                 v.name, layout.physical(v.shape), v.dtype,
                 _Constant(v, layout) if moved else v.expr,
-                v.constant, v.fixed, v.weight, v.parameter, _elsewhere(v), vdevice=v.vdevice,
+                v.constant, v.fixed, v.weight, v.parameter, _elsewhere(v), vdevice=v.vdevice, of=v,
             )  # fmt: skip
         return self.values[v, layout]
 

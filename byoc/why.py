@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from ..analysis.op_info import OpInfo
 from ..layout.graph import Op
 from .backend import Backend
+from .group import Infos
 from .near import Chains
-from .region import Infos
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ class Value:
     ``pinned`` says why it must (also) be there in the layout of the program; None if only calls
     use it. ``fixed`` is set where its own layout cannot change: a parameter, what a Relax op makes.
     ``weight``: it depends on no input, only on constants and on parameters after ``num_input``.
+    ``of``: it is that value of the program in one layout.
     """
 
     name: str
@@ -35,10 +36,16 @@ class Value:
     producer: Op | None = None
     uses: list[Op] = field(default_factory=list)
     vdevice: Any = None
+    of: Value | None = None
 
     @property
     def rank(self) -> int:
         return len(self.shape)
+
+    def only_in(self, ops: Collection[Op]) -> bool:
+        """Whether nothing but these ops of the program, in whatever way, needs it."""
+        program = self.of or self
+        return program.pinned is None and all((u.origin or u) in ops for u in program.uses)
 
     @property
     def free(self) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...layout.graph import Value
+from ..dims import same_shape, spread
 from ..mend import Unmet, cast
-from ..onednn.dims import same_shape, spread
 from ..pattern import Node, Pattern, Step, one
 from .epilogue import BINARY, UNARY
 

@@ -10,7 +10,8 @@ from tvm import relax
 
 from ...layout.graph import Op
 from ..backend import Backend, Code
-from ..region import Infos, Region, region
+from ..group import Infos
+from ..region import Region, region
 from .compare import Array, drawn
 from .key import Key, hash_of_code
 from .subject import Subject, joined
@@ -68,7 +69,7 @@ def by_backend(
     b: Backend, ops: Sequence[Op], infos: Infos, s: Subject, machine: Machine
 ) -> Candidate:
     """The backend's code for a region of these ops. Raises :class:`ConverterFailed`."""
-    made = region("", ops, infos)
+    made = region("", ops, infos, b.merges)
     by = ByBackend(b, made.region)
     key = _key(s, machine, b.name, b.version(), hash_of_code(_code([by])))
     return Candidate(key, s, by, tuple(s.values.index(v) for v in made.inputs))

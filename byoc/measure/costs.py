@@ -16,8 +16,8 @@ from ...analysis.op_info import OpInfo
 from ...layout.graph import Op
 from ..backend import Backend
 from ..choose import Match
+from ..group import Infos
 from ..pattern import follower
-from ..region import Infos
 from .candidate import TVM, Candidate, ConverterFailed, by_backend, by_tvm
 from .key import Key
 from .measure import Measure

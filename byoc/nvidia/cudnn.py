@@ -13,7 +13,7 @@ import numpy as np
 
 from ...analysis.op_info import Constant
 from ..backend import Backend, Code, register
-from ..onednn.dims import same_shape, spread, static
+from ..dims import same_shape, spread, static
 from ..onednn.post import Folded, fold, number
 from ..onednn.source import Constants, ints
 from ..pattern import Condition, Node, Pattern, many, maybe, one

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ...analysis.op_info import Constant
-from ..onednn.dims import same, same_shape
+from ..dims import same, same_shape
 from ..onednn.post import literal
 from ..pattern import Condition, Node, Pattern, maybe, one
 from ..region import Call, Region, Tensor

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..backend import Backend, Code, register
-from ..onednn.dims import same_shape, spread, static
+from ..dims import same_shape, spread, static
 from ..onednn.post import literal, number
 from ..onednn.source import Constants, ints
 from ..pattern import Node, Pattern, Step, one

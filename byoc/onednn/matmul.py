@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..dims import same_shape, spread
 from ..region import Region, Tensor
-from .dims import same_shape, spread
 from .post import Folded, fold, lines
 from .source import Frame
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from math import isnan
 
 from ...layout.graph import Value
+from ..dims import same_shape, spread, static
 from ..mend import Unmet, bind, cast
 from ..pattern import Condition, Node, Pattern, Step, one
+from ..unary import HARD_SWISH
 from .cpu import has_bfloat16
-from .dims import same_shape, spread, static
 from .post import BINARY, SAME, eltwise_of
 
 CONV = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
@@ -206,7 +207,7 @@ ACTIVATIONS = tuple(f"relax.nn.{n}" for n in ("relu", "relu6", "leakyrelu", "gel
                                               "silu", "softplus"))  # fmt: skip
 UNARY = tuple(f"relax.{n}" for n in ("sigmoid", "tanh", "exp", "abs", "sqrt", "square", "log",
                                      "negative", "clip"))  # fmt: skip
-FOLLOWS = frozenset((*ACTIVATIONS, *UNARY, *BINARY, *SAME))
+FOLLOWS = frozenset((*ACTIVATIONS, *UNARY, *BINARY, *SAME, HARD_SWISH))
 POST = Step(FOLLOWS, (follows,), 0, LONGEST)
 
 

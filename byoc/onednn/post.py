@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from ...analysis.op_info import Constant
+from .. import unary
+from ..dims import spread
 from ..region import Array, Call, Region, Tensor
-from .dims import spread
 
 BINARY = {
     "relax.add": "binary_add", "relax.subtract": "binary_sub", "relax.multiply": "binary_mul",
@@ -43,6 +44,8 @@ def eltwise_of(name: str, attrs: Mapping[str, Any]) -> tuple[str, float, float] 
             return "clip", float(attrs["min"]), float(attrs["max"])
         case "relax.nn.silu":
             return "swish", 1.0, 0.0
+        case unary.HARD_SWISH:
+            return "hardswish", float(attrs["alpha"]), float(attrs["beta"])
         case "relax.negative":
             return "linear", -1.0, 0.0
     if name == "relax.nn.softplus" and float(attrs.get("beta", 1.0)) == 1.0:

@@ -11,8 +11,8 @@ from typing import Any
 from ...analysis.op_info import to_plain
 from ...layout.graph import Value
 from ..coarse import Coarse
+from ..dims import static
 from ..mend import Unmet, bind, cast
-from ..onednn.dims import static
 from ..pattern import Condition, Node, Step, one
 from ..region import Call
 from .graph import Writer

@@ -69,6 +69,21 @@ def _dense(emit: Any, rng: Any, x: Any) -> Any:
     return emit(nn.gelu(emit(op.add(const(rng, 5), y))))
 
 
+def _hard_swish(emit: Any, rng: Any, x: Any) -> Any:
+    """By a literal, then by what was before."""
+    y = emit(nn.conv2d(x, const(rng, 8, 4, 3, 3), padding=1))
+    bounded = emit(op.clip(emit(op.add(y, relax.const(3.0))), 0, 6))
+    y = emit(op.multiply(emit(op.divide(bounded, relax.const(6.0))), y))
+    return emit(op.multiply(y, _channel(rng)))
+
+
+def _erf(emit: Any, rng: Any, x: Any) -> Any:
+    y = emit(op.matmul(x, const(rng, 6, 5)))
+    half = emit(op.multiply(y, relax.const(0.5)))
+    risen = emit(op.add(emit(op.erf(emit(op.divide(y, relax.const(2**0.5))))), relax.const(1.0)))
+    return emit(op.multiply(half, risen))
+
+
 def _layer_norm(emit: Any, rng: Any, x: Any) -> Any:
     return emit(nn.layer_norm(x, const(rng, 6), const(rng, 6), axes=[-1]))
 
@@ -122,6 +137,13 @@ CASES: dict[str, Case] = {
                          lambda y, r: op.sigmoid(y), ops="conv2d silu tanh sigmoid"),
     "from a literal": _chain(lambda y, r: op.subtract(relax.const(1.0), y),
                              lambda y, r: op.exp(y), ops="conv2d subtract exp"),
+    "concatenated": Case(((2, 3, 4), (2, 5, 4), (2, 1, 4)), lambda e, r, *xs: e(nn.relu(e(
+        op.concat(xs, 1)))), "concat relu"),
+    "concatenated, extents at run time": Case(((N, 4), (M, 4)), lambda e, r, x, y: e(
+        op.concat((x, y, x), 0)), "concat"),
+    "transposed, then activated": Case((IMAGE,), lambda e, r, x: e(nn.silu(e(op.add(e(
+        nn.conv2d_transpose(x, const(r, 4, 6, 2, 2), strides=(2, 2))), const(r, 1, 6, 1, 1))))),
+        "conv2d_transpose add silu"),
     "residual": Case(((2, 4, 6, 6), (2, 8, 6, 6)), _residual, "conv2d add relu"),
     "NHWC, chain subtracted": Case(((2, 6, 6, 4), (2, 6, 6, 8)), _nhwc,
                                    "conv2d add subtract multiply"),
@@ -144,6 +166,8 @@ CASES: dict[str, Case] = {
     "mean of rows": Case(((3, N, 5),), lambda e, r, x: e(op.mean(x, [-1])), "mean"),
     "softmax": Case(((2, 5, 4),), lambda e, r, x: e(nn.softmax(x, 1)), "softmax"),
     "log_softmax": Case(((N, 5),), lambda e, r, x: e(nn.log_softmax(x, -1)), "log_softmax"),
+    "hard swish": Case((IMAGE,), _hard_swish, "conv2d add relu6 divide multiply multiply"),
+    "gelu, written out": Case(((N, 6),), _erf, "matmul multiply divide erf add multiply"),
     "layer_norm": Case(((N, 3, 6),), _layer_norm, "layer_norm"),
     "sum of inputs": Case((IMAGE, IMAGE), lambda e, r, x, y: e(nn.relu(e(op.add(x, y)))),
                           "add relu"),

@@ -53,11 +53,14 @@ def test_every_case_is_taken_whole() -> None:
 def test_what_rounds_elsewhere_is_told() -> None:
     told = {t.ops: t.rounds for t in compiled().dispatched.taken if t.rounds}
     factors = "factors by channel are multiplied into the weights"
+    one = "several operators are computed as the function that they are"
     sums = "sums by channel are added to each other first"
     assert {" ".join(o.rpartition(".")[2] for o in ops): how for ops, how in told.items()} == {
         "conv2d subtract divide multiply add leakyrelu": f"{factors}; {sums}",
         "conv2d multiply add relu": factors,
         "matmul multiply": factors,
+        "conv2d add relu6 divide multiply multiply": one,
+        "matmul multiply divide erf add multiply": one,
     }
 
 
@@ -89,3 +92,18 @@ def test_a_region_takes_only_the_tensors_that_it_was_made_for() -> None:
             region(tvm.runtime.tensor(wrong), out)
     with pytest.raises(TypeError, match="onednn_0: 1 arguments, expected 2"):
         region(given)
+
+
+def test_a_transposed_convolution_has_its_channels_innermost_among_others() -> None:
+    def build(e: Any, r: Any, x: Any) -> Any:
+        y = e(relax.op.nn.conv2d(x, const(r, 8, 4, 3, 3), padding=1))
+        y = e(relax.op.nn.conv2d_transpose(y, const(r, 8, 6, 2, 2), strides=(2, 2)))
+        y = e(relax.op.nn.relu(e(relax.op.add(y, const(r, 1, 6, 1, 1)))))
+        return e(relax.op.nn.conv2d(y, const(r, 5, 6, 3, 3)))
+
+    mod = nets.net(build, (1, 4, 16, 16), legal=False)
+    made = compile_module(mod, ["onednn"])
+    assert made.dispatched.summary().endswith("onednn 5, tvm 0; 2 transforms left")
+    x = np.random.default_rng(0).standard_normal((1, 4, 16, 16)).astype("float32")
+    found = made.machine()["main"](tvm.runtime.tensor(x)).numpy()
+    np.testing.assert_allclose(found, run(mod, [x])[0], rtol=2e-4, atol=2e-5)

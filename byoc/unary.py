@@ -1,0 +1,147 @@
+"""Which function of one tensor some elementwise operators compute together.
+
+Values are polynomials over x and over functions of polynomials, so that it does not matter how
+terms are grouped or in which order they stand:
+
+    x · (1 + erf(x / 1.4142135)) · 0.5   =   0.5 x + 0.5 x erf(0.70710678 x)   =   gelu(x)
+
+Equal are what is equal in real arithmetic, with factors that are the same to float32's precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isclose, isfinite, pi, sqrt
+from typing import Any
+
+#: What a region has as one operator which Relax does not have: x · clip(alpha x + beta, 0, 1).
+HARD_SWISH = "hard_swish"
+#: Float32 literals of one number, written or computed in other ways.
+NEAR = 1e-6
+#: More terms are no function that has a name.
+TERMS = 8
+
+Atom = tuple[Any, ...]
+Monomial = tuple[Atom, ...]
+
+
+@dataclass(frozen=True)
+class Poly:
+    """Σ coefficient · Π atoms; ``terms`` in the order of their monomials."""
+
+    terms: tuple[tuple[Monomial, float], ...]
+
+    def __add__(self, other: Poly) -> Poly:
+        return _sum([*self.terms, *other.terms])
+
+    def __mul__(self, other: Poly) -> Poly:
+        return _sum([(tuple(sorted((*m, *n), key=repr)), a * b)
+                     for m, a in self.terms for n, b in other.terms])  # fmt: skip
+
+    @property
+    def number(self) -> float | None:
+        """Its value, if it is a constant."""
+        if not self.terms:
+            return 0.0
+        return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
+
+    def at(self, *atoms: Atom) -> float:
+        """The coefficient of a monomial."""
+        return dict(self.terms).get(tuple(sorted(atoms, key=repr)), 0.0)
+
+
+def number(value: float) -> Poly:
+    return Poly((((), float(value)),)) if value else Poly(())
+
+
+def _sum(terms: list[tuple[Monomial, float]]) -> Poly:
+    total: dict[Monomial, float] = {}
+    for m, c in terms:
+        total[m] = total.get(m, 0.0) + c
+    return Poly(tuple(sorted(((m, c) for m, c in total.items() if c), key=repr)))
+
+
+X: Atom = ("x",)
+ARGUMENT = Poly((((X,), 1.0),))
+_FUNCTIONS = {"relax.erf": "erf", "relax.tanh": "tanh", "relax.sigmoid": "sigmoid",
+              "relax.exp": "exp"}  # fmt: skip
+
+
+def applied(name: str, attrs: Mapping[str, Any], given: list[Poly]) -> Poly | None:
+    """An operator's result; None where it is none that this knows."""
+    found = _applied(name, attrs, given)
+    if found is None or len(found.terms) > TERMS or not all(isfinite(c) for _, c in found.terms):
+        return None
+    return found
+
+
+def _applied(name: str, attrs: Mapping[str, Any], given: list[Poly]) -> Poly | None:
+    match name, given:
+        case "relax.add", [a, b]:
+            return a + b
+        case "relax.subtract", [a, b]:
+            return a + number(-1) * b
+        case "relax.multiply", [a, b]:
+            return a * b
+        case "relax.divide", [a, b]:
+            return _divided(a, b)
+        case "relax.negative", [a]:
+            return number(-1) * a
+        case "relax.square", [a]:
+            return a * a
+        case "relax.power", [a, b] if b.number in (2.0, 3.0):
+            return a * a if b.number == 2.0 else a * a * a
+        case "relax.clip", [a]:
+            return _atom("clip", a, float(attrs["min"]), float(attrs["max"]))
+        case "relax.nn.relu6", [a]:
+            return _atom("clip", a, 0.0, 6.0)
+        case _, [a] if name in _FUNCTIONS:
+            return _atom(_FUNCTIONS[name], a)
+    return None
+
+
+def _atom(name: str, *given: Any) -> Poly:
+    return Poly(((((name, *given),), 1.0),))
+
+
+def _divided(a: Poly, b: Poly) -> Poly | None:
+    """By a number, or by 1 + exp(p): a · sigmoid(-p)."""
+    if b.number is not None:
+        return a * number(1 / b.number) if b.number else None
+    rest = [(m, c) for m, c in b.terms if m]
+    if b.at() != 1.0 or len(rest) != 1 or rest[0][1] != 1.0:
+        return None
+    (inside,) = rest[0][0] if len(rest[0][0]) == 1 else (("",),)
+    return a * _atom("sigmoid", number(-1) * inside[1]) if inside[0] == "exp" else None
+
+
+def named(p: Poly) -> tuple[str, dict[str, float]] | None:
+    """The operator that a polynomial is, with its attributes."""
+    functions = {a for m, _ in p.terms for a in m if a != X}
+    if len(functions) != 1:
+        return None
+    (f,) = functions
+    inside: Poly = f[1]
+    factor, linear = p.at(X, f), inside.at(X)
+    match f[0]:
+        case "erf" if _is(p, {(X,): 0.5, (X, f): 0.5}) and _is(inside, {(X,): sqrt(0.5)}):
+            return "relax.nn.gelu", {}
+        case "tanh" if _is(p, {(X,): 0.5, (X, f): 0.5}) and _is(
+            inside, {(X,): sqrt(2 / pi), (X, X, X): 0.044715 * sqrt(2 / pi)}
+        ):
+            return "relax.nn.gelu_tanh", {}
+        case "sigmoid" if _is(p, {(X, f): 1.0}) and _is(inside, {(X,): 1.0}):
+            return "relax.nn.silu", {}
+        case "clip" if _is(p, {(X, f): factor}) and _is(inside, {(X,): linear, (): inside.at()}):
+            if f[2] == 0.0 and isclose(f[3] * factor, 1.0, rel_tol=NEAR):
+                return HARD_SWISH, {"alpha": linear * factor, "beta": inside.at() * factor}
+    return None
+
+
+def _is(p: Poly, wanted: Mapping[Monomial, float]) -> bool:
+    expected = {tuple(sorted(m, key=repr)): c for m, c in wanted.items() if c}
+    found = dict(p.terms)
+    return found.keys() == expected.keys() and all(
+        isclose(found[m], c, rel_tol=NEAR) for m, c in expected.items()
+    )
