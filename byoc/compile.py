@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,8 @@ from ..layout.report import Report
 from ..layout.unused import check_defined
 from ..layout.wants import Desired
 from .backend import Backend
-from .dispatch_plan import DispatchPlan
+from .dispatch_plan import DispatchPlan, fingerprint
+from .integers import DEQUANTIZE
 from .offload import Dispatched, dispatch, given
 from .own import in_own_layouts
 from .prepare import prepare
@@ -77,7 +78,7 @@ def compile_module(
     check_defined(mod, "compile_module")
     if not any(isinstance(f, relax.Function) for f in mod.functions.values()):
         raise ValueError("compile_module: the module has no Relax function")
-    lowered = prepare(mod)
+    lowered = _prepared(mod, chosen, plan, saved)
     while True:
         if saved is not None:
             done = replay(lowered, saved, chosen)
@@ -86,6 +87,7 @@ def compile_module(
             classes = priority and {k: v for k, v in priority.items() if k in known}
             done = dispatch(lowered, chosen, classes, force=force, measure=measure,
                             layouts="best" if plan else "given", desired=desired)  # fmt: skip
+        done = _folded(done)
         if plan:
             done = in_own_layouts(done, desired, target)
         used = {t.backend for t in done.taken}
@@ -101,6 +103,23 @@ def compile_module(
             warnings.warn(f"{', '.join(sorted(used))} is left out: its code does not build: "
                           f"{told[0]}", stacklevel=2)  # fmt: skip
             chosen = [b for b in chosen if b.name not in used]
+            lowered = prepare(mod, chosen, relaid=plan)
+
+
+def _prepared(mod: Any, backends: Sequence[Backend], plan: bool, saved: DispatchPlan | None) -> Any:
+    """The lowered module: that of a saved plan may be for other backends."""
+    lowered = prepare(mod, backends, relaid=plan)
+    if saved is None or saved.module == fingerprint(lowered):
+        return lowered
+    folded = prepare(mod)
+    return folded if saved.module == fingerprint(folded) else lowered
+
+
+def _folded(done: Dispatched) -> Dispatched:
+    """With constants dequantized that no backend has taken as integers."""
+    if all(o.op != DEQUANTIZE for o in done.left):
+        return done
+    return replace(done, module=relax.transform.FoldConstant()(done.module))
 
 
 def _named(force: Mapping[str, str] | None) -> set[str]:

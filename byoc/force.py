@@ -9,7 +9,7 @@ backend, or a backend and one of its patterns, or ``tvm``: the operator stays.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..analysis.op_info import OpInfo
 from ..layout.graph import Op
@@ -58,6 +58,14 @@ def forced_ops(
     return out
 
 
+def _only(b: Backend, pattern: str | None) -> Backend:
+    """The backend with one of its patterns."""
+    if pattern is None:
+        return b
+    chains = tuple(p for p in b.patterns if p.name == pattern)
+    return replace(b, patterns=chains, coarse=tuple(c for c in b.coarse if c.name == pattern))
+
+
 def _name(info: object) -> str | None:
     return info.name if isinstance(info, OpInfo) else None
 
@@ -73,7 +81,7 @@ def allowed(
     for op, f in forced.items():
         if f.backend == "tvm" or op in reached:
             continue
-        (left,) = left_behind([op], infos, [known[f.backend]])
+        (left,) = left_behind([op], infos, [_only(known[f.backend], f.pattern)])
         place = f.backend + (f", pattern {f.pattern}" if f.pattern else "")
         raise CannotForce(f"{left.op} ({left.name}) cannot go to {place}: {left.why}")
     return kept

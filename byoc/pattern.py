@@ -2,13 +2,16 @@
 
     Pattern("conv2d", anchor(conv), maybe(add_bias), maybe(add_residual), maybe(activation))
 
-A chain follows one value: each step reads the result of the one before, and nothing else does.
+A chain follows one value: each step reads the result of the one before, and nothing else does. A
+step may bring sources: what makes its other operands, where nothing else reads them.
+
+    one(conv, takes=dequantized)        dequantize, dequantize → conv → add → relu → quantize
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from ..analysis.op_info import Constant, OpInfo
 from ..layout.graph import Op, Value
@@ -23,13 +26,14 @@ Condition = Callable[["Node"], "str | Unmet | None"]
 class Node:
     """An op of the graph with what it was recovered to be; ``chain``: the value it follows.
 
-    ``ops`` are several that are one function of that value.
+    ``ops`` are several that are one function of that value; ``infos`` are those of all ops.
     """
 
     op: Op
     info: OpInfo
     chain: Value | None = None
     ops: tuple[Op, ...] = ()
+    infos: Infos = field(default_factory=dict, compare=False, repr=False)
 
     def operand(self, k: int) -> Value | None:
         """The value of an operand; None if it is a literal scalar."""
@@ -37,6 +41,14 @@ class Node:
             return None
         found = self.info.operands[k]
         return None if isinstance(found, Constant) else self.op.values[found]
+
+    def source(self, k: int) -> Node | None:
+        """What makes an operand, if nothing else reads it."""
+        v = self.operand(k)
+        if v is None or v is self.chain or not _only_here(v):
+            return None
+        made = (node(op, self.infos) for op in ([v.producer] if v.producer else v.makers))
+        return next((n for n in made if n is not None and len(n.op.outputs) == 1), None)
 
     @property
     def others(self) -> tuple[Value, ...]:
@@ -49,14 +61,33 @@ class Node:
         return self.op.outputs[0]
 
 
+Sources = Callable[["Node"], Sequence[Op]]
+"""Those ops of `Node.source` that are taken with an op."""
+
+
+def nothing(node: Node) -> Sequence[Op]:
+    """An op is taken without what makes its operands."""
+    return ()
+
+
 @dataclass(frozen=True)
 class Step:
-    """Between ``least`` and ``most`` ops in a row with one of these names and all conditions."""
+    """Between ``least`` and ``most`` ops in a row with one of these names and all conditions.
+
+    ``takes``: the ops that come with each one, before it. ``laid`` are conditions on layouts, which
+    may be chosen so that they hold.
+    """
 
     names: frozenset[str]
     conditions: tuple[Condition, ...] = ()
     least: int = 1
     most: int | None = 1
+    takes: Sources = nothing
+    laid: tuple[Condition, ...] = ()
+
+    def taken(self, node: Node) -> tuple[Op, ...]:
+        """An op that meets the conditions, after what comes with it."""
+        return (*dict.fromkeys(self.takes(node)), *(node.ops or (node.op,)))
 
     def why_not(self, node: Node) -> str | None:
         """The first condition that fails."""
@@ -69,7 +100,7 @@ class Step:
             return -2, Unmet(f"{node.info.name} is not {listed(self.names)}")
         if len(node.op.outputs) != 1:
             return -1, Unmet(f"{node.info.name} has {len(node.op.outputs)} results")
-        told = ((k, c(node)) for k, c in enumerate(self.conditions))
+        told = ((k, c(node)) for k, c in enumerate((*self.conditions, *self.laid)))
         return next(((k, _unmet(found)) for k, found in told if found is not None), None)
 
 
@@ -85,9 +116,13 @@ def listed(names: Collection[str], most: int = 4) -> str:
     return " or ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
 
 
-def one(names: str | Collection[str], *conditions: Condition) -> Step:
+def one(
+    names: str | Collection[str], *conditions: Condition, takes: Sources = nothing,
+    laid: tuple[Condition, ...] = (),
+) -> Step:  # fmt: skip
     """Exactly one op."""
-    return Step(frozenset([names] if isinstance(names, str) else names), conditions)
+    found = frozenset([names] if isinstance(names, str) else names)
+    return Step(found, conditions, takes=takes, laid=laid)
 
 
 def maybe(names: str | Collection[str], *conditions: Condition) -> Step:
@@ -124,6 +159,11 @@ class Pattern:
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "steps", steps)
 
+    @property
+    def in_any_layout(self) -> Pattern:
+        """The same without conditions on layouts."""
+        return Pattern(self.name, *(replace(s, laid=()) for s in self.steps))
+
     def matches(self, anchor: Op, infos: Infos) -> Iterator[tuple[Op, ...]]:
         """All chains from this anchor, the shortest first."""
         seen: set[tuple[Op, ...]] = set()
@@ -137,14 +177,15 @@ class Pattern:
         start = node(anchor, infos)
         if start is None or self.steps[0].why_not(start) is not None:
             return
-        stack = [State((anchor,), 0, 1)]
+        stack = [State(self.steps[0].taken(start), 0, 1)]
         while stack:
             state = stack.pop()
             yield state
             for after in followers(state.chain[-1], infos):
                 for k, n in self.next(state):
                     if self.steps[k].why_not(after) is None:
-                        stack.append(State((*state.chain, *(after.ops or (after.op,))), k, n))
+                        taken = self.steps[k].taken(after)
+                        stack.append(State((*state.chain, *taken), k, n))
 
     def next(self, s: State) -> Iterator[tuple[int, int]]:
         """The steps that the next op may be, and which of that step's ops it would be."""
@@ -166,7 +207,13 @@ def node(op: Op, infos: Infos, chain: Value | None = None) -> Node | None:
     found = infos[op].info
     if not isinstance(found, OpInfo) or not found.expressed:
         return None
-    return Node(op, found, chain)
+    return Node(op, found, chain, (), infos)
+
+
+def _only_here(v: Value) -> bool:
+    """Whether the program needs a value only where one op reads it."""
+    several = len(v.uses) > 1 and any(u.origin is None for u in v.uses)
+    return v.pinned is None and not several
 
 
 def follower(op: Op, infos: Infos) -> Node | None:
@@ -179,9 +226,8 @@ def followers(op: Op, infos: Infos) -> Iterator[Node]:
     if len(op.outputs) != 1:
         return
     (v,) = op.outputs
-    several = len(v.uses) > 1 and any(u.origin is None for u in v.uses)
-    if v.pinned is None and not several:
+    if _only_here(v):
         found = (node(u, infos, v) for u in v.uses)
         yield from (n for n in found if n is not None)
     elif (together := group(v, infos)) is not None:
-        yield Node(together.op, together.info, v, together.ops)
+        yield Node(together.op, together.info, v, together.ops, infos)

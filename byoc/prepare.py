@@ -6,6 +6,7 @@ After:  x * (gamma / √(var + ε)) + (beta - mean …)      a + b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,33 @@ from tvm.ir import GenericConst
 from tvm.ir import Op as IrOp
 
 from ..analysis.legalise import lowered
+from .backend import Backend
+from .hold import held, quantised, released, taking
+from .offload import given
 from .raise_ops import raise_ops
 
 
-def prepare(mod: Any) -> Any:
-    """The lowered module; one that is lowered already is raised first. ``mod`` is not changed."""
-    raised = relax.transform.FoldConstant()(raise_ops(mod).module if _has_calls(mod) else mod)
+def prepare(mod: Any, backends: Sequence[str | Backend] = (), *, relaid: bool = True) -> Any:
+    """The lowered module; one that is lowered already is raised first. ``mod`` is not changed.
+
+    Constants that are dequantized stay integers where a pattern of ``backends`` takes that, and
+    what it follows (see :mod:`.hold`); else they are folded. ``relaid``: layouts will be chosen.
+    """
+    raised = raise_ops(mod).module if _has_calls(mod) else mod
+    usable = given(backends)
+    if not taking(usable) or not quantised(raised):
+        return _lowered(raised)
+    held_back = held(raised)
+    return released(_lowered(held_back.module), held_back.scales, usable, _folded, relaid)
+
+
+def _folded(mod: Any) -> Any:
+    out = relax.transform.FoldConstant()(mod)
+    return relax.transform.DeadCodeElimination()(out)
+
+
+def _lowered(mod: Any) -> Any:
+    raised = relax.transform.FoldConstant()(mod)
     writer = _Inference(raised)
     for gvar, func in raised.functions_items():
         if isinstance(func, relax.Function):
@@ -30,8 +52,7 @@ def prepare(mod: Any) -> Any:
     for key in attrs:
         out = out.with_attr(key, attrs[key])
     out = relax.transform.CanonicalizeBindings()(out)
-    out = relax.transform.FoldConstant()(lowered(relax.transform.FoldConstant()(out)))
-    return relax.transform.DeadCodeElimination()(out)
+    return _folded(lowered(relax.transform.FoldConstant()(out)))
 
 
 def _has_calls(mod: Any) -> bool:

@@ -71,6 +71,8 @@ class Variants:
         made = Op(op.name, func, op.call, tuple(laid[:count]), outputs, op)
         for v in dict.fromkeys(v for v in made.inputs if v is not None):
             v.uses.append(made)
+        for v in outputs:
+            v.makers.append(made)
         self.infos[made] = self.planner.analyse(func)
         self.ways[made] = op, way
 

@@ -21,7 +21,7 @@ class Value:
     ``pinned`` says why it must (also) be there in the layout of the program; None if only calls
     use it. ``fixed`` is set where its own layout cannot change: a parameter, what a Relax op makes.
     ``weight``: it depends on no input, only on constants and on parameters after ``num_input``.
-    ``of``: it is that value of the program in one layout.
+    ``of``: it is that value of the program in one layout; ``makers`` are the ops that make it so.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Value:
     uses: list[Op] = field(default_factory=list)
     vdevice: Any = None
     of: Value | None = None
+    makers: list[Op] = field(default_factory=list)
 
     @property
     def rank(self) -> int:

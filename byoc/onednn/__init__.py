@@ -6,6 +6,7 @@ from ..backend import Backend, register
 from ..flops import products
 from ..region import Region, Tensor
 from .convert import convert
+from .int8 import DEQUANTIZE, QUANTISED
 from .locate import available, version
 from .patterns import CONV, CONV_TRANSPOSE, PATTERNS
 
@@ -18,6 +19,9 @@ WANTS: dict[str, tuple[str, ...]] = {
 #: Products in a microsecond where the channels are innermost, and elsewhere: 64 of them, 3 x 3 over
 #: 56 x 56, took 2.35 and 5.42 ms in one thread.
 LAST, ELSEWHERE = 5e4, 2e4
+#: How many times as many of int8.
+SMALL = 3
+SIZES = {"int8": 1, "uint8": 1, "bfloat16": 2}
 
 
 def cost(region: Region) -> float:
@@ -30,11 +34,15 @@ def cost(region: Region) -> float:
     if call is None:
         return 1.0 + moved
     rate = LAST if str(call.attrs["data_layout"]).endswith("C") else ELSEWHERE
+    if region.find(DEQUANTIZE) is not None:
+        rate *= SMALL
     return 1.0 + moved + products(call) / rate
 
 
 def _bytes(t: Tensor) -> int:
-    return 4 * prod(e if isinstance(e, int) else 64 for e in t.shape)
+    return SIZES.get(t.dtype, 4) * prod(e if isinstance(e, int) else 64 for e in t.shape)
 
 
-ONEDNN = register(Backend("onednn", PATTERNS, convert, available, WANTS, cost, version))
+ONEDNN = register(
+    Backend("onednn", (*PATTERNS, *QUANTISED), convert, available, WANTS, cost, version)
+)

@@ -15,7 +15,7 @@ def convolution(frame: Frame) -> list[str]:
     """conv1d, conv2d, conv3d and their transposes; any permutation of axes, groups, dilation."""
     call = frame.region.calls[0]
     attrs = call.attrs
-    spatial = _spatial(call)
+    spatial = spatial_of(call)
     layouts = [str(attrs[k]) for k in ("data_layout", "kernel_layout", "out_layout")]
     data, kernel, out = layouts[0], layouts[1], layouts[2] or layouts[0]
     groups = int(attrs["groups"])
@@ -44,16 +44,16 @@ def convolution(frame: Frame) -> list[str]:
         bias = "&bias"
     body += ["Post post;", *lines(folded.rest, turned)]
     name = "deconvolution" if transposed else "convolution"
-    sizes = ints(chain.from_iterable(_sizes(attrs, len(spatial), transposed)))
+    sizes = ints(chain.from_iterable(sizes_of(attrs, len(spatial), transposed)))
     return [*body, f"static const int64_t sizes[] = {{{sizes}}};",
             f"return {name}(src, weights, {bias}, dst, sizes, post);"]  # fmt: skip
 
 
-def _spatial(call: Call) -> str:
+def spatial_of(call: Call) -> str:
     return {"1": "W", "2": "HW", "3": "DHW"}[call.op.split("conv")[1][0]]
 
 
-def _sizes(attrs: Any, rank: int, transposed: bool) -> list[list[int]]:
+def sizes_of(attrs: Any, rank: int, transposed: bool) -> list[list[int]]:
     """Strides, dilation less one, padding before and after."""
     padding = [int(p) for p in attrs["padding"]]
     left, right = padding[:rank], padding[rank:]

@@ -9,11 +9,13 @@ from ..backend import Code
 from ..region import Region
 from .concat import concat
 from .conv import convolution
+from .int8 import DEQUANTIZE, QUANTIZE
 from .locate import options
 from .matmul import matmul
 from .norm import layer_norm, softmax
 from .patterns import CONV, CONV_TRANSPOSE, GLOBAL, POOL
 from .pointwise import pointwise
+from .quantised import quantised
 from .source import Constants, Converter, Frame, function, start
 from .window import mean, pooling
 
@@ -35,11 +37,15 @@ def convert(regions: Sequence[Region]) -> Code:
     functions, rounds = [], []
     for r in regions:
         frame = Frame(r, constants)
-        functions.append(function(r, CONVERTERS.get(r.calls[0].op, pointwise)(frame)))
+        small = r.find(QUANTIZE, DEQUANTIZE) is not None
+        converter = quantised if small else CONVERTERS.get(r.calls[0].op, pointwise)
+        functions.append(function(r, converter(frame)))
         if frame.rounds:
             rounds.append((r.symbol, "; ".join(frame.rounds)))
     symbols = tuple(r.symbol for r in regions)
     named = tuple((f"{symbols[0]}_constant_{k}", a) for k, a in enumerate(constants.arrays))
-    runtime = (files(__package__) / "runtime.hpp").read_text(encoding="utf-8")
-    source = "".join([runtime, *functions, start(symbols)])
+    small = any(r.find(QUANTIZE, DEQUANTIZE) for r in regions)
+    headers = ["runtime.hpp", *["quantised.hpp"] * small]
+    runtime = [(files(__package__) / h).read_text(encoding="utf-8") for h in headers]
+    source = "".join([*runtime, *functions, start(symbols)])
     return Code(source, symbols, named, options(), tuple(rounds))

@@ -20,7 +20,7 @@ def matmul(frame: Frame) -> list[str]:
     rank = len(region.result.shape)
     folded = _folded(region, two)
     frame.rounds += folded.rounds
-    merge = rank > 2 and len(two.shape) == 2 and _rows(region, folded)
+    merge = rank > 2 and len(two.shape) == 2 and rows(region, folded)
 
     def turned(t: Tensor) -> str:
         full = f"{frame.view(t)}.expanded({rank})"
@@ -53,7 +53,7 @@ def _folded(region: Region, weights: Tensor) -> Folded:
     return replace(folded, shift=shift)
 
 
-def _rows(region: Region, folded: Folded) -> bool:
+def rows(region: Region, folded: Folded) -> bool:
     """Whether what follows is the same for each row, or as large as the result."""
     out = region.result.shape
     for call in folded.rest:

@@ -98,6 +98,13 @@ struct View {
     return plain(rows, 2, type, from);
   }
 
+  // All axes as one; those of a plain tensor.
+  OPINFO_CALLED View flat() const {
+    int64_t count[1] = {1};
+    for (int k = 0; k < rank; ++k) count[0] *= dims[k];
+    return plain(count, 1, type, from);
+  }
+
   // The first axis split in `groups` groups, which come first.
   OPINFO_CALLED View grouped(int64_t groups) const {
     if (groups == 1) return *this;

@@ -63,7 +63,7 @@ def moved(axes: Sequence[int]) -> str:
 #: Extents that are known at run time only, in the tables of shapes.
 UNKNOWN = -1
 #: oneDNN's numbers of data types.
-DTYPES = {"bfloat16": 2, "float32": 3}
+DTYPES = {"bfloat16": 2, "float32": 3, "int32": 4, "int8": 5, "uint8": 6}
 
 
 def function(region: Region, body: Sequence[str]) -> str:

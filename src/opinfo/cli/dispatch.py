@@ -49,8 +49,9 @@ def dispatch_model(
 
         where, desired = forced(force), parse_wants(want) if want else None
         with status(console, f"dispatching {model}"):
-            lowered = prepare(loaded(model, shape))
-            done = dispatch(lowered, backend.split(","), force=where, layouts="best",
+            backends = backend.split(",")
+            lowered = prepare(loaded(model, shape), backends)
+            done = dispatch(lowered, backends, force=where, layouts="best",
                             desired=desired)  # fmt: skip
             told = to_json(done) if as_json else {}
     if as_json:

@@ -1,0 +1,248 @@
+"""Quantised models: what stays of integers, what is refused and why, whole nets."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import tvm
+from tvm import relax
+
+from opinfo.byoc import CannotForce, dispatch
+from opinfo.byoc.backend import Backend
+from opinfo.byoc.compile import Compiled, compile_module
+from opinfo.byoc.onednn.convert import convert
+from opinfo.byoc.onednn.cpu import has_int8
+from opinfo.byoc.onednn.int8 import QUANTISED
+from opinfo.byoc.prepare import prepare
+from opinfo.frontend.from_onnx import from_model
+
+from ..run import run
+from . import qdq
+from .int8_cases import Q, dequantized
+
+nn, op = relax.op.nn, relax.op
+SMALL = Backend("small", QUANTISED, convert)
+here = pytest.mark.skipif(not has_int8(), reason="the CPU has no products of int8")
+CONV, PRODUCT = "small, pattern conv_int8: ", "small, pattern matmul_int8: "
+
+
+DATA, WEIGHTS = Q("int8", 0.02, 3), Q("int8", (0.01, 0.02, 0.03, 0.04), 0, 0)
+
+
+@dataclass(frozen=True)
+class Conv:
+    """A quantised convolution: what is not said is as it is taken."""
+
+    x: Q = DATA
+    w: Q = WEIGHTS
+    layout: tuple[str, str] = ("NHWC", "OHWI")
+    scale: bool = False
+    shared: bool = False
+
+    def module(self) -> Any:
+        shape = tuple({"N": 1, "H": 6, "W": 6, "C": 4}[c] for c in self.layout[0])
+        kernel = tuple({"O": 4, "H": 3, "W": 3, "I": 4}[c] for c in self.layout[1])
+        x = relax.Var("x", relax.TensorType(shape, self.x.dtype))
+        s = relax.Var("s", relax.TensorType((), "float32"))
+        bb = relax.BlockBuilder()
+        with bb.function("main", [x, s]):
+            with bb.dataflow():
+                a = dequantized(bb.emit, self.x, x)
+                if self.scale:
+                    a = bb.emit(op.dequantize(x, s, self.x.parameters()[1], out_dtype="float32"))
+                w = np.random.default_rng(0).integers(0, 127, kernel).astype(self.w.dtype)
+                y = bb.emit(
+                    nn.conv2d(
+                        a,
+                        dequantized(bb.emit, self.w, relax.const(w)),
+                        padding=1,
+                        data_layout=self.layout[0],
+                        kernel_layout=self.layout[1],
+                    )
+                )
+                out = bb.emit_output(relax.Tuple([y, a]) if self.shared else y)
+            bb.emit_func_output(out)
+        return bb.get()
+
+
+TAKEN = Conv()
+REFUSED: dict[str, tuple[Conv, str]] = {
+    "weights around another zero": (
+        replace(TAKEN, w=Q("int8", 0.02, 5)), "the weights' zero point is 5, 0 is taken"),
+    "weights of uint8": (
+        replace(TAKEN, w=Q("uint8", 0.02)), "the weights are uint8, int8 is taken"),
+    "scales along inputs": (
+        replace(TAKEN, w=replace(TAKEN.w, axis=3)),
+        "the weights have scales along axis 3, that of output channels is 0"),
+    "scales by channel of the data": (
+        replace(TAKEN, x=Q("int8", (0.1, 0.2, 0.3, 0.4), 0, 3)),
+        "relax.dequantize has a scale for each channel, one for all of the tensor is taken"),
+    "data of int16": (
+        replace(TAKEN, x=Q("int16", 0.02)),
+        "relax.dequantize is of int16 and float32, int8 or uint8 and float32 are taken"),
+    "a scale that is computed": (
+        replace(TAKEN, scale=True), "scale is computed, a constant is taken"),
+    "channels first": (
+        replace(TAKEN, layout=("NCHW", "OIHW")), "data_layout is NCHW, for int8 NHWC is taken"),
+    "read elsewhere too": (
+        replace(TAKEN, shared=True),
+        "operand 0 is not the result of a relax.dequantize that only it reads"),
+}  # fmt: skip
+
+
+def _why(mod: Any) -> list[str]:
+    done = dispatch(relax.transform.LegalizeOps()(mod), [SMALL])
+    return [o.why for o in done.left if o.op == "relax.nn.conv2d"]
+
+
+@here
+def test_a_quantised_convolution_is_taken() -> None:
+    assert _why(TAKEN.module()) == []
+
+
+@here
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_and_why(name: str) -> None:
+    case, why = REFUSED[name]
+    assert _why(case.module()) == [CONV + why]
+
+
+def test_a_cpu_without_the_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("opinfo.byoc.onednn.int8.has_int8", lambda: False)
+    told = "this CPU has no instructions for products of int8 (avx512_vnni)"
+    assert _why(TAKEN.module()) == [CONV + told]
+    with pytest.warns(UserWarning, match="computed in floating point: relax.nn.conv2d: this CPU"):
+        ready = prepare(TAKEN.module(), ["onednn"])
+    assert _operators(ready) == ["dequantize", "conv2d"]
+
+
+@here
+def test_a_refusal_is_told_where_it_is_forced_or_folded() -> None:
+    mod = REFUSED["weights around another zero"][0].module()
+    with pytest.warns(
+        UserWarning,
+        match="1 quantised operator is computed in floating point: "
+        "relax.nn.conv2d: the weights' zero point is 5",
+    ):
+        ready = prepare(mod, ["onednn"])
+    assert _operators(ready) == ["dequantize", "conv2d"]
+    lowered = relax.transform.LegalizeOps()(mod)
+    with pytest.raises(CannotForce, match="the weights' zero point is 5, 0 is taken"):
+        dispatch(lowered, ["onednn"], force={"conv2d": "onednn.conv_int8"})
+
+
+def _operators(mod: Any) -> list[str]:
+    """What main calls, in order."""
+    calls: list[Any] = []
+    for block in mod["main"].body.blocks:
+        calls += [b.value for b in block.bindings if isinstance(b.value, relax.Call)]
+    names = (getattr(c.args[0] if c.args else c.op, "name_hint", "") for c in calls)
+    return [n if n.endswith("2d") else n.rstrip("0123456789") for n in names]
+
+
+def _net(build: Callable[..., Any], shape: tuple[int, ...], dtype: str = "int8") -> Any:
+    x = relax.Var("x", relax.TensorType(shape, dtype))
+    bb = relax.BlockBuilder()
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            out = bb.emit_output(build(bb.emit, x))
+        bb.emit_func_output(out)
+    return bb.get()
+
+
+HALF = Q("int8", 0.5, 3)
+
+
+def _again(emit: Any, y: Any, q: Q = HALF) -> Any:
+    return emit(op.quantize(y, *q.parameters(), out_dtype=q.dtype))
+
+
+MOVED: dict[str, tuple[Callable[..., Any], list[str]]] = {
+    "reshaped": (lambda e, x: _again(e, e(op.reshape(dequantized(e, HALF, x), (2, 48)))),
+                 ["reshape"]),
+    "transposed": (lambda e, x: _again(e, e(op.permute_dims(dequantized(e, HALF, x),
+                                                            [0, 2, 3, 1]))), ["transpose"]),
+    "pooled": (lambda e, x: _again(e, e(nn.max_pool2d(
+        dequantized(e, HALF, x), (2, 2), (2, 2), (1, 1)))), ["max_pool2d"]),
+    "joined": (lambda e, x: _again(e, e(op.concat([dequantized(e, HALF, x), e(op.exp(
+        dequantized(e, HALF, x)))], 1))), ["dequantize", "tir_exp", "quantize", "concatenate"]),
+    "of another scale": (lambda e, x: _again(e, dequantized(e, HALF, x), Q("int8", 0.25, 3)),
+                         ["dequantize", "quantize"]),
+    "around another zero": (lambda e, x: _again(e, dequantized(e, HALF, x), Q("int8", 0.5)),
+                            ["dequantize", "quantize"]),
+    "to another type": (lambda e, x: _again(e, dequantized(e, HALF, x), Q("uint8", 0.5, 3)),
+                        ["dequantize", "quantize"]),
+    "a window of nothing but padding": (lambda e, x: _again(e, e(nn.max_pool2d(
+        dequantized(e, HALF, x), (1, 1), (2, 2), (1, 1)))),
+        ["dequantize", "max_pool2d", "quantize"]),
+}  # fmt: skip
+
+
+@here
+@pytest.mark.parametrize("name", MOVED)
+def test_what_moves_elements_is_done_to_the_integers(name: str) -> None:
+    build, operators = MOVED[name]
+    mod = _net(build, (2, 3, 4, 4))
+    ready = prepare(mod, ["onednn"])
+    assert _operators(ready) == operators
+    x = np.random.default_rng(0).integers(-128, 127, (2, 3, 4, 4), endpoint=True).astype("int8")
+    np.testing.assert_array_equal(run(ready, [x])[0], run(mod, [x])[0])
+
+
+@here
+def test_scales_go_with_the_axis_that_is_moved() -> None:
+    q = Q("int8", (0.1, 0.2, 0.3), 0, 1)
+    w = np.arange(-6, 6).reshape(4, 3).astype("int8")
+    mod = _net(lambda e, x: e(op.matmul(dequantized(e, HALF, x), e(op.permute_dims(
+        e(op.permute_dims(dequantized(e, q, relax.const(w)))))))), (2, 4))  # fmt: skip
+    ready = prepare(mod, ["onednn"])
+    assert _operators(ready) == ["dequantize", "dequantize", "matmul"]
+    assert [t.pattern for t in dispatch(ready, ["onednn"]).taken] == ["matmul_int8"]
+    x = np.arange(-4, 4).reshape(2, 4).astype("int8")
+    np.testing.assert_allclose(run(ready, [x])[0], HALF.real(x) @ q.real(w), rtol=1e-6)
+
+
+@here
+def test_copies_that_nothing_takes_are_one_again() -> None:
+    def build(emit: Any, x: Any) -> Any:
+        y = dequantized(emit, HALF, x)
+        return emit(relax.Tuple([emit(op.exp(y)), emit(op.tanh(y)), emit(op.sigmoid(y))]))
+
+    assert _operators(prepare(_net(build, (2, 3)), ["onednn"])).count("dequantize") == 1
+
+
+NETS = {"mobile": qdq.mobile, "residual": qdq.residual}
+
+
+@functools.cache
+def compiled(name: str) -> tuple[Any, Compiled]:
+    mod = from_model(NETS[name](), {})
+    return mod, compile_module(mod, ["onednn"])
+
+
+@here
+@pytest.mark.parametrize("name", NETS)
+def test_whole_nets_are_computed_in_integers(name: str) -> None:
+    mod, found = compiled(name)
+    assert [o.op for o in found.dispatched.left] == []
+    heavy = [t.pattern for t in found.dispatched.taken
+             if any("conv" in o or "matmul" in o for o in t.ops)]  # fmt: skip
+    nodes = [n.op_type for n in NETS[name]().graph.node]
+    assert heavy == ["conv_int8"] * nodes.count("Conv") + ["matmul_int8"] * nodes.count("Gemm")
+    for seed in range(3):
+        x = np.random.default_rng(seed).standard_normal((1, 3, 16, 16)).astype("float32")
+        (expected,) = run(mod, [x])
+        y = found.machine()["main"](tvm.runtime.tensor(x)).numpy()
+        assert np.abs(y - expected).max() <= 1.001 * qdq.STEP
+        assert len(np.unique(np.rint(expected / qdq.STEP))) > 5
+
+
+def test_the_models_are_sound() -> None:
+    for build in NETS.values():
+        onnx.checker.check_model(build(), full_check=True)
