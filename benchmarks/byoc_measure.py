@@ -9,19 +9,19 @@ in turns, on one thread; `seconds` is what measuring took, `again` what it takes
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from .byoc import call, first, in_turns, onnx_model
+from .byoc import call, first, in_turns
+from .measure import keep, of_models, use_threads
+from .whole import onnx_model
 
 
 @dataclass(frozen=True)
@@ -74,26 +74,18 @@ def compare(name: str, backends: Sequence[str], database: Path) -> Row:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.byoc_measure", description=__doc__,
-                                     formatter_class=argparse.RawTextHelpFormatter)  # fmt: skip
-    parser.add_argument("model", nargs="*", default=["squeezenet"])
+    parser = of_models("benchmarks.byoc_measure", __doc__, ["squeezenet"])
     parser.add_argument("--backend", default="onednn,blas")
     parser.add_argument("--database", metavar="FILE", type=Path)
-    parser.add_argument("--json", metavar="FILE", type=Path)
     options = parser.parse_args()
-    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TVM_NUM_THREADS"):
-        os.environ[variable] = "1"
+    use_threads(1)
     warnings.simplefilter("ignore")
-    rows = []
     with tempfile.TemporaryDirectory() as folder:
         database = options.database or Path(folder) / "times.jsonl"
         for name in options.model:
-            rows.append(compare(name, options.backend.split(","), database))
-            print(rows[-1].told(), flush=True)
-    if options.json:
-        from benchmarks.measure import write
-
-        write(options.json, [asdict(r) for r in rows])
+            row = compare(name, options.backend.split(","), database)
+            print(row.told(), flush=True)
+            keep(options.json, row, "model")
     return 0
 
 

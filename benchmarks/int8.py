@@ -6,7 +6,7 @@ ONNX Runtime quantises each model statically (QDQ, int8 weights by channel, uint
 seeded pictures. A time is the median of the wall time of a call, taken in turns. `f32` is oneDNN on
 the model as it was, `apart` the largest difference to TVM's own build of the quantised model, in
 parts of the largest value; there and in ONNX Runtime halves are rounded to other steps. The models
-are those of `benchmarks.byoc`, with `mobile` and `residual` of the tests, which are small.
+are those of `benchmarks.whole`, with `mobile` and `residual` of the tests, which are small.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from .byoc import call, first, in_turns, onnx_model
+from .byoc import call, first, in_turns
+from .whole import onnx_model
 
 MODELS = ("resnet50", "squeezenet", "torch:mobilenet_v2", "torch:resnet18")
 

@@ -1,12 +1,15 @@
-"""What the benchmarks measure with: CPU seconds and resident memory of this process."""
+"""What the benchmarks measure with, and keep: CPU seconds, resident memory, rows of models."""
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -61,3 +64,33 @@ def write(path: Path, results: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(results, indent=1) + "\n")
     print(f"written: {path}")
+
+
+def of_models(module: str, doc: str | None, models: Sequence[str]) -> argparse.ArgumentParser:
+    """The options of a benchmark of some models whose rows are kept."""
+    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=doc,
+                                     formatter_class=argparse.RawTextHelpFormatter)  # fmt: skip
+    parser.add_argument("model", nargs="*", default=models, help=", ".join(models))
+    parser.add_argument("--json", metavar="FILE", type=Path, help="rows are kept there, by model")
+    return parser
+
+
+def use_threads(count: int) -> None:
+    """How many threads the libraries have, which look when they are loaded."""
+    if "tvm" in sys.modules:
+        raise RuntimeError(f"TVM is imported already: it would not have {count} threads")
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TVM_NUM_THREADS"):
+        os.environ[variable] = str(count)
+
+
+def kept(path: Path | None) -> list[dict[str, Any]]:
+    """The rows of a file; none where there is no file yet."""
+    return json.loads(path.read_text()) if path is not None and path.exists() else []
+
+
+def keep(path: Path | None, row: Any, *key: str) -> None:
+    """Put a row into a file, in the place of the one with the same ``key``."""
+    told = asdict(row)
+    others = [r for r in kept(path) if any(r[k] != told[k] for k in key)]
+    if path is not None:
+        write(path, [*others, told])

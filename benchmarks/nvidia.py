@@ -100,7 +100,7 @@ def _model(name: str) -> tuple[Any, list[Array]]:
     from opinfo.frontend.from_onnx import from_model
     from tests import models
 
-    from .byoc import onnx_model
+    from .whole import onnx_model
 
     if name in models.LIGHT:
         model, values = onnx_model(name)

@@ -167,6 +167,39 @@ def test_error_says_what_folding_shapes_needs(monkeypatch: pytest.MonkeyPatch) -
         return None if name == "onnxruntime" else real(name, *args)
 
     monkeypatch.setattr(importlib.util, "find_spec", find_spec)
-    monkeypatch.setattr(from_onnx, "_static", lambda model, shapes: model)
+    monkeypatch.setattr(from_onnx, "_folded", lambda model, shapes: model)
     with pytest.raises(opinfo.FrontendError, match=r"needs onnxruntime: pip install 'opinfo\[onnx"):
         opinfo.load(ocr.path("ocr_cls"), {"x": (1, 3, 48, 192)})
+
+
+def _filled(path: Path) -> Path:
+    """x · 2.5, the number as a fill of no axes: TVM's importer gives such a fill one."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    value = numpy_helper.from_array(np.array([2.5], "float32"))
+    nodes = [helper.make_node("ConstantOfShape", ["shape"], ["number"], value=value),
+             helper.make_node("Mul", ["x", "number"], ["y"])]  # fmt: skip
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in "xy")
+    shape = numpy_helper.from_array(np.zeros(0, "int64"), "shape")
+    graph = helper.make_graph(nodes, "filled", [x], [y], [shape])
+    opset = helper.make_opsetid("", 18)
+    onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=10), path)
+    return path
+
+
+def test_a_static_model_that_the_importer_refuses_is_folded_first(tmp_path: Path) -> None:
+    data = np.arange(6, dtype="float32").reshape(2, 3)
+    (got,) = run(opinfo.load(_filled(tmp_path / "m.onnx")), [data])
+    np.testing.assert_array_equal(got, data * 2.5)
+
+
+def test_the_importers_words_stay_where_folding_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("of onnxslim")
+
+    monkeypatch.setattr("onnxslim.slim", fail)
+    with pytest.raises(opinfo.FrontendError, match="refused it: broadcast_to expects"):
+        opinfo.load(_filled(tmp_path / "m.onnx"))

@@ -44,7 +44,7 @@ def exported(name: str) -> Any:
 
     model, sample = models.torch_model(name)
     if name in models.TOKEN_MODELS:
-        model, sample = _by_tokens(model), {"tokens": sample["input_ids"]}
+        model, sample = by_tokens(model), {"tokens": sample["input_ids"]}
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         path = Path(folder) / "model.onnx"
@@ -52,7 +52,7 @@ def exported(name: str) -> Any:
         return onnx.load(path)
 
 
-def _by_tokens(model: Any) -> Any:
+def by_tokens(model: Any) -> Any:
     """The language model as a function of its tokens; the exporter knows no other way to mask."""
     import torch
 

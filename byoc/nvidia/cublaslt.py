@@ -55,6 +55,6 @@ def _body(frame: Frame, g: Gemm) -> list[str]:
 
 
 BACKEND = register(Backend(
-    "cublaslt", patterns([a for a in EPILOGUES if a]), convert,
+    "cublaslt", patterns([a for a in EPILOGUES if a], casts=True), convert,
     lambda: available(*LIBRARIES), {"relax.matmul": ()}, cost, CUBLASLT.version,
 ))  # fmt: skip

@@ -96,19 +96,29 @@ def swapped(node: Node) -> str | None:
     return None if order == wanted else f"axes is {order}, {wanted} is taken"
 
 
+def widened(node: Node) -> str | None:
+    """From half to single precision."""
+    v = node.operand(0)
+    if v is not None and v.dtype in ("float16", "bfloat16") and node.result.dtype == "float32":
+        return None
+    return "it is no cast of float16 or bfloat16 to float32"
+
+
 def patterns(
-    activations: Collection[str], *extra: Condition, both: bool = True
+    activations: Collection[str], *extra: Condition, both: bool = True, casts: bool = False
 ) -> tuple[Pattern, ...]:
     """A product, perhaps of a transposed operand, and what its epilogue does.
 
-    ``both``: bias and residual, else one of them.
+    ``both``: bias and residual, else one of them. ``casts``: a product of halves may be cast to
+    float32 first, in which it is added anyway.
     """
     scale = maybe(("relax.multiply", "relax.divide"), typed, by_literal)
     after = maybe(activations, typed)
     bias, residual = ("relax.add", row), ("relax.add", whole)
     found = []
     for name, start in (("matmul", ()), ("linear", (one("relax.permute_dims", swapped),))):
-        anchor = (*start, one("relax.matmul", factors, *extra), scale)
+        cast = (maybe("relax.astype", widened),) if casts else ()
+        anchor = (*start, one("relax.matmul", factors, *extra), *cast, scale)
         more = (maybe(*residual),) if both else ()
         found.append(Pattern(name, *anchor, maybe(*bias), *more, after))
         rest = (maybe(*bias),) if both else ()
@@ -131,12 +141,14 @@ class Gemm:
     bias: Tensor | None
     residual: Tensor | None
     activation: str | None
+    cast: bool = False
 
     @property
     def rounds(self) -> list[str]:
         """What it rounds elsewhere than op by op."""
         half = self.a.dtype != "float32"
-        return [f"products of {self.a.dtype} are added in float32, rounded at the end"] * half
+        end = f"never to {self.a.dtype}" if self.cast else "at the end"
+        return [f"products of {self.a.dtype} are added in float32, rounded {end}"] * half
 
 
 def gemm(region: Region) -> Gemm:
@@ -157,13 +169,16 @@ def gemm(region: Region) -> Gemm:
         number = literal(call, "x2")
         if call.op == "relax.add":
             added.append(call)
+        elif call.op == "relax.astype":
+            continue
         elif number is None:
             activation = call.op
         else:
             alpha = alpha * number if call.op == "relax.multiply" else alpha / number
     bias, residual = added_to(added)
     merge = len(a.shape) > 2 and _ones(b.shape[:-2]) and not turned[0]
-    return Gemm(a, b, (turned[0], turned[1]), merge, alpha, bias, residual, activation)
+    cast = any(c.op == "relax.astype" for c in after)
+    return Gemm(a, b, (turned[0], turned[1]), merge, alpha, bias, residual, activation, cast)
 
 
 def added_to(calls: Sequence[Call]) -> tuple[Tensor | None, Tensor | None]:

@@ -100,8 +100,7 @@ def verified(mod: Any, found: Compiled, seed: int = 0) -> Verified:
     before = relax.VirtualMachine(tvm.compile(mod, target="llvm"), tvm.cpu())["main"]
     after = found.machine()["main"]
     pairs = zip(_flat(after(*values)), _flat(before(*values)), strict=True)
-    apart = [_apart(b, a) for a, b in pairs]
-    worst = max(apart, key=lambda d: (d != d, d), default=0.0)
+    worst = max((difference(b, a) for a, b in pairs), key=lambda d: (d != d, d), default=0.0)
     one, two = _times((lambda: after(*values), lambda: before(*values)))
     tolerance = STEPS if _quantises(found) else TOLERANCE
     return Verified(worst, median(one), median(two), len(one), tolerance)
@@ -126,7 +125,8 @@ def _times(calls: Sequence[Callable[[], object]]) -> list[list[float]]:
     return times
 
 
-def _apart(a: Array, b: Array) -> float:
+def difference(a: Array, b: Array) -> float:
+    """The largest one, relative to the largest value of ``a``; NaN as in :class:`Verified`."""
     if a.shape != b.shape:
         return float("nan")
     one, two = a.astype("float64"), b.astype("float64")

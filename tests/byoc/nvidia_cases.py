@@ -83,6 +83,11 @@ def _wide(emit: Any, const: Any, x: Any, y: Any) -> Any:
     return emit(op.matmul(x, y, out_dtype="float32"))
 
 
+def _cast(emit: Any, const: Any, x: Any, y: Any) -> Any:
+    z = emit(op.astype(emit(op.matmul(x, y)), "float32"))
+    return emit(nn.relu(emit(op.add(z, op.astype(const(40), "float32")))))
+
+
 PRODUCTS: dict[str, Case] = {
     "matmul": _product((16, 24), (24, 40)),
     "odd extents": _product((5, 7), (7, 3)),
@@ -109,6 +114,8 @@ PRODUCTS: dict[str, Case] = {
     "float16 scores": Case("cublaslt", ((2, 3, N, 16), (2, 3, M, 16)), _scores,
                            "permute_dims matmul multiply", "float16"),
     "float16 to float32": Case("cublaslt", ((16, 24), (24, 8)), _wide, "matmul", "float16"),
+    "float16, cast, bias": Case("cublaslt", ((16, 24), (24, 40)), _cast,
+                                "matmul astype add relu", "float16"),
     "bfloat16 residual": Case("cublaslt", ((16, 24), (16, 32)), _residual, "matmul add add relu",
                               "bfloat16"),
     "bfloat16 gelu": _dense(_bias, lambda y, c: nn.gelu_tanh(y), ops="add gelu_tanh",

@@ -20,10 +20,11 @@ def net(
     *shapes: tuple[Any, ...],
     legal: bool = True,
     seed: int = 0,
+    dtype: str = "float32",
 ) -> Any:
     """The module of ``build(emit, rng, *inputs)``; ``legal``: after LegalizeOps."""
     rng = np.random.default_rng(seed)
-    xs = [relax.Var(f"x{k}", relax.TensorType(s, "float32")) for k, s in enumerate(shapes)]
+    xs = [relax.Var(f"x{k}", relax.TensorType(s, dtype)) for k, s in enumerate(shapes)]
     bb = relax.BlockBuilder()
     with bb.function("main", xs):
         with bb.dataflow():

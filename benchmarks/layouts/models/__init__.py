@@ -106,11 +106,11 @@ def torch_model(name: str, size: int = 64) -> tuple[Any, dict[str, Any]]:
         model = (made or getattr(convnets, name))()
         key = "input" if isinstance(model, torch.nn.Sequential) else "x"
         sample = {key: torch.randn(1, 3, size, size)}
-    _randomise(model)
+    randomise(model)
     return model.eval(), sample
 
 
-def _randomise(model: Any) -> None:
+def randomise(model: Any) -> None:
     """Weights that hide nothing: scales and variances away from 1, biases and means from 0."""
     import torch
 

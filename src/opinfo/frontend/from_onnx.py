@@ -41,7 +41,7 @@ def from_model(model: Any, shapes: Shapes, where: str = "model") -> tvm.IRModule
     inputs = input_shapes(model)
     check_shapes(shapes, inputs)
     try:
-        return _import(_static(model, shapes), shapes)
+        return _imported(model, shapes)
     except Exception as error:  # the importer raises TypeError, InternalError, AssertionError ...
         loose = _loose(inputs, shapes)
         hint = f"; make dynamic inputs static, like --shape {loose}" if loose else _missing()
@@ -86,18 +86,33 @@ def _missing() -> str:
     return f"; folding shapes needs {told}: pip install 'opinfo[onnx]'" if absent else ""
 
 
-def _static(model: Any, shapes: Shapes) -> Any:
-    """Fold a dynamic model's shape arithmetic, if all that is wanted are numbers."""
+def _imported(model: Any, shapes: Shapes) -> tvm.IRModule:
+    """Folded first where it is dynamic and numbers are wanted; if static, where it is refused."""
     dynamic = bool(_loose(input_shapes(model), {}))
-    if not dynamic or not shapes or _loose({}, shapes):
-        return model
+    if dynamic and shapes and not _loose({}, shapes):
+        return _import(_folded(model, shapes), shapes)
+    try:
+        return _import(model, shapes)
+    except Exception:  # the importer cannot compute all shapes that exporters write down
+        if dynamic:
+            raise
+        folded = None
+        with contextlib.suppress(Exception):  # of onnxslim
+            folded = _folded(model, {})
+        if folded is None or folded is model:
+            raise
+    return _import(folded, shapes)
+
+
+def _folded(model: Any, shapes: Shapes) -> Any:
+    """The model with its shape arithmetic computed; the same one where that cannot be done."""
     try:
         import onnxslim
     except ImportError:
         return model
     given = [f"{name}:" + ",".join(map(str, dims)) for name, dims in shapes.items()]
     with contextlib.redirect_stdout(io.StringIO()):
-        return onnxslim.slim(model, input_shapes=given)
+        return onnxslim.slim(model, input_shapes=given or None)
 
 
 def _import(model: Any, shapes: Shapes) -> tvm.IRModule:

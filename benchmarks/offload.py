@@ -1,0 +1,145 @@
+"""What backends take of models: after lowering and planning, and of the operators before it.
+
+    python -m benchmarks.offload [--backend NAME,...] [--json FILE] [--page FILE] [MODEL ...]
+
+**before** is what a backend's patterns match of the Relax operators that were imported, names and
+attributes taken from the calls; nothing is lowered and layouts are as they are. **after** is what
+the same patterns match of the lowered module, where operators are recovered from PrimFuncs, with
+its layouts planned for the backend. A backend is alone with TVM each time. NVIDIA's are matched
+only, so no GPU is needed. The exit status is 1 where a smaller share of the operators or of the
+FLOPs is matched after than before, or one of the chains of `tests.byoc.chains` is not taken whole.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import opinfo
+from opinfo.byoc.asked import Asked
+from opinfo.byoc.backend import Backend, Code, find
+from opinfo.byoc.flops import flops
+from opinfo.byoc.lowered import Lowered
+from opinfo.byoc.offload import Dispatched, _best, dispatch
+from opinfo.byoc.prepare import prepare
+from tests.byoc.chains import CHAINS
+
+from .byoc import MODELS
+from .measure import keep, kept, of_models
+from .unlowered import unlowered
+from .whole import save
+
+BACKENDS = ("onednn", "blas", "onnxruntime", "cublaslt", "cudnn", "cutlass", "tensorrt")
+
+
+@dataclass(frozen=True)
+class Row:
+    """Operators and FLOPs, those matched and all of them."""
+
+    model: str
+    backend: str
+    ops_before: tuple[int, int]
+    ops_after: tuple[int, int]
+    flops_before: tuple[int, int]
+    flops_after: tuple[int, int]
+
+    @property
+    def good(self) -> bool:
+        return (share(self.ops_after) >= share(self.ops_before)
+                and share(self.flops_after) >= share(self.flops_before) - 1e-3)  # fmt: skip
+
+    def told(self) -> str:
+        fewer = "" if self.good else ", fewer"
+        return (f"{self.model}, {self.backend}: {_told(self.ops_before)} → "
+                f"{_told(self.ops_after)} ops, {share(self.flops_before):.1%} → "
+                f"{share(self.flops_after):.1%} of FLOPs{fewer}")  # fmt: skip
+
+
+def share(part: Sequence[int]) -> float:
+    return part[0] / part[1] if part[1] else 1.0
+
+
+def _told(part: Sequence[int]) -> str:
+    return f"{part[0]} of {part[1]}"
+
+
+def matching(name: str) -> Backend:
+    """The backend, also where its library is not: it generates nothing."""
+    return replace(find(name), available=lambda: None, convert=lambda regions: Code(
+        "", tuple(r.symbol for r in regions)))  # fmt: skip
+
+
+def before(found: Lowered, backend: Backend) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Operators and FLOPs that the best regions have of a module that is not lowered."""
+    best = _best(found, Asked({backend.name: 3}, {}), [backend], None)
+    told = {op: flops(found.infos[op], op) for op in found.ops}
+    taken = [op for m in best.matches for op in m.ops]
+    return (len(taken), len(told)), (sum(map(told.__getitem__, taken)), sum(told.values()))
+
+
+def after(done: Dispatched) -> tuple[tuple[int, int], tuple[int, int]]:
+    ops = sum(len(t.ops) for t in done.taken)
+    return (ops, ops + len(done.left)), (sum(t.flops for t in done.taken), done.total)
+
+
+def compare(name: str, mod: Any, backends: Sequence[str]) -> list[Row]:
+    """A row for each backend."""
+    original, lowered, rows = unlowered(mod), prepare(mod), []
+    for backend in map(matching, backends):
+        one = before(original, backend)
+        two = after(dispatch(lowered, [backend], layouts="best"))
+        rows.append(Row(name, backend.name, one[0], two[0], one[1], two[1]))
+    return rows
+
+
+def load(name: str) -> Any:
+    """The module as it is imported from the model's file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, shapes = save(name, Path(folder))
+        return opinfo.load(path, shapes)
+
+
+def whole(name: str, backends: Sequence[str] = BACKENDS) -> list[str]:
+    """Those of some backends that take all of a chain as one region."""
+    mod = prepare(CHAINS[name].module())
+    found = []
+    for backend in map(matching, backends):
+        done = dispatch(mod, [backend], layouts="best")
+        if len(done.taken) == 1 and not done.left:
+            found.append(backend.name)
+    return found
+
+
+def main() -> int:
+    parser = of_models("benchmarks.offload", __doc__, MODELS)
+    parser.add_argument("--backend", default=",".join(BACKENDS))
+    parser.add_argument("--page", metavar="FILE", type=Path, help="write what --json keeps")
+    options = parser.parse_args()
+    if options.page and not options.json:
+        parser.error("--page needs --json")
+    warnings.simplefilter("ignore")
+    chains = {name: whole(name) for name in CHAINS}
+    for name, backends in chains.items():
+        print(f"{name}: taken whole by {', '.join(backends) or 'none'}", flush=True)
+    rows = []
+    for name in options.model:
+        for row in compare(name, load(name), options.backend.split(",")):
+            rows.append(row)
+            print(row.told(), flush=True)
+            keep(options.json, row, "model", "backend")
+    if options.page:
+        from .offload_page import page
+
+        found = [Row(**r) for r in kept(options.json)]
+        options.page.write_text(page(found, chains, MODELS), encoding="utf-8")
+    missed = [n for n, backends in chains.items() if CHAINS[n].backend not in backends]
+    return 1 if missed or not all(r.good for r in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

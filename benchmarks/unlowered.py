@@ -1,0 +1,122 @@
+"""A module of Relax operators, not lowered, as patterns over recovered operators see one.
+
+Nothing is recovered: names, attributes and operands are what the calls say, so that what a pattern
+matches here is what it would match if lowering lost nothing. Literal scalars stand among the
+attributes, as they do for a PrimFunc.
+
+    R.multiply(x, R.const(2.0))       relax.multiply(%0, x2=2.0)
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import relax
+from tvm.ir import GenericConst
+
+from opinfo.analysis.op_info import Certificate, OpInfo, Refusal
+from opinfo.analysis.recover import Recovered
+from opinfo.byoc.flow import flows
+from opinfo.byoc.lowered import Lowered
+from opinfo.layout.graph import Graph, Op, _Reader, extents
+
+PRODUCTS = ("relax.nn.conv", "relax.matmul")
+
+
+def unlowered(mod: Any) -> Lowered:
+    """Its `main`."""
+    gvar = mod.get_global_var("main")
+    reader = _Calls(mod)
+    reader.function(mod[gvar])
+    found = Graph(tuple(reader.values), tuple(reader.ops), reader.by_var, reader.of, reader.tuples,
+                  reader.mutates)  # fmt: skip
+    return Lowered(mod, {gvar: found}, reader.infos, {gvar: tuple(flows(mod[gvar], found))})
+
+
+class _Calls(_Reader):
+    """Reads a call of a Relax operator as the lowered graph's reader does a ``call_tir``."""
+
+    def __init__(self, mod: Any) -> None:
+        super().__init__(mod)
+        self.infos: dict[Op, Recovered] = {}
+
+    def call_tir(self, b: Any, call: Any) -> bool:
+        name = str(getattr(getattr(call, "op", None), "name", ""))
+        types = list(getattr(call.ty, "fields", [call.ty])) if name.startswith("relax.") else []
+        if not types or any(extents(getattr(t, "shape", None)) is None for t in types):
+            return False
+        arguments = _named(name, call)
+        tensors = {k: a for k, a in arguments.items() if _is_tensor(a) and not _literal(a)}
+        inputs = tuple(map(self.argument, tensors.values()))
+        op = Op(name, None, call, inputs, ())
+        many = hasattr(call.ty, "fields")
+        made = [self.new(None if many else b.var, b.var.name, t, op) for t in types]
+        op.outputs = tuple(v for v in made if v is not None)
+        if many:
+            self.tuples[b.var] = op.outputs
+        for v in inputs:
+            if v is not None and op not in v.uses:
+                v.uses.append(op)
+        self.ops.append(op)
+        self.by_var[b.var] = op
+        self.infos[op] = Recovered(_info(name, call, arguments, len(tensors)))
+        return True
+
+
+def _info(name: str, call: Any, arguments: Mapping[str, Any], tensors: int) -> OpInfo | Refusal:
+    if name == "relax.call_tir":
+        return Refusal("it is no operator of Relax")
+    attrs = {k: _value(a) for k, a in arguments.items() if not _is_tensor(a) or _literal(a)}
+    kind: Any = "kOutEWiseFusable" if name.startswith(PRODUCTS) else "kElemWise"
+    given = {k: _value(getattr(call.attrs, k)) for k in _parameters(name)
+             if call.attrs is not None and hasattr(call.attrs, k)}  # fmt: skip
+    return OpInfo(name, {**given, **attrs}, tuple(range(tensors)), kind, (),
+                  Certificate("rebuilt", True))  # fmt: skip
+
+
+def _named(name: str, call: Any) -> dict[str, Any]:
+    """The arguments by the names that the operator's constructor gives them; tuples taken apart."""
+    names = _parameters(name)
+    out: dict[str, Any] = {}
+    for k, a in enumerate(call.args):
+        own = names[k] if k < len(names) else f"x{k}"
+        parts = list(a.fields) if isinstance(a, relax.Tuple) and _of_tensors(a) else [a]
+        out |= {own if len(parts) == 1 else f"{own}.{j}": p for j, p in enumerate(parts)}
+    return out
+
+
+def _parameters(name: str) -> list[str]:
+    found: Any = relax.op
+    for part in name.removeprefix("relax.").split("."):
+        found = getattr(found, part, None)
+    return list(inspect.signature(found).parameters) if callable(found) else []
+
+
+def _of_tensors(a: Any) -> bool:
+    return any(_is_tensor(f) for f in a.fields)
+
+
+def _is_tensor(a: Any) -> bool:
+    return isinstance(a, (relax.Var, GenericConst)) and hasattr(a.ty, "shape")
+
+
+def _literal(a: Any) -> bool:
+    return isinstance(a, GenericConst) and a.ty.ndim == 0
+
+
+def _value(a: Any) -> Any:
+    if isinstance(a, GenericConst):
+        return a.value.numpy().item()
+    if isinstance(a, (tvm.tirx.IntImm, tvm.tirx.FloatImm)):
+        return a.value
+    if isinstance(a, relax.ShapeExpr):
+        return [_value(v) for v in a.values]
+    if isinstance(a, relax.Tuple):
+        return [_value(v) for v in a.fields]
+    if isinstance(a, (tuple, list, tvm_ffi.Array)):
+        return [_value(v) for v in a]
+    return a
