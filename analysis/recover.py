@@ -81,6 +81,24 @@ def analyser(*, alternatives: bool = False, tested: bool = False) -> ByStructure
     return ByStructure(partial(analyse, alternatives=alternatives, tested=tested))
 
 
+class Analyser:
+    """:func:`analyse` and what it lifts, each once for PrimFuncs that are structurally equal."""
+
+    def __init__(self) -> None:
+        self._lifted, self._recovered = ByStructure(understood), ByStructure(self._recover)
+
+    def __call__(self, func: Any) -> Recovered:
+        return self._recovered(func)
+
+    def lifted(self, func: Any) -> Lifted | Refusal:
+        """What a PrimFunc computes, or why it is not understood."""
+        return self._lifted(func)
+
+    def _recover(self, func: Any) -> Recovered:
+        lifted = self.lifted(func)
+        return Recovered(lifted) if isinstance(lifted, Refusal) else recovered(lifted, func)
+
+
 def recover(lifted: Lifted, func: Any, alternatives: bool = False) -> OpInfo | Refusal:
     """:func:`op_info` of what was lifted already.
 

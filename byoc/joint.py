@@ -68,7 +68,7 @@ def in_best_layouts(
     """
     offers = [{full(op, f"the wants of {b.name}"): [x] if isinstance(x, str) else x
                for op, x in b.wants.items() if x} for b in backends]  # fmt: skip
-    known = Kinds(check(desired or {}), offers=offers)
+    known = Kinds(check(desired or {}), offers=offers, analyse=lowered.analyse)
     planner = Planner(lowered.mod, known, "region", bytes_moved, {}, 60.0)
     plans = {}
     for gvar, g in lowered.functions.items():
@@ -82,7 +82,9 @@ def in_layouts(lowered: Lowered, layouts: Mapping[str, Sequence[Laid]], status: 
 
     Raises ``ValueError`` where they do not fit, or a PrimFunc has no proved form in them.
     """
-    planner = Planner(lowered.mod, Kinds({}), "region", bytes_moved, {}, 60.0)
+    planner = Planner(
+        lowered.mod, Kinds({}, analyse=lowered.analyse), "region", bytes_moved, {}, 60.0
+    )
     plans = {}
     for gvar, g in lowered.functions.items():
         told = layouts.get(str(gvar.name_hint), ())

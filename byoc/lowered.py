@@ -10,7 +10,7 @@ from typing import Any
 
 from tvm import relax
 
-from ..analysis.recover import analyser
+from ..analysis.recover import Analyser
 from ..layout.graph import Graph, Op, graph
 from ..layout.unused import check_defined
 from .backend import Backend
@@ -33,6 +33,7 @@ class Lowered:
     functions: Mapping[Any, Graph]
     infos: Infos
     flows: Mapping[Any, tuple[Flow, ...]]
+    analyse: Analyser
 
     @property
     def ops(self) -> list[Op]:
@@ -79,15 +80,15 @@ class Lowered:
         return None
 
 
-def read(mod: Any, what: str) -> Lowered:
-    """Raises as `check_defined` does."""
+def read(mod: Any, what: str, analyse: Analyser | None = None) -> Lowered:
+    """Raises as `check_defined` does. ``analyse`` knows what was analysed before."""
     check_defined(mod, what)
     functions = {g: graph(mod, f) for g, f in mod.functions_items()
                  if isinstance(f, relax.Function)}  # fmt: skip
-    analyse = analyser()
+    analyse = analyse or Analyser()
     blocks = {g: () if x.mutates else tuple(flows(mod[g], x)) for g, x in functions.items()}
     infos = {op: analyse(op.func) for g in functions.values() for op in g.ops}
-    return Lowered(mod, functions, infos, blocks)
+    return Lowered(mod, functions, infos, blocks, analyse)
 
 
 def found(

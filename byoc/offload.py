@@ -130,7 +130,7 @@ def dispatch(
         here, relaid, asked = lowered, None, Asked(classes, forced, below)
         if layouts == "best":
             relaid = in_best_layouts(lowered, usable, asked, desired, measure)
-            here = read(relaid.module, "dispatch")
+            here = read(relaid.module, "dispatch", lowered.analyse)
             asked = replace(asked, forced=forced_ops(here.ops, here.infos, force or {}, named))
         try:
             costing = None

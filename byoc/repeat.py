@@ -37,7 +37,7 @@ def replay(mod: Any, plan: DispatchPlan, backends: Sequence[str | Backend] = ())
     try:
         if plan.layouts:
             relaid = in_layouts(lowered, plan.layouts, plan.status)
-            here = read(relaid.module, "replay")
+            here = read(relaid.module, "replay", lowered.analyse)
     except ValueError as e:
         raise PlanRefused(f"the plan's layouts do not fit: {e}") from e
     try:

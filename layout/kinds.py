@@ -8,7 +8,7 @@ from typing import Any
 
 from ..analysis.lifting.comprehension import Lifted
 from ..analysis.op_info import OpInfo, Refusal
-from ..analysis.recover import Recovered, recovered, understood
+from ..analysis.recover import Analyser
 from ..analysis.same import ByStructure
 from ..analysis.terms.flat import volume
 from ..analysis.terms.term import Load
@@ -34,13 +34,13 @@ class Kinds:
     """By PrimFunc: what is wanted of it and how layouts flow through it."""
 
     def __init__(
-        self, desired: Wishes, given: Sequence[Implementation] = (), offers: Offers = ()
-    ) -> None:
+        self, desired: Wishes, given: Sequence[Implementation] = (), offers: Offers = (),
+        analyse: Analyser | None = None,
+    ) -> None:  # fmt: skip
         self.desired, self.given, self.offers, self.form = desired, given, offers, Forms()
-        self.analyse = ByStructure(self.recovered)
+        self.analyse = analyse or Analyser()
         self.known = ByStructure(self.kind)
         self.flows: dict[Flow, Flow] = {}  # convolutions of any widths flow alike
-        self.last: tuple[Any, Lifted | Refusal] | None = None
 
     def of(self, graph: Graph) -> dict[Op, Kind]:
         """By op. Raises ``ValueError`` where desired layouts do not fit an operator."""
@@ -54,7 +54,7 @@ class Kinds:
             found = self.flows.setdefault(found, found)
         except Opaque as e:
             reason = e.reason
-        moves = found is not None and only_moves(self.lifted(func))
+        moves = found is not None and only_moves(self.analyse.lifted(func))
         if not self.desired and not self.given and not self.offers:
             return Kind(found, reason, None, moves)
         info = self.analyse(func)
@@ -66,17 +66,6 @@ class Kinds:
         asked = want(info, self.desired, func)
         offers = offered(info, self.offers) if asked is None else ()
         return Kind(found, reason, asked, moves, offers=offers)
-
-    def lifted(self, func: Any) -> Lifted | Refusal:
-        """What a PrimFunc computes, of the last one without work."""
-        if self.last is None or not self.last[0].same_as(func):
-            self.last = func, understood(func)
-        return self.last[1]
-
-    def recovered(self, func: Any) -> Recovered:
-        """The operator that a PrimFunc is."""
-        lifted = self.lifted(func)
-        return Recovered(lifted) if isinstance(lifted, Refusal) else recovered(lifted, func)
 
 
 def _replaced(func: Any, given: Implementation) -> Want | None:
