@@ -75,7 +75,7 @@ def _allowed(
     r: PlannedRegion, ops: tuple[Op, ...], b: Backend, lowered: Lowered, flows: Sequence[Flow]
 ) -> bool:
     chains = [p for p in b.patterns if p.name == r.pattern]
-    if any(ops == m for p in chains for m in p.matches(ops[0], lowered.infos)):
+    if any(ops == m for p in chains for op in ops for m in p.matches(op, lowered.infos)):
         return True
     coarse = [c for c in b.coarse if c.name == r.pattern]
     return any(c.allows(flows, ops, lowered.infos) for c in coarse)

@@ -92,17 +92,13 @@ def mobile(size: int = 16, dtype: str = "uint8") -> Any:
 
 
 def residual(size: int = 16, dtype: str = "uint8") -> Any:
-    """A stem with a pool, blocks whose sum is quantised once, a classifier."""
+    """A stem with a pool, a block whose sum is quantised once, a classifier."""
     net = Net((1, 3, size, size), dtype)
     y = net.active(net.conv(net.quantised("x"), 3, 16, 7, 2))
     y = net.quantised(net.op("MaxPool", y, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4),
                       signed=False)  # fmt: skip
-    for stride, inputs, outputs in ((1, 16, 16), (2, 16, 32)):
-        z = net.active(net.conv(y, inputs, outputs, 3, stride))
-        z = net.conv(z, outputs, outputs)
-        if stride > 1:
-            y = net.quantised(net.conv(y, inputs, outputs, 1, stride))
-        y = net.active(net.op("Add", z, y))
+    z = net.conv(net.active(net.conv(y, 16, 32, 3, 2)), 32, 32)
+    y = net.active(net.op("Add", z, net.quantised(net.conv(y, 16, 32, 1, 2))))
     y = net.quantised(net.op("GlobalAveragePool", y), signed=False)
     y = net.quantised(net.op("Flatten", y), signed=False)
     return net.model(net.dense(y, 32, 10))

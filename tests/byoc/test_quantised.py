@@ -13,13 +13,14 @@ import pytest
 import tvm
 from tvm import relax
 
-from opinfo.byoc import CannotForce, dispatch
+from opinfo.byoc import CannotForce, dispatch, replay
 from opinfo.byoc.backend import Backend
 from opinfo.byoc.compile import Compiled, compile_module
 from opinfo.byoc.onednn.convert import convert
 from opinfo.byoc.onednn.cpu import has_int8
 from opinfo.byoc.onednn.int8 import QUANTISED
 from opinfo.byoc.prepare import prepare
+from opinfo.compiling import STEPS, verified
 from opinfo.frontend.from_onnx import from_model
 
 from ..run import run
@@ -241,6 +242,23 @@ def test_whole_nets_are_computed_in_integers(name: str) -> None:
         y = found.machine()["main"](tvm.runtime.tensor(x)).numpy()
         assert np.abs(y - expected).max() <= 1.001 * qdq.STEP
         assert len(np.unique(np.rint(expected / qdq.STEP))) > 5
+
+
+@here
+def test_a_plan_is_done_again() -> None:
+    ready = prepare(TAKEN.module(), ["onednn"])
+    done = dispatch(ready, ["onednn"], layouts="best")
+    assert [t.pattern for t in done.taken] == ["conv_int8"]
+    assert replay(ready, done.plan).taken == done.taken
+
+
+@here
+def test_steps_are_accepted_where_values_are_quantised() -> None:
+    mod, found = compiled("residual")
+    told = verified(mod, found)
+    assert told.same and told.tolerance == STEPS
+    assert str(told).endswith("; values are quantised, 1.6e-02 is accepted")
+    assert not replace(told, difference=3 / 127).same
 
 
 def test_the_models_are_sound() -> None:
