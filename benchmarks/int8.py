@@ -5,8 +5,8 @@
 ONNX Runtime quantises each model statically (QDQ, int8 weights by channel, uint8 activations) from
 seeded pictures. A time is the median of the wall time of a call, taken in turns. `f32` is oneDNN on
 the model as it was, `apart` the largest difference to TVM's own build of the quantised model, in
-parts of the largest value; there and in ONNX Runtime halves are rounded to other steps. The models
-are those of `benchmarks.whole`, with `mobile` and `residual` of the tests, which are small.
+parts of the largest value, where halves are rounded to other steps. The models are those of
+`benchmarks.whole`.
 """
 
 from __future__ import annotations

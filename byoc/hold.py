@@ -115,8 +115,10 @@ def released(
 
 
 def _taken(lowered: Lowered, patterns: Sequence[Pattern]) -> set[Op]:
-    """The ops that patterns take with others."""
-    chains = (c for op in lowered.ops for p in patterns for c in p.matches(op, lowered.infos))
+    """The ops that patterns take with others, where nothing writes in between."""
+    still = [g for g in lowered.functions.values() if not g.mutates]
+    ops = [op for g in still for op in g.ops]
+    chains = (c for op in ops for p in patterns for c in p.matches(op, lowered.infos))
     return {op for chain in chains if len(chain) > 1 for op in chain}
 
 
