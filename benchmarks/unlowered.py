@@ -19,7 +19,7 @@ from tvm import relax
 from tvm.ir import GenericConst
 
 from opinfo.analysis.op_info import Certificate, OpInfo, Refusal
-from opinfo.analysis.recover import Recovered, analyser
+from opinfo.analysis.recover import Analyser, Recovered
 from opinfo.byoc.flow import flows
 from opinfo.byoc.lowered import Lowered
 from opinfo.layout.graph import Graph, Op, _Reader, extents
@@ -35,7 +35,7 @@ def unlowered(mod: Any) -> Lowered:
     found = Graph(tuple(reader.values), tuple(reader.ops), reader.by_var, reader.of, reader.tuples,
                   reader.mutates)  # fmt: skip
     blocks = tuple(flows(mod[gvar], found))
-    return Lowered(mod, {gvar: found}, reader.infos, {gvar: blocks}, analyser())
+    return Lowered(mod, {gvar: found}, reader.infos, {gvar: blocks}, Analyser())
 
 
 class _Calls(_Reader):
