@@ -96,7 +96,8 @@ def released(
 
     ``relaid``: layouts will be chosen, so that none of them stands in a pattern's way.
     """
-    parameters, bound = read(mod, "prepare"), read(_put(mod, scales), "prepare")
+    parameters = read(mod, "prepare")
+    bound = read(_put(mod, scales), "prepare", parameters.analyse)
     patterns = [p.in_any_layout if relaid else p for _, p in taking(backends)]
     taken = _taken(bound, patterns)
     _tell(bound, patterns, taken)
