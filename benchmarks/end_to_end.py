@@ -67,7 +67,7 @@ relative to an output's largest value, with inputs that it draws. **Fresh proces
 the written library, loaded and called by a process with TVM's runtime and nothing of opinfo, torch
 or ONNX, with other inputs. **Compiling** is the time until the library is written, of processes
 with nothing in memory, the C++ compiler included; **times** are of a call as `--verify` tells them,
-with one thread on a busy machine (see [speed](speed.md) for those that are measured with care).
+with one thread on a busy machine (`python -m benchmarks.byoc` measures with care).
 
 `torch:bert` is as large as BERT-base and has 128 tokens, `torch:vit` as large as ViT-B/16, both
 with all of their layers; images are 224x224, PP-OCRv4's 320x320, 48x320 and 48x192. The detector is

@@ -51,5 +51,6 @@ def test_as_much_is_matched_after_lowering() -> None:
 def test_fewer_are_told() -> None:
     row = Row("m", "b", (5, 10), (4, 10), (8, 10), (9, 10))
     assert not row.good and row.told().endswith(", fewer")
-    assert Row("m", "b", (5, 10), (5, 10), (8, 10), (8, 10)).good
+    assert Row("m", "b", (5, 10), (5, 12), (8, 10), (7, 8)).good
     assert not Row("m", "b", (5, 10), (6, 10), (8, 10), (7, 10)).good
+    assert Row("m", "b", (5, 10), (6, 10), (8000, 10000), (7999, 10000)).good
