@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import tvm
 from tvm import relax
+from tvm.support import cc
 
 from ..layout.report import Report
 from ..layout.unused import check_defined
@@ -70,12 +71,16 @@ def compile_module(
     does not build or load is left out with a warning. ``force`` and ``measure`` are as in
     `dispatch`. ``saved`` is a plan of an earlier call (`Compiled.dispatched.plan`): nothing is
     chosen, and nothing is left out; raises :class:`.PlanRefused` where it is of something else.
+    Raises ``FileNotFoundError`` where there is no C++ compiler.
     """
     chosen = given(backends)
     unknown = set(priority or {}) - {"tvm", *(b.name for b in chosen)}
     if unknown:
         raise ValueError(f"priority: {', '.join(sorted(unknown))} is not among the backends")
     check_defined(mod, "compile_module")
+    if cc.get_cc() is None:
+        raise FileNotFoundError("compile_module: there is no C++ compiler (g++ or clang++) on PATH "
+                                "to link the library with")  # fmt: skip
     if not any(isinstance(f, relax.Function) for f in mod.functions.values()):
         raise ValueError("compile_module: the module has no Relax function")
     lowered = _prepared(mod, chosen, plan, saved)

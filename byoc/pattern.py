@@ -100,8 +100,17 @@ class Step:
             return -2, Unmet(f"{node.info.name} is not {listed(self.names)}")
         if len(node.op.outputs) != 1:
             return -1, Unmet(f"{node.info.name} has {len(node.op.outputs)} results")
+        if (reason := _swapped(node.info)) is not None:
+            return 0, Unmet(reason)
         told = ((k, c(node)) for k, c in enumerate((*self.conditions, *self.laid)))
         return next(((k, _unmet(found)) for k, found in told if found is not None), None)
+
+
+def _swapped(info: OpInfo) -> str | None:
+    """Libraries differ in what it is to clip from above to below."""
+    if info.name != "relax.clip" or info.attrs["min"] <= info.attrs["max"]:
+        return None
+    return f"clip is from {info.attrs['min']} to {info.attrs['max']}, bounds in order are taken"
 
 
 def _unmet(told: str | Unmet) -> Unmet:

@@ -106,13 +106,17 @@ def region(
 
 
 def _groups(ops: Sequence[Op], infos: Infos, names: Collection[str]) -> dict[Op, Group]:
-    """Groups with these names among some ops, by their last one."""
+    """Groups with these names among some ops, by their last one; none inside another."""
     there = set(ops)
     out: dict[Op, Group] = {}
+    inside: set[Op] = set()
     for op in ops if names else ():
+        if op in inside:
+            continue
         found = group(op.outputs[0], infos) if len(op.outputs) == 1 else None
         if found is not None and found.info.name in names and there.issuperset(found.ops):
             out[found.ops[-1]] = found
+            inside.update(found.ops[:-1])
     return out
 
 

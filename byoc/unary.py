@@ -12,13 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isclose, isfinite, pi, sqrt
+from math import isclose, isfinite, nan, pi, sqrt
 from typing import Any
 
 #: What a region has as one operator which Relax does not have: x · clip(alpha x + beta, 0, 1).
 HARD_SWISH = "hard_swish"
 #: Float32 literals of one number, written or computed in other ways.
 NEAR = 1e-6
+#: Terms that cancel to less than this part of them: what they were rounded to is what is left.
+CANCELS = 1 / 64
 #: More terms are no function that has a name.
 TERMS = 8
 
@@ -51,14 +53,24 @@ class Poly:
         return dict(self.terms).get(tuple(sorted(atoms, key=repr)), 0.0)
 
 
+def is_softplus(attrs: Mapping[str, Any]) -> bool:
+    """Whether relax.nn.softplus is log(1 + exp(x)): above its threshold it is x.
+
+    From 17 on that is the same in float32.
+    """
+    return float(attrs.get("beta", 1.0)) == 1.0 and float(attrs.get("threshold", 20.0)) >= 17.0
+
+
 def number(value: float) -> Poly:
     return Poly((((), float(value)),)) if value else Poly(())
 
 
 def _sum(terms: list[tuple[Monomial, float]]) -> Poly:
     total: dict[Monomial, float] = {}
+    size: dict[Monomial, float] = {}
     for m, c in terms:
-        total[m] = total.get(m, 0.0) + c
+        total[m], size[m] = total.get(m, 0.0) + c, size.get(m, 0.0) + abs(c)
+    total |= {m: nan for m, c in total.items() if abs(c) < CANCELS * size[m]}
     return Poly(tuple(sorted(((m, c) for m, c in total.items() if c), key=repr)))
 
 
@@ -92,7 +104,7 @@ def _applied(name: str, attrs: Mapping[str, Any], given: list[Poly]) -> Poly | N
             return a * a
         case "relax.power", [a, b] if b.number in (2.0, 3.0):
             return a * a if b.number == 2.0 else a * a * a
-        case "relax.clip", [a]:
+        case "relax.clip", [a] if attrs["min"] < attrs["max"]:
             return _atom("clip", a, float(attrs["min"]), float(attrs["max"]))
         case "relax.nn.relu6", [a]:
             return _atom("clip", a, 0.0, 6.0)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..analysis.op_info import OpInfo
+from ..analysis.recognise import recognisers
 from ..analysis.recover import Recovered
 from ..analysis.terms.term import Tensor
 from .layout import Digit, Layout
@@ -94,8 +95,9 @@ def full(name: str, argument: str) -> str:
     """
     from tvm.ir import Op
 
+    recovered = {op for r in recognisers() for op in r.ops}  # relax.nn.relu6 is a function of TVM
     for known in (name, f"relax.{name}", f"relax.nn.{name}", f"relax.image.{name}"):
-        if known in Op.list_op_names():
+        if known in recovered or known in Op.list_op_names():
             return known
     raise ValueError(f"{argument}: there is no Relax operator {name!r}")
 

@@ -172,3 +172,22 @@ def test_what_is_wanted_as_the_mend_says_is_taken() -> None:
     desired = parse_wants([why.mend.removeprefix("want ")])
     done = dispatch(mod, ["example_npu"], layouts="best", desired=desired)
     assert [t.ops for t in done.taken] == [("relax.nn.conv2d",)]
+
+
+def test_without_a_compiler_that_is_said(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.delenv("CC", raising=False)
+    got = told("compile", model, "-o", tmp_path / "model.so", "--backend", "tvm")
+    assert got.exit_code == 2
+    assert "there is no C++ compiler (g++ or clang++)" in capfd.readouterr().err
+
+
+def test_an_operator_that_is_only_a_function_of_tvm_can_be_forced(tmp_path: Path) -> None:
+    mod = nets.net(lambda e, r, x: e(nn.relu6(x)), (4, 8))
+    register(TOY)
+    with pytest.raises(ValueError, match="toy has no pattern other"):
+        dispatch(mod, [TOY], force={"relu6": "toy.other"})
+    assert dispatch(mod, [TOY], force={"relu6": "tvm"}).left[0].op == "relax.nn.relu6"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...layout.graph import Value
+from .. import unary
 from ..dims import same_shape, spread
 from ..mend import Unmet, cast
 from ..pattern import Node, Pattern, Step, one
@@ -59,8 +60,8 @@ def follows(node: Node) -> str | None:
     for v in node.others:
         if spread(v.shape, node.result.shape) is None:
             return f"an operand of shape {v.shape} does not broadcast"
-    if name == "relax.nn.softplus" and float(node.info.attrs.get("beta", 1.0)) != 1.0:
-        return "beta is not 1"
+    if name == "relax.nn.softplus" and not unary.is_softplus(node.info.attrs):
+        return "beta is not 1, or the threshold is below 17"
     return None
 
 

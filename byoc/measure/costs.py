@@ -165,6 +165,6 @@ def extended(ops: Ops, infos: Infos) -> Ops:
     """A chain and all that goes on from it element by element."""
     after = follower(ops[-1], infos)
     while after is not None and after.info.kind in POINTWISE and after.op not in ops:
-        ops = (*ops, after.op)
+        ops = (*ops, *(after.ops or (after.op,)))
         after = follower(ops[-1], infos)
     return ops

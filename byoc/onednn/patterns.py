@@ -152,6 +152,8 @@ def follows(node: Node) -> str | Unmet | None:
         return reason
     if name in SAME or eltwise_of(name, attrs) is not None:
         return None
+    if name == "relax.nn.softplus":
+        return "softplus with beta 1 and a threshold of at least 17 is taken"
     if not same_shape(node.result.shape, node.chain.shape):
         return f"{name} broadcasts the value that it follows"
     if not node.others:

@@ -48,7 +48,7 @@ def eltwise_of(name: str, attrs: Mapping[str, Any]) -> tuple[str, float, float] 
             return "hardswish", float(attrs["alpha"]), float(attrs["beta"])
         case "relax.negative":
             return "linear", -1.0, 0.0
-    if name == "relax.nn.softplus" and float(attrs.get("beta", 1.0)) == 1.0:
+    if name == "relax.nn.softplus" and unary.is_softplus(attrs):
         return "soft_relu", 1.0, 0.0
     return None
 
@@ -116,7 +116,7 @@ def fold(region: Region, channel: int, count: int | None, scalable: bool) -> Fol
 
     ``channel`` is the result's axis of channels and ``count`` their number, None if symbolic.
     """
-    scale, shift = np.ones(count or 1), np.zeros(count or 1)
+    scale, shift, size = np.ones(count or 1), np.zeros(count or 1), np.zeros(count or 1)
     scaled, terms = False, 0
     calls = list(region.calls[1:])
     while calls and count is not None:
@@ -128,16 +128,34 @@ def fold(region: Region, channel: int, count: int | None, scalable: bool) -> Fol
             break
         value, op = found
         if op in ("relax.multiply", "relax.divide"):
-            if not scalable:
+            factor = value if op == "relax.multiply" else _inverse(value)
+            if not scalable or not _moderate(scale * factor):
                 break
-            factor = value if op == "relax.multiply" else 1.0 / value
-            scale, shift, scaled = scale * factor, shift * factor, True
+            scale, shift, size, scaled = scale * factor, shift * factor, size * abs(factor), True
         else:
-            shift = shift + (value if op == "relax.add" else -value)
-            terms += 1
+            total, sizes = shift + (value if op == "relax.add" else -value), size + abs(value)
+            if not np.all(sizes <= CANCELS * np.maximum(abs(total), 1)):
+                break
+            shift, size, terms = total, sizes, terms + 1
         calls.pop(0)
     return Folded(_float(scale) if scaled else None, _float(shift) if terms else None,
                   tuple(calls), terms)  # fmt: skip
+
+
+#: Sums of terms that are so much larger than what they add up to round on purpose.
+CANCELS = 2.0**10
+#: Factors outside of this, and their inverse, may leave float32 one by one.
+LARGE = 1e18
+
+
+def _inverse(value: Array) -> Array:
+    with np.errstate(divide="ignore"):
+        return 1.0 / value
+
+
+def _moderate(scale: Array) -> bool:
+    """Whether no factor overflows or vanishes; 0 is one that was given."""
+    return bool(np.all((scale == 0) | ((abs(scale) < LARGE) & (abs(scale) > 1 / LARGE))))
 
 
 def _float(a: Array) -> Array:

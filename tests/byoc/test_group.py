@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tvm import relax
 
-from opinfo.byoc import Code, Region, dispatch, unary
+from opinfo.byoc import Code, Measure, Measured, Region, dispatch, unary
 from opinfo.byoc.backend import Backend
 from opinfo.byoc.pattern import Pattern, many, one
 from opinfo.byoc.unary import ARGUMENT, applied, number
@@ -62,7 +63,13 @@ FORMS: dict[str, tuple[Callable[..., Any], str]] = {
     "silu": (lambda e, v: e(op.multiply(e(op.sigmoid(v)), v)), "relax.nn.silu"),
     "silu by exp": (swish, "relax.nn.silu"),
 }
+M = 12582912.0  # y + M - M rounds to whole numbers
+
 OTHERS: dict[str, Callable[..., Any]] = {
+    "bounds that are swapped": lambda e, v: hard(e, v, most=-6, by=-6),
+    "rounded on purpose": lambda e, v: e(
+        op.multiply(v, e(op.sigmoid(e(op.subtract(e(op.add(v, c(M))), c(M))))))
+    ),
     "not from 0": lambda e, v: hard(e, v, least=-1),
     "not to 1": lambda e, v: hard(e, v, most=5),
     "another variance": lambda e, v: erf(e, v, by=1.5),
@@ -108,6 +115,23 @@ def test_what_is_read_elsewhere_stays() -> None:
 
     assert taken(argument) == [("relax.nn.conv2d",)]
     assert taken(inner) == [("relax.nn.conv2d",)]
+
+
+def test_a_function_inside_a_function_is_part_of_it() -> None:
+    def build(e: Any, v: Any) -> Any:
+        w = e(op.add(e(op.multiply(v, c(0.5))), e(op.multiply(v, c(0.5)))))
+        return e(op.multiply(w, e(op.sigmoid(w))))
+
+    assert taken(build) == [("relax.nn.conv2d", "relax.nn.silu")]
+
+
+def test_it_is_measured_as_the_operators_that_it_is(tmp_path: Path) -> None:
+    build, _ = FORMS["silu"]
+    mod = nets.net(lambda e, r, x: build(e, e(op.nn.conv2d(x, const(r, 4, 3, 3, 3)))), (1, 3, 8, 8))
+    done = dispatch(mod, ["onednn"], measure=Measure(tmp_path / "database", servers=1))
+    assert all(isinstance(t.result, Measured) for t in done.timings)
+    assert {t.ops for t in done.timings if t.backend == "tvm"} >= {
+        ("relax.nn.conv2d", "relax.sigmoid", "relax.multiply")}  # fmt: skip
 
 
 def test_attributes_are_those_of_the_function() -> None:

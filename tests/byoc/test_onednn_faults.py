@@ -53,6 +53,39 @@ def test_preparation_keeps_the_result(legal: bool) -> None:
     np.testing.assert_allclose(run(ready, [x])[0], run(mod, [x])[0], rtol=1e-4, atol=1e-5)
 
 
+def _odd(emit: Any, rng: Any, x: Any) -> Any:
+    """Each would be another function if it were merged, folded or handed over."""
+    y = emit(nn.conv2d(x, const(rng, 4, 3, 1, 1)))
+    m = relax.const(np.float32(12582912))
+    by = relax.const(np.array([1, 0, 2, 3], "float32").reshape(1, 4, 1, 1))
+    large = relax.const(np.full((1, 4, 1, 1), 1e30, "float32"))
+    several = [
+        emit(op.subtract(emit(op.add(emit(nn.conv2d(x, const(rng, 4, 3, 1, 1))), m)), m)),
+        emit(op.divide(emit(nn.conv2d(x, const(rng, 4, 3, 1, 1))), by)),
+        emit(op.multiply(emit(op.multiply(emit(nn.conv2d(x, const(rng, 4, 3, 1, 1))), large)),
+                         large)),
+        emit(op.clip(emit(nn.conv2d(x, const(rng, 4, 3, 1, 1))), 2, -1)),
+        emit(nn.softplus(emit(nn.conv2d(x, const(rng, 4, 3, 1, 1))), 1.0, 0.25)),
+        emit(nn.relu(y)),
+    ]  # fmt: skip
+    return relax.Tuple(several)
+
+
+def test_what_rounds_or_overflows_on_purpose_does_so() -> None:
+    mod = nets.net(_odd, (1, 3, 5, 5), legal=False)
+    made = compile_module(mod, ["onednn"])
+    assert {o.op: o.why for o in made.dispatched.left} == {
+        "relax.clip": "onednn, pattern conv: after relax.nn.conv2d, clip is from 2.0 to -1.0, "
+                      "bounds in order are taken",
+        "relax.nn.softplus": "onednn, pattern conv: after relax.nn.conv2d, softplus with beta 1 "
+                             "and a threshold of at least 17 is taken",
+    }  # fmt: skip
+    x = np.random.default_rng(0).standard_normal((1, 3, 5, 5)).astype("float32")
+    found = made.machine()["main"](tvm.runtime.tensor(x))
+    for one, expected in zip(found, run(mod, [x]), strict=True):
+        np.testing.assert_allclose(one.numpy(), expected, rtol=2e-4, atol=2e-5)
+
+
 def _half(emit: Any, rng: Any, x: Any) -> Any:
     y = emit(op.astype(x, "float16"))
     return emit(op.matmul(y, emit(op.astype(const(rng, 6, 5), "float16"))))
