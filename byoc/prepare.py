@@ -2,6 +2,8 @@
 
 Before: R.nn.batch_norm(x, gamma, beta, mean, var)     R.sum(R.stack((a, b), axis=0), axis=[0])
 After:  x * (gamma / √(var + ε)) + (beta - mean …)      a + b
+
+What is element by element comes before reshapes (:mod:`.sink`).
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from .backend import Backend
 from .hold import held, quantised, released, taking
 from .offload import given
 from .raise_ops import raise_ops
+from .sink import sink_reshapes
 
 
 def prepare(mod: Any, backends: Sequence[str | Backend] = (), *, relaid: bool = True) -> Any:
@@ -51,7 +54,7 @@ def _lowered(mod: Any) -> Any:
     attrs = raised.attrs or {}
     for key in attrs:
         out = out.with_attr(key, attrs[key])
-    out = relax.transform.CanonicalizeBindings()(out)
+    out = sink_reshapes(relax.transform.CanonicalizeBindings()(out))
     return _folded(lowered(relax.transform.FoldConstant()(out)))
 
 
