@@ -57,7 +57,8 @@ MOVED: dict[str, tuple[Any, Any]] = {
 STAYS: dict[str, Any] = {
     "reshaped otherwise": net(lambda e, r, x, y: e(op.add(
         e(op.reshape(x, (2, 12))), e(op.reshape(y, (2, 12))))), (4, 6), (6, 4)),
-    "not reshaped": net(lambda e, r, x, y: e(op.add(e(op.reshape(x, (2, 12))), y)), (4, 6), (2, 12)),
+    "not reshaped": net(lambda e, r, x, y: e(op.add(e(op.reshape(x, (2, 12))), y)),
+                        (4, 6), (2, 12)),
     "broadcast": net(lambda e, r, x: e(op.add(e(op.reshape(x, (1, 4, 6))), const(r, 3, 4, 6))),
                      (4, 6)),
     "a row of another length": net(lambda e, r, x: e(op.add(e(op.reshape(x, (4, 6))), _row())),
