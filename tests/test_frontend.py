@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +59,12 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_torch_program_keeps_its_symbolic_batch(program: Path) -> None:
     first, length = _shape(opinfo.load(program))
     assert isinstance(first, str) and length == transformer.LENGTH
+
+
+def test_torch_program_with_outputs_of_hugging_face_loads_in_a_fresh_process(program: Path) -> None:
+    told = f"import opinfo; print(len(opinfo.load({str(program)!r})['main'].params))"
+    got = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=False)
+    assert got.stdout.strip() == "1", got.stderr
 
 
 def test_torch_batch_can_be_bound(program: Path) -> None:

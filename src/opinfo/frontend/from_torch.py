@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +22,27 @@ def load(path: Path, shapes: Shapes) -> tvm.IRModule:
             f"{path}: reading .pt2 needs torch: pip install 'opinfo[torch]'"
         ) from error
     try:
-        program = torch.export.load(path)
+        program = _loaded(torch, path)
     except Exception as error:  # torch raises what its parts raise
         raise FrontendError(f"{path}: not a torch.export program: {one_line(error)}") from error
     try:
         return from_program(program)
     except Exception as error:  # the importer uses assert, KeyError, ValueError alike
         raise FrontendError(f"{path}: TVM's importer refused it: {one_line(error)}") from error
+
+
+def _loaded(torch: Any, path: Path) -> Any:
+    """What `torch.export.load` reads.
+
+    The outputs of Hugging Face's models are classes that torch knows once their module is imported.
+    """
+    try:
+        return torch.export.load(path)
+    except Exception:
+        if find_spec("transformers") is None:
+            raise
+        import_module("transformers.modeling_outputs")
+        return torch.export.load(path)
 
 
 def from_program(program: Any, keep_params_as_input: bool = False) -> tvm.IRModule:
