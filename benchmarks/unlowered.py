@@ -54,16 +54,7 @@ class _Calls(_Reader):
         tensors = {k: a for k, a in arguments.items() if _is_tensor(a) and not _literal(a)}
         inputs = tuple(map(self.argument, tensors.values()))
         op = Op(name, None, call, inputs, ())
-        many = hasattr(call.ty, "fields")
-        made = [self.new(None if many else b.var, b.var.name, t, op) for t in types]
-        op.outputs = tuple(v for v in made if v is not None)
-        if many:
-            self.tuples[b.var] = op.outputs
-        for v in inputs:
-            if v is not None and op not in v.uses:
-                v.uses.append(op)
-        self.ops.append(op)
-        self.by_var[b.var] = op
+        self.add(b, op, types)
         self.infos[op] = Recovered(_info(name, call, arguments, len(tensors)))
         return True
 

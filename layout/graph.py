@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -183,21 +183,25 @@ class _Reader:
         if any(extents(getattr(t, "shape", None)) is None for t in types):
             return False
         op = Op(gvar.name_hint, func, call, inputs, ())
-        many = hasattr(call.ty, "fields")
+        self.add(b, op, types)
+        for made in op.outputs:
+            made.weight = all(x is not None and (x.constant or x.weight) for x in inputs)
+        return True
+
+    def add(self, b: Any, op: Op, types: Sequence[Any]) -> None:
+        """An op with its results, and with what it reads used by it."""
+        many = hasattr(op.call.ty, "fields")
         names = [f"{b.var.name}.{k}" if many else b.var.name for k in range(len(types))]
         made = [self.new(None if many else b.var, n, t, op)
                 for n, t in zip(names, types, strict=True)]  # fmt: skip
         op.outputs = tuple(v for v in made if v is not None)
-        for made_value in op.outputs:
-            made_value.weight = all(x is not None and (x.constant or x.weight) for x in inputs)
         if many:
             self.tuples[b.var] = op.outputs
-        for v in inputs:
+        for v in op.inputs:
             if v is not None and op not in v.uses:
                 v.uses.append(op)
         self.ops.append(op)
         self.by_var[b.var] = op
-        return True
 
     def argument(self, e: Any) -> Value | None:
         if isinstance(e, GenericConst):
