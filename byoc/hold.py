@@ -70,11 +70,12 @@ def held(mod: Any) -> Held:
         if isinstance(func, relax.Function) and gvar not in called:
             made, scales[str(gvar.name_hint)] = writer.function(func)
             writer.builder_.update_func(gvar, made)
-    out = _with_attrs(writer.builder_.get(), mod)
+    out = with_attrs(writer.builder_.get(), mod)
     return Held(relax.transform.DeadCodeElimination()(out), scales)
 
 
-def _with_attrs(mod: Any, of: Any) -> Any:
+def with_attrs(mod: Any, of: Any) -> Any:
+    """The module with the attributes of another one."""
     for key in of.attrs or {}:
         mod = mod.with_attr(key, of.attrs[key])
     return mod
@@ -186,7 +187,7 @@ class _Merge(relax.PyExprMutator):  # type: ignore[misc]
         for gvar, func in mod.functions_items():
             if isinstance(func, relax.Function):
                 self.builder_.update_func(gvar, self.visit_expr(func))
-        return _with_attrs(self.builder_.get(), mod)
+        return with_attrs(self.builder_.get(), mod)
 
     def visit_dataflow_block_(self, block: Any) -> Any:
         self.seen = NodeDict()

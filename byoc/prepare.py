@@ -15,11 +15,11 @@ import numpy as np
 import tvm
 from tvm import relax
 from tvm.ir import GenericConst
-from tvm.ir import Op as IrOp
 
 from ..analysis.legalise import lowered
 from .backend import Backend
-from .hold import held, quantised, released, taking
+from .hold import held, quantised, released, taking, with_attrs
+from .integers import named
 from .offload import given
 from .raise_ops import raise_ops
 from .sink import sink_reshapes
@@ -50,10 +50,7 @@ def _lowered(mod: Any) -> Any:
     for gvar, func in raised.functions_items():
         if isinstance(func, relax.Function):
             writer.builder_.update_func(gvar, writer.visit_expr(func))
-    out = writer.builder_.get()
-    attrs = raised.attrs or {}
-    for key in attrs:
-        out = out.with_attr(key, attrs[key])
+    out = with_attrs(writer.builder_.get(), raised)
     out = sink_reshapes(relax.transform.CanonicalizeBindings()(out))
     return _folded(lowered(relax.transform.FoldConstant()(out)))
 
@@ -62,26 +59,21 @@ def _has_calls(mod: Any) -> bool:
     return any(isinstance(f, tvm.tirx.PrimFunc) for _, f in mod.functions_items())
 
 
-def _is(e: Any, name: str) -> bool:
-    op = getattr(e, "op", None)
-    return isinstance(op, IrOp) and op.name == name
-
-
 @relax.expr_functor.mutator
 class _Inference(relax.PyExprMutator):  # type: ignore[misc]
     def visit_call_(self, call: Any) -> Any:
         call = super().visit_call_(call)
-        if _is(call, "relax.nn.batch_norm"):
+        if named(call, "relax.nn.batch_norm"):
             return _affine(self.builder_, call)
-        if _is(call, "relax.sum"):
+        if named(call, "relax.sum"):
             return self.added(call)
-        same = _is(call, "relax.astype") and call.attrs.dtype == call.args[0].ty.dtype
+        same = named(call, "relax.astype") and call.attrs.dtype == call.args[0].ty.dtype
         return call.args[0] if same else call
 
     def added(self, call: Any) -> Any:
         """A sum over stacked tensors."""
         stacked = self.bound(call.args[0])
-        if call.attrs.keepdims or not _is(stacked, "relax.stack"):
+        if call.attrs.keepdims or not named(stacked, "relax.stack"):
             return call
         axes, axis = call.attrs.axis, stacked.attrs.axis
         parts = self.bound(stacked.args[0])

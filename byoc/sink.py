@@ -15,6 +15,8 @@ from tvm import relax
 from tvm.ir import GenericConst
 from tvm.ir import Op as IrOp
 
+from .hold import with_attrs
+
 _NAMES = ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "erf", "tanh",
           "sigmoid", "exp", "log", "sqrt", "square", "abs", "negative", "clip", "nn.relu",
           "nn.gelu", "nn.gelu_tanh", "nn.silu", "nn.leakyrelu")  # fmt: skip
@@ -27,10 +29,7 @@ def sink_reshapes(mod: Any) -> Any:
     for gvar, func in mod.functions_items():
         if isinstance(func, relax.Function):
             writer.builder_.update_func(gvar, writer.visit_expr(func))
-    out = writer.builder_.get()
-    for key in mod.attrs or {}:
-        out = out.with_attr(key, mod.attrs[key])
-    return relax.transform.DeadCodeElimination()(out)
+    return relax.transform.DeadCodeElimination()(with_attrs(writer.builder_.get(), mod))
 
 
 @relax.expr_functor.mutator

@@ -4,9 +4,10 @@ from math import prod
 
 from ..backend import Backend, register
 from ..flops import products
+from ..integers import DEQUANTIZE
 from ..region import Region, Tensor
 from .convert import convert
-from .int8 import DEQUANTIZE, QUANTISED
+from .int8 import QUANTISED
 from .locate import available, version
 from .patterns import CONV, CONV_TRANSPOSE, PATTERNS
 

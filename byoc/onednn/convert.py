@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from importlib.resources import files
 
 from ..backend import Code
+from ..integers import DEQUANTIZE, QUANTIZE
 from ..region import Region
 from .concat import concat
 from .conv import convolution
-from .int8 import DEQUANTIZE, QUANTIZE
 from .locate import options
 from .matmul import matmul
 from .norm import layer_norm, softmax

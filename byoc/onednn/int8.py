@@ -17,17 +17,15 @@ import numpy as np
 from ...analysis.op_info import Constant
 from ...layout.graph import Op, Value
 from ..dims import same_shape, spread, static
+from ..integers import DEQUANTIZE, POOLS, QUANTIZE, SMALL
 from ..mend import Unmet, bind, want
 from ..pattern import Condition, Node, Pattern, Step, maybe, one
 from ..region import Array
 from .cpu import has_int8
 from .patterns import CONV, FOLLOWS, follows, kernel, matrices, parts, plain, tensors, window
 
-QUANTIZE, DEQUANTIZE = "relax.quantize", "relax.dequantize"
 #: Operators between the product and quantize: a residual needs three steps of its own.
 LONGEST = 8
-MAX = tuple(f"relax.nn.max_pool{n}d" for n in (1, 2, 3))
-SMALL = ("int8", "uint8")
 #: Products of uint8 and int8 whose sum 32 bits hold.
 LONG = (1 << 31) // (255 * 128)
 CPU = "this CPU has no instructions for products of int8 (avx512_vnni)"
@@ -226,7 +224,7 @@ CONVOLUTION = one(
     weights, takes=operands, laid=(channels_last("data_layout"),),
 )  # fmt: skip
 PRODUCT = one("relax.matmul", integers, vnni, matrices, data, weights, takes=operands)
-POOL = one(MAX, small, plain("layout", "out_layout"), window, laid=(channels_last("layout"),))
+POOL = one(POOLS, small, plain("layout", "out_layout"), window, laid=(channels_last("layout"),))
 
 QUANTISED = (
     Pattern("conv_int8", CONVOLUTION, POST, INTO),

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from ...analysis.op_info import Constant
+from ..integers import DEQUANTIZE, QUANTIZE
 from ..region import Array, Call, Region, Tensor
 from .conv import sizes_of, spatial_of
-from .int8 import DEQUANTIZE, QUANTIZE
 from .matmul import rows
 from .post import Folded, eltwise, fold, lines
 from .source import Frame, ints, permuted
