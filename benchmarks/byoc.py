@@ -3,9 +3,10 @@
     python -m benchmarks.byoc [--threads N] [--no-default] [--json FILE] [--page FILE] [MODEL ...]
 
 Each number is the median of the wall time of a call, taken in turns so that what else runs on the
-machine meets all of them; the ratios are oneDNN's time over the other's. The others are ONNX
-Runtime, `torch.compile` (inductor in its default mode, where the model is a torch module), TVM's
-default build, and oneDNN without planned layouts. `outputs` compares with ONNX Runtime, relative to
+machine meets all of them, and each after a pause, so that none meets another's threads; the ratios
+are oneDNN's time over the other's. The others are ONNX Runtime, `torch.compile` (inductor in its
+default mode, where the model is a torch module), TVM's default build, and oneDNN without planned
+layouts. `outputs` compares with ONNX Runtime, relative to
 the largest value. What compiling costs is the CPU time of this process and of the C++ compiler.
 The models are those of `benchmarks.whole`. With --json rows are kept by model and threads, so that
 a table can be measured in pieces; --page writes all that are kept.
@@ -34,6 +35,8 @@ MODELS = ("squeezenet", "shufflenet", "resnet50", "inception_v1", "inception_v2"
           "bvlc_alexnet", "zfnet512", "vgg19", "ocr_det", "ocr_rec", "ocr_cls", "torch:resnet18",
           "torch:mobilenet_v2", "torch:mobilenet_v3", "torch:unet", "torch:bert",
           "torch:vit")  # fmt: skip
+#: Seconds after which the threads of ONNX Runtime, GNU OpenMP and TVM have gone to sleep.
+SETTLED = 0.1
 
 
 @dataclass(frozen=True)
@@ -149,16 +152,22 @@ def first(result: Any) -> Any:
 
 
 def in_turns(calls: Sequence[Call], rounds: int = 9) -> list[float]:
-    """Median milliseconds of each; the first call does not count, a slow one is made but twice."""
+    """Median milliseconds of each; a slow one is called but twice.
+
+    The timed call of a turn comes after a pause and a call that does not count: the threads of
+    the pool before spin for some time, on the cores that the next one needs.
+    """
     times: list[list[float]] = [[] for _ in calls]
     for _ in range(rounds):
         for call, taken in zip(calls, times, strict=True):
-            if len(taken) > 1 and statistics.median(taken) > 2000:
+            if taken and statistics.median(taken) > 2000:
                 continue
+            time.sleep(SETTLED)
+            call()
             start = time.perf_counter()
             call()
             taken.append(1e3 * (time.perf_counter() - start))
-    return [statistics.median(t[1:]) for t in times]
+    return [statistics.median(t) for t in times]
 
 
 def main() -> int:
