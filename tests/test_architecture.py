@@ -1,4 +1,4 @@
-"""Imports go one way: analysis → layout → byoc, jit; and start-up stays light."""
+"""Imports go one way: analysis → layout → byoc → jit; and start-up stays light."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ALLOWED = {
     "analysis": {"analysis"},
     "layout": {"analysis", "layout"},
     "byoc": {"analysis", "layout", "byoc"},
-    "jit": {"analysis", "layout", "jit"},
+    "jit": {"analysis", "layout", "byoc", "jit"},
 }
 
 
