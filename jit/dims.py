@@ -143,7 +143,7 @@ def _substituted(node: Any, numbers: Mapping[Any, Any]) -> Any:
 
 def _decided(call: Any) -> Any:
     """The branch that is taken, where the condition is a number."""
-    if getattr(call.op, "name", "") != "tirx.if_then_else" or len(call.args) < 3:
+    if getattr(call.op, "name", "") != "prim.if_then_else" or len(call.args) < 3:
         return call
     known = isinstance(call.args[0], tirx.IntImm)
     return (call.args[1] if call.args[0].value else call.args[2]) if known else call
