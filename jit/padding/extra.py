@@ -1,0 +1,246 @@
+"""Values of a term at N where N looks at padding: at the iterations that n does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ...analysis.terms.rewrite import free, substitute, subterms
+from ...analysis.terms.scalar import conj, disj, ge0, negate, parts
+from ...analysis.terms.term import (
+    FALSE,
+    TRUE,
+    Call,
+    Const,
+    Fold,
+    Int,
+    Load,
+    Reduce,
+    Term,
+    Var,
+    as_int,
+    fresh,
+)
+from .problem import Facts, Needs
+from .value import ANYTHING, COMPUTED, VALID, Known, State, Value, computed, joined
+
+if TYPE_CHECKING:
+    from .same import Same
+
+
+class Values:
+    """Values at N of terms under facts; ``moved`` are the loop variables of the reductions around
+    that run over more than the valid iterations, as they are at N. ``plain`` says that the term is
+    computed at n too, in all iterations of these loops, of which there are some."""
+
+    def __init__(
+        self, same: Same, facts: Facts, moved: Mapping[Var, Term], plain: bool = False
+    ) -> None:
+        self.same, self.facts, self.moved, self.plain = same, facts, dict(moved), plain
+        self.problem = same.problem
+        self.there: dict[Var, Term] = {**self.problem.at_bigger, **self.moved}
+
+    def __call__(self, t: Term) -> Value:
+        if isinstance(t, Const):
+            return Known(t.value) if not isinstance(t.value, str) else ANYTHING
+        if isinstance(t, Int):
+            return self.integer(t)
+        if isinstance(t, Call) and not t.args and t.op.startswith("state"):
+            return State(t)
+        if self.stable(t):
+            return COMPUTED if self.plain else VALID
+        if isinstance(t, Load):
+            return self.load(t)
+        if isinstance(t, Reduce):
+            return self.reduce(t)
+        if isinstance(t, Call):
+            return self.call(t)
+        return ANYTHING
+
+    def at_small(self, t: Term) -> Value:
+        """A term at n, where all loads are of valid elements: a literal, or not known."""
+        if isinstance(t, Const) and not isinstance(t.value, str):
+            return Known(t.value)
+        if isinstance(t, Int):
+            return ANYTHING if t.const is None else Known(t.const)
+        return ANYTHING
+
+    def stable(self, t: Term) -> bool:
+        """Whether it is a number at n too, and a finite one there if the valid elements are."""
+        if t.dtype == "bool" or not free(t).isdisjoint(self.moved):
+            return False
+        if _stateful(t) or _indirect(t) or not (self.plain or _tame(t)):
+            return False
+        return self.same.known(t, self.facts)
+
+    def assume(self, finite: bool) -> None:
+        self.problem.finite = self.problem.finite or finite
+
+    # -------------------------------------------------------------------- integers
+
+    def integer(self, p: Int) -> Value:
+        """The sum of its monomials, where the atoms that are data are known."""
+        if not p.reads and not _stateful(p):
+            there = as_int(substitute(p, self.there))
+            return ANYTHING if there.const is None else Known(there.const)
+        if p.atom is not None:
+            return self.atom(p.atom)
+        out = 0
+        for mono, coef in p.terms:
+            part: int | None = coef
+            for found in map(self.atom, mono):
+                value = int(found.number) if isinstance(found, Known) else None
+                if value == 0 or part == 0:
+                    part = 0
+                else:
+                    part = None if part is None or value is None else part * value
+            if part is None:
+                return ANYTHING
+            out += part
+        return Known(out)
+
+    def atom(self, t: Term) -> Value:
+        if isinstance(t, Load):
+            return self.load(t)
+        if isinstance(t, Reduce):
+            return self.reduce(t)
+        if isinstance(t, Var):
+            there = as_int(substitute(t, self.there))
+            return ANYTHING if there.const is None else Known(there.const)
+        if not isinstance(t, Call) or t.dtype == "bool":
+            return ANYTHING
+        if not t.args and t.op.startswith("state"):
+            return State(t)
+        if t.op == "ite":
+            return self.choice(t)
+        args = [self(a) for a in t.args]
+        if t.op in ("min", "max") and all(isinstance(a, Known) for a in args):
+            numbers = [int(a.number) for a in args if isinstance(a, Known)]
+            return Known(min(numbers) if t.op == "min" else max(numbers))
+        return ANYTHING
+
+    # -------------------------------------------------------------------- loads
+
+    def load(self, t: Load) -> Value:
+        inside: list[Term] = []
+        outside: list[Term] = []
+        for d in self.problem.grown.get(t.tensor, ()):
+            i = as_int(substitute(t.indices[d], self.there))
+            last = t.tensor.shape[d] - 1 - i
+            inside.append(FALSE if i.reads else ge0(last))
+            outside.append(FALSE if i.reads else negate(ge0(last)))
+        if self.problem.holds(conj(*inside), self.facts):
+            return VALID
+        if self.problem.holds(disj(*outside), self.facts):
+            if t.tensor not in self.problem.contents:
+                raise Needs(t.tensor)
+            return Known(self.problem.contents[t.tensor])
+        content = self.problem.contents.get(t.tensor)
+        return ANYTHING if content is None else joined(Known(content), VALID)
+
+    # -------------------------------------------------------------------- operations
+
+    def call(self, t: Call) -> Value:
+        if t.op == "ite":
+            return self.choice(t)
+        if t.op in ("ge0", "eq0"):
+            return self.comparison(t)
+        if t.op in ("and", "or", "not"):
+            return self.connective(t)
+        value, finite = computed(t, [self(a) for a in t.args])
+        if value != ANYTHING:
+            self.assume(finite)
+        return value
+
+    def decided(self, c: Term) -> bool | None:
+        """Whether a condition holds at N; None is not known."""
+        found = self(c) if c is not TRUE and c is not FALSE else Known(c is TRUE)
+        return bool(found.number) if isinstance(found, Known) else None
+
+    def choice(self, t: Call) -> Value:
+        c, a, b = t.args
+        found = self.decided(c)
+        if found is not None:
+            return self.under(TRUE)(a if found else b)
+        there = substitute(c, self.there)
+        if there.reads:
+            return joined(self(a), self(b))
+        yes, no = (self.under(x)(y) for x, y in ((there, a), (negate(there), b)))
+        return joined(yes, no)
+
+    def under(self, c: Term) -> Values:
+        return Values(self.same, (*self.facts, *parts(c)), self.moved)
+
+    def comparison(self, t: Call) -> Value:
+        p = as_int(t.args[0])
+        found = self.integer(p)
+        if isinstance(found, Known):
+            return Known(found.number >= 0 if t.op == "ge0" else found.number == 0)
+        there = substitute(t, self.there)
+        if there.reads or _stateful(there):
+            return ANYTHING
+        if self.problem.holds(there, self.facts):
+            return Known(True)
+        return Known(False) if self.problem.holds(negate(there), self.facts) else ANYTHING
+
+    def connective(self, t: Call) -> Value:
+        args = [self(a) for a in t.args]
+        known = [bool(a.number) for a in args if isinstance(a, Known)]
+        if t.op == "not":
+            return Known(not known[0]) if known else ANYTHING
+        absorbing = t.op == "or"
+        if absorbing in known:
+            return Known(absorbing)
+        if len(known) == len(args):
+            return Known(not absorbing)
+        there = substitute(t, self.there)
+        if there.reads or _stateful(there):
+            return ANYTHING
+        if self.problem.holds(negate(there), self.facts):
+            return Known(False)
+        return Known(True) if self.problem.holds(there, self.facts) else ANYTHING
+
+    def reduce(self, t: Reduce) -> Value:
+        """A reduction inside: one number in all iterations, combined."""
+        init = self(t.init)
+        moved = dict(self.moved)
+        some = conj()
+        for a in t.axes:
+            assert a.extent is not None
+            extent = as_int(substitute(a.extent, self.there))
+            some = conj(some, ge0(extent - 1))
+            if extent is not a.extent:
+                moved[a] = as_int(fresh(extent, "all"))
+        body = Values(self.same, self.facts, moved)(t.body)  # loops of their own
+        if not (isinstance(init, Known) and isinstance(body, Known)):
+            return ANYTHING
+        if t.op in ("max", "min") and self.problem.holds(some, self.facts):
+            return Known((max if t.op == "max" else min)(init.number, body.number))
+        units = {"add": 0, "mul": 1, "and": True, "or": False}
+        return init if t.op in units and body.number == units[t.op] else ANYTHING
+
+
+def _stateful(t: Term) -> bool:
+    """Whether the state of a loop is in it."""
+    found: bool | None = t.memo.get("stateful")
+    if found is None:
+        own = isinstance(t, Call) and not t.args and t.op.startswith("state")
+        found = t.memo["stateful"] = own or any(map(_stateful, t.children))
+    return found
+
+
+#: Operations that are finite for finite operands, but for overflow.
+_TAME = frozenset({"add", "sub", "mul", "neg", "abs", "min", "max", "tanh", "sigmoid", "erf",
+                   "floor", "ceil", "ite", "ge0", "eq0", "and", "or", "not", "lt", "le", "gt",
+                   "ge", "eq", "ne"})  # fmt: skip
+
+
+def _tame(t: Term) -> bool:
+    """Whether it is finite where it is not computed at n."""
+    own = t.op in _TAME if isinstance(t, (Call, Reduce)) else not isinstance(t, Fold)
+    return own and all(map(_tame, t.children))
+
+
+def _indirect(t: Term) -> bool:
+    """Whether data says which element is read."""
+    return any(isinstance(s, Load) and any(i.reads for i in s.indices) for s in subterms(t))

@@ -1,0 +1,299 @@
+"""What garbage in the padding could do beside being wrong: leave a buffer, divide by zero, not end.
+
+Outputs say nothing about this: what is thrown away is computed too. So each statement is looked at
+where it stands, dead ones as well. An index, a divisor or an extent that data decides is safe if
+
+- it is in bounds whatever the data holds (clamped), or
+- it is one element of a parameter, each of whose elements is used so at n too, and every later
+  element is 0, which is in bounds. Then the padding must hold 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import tvm_ffi
+from tvm.tirx.buffer import is_buffer_var
+
+from ...analysis.lifting.from_tir import Reader, Unliftable
+from ...analysis.lifting.node import NodeDict, items
+from ...analysis.proofs.prove import prove
+from ...analysis.terms.rewrite import free, replace, subterms
+from ...analysis.terms.scalar import conj, ge0, parts
+from ...analysis.terms.term import (
+    TRUE,
+    ZERO,
+    Int,
+    Load,
+    Tensor,
+    Term,
+    Var,
+    as_int,
+    fresh,
+    load,
+    size,
+    variable,
+)
+from .problem import Facts, Unproved
+
+#: Integer divisions, which trap where the divisor is zero.
+_DIVISIONS = ("FloorDiv", "FloorMod", "Mod", "Div")
+_STOPS = frozenset({"While", "AssertStmt"})
+
+
+def demands(func: Any) -> frozenset[int]:
+    """The parameters whose padding must hold 0. Raises :class:`.problem.Unproved`."""
+    walker = _Walker(func)
+    if not walker.any:
+        return frozenset()
+    try:
+        walker.statement(func.body, ())
+    except Unliftable as e:
+        raise Unproved(f"what data decides here is not understood: {e}") from None
+    return frozenset(walker.zero)
+
+
+class _Env:
+    """Scalar variables as terms."""
+
+    def __init__(self) -> None:
+        self.bound = NodeDict[Term]()
+
+    def get(self, v: Any) -> Term | None:
+        found = self.bound.get(v)
+        if found is None and not is_buffer_var(v):
+            found = self.bound[v] = as_int(size(f"{v.name}#{id(v)}"))
+        return found
+
+
+class _Walker:
+    """All statements of a function, with the values of loop variables and the conditions around."""
+
+    def __init__(self, func: Any) -> None:
+        self.env, self.tensors = _Env(), NodeDict[Tensor]()
+        self.params = {p: k for k, p in enumerate(items(func.params)) if is_buffer_var(p)}
+        self.reader = Reader(self.env, self.read)
+        self.zero: set[int] = set()
+        self.any = _suspicious(func.body)
+        stored = [s.buffer for s in _walk(func.body) if type(s).__name__ == "BufferStore"]
+        self.written = {k for p, k in self.params.items() if any(p.same_as(b) for b in stored)}
+        for p in items(func.params):
+            if not is_buffer_var(p):
+                self.env.bound[p] = as_int(variable("scalar", f"{p.name}#{id(p)}"))
+
+    def read(self, b: Any, index: tuple[Int, ...]) -> Term:
+        return load(self.tensor(b), index)
+
+    def tensor(self, b: Any) -> Tensor:
+        found = self.tensors.get(b)
+        if found is None:
+            place = next((k for p, k in self.params.items() if p.same_as(b)), -1)
+            shape = tuple(map(self.reader.index, items(b.ty.shape)))
+            found = self.tensors[b] = Tensor(b.name, shape, str(b.ty.dtype), place)
+        return found
+
+    # -------------------------------------------------------------------- statements
+
+    def statement(self, s: Any, facts: Facts) -> None:
+        kind = type(s).__name__
+        if kind in _STOPS:
+            raise Unproved(f"a {kind} may not end, or fail, on what the padding holds")
+        rule = getattr(self, f"_{kind}", None)
+        if rule is None:
+            raise Unproved(f"beside what data decides, a {kind} is not understood")
+        rule(s, facts)
+
+    def _SeqStmt(self, s: Any, facts: Facts) -> None:
+        for part in items(s.seq):
+            self.statement(part, facts)
+
+    def _For(self, s: Any, facts: Facts) -> None:
+        start, extent = self.reader.index(s.min), self.reader.index(s.extent)
+        if start.reads or extent.reads:
+            raise Unproved(f"data decides how often the loop over {s.loop_var.name} runs")
+        self.expression(s.min, facts)
+        self.expression(s.extent, facts)
+        v = fresh(extent, s.loop_var.name)
+        self.env.bound[s.loop_var] = start + as_int(v)
+        some = prove(ge0(extent - 1)).proved
+        self.statement(s.body, facts if some else (*facts, s))
+
+    def _SBlockRealize(self, s: Any, facts: Facts) -> None:
+        block = s.block
+        for iv, value in zip(items(block.iter_vars), items(s.iter_values), strict=True):
+            self.expression(value, facts)
+            self.env.bound[iv.var] = self.reader.index(value)
+        if len(block.match_buffers):
+            raise Unproved("beside what data decides, a matched buffer is not understood")
+        self.expression(s.predicate, facts)
+        facts = (*facts, *_conditions(self.reader(s.predicate)))
+        if block.init is not None:
+            self.statement(block.init, facts)
+        self.statement(block.body, facts)
+
+    def _IfThenElse(self, s: Any, facts: Facts) -> None:
+        self.expression(s.condition, facts)
+        self.statement(s.then_case, (*facts, s))
+        if s.else_case is not None:
+            self.statement(s.else_case, (*facts, s))
+
+    def _BufferStore(self, s: Any, facts: Facts) -> None:
+        for i in items(s.indices):
+            self.expression(i, facts)
+        self.expression(s.value, facts)
+        self.access(s.buffer, items(s.indices), facts, "store into")
+
+    def _Bind(self, s: Any, facts: Facts) -> None:
+        self.expression(s.value, facts)
+        self.env.bound[s.var] = self.reader(s.value)
+
+    def _AllocBuffer(self, s: Any, facts: Facts) -> None:
+        return
+
+    def _AttrStmt(self, s: Any, facts: Facts) -> None:
+        if s.attr_key in ("thread_extent", "virtual_thread"):
+            extent = self.reader.index(s.value)
+            self.env.bound[s.node.var] = as_int(fresh(extent, s.node.var.name))
+        self.statement(s.body, facts)
+
+    def _Evaluate(self, s: Any, facts: Facts) -> None:
+        self.expression(s.value, facts)
+
+    # -------------------------------------------------------------------- expressions
+
+    def expression(self, e: Any, facts: Facts) -> None:
+        """Every access and division in an expression."""
+        kind = type(e).__name__
+        if kind in ("Var", "IntImm", "FloatImm", "StringImm"):
+            return
+        if kind == "Let":
+            self.env.bound[e.var] = self.reader(e.value)
+        if kind == "Select":
+            facts = (*facts, e)
+        chosen = kind == "Call" and str(getattr(e.op, "name", "")).endswith("if_then_else")
+        for part in _operands(e):
+            self.expression(part, (*facts, e) if chosen else facts)
+        if kind == "TensorLoad":
+            self.access(e.source, items(e.indices), facts, "read of")
+        if kind in _DIVISIONS and "int" in str(e.ty.dtype):
+            self.division(e)
+
+    def division(self, e: Any) -> None:
+        b = e.b
+        if type(b).__name__ == "IntImm" and int(b.value) > 0:
+            return
+        divisor = as_int(self.reader(b)) if str(b.ty.dtype) in ("int32", "int64") else None
+        if divisor is not None and not divisor.reads and prove(ge0(divisor - 1)).proved:
+            return
+        raise Unproved(f"the divisor {str(b)[:60]} may be zero in the padding")
+
+    def access(self, b: Any, indices: list[Any], facts: Facts, what: str) -> None:
+        terms = [self.reader.index(i) if _reads(i) or _bound_reads(i, self.env) else None
+                 for i in indices]  # fmt: skip
+        for d, i in enumerate(terms):
+            if i is None or not i.reads:
+                continue
+            extent = self.tensor(b).shape[d]
+            if prove(conj(ge0(i), ge0(extent - 1 - i))).proved:
+                continue
+            self.element(i, extent, facts, f"data decides axis {d} of the {what} {b.name}")
+
+    def element(self, i: Int, extent: Int, facts: Facts, where: str) -> None:
+        """One element of a parameter, all of whose elements are used here at n; 0 is in bounds."""
+        loads = [s for s in subterms(i) if isinstance(s, Load)]
+        if len(loads) != 1 or facts:
+            raise Unproved(f"{where}, by more than an element or under a condition")
+        (x,) = loads
+        if x.tensor.position < 0 or x.tensor.position in self.written or not _whole(x):
+            raise Unproved(f"{where}, by what is not each element of a parameter")
+        zero = as_int(replace(i, {x: ZERO}))
+        if free(zero) or not _increasing(extent):
+            raise Unproved(f"{where}, by more than an element")
+        if not prove(conj(ge0(zero), ge0(extent - 1 - zero))).proved:
+            raise Unproved(f"{where}, where 0 in the padding of {x.tensor.name} is out of bounds")
+        self.zero.add(x.tensor.position)
+
+
+def _increasing(extent: Int) -> bool:
+    """Whether an extent does not get smaller when a size grows."""
+    return all(c >= 0 and all(isinstance(a, Var) for a in m) for m, c in extent.terms)
+
+
+def _whole(x: Load) -> bool:
+    """Whether loops run over all elements: each coordinate is a loop of its own, of its extent."""
+    seen: set[Term] = set()
+    for i, extent in zip(x.indices, x.tensor.shape, strict=True):
+        if extent.const == 1 and i.const == 0:
+            continue
+        v = i.atom
+        if not isinstance(v, Var) or v.extent is not extent or v in seen:
+            return False
+        seen.add(v)
+    return True
+
+
+def _conditions(c: Term) -> Facts:
+    return () if c is TRUE else parts(c)
+
+
+def _operands(e: Any) -> list[Any]:
+    kind = type(e).__name__
+    if kind == "TensorLoad":
+        return list(items(e.indices))
+    if kind == "Call":
+        return [a for a in items(e.args) if hasattr(a, "ty")]
+    if kind == "Select":
+        return [e.condition, e.true_value, e.false_value]
+    if kind == "Let":
+        return [e.value, e.body]
+    if kind == "Cast":
+        return [e.value]
+    if kind == "Ramp":
+        return [e.base, e.stride]
+    if kind == "Broadcast":
+        return [e.value]
+    if hasattr(e, "b"):
+        return [e.a, e.b]
+    return [e.a] if hasattr(e, "a") else []
+
+
+def _walk(node: Any) -> Iterator[Any]:
+    found: list[Any] = []
+    tvm_ffi.structural_walk(node, found.append, order="post")
+    return iter(found)
+
+
+def _reads(e: Any) -> bool:
+    return any(type(x).__name__ == "TensorLoad" for x in _walk(e))
+
+
+def _bound_reads(e: Any, env: _Env) -> bool:
+    """Whether a variable in an expression was bound to data."""
+    values = (env.bound.get(x) for x in _walk(e) if type(x).__name__ == "Var")
+    return any(v is not None and v.reads for v in values)
+
+
+def _suspicious(body: Any) -> bool:
+    """Whether there may be anything here that data decides: most functions have nothing."""
+    for x in _walk(body):
+        kind = type(x).__name__
+        if kind in _STOPS or (kind in _DIVISIONS and "int" in str(x.ty.dtype)):
+            if kind in _STOPS or type(x.b).__name__ != "IntImm" or int(x.b.value) < 1:
+                return True
+        inside = _inside(x)
+        if any(_reads(e) for e in inside):
+            return True
+        if kind == "Bind" and _reads(x.value):
+            return True
+    return False
+
+
+def _inside(x: Any) -> list[Any]:
+    """The expressions of a node that must not be garbage."""
+    kind = type(x).__name__
+    if kind == "TensorLoad" or kind == "BufferStore":
+        return list(items(x.indices))
+    if kind == "For":
+        return [x.min, x.extent]
+    return list(items(x.iter_values)) if kind == "SBlockRealize" else []
