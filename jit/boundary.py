@@ -1,0 +1,233 @@
+"""Arguments as a compiled model needs them: checked, and copied only where they must be.
+
+Compiled code believes what it is given: it loads whole vectors from what is not aligned to 64
+bytes and crashes. An argument of another dtype, rank, extent or device is refused with its name,
+one that is not aligned or not contiguous is copied (``strict``: refused).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm_ffi
+
+from .signature import Extent, Param, Signature, spelled, value
+
+#: Bytes that compiled code may load at once.
+ALIGNMENT = 64
+Values = dict[str, int]
+_Tensor = tvm_ffi.Tensor
+
+
+class BoundaryError(ValueError):
+    """An argument that the function cannot take; which one, what it is, what it must be."""
+
+
+class ShapeOutOfRange(BoundaryError):
+    """A symbolic extent that is not in its declared range."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """``low`` … ``high``, both included; ``high`` None: unbounded. Raises ``ValueError``."""
+
+    low: int = 1
+    high: int | None = None
+    multiple_of: int = 1
+
+    def __post_init__(self) -> None:
+        if self.low < 0 or self.multiple_of < 1:
+            raise ValueError(f"{self!r}: low must not be negative, multiple_of must be positive")
+        if self.high is not None and self.first() > self.high:
+            raise ValueError(f"{self!r}: there is no such number")
+
+    def first(self) -> int:
+        """The smallest number in it."""
+        return -(-self.low // self.multiple_of) * self.multiple_of
+
+    def __contains__(self, number: int) -> bool:
+        if number < self.low or number % self.multiple_of:
+            return False
+        return self.high is None or number <= self.high
+
+    def __str__(self) -> str:
+        told = f"{self.low} or more" if self.high is None else f"{self.low} to {self.high}"
+        return told if self.multiple_of == 1 else f"{told}, a multiple of {self.multiple_of}"
+
+
+class Boundary:
+    """Checks the arguments of a function; cheap enough for each call.
+
+    ``ranges``: those that symbolic extents are declared to have, by name. They are enforced where
+    ``strict``. What numpy does not export (read-only, bfloat16) is copied in any case. Raises
+    ``ValueError`` for a range of a symbol that there is not.
+    """
+
+    def __init__(
+        self,
+        signature: Signature,
+        ranges: Mapping[str, Range] | None = None,
+        strict: bool = False,
+    ) -> None:
+        self.signature, self.ranges, self.strict = signature, dict(ranges or {}), strict
+        self.places = signature.symbols()
+        unknown = sorted(self.ranges.keys() - self.places.keys())
+        if unknown:
+            known = ", ".join(self.places) or "none"
+            raise ValueError(f"{signature.function} has no symbolic extent {', '.join(unknown)}; "
+                             f"those that stand alone in a parameter's shape: {known}")  # fmt: skip
+        self._accept = [_Acceptor(self, k, p) for k, p in enumerate(signature.params)]
+        self._composed = [(a, axis, e) for a in self._accept for axis, e in a.composed]
+
+    def __call__(self, args: Sequence[Any]) -> tuple[list[Any], Values]:
+        """What to call the function with, and what its symbolic extents are.
+
+        Raises :class:`BoundaryError`, in strict mode :class:`ShapeOutOfRange`.
+        """
+        if len(args) != len(self._accept):
+            raise BoundaryError(f"{self.signature.function} takes {len(self._accept)} arguments, "
+                                f"got {len(args)}: {self.signature}")  # fmt: skip
+        values: Values = {}
+        out = [accept(arg, values) for accept, arg in zip(self._accept, args, strict=True)]
+        for accept, axis, extent in self._composed:
+            accept.compose(out[accept.number].shape[axis], axis, extent, values)
+        if self.strict:
+            for name, allowed in self.ranges.items():
+                if values[name] not in allowed:
+                    raise self._out_of_range(name, values[name])
+        return out, values
+
+    def _out_of_range(self, name: str, got: int) -> ShapeOutOfRange:
+        number, axis = self.places[name]
+        param = self.signature.params[number].name
+        return ShapeOutOfRange(
+            f"{self.signature.function}: dimension {axis} of argument {param} ({name}) is {got}; "
+            f"allowed is {self.ranges[name]}"
+        )
+
+
+class _Acceptor:
+    """Checks one argument; called for each, so that it is written for speed."""
+
+    def __init__(self, of: Boundary, number: int, param: Param) -> None:
+        self.number, self.param, self.strict = number, param, of.strict
+        self.function = of.signature.function
+        self.dtype, self.numpy_dtype = param.dtype, _numpy_dtype(param.dtype)
+        self.extents = param.shape
+        self.fixed = all(isinstance(e, int) for e in param.shape or (None,))
+        self.composed = [(k, e) for k, e in enumerate(param.shape or ()) if isinstance(e, tuple)]
+        self.device = int(tvm_ffi.device(param.device, 0).dlpack_device_type())
+        self.is_tensor = param.dtype is not None or param.shape is not None
+        #: The last tensor of a parameter without symbols: a weight is checked once.
+        self.known: Any = self
+
+    def __call__(self, arg: Any, values: Values) -> Any:
+        if arg is self.known or not self.is_tensor:
+            return arg
+        if isinstance(arg, _Tensor):
+            tensor, dtype = arg, arg.dtype
+        elif isinstance(arg, np.ndarray):
+            if self.numpy_dtype is not None and arg.dtype != self.numpy_dtype:
+                raise self.wrong(f"is {arg.dtype}", f"must be {self.dtype}")
+            tensor, dtype = _shared(arg), self.dtype
+        else:
+            tensor = self.imported(arg)
+            dtype = tensor.dtype
+        if dtype != self.dtype and self.dtype is not None:
+            raise self.wrong(f"is {dtype}", f"must be {self.dtype}")
+        if self.extents is not None:
+            shape = arg.shape if tensor is None else tensor.shape
+            if shape != self.extents:
+                self.shape(shape, values)
+        if tensor is None:
+            return self.copied(arg, arg.ctypes.data, bool(arg.flags.c_contiguous))
+        if tensor.__dlpack_device__()[0] != self.device:
+            raise self.wrong(f"is on {tensor.device}", f"must be on {self.param.device}")
+        if tensor.data_ptr() % ALIGNMENT or not tensor.is_contiguous():
+            return self.copied(tensor, tensor.data_ptr(), tensor.is_contiguous())
+        if self.fixed and tensor is arg:
+            self.known = tensor
+        return tensor
+
+    def shape(self, shape: tuple[int, ...], values: Values) -> None:
+        extents = self.extents or ()
+        if len(shape) != len(extents):
+            raise self.wrong(f"has {len(shape)} dimensions, {list(shape)}",
+                             f"must have {len(extents)}: {self.param}")  # fmt: skip
+        for axis, extent in enumerate(extents):
+            got = shape[axis]
+            if isinstance(extent, int):
+                if got != extent:
+                    raise self.extent(axis, got, str(extent))
+            elif isinstance(extent, str) and values.setdefault(extent, got) != got:
+                known = values[extent]
+                raise self.extent(axis, got, f"{known}, as {extent} is elsewhere")
+
+    def compose(self, got: int, axis: int, extent: Extent, values: Values) -> None:
+        """Extents like ``n + 1``, once all symbols are known."""
+        expected = value(extent, values)
+        if expected is not None and got != expected:
+            raise self.extent(axis, got, f"{expected}, which is {spelled(extent)}")
+
+    def imported(self, arg: Any) -> Any:
+        """What speaks DLPack."""
+        if not hasattr(arg, "__dlpack__"):
+            raise self.wrong(f"is {type(arg).__name__}", "must be a tensor")
+        try:
+            return tvm_ffi.from_dlpack(arg)
+        except Exception as e:  # a producer raises what it likes
+            raise self.wrong(f"is no tensor that can be taken: {e}", f"must be {self.param}") from e
+
+    def copied(self, array: Any, address: int, contiguous: bool) -> Any:
+        if self.strict and not contiguous:
+            raise self.wrong("is not contiguous", "must be")
+        if self.strict and address % ALIGNMENT and 0 not in array.shape:
+            raise self.wrong(f"is at {address:#x}", f"must be aligned to {ALIGNMENT} bytes")
+        if self.param.device != "cpu":
+            raise self.wrong("is not aligned or not contiguous", "must be, where it is not copied")
+        try:
+            return _aligned(array if isinstance(array, np.ndarray) else np.from_dlpack(array))
+        except (BufferError, TypeError, RuntimeError, ValueError) as e:
+            raise self.wrong(f"cannot be copied: {e}", "must be aligned and contiguous") from e
+
+    def extent(self, axis: int, got: int, expected: str) -> BoundaryError:
+        return self.wrong(f"has {got} in dimension {axis}", f"must have {expected}: {self.param}")
+
+    def wrong(self, got: str, expected: str) -> BoundaryError:
+        return BoundaryError(f"{self.function}: argument {self.param.name} {got}; it {expected}")
+
+
+def _numpy_dtype(dtype: str | None) -> Any:
+    if dtype is None:
+        return None
+    try:
+        return np.dtype(dtype)
+    except TypeError:
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, dtype))
+
+
+def _shared(array: Any) -> Any | None:
+    """A tensor of numpy's memory; None where numpy does not export it: read-only, bfloat16."""
+    try:
+        return tvm_ffi.from_dlpack(array)
+    except (BufferError, TypeError):
+        return None
+
+
+def _aligned(array: Any) -> Any:
+    """A tensor of the same values in memory of its own."""
+    raw = np.empty(array.nbytes + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    copy = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    try:
+        return tvm_ffi.from_dlpack(copy)
+    except (BufferError, TypeError):
+        from tvm import runtime
+
+        return runtime.tensor(copy)
