@@ -1,0 +1,54 @@
+"""Rules: one file each, found by itself.
+
+A rule writes the loop nest of a kernel, or says why it does not. The first one that does, by
+precedence, is taken.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from ....analysis import Refusal
+from ..kernel import Kernel
+from ..machine import Machine
+
+Run = Callable[[Kernel, Machine], "Any | Refusal"]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A registered rule. Lower ``precedence`` is asked first; it is unique."""
+
+    name: str
+    precedence: int
+    run: Run
+
+
+_REGISTERED: dict[str, Rule] = {}
+
+
+def rule(name: str, *, precedence: int) -> Callable[[Run], Run]:
+    """Register a rule; a name or precedence taken already raises ``ValueError``."""
+
+    def register(run: Run) -> Run:
+        for r in _REGISTERED.values():
+            if r.name == name or r.precedence == precedence:
+                raise ValueError(f"rule {name!r} at precedence {precedence}: taken by {r.name!r} "
+                                 f"at {r.precedence}")  # fmt: skip
+        _REGISTERED[name] = Rule(name, precedence, run)
+        return run
+
+    return register
+
+
+@cache
+def rules() -> tuple[Rule, ...]:
+    """All rules, by precedence."""
+    for found in sorted(m.name for m in pkgutil.iter_modules(__path__)):
+        importlib.import_module(f"{__name__}.{found}")
+    return tuple(sorted(_REGISTERED.values(), key=lambda r: r.precedence))

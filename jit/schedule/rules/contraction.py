@@ -1,0 +1,54 @@
+"""Products summed: rows and vectors of the result in registers while the reduction runs.
+
+    out[i, j] = f(sum over k of x[i, k] * w[k, j])        matmul, dense, batched, convolutions
+    out[j] = max over k of x[k, j]                        reductions over outer axes, pools
+
+The order of the terms of a sum is kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....analysis import Refusal
+from ..axes import depth, extent, order, reuses, row_axis, vector_axis
+from ..emit import Nest
+from ..kernel import Kernel
+from ..machine import Machine, bits
+from ..program import Axis
+from ..tile import Tile, best, columns
+from . import rule
+
+#: Rows and vectors of a tile where the number of rows is not known.
+ROWS, VECTORS = 6, 4
+
+
+@rule("contraction", precedence=20)
+def contraction(kernel: Kernel, machine: Machine) -> Any | Refusal:
+    if not kernel.reduced:
+        return Refusal("nothing is reduced")
+    j = vector_axis(kernel)
+    if j is None:
+        return Refusal("no axis of the result is contiguous in all that is read")
+    i = row_axis(kernel, j)
+    tile = _tile(kernel, machine, i, j)
+    return Nest(kernel, machine, tile, order(kernel, i, j, tile), i, j)()
+
+
+def _tile(kernel: Kernel, machine: Machine, i: Axis | None, j: Axis) -> Tile:
+    width = max(bits(a.dtype) for a in kernel.accumulators)
+    lanes = max(1, machine.vector_bits // width)
+    each = len(kernel.accumulators)
+    share = Machine(machine.vector_bits, machine.registers // each, machine.cores)
+    rows = 1 if i is None else extent(i)
+    if j.static is not None:
+        found = columns(j.static, lanes)
+        lanes, vectors = found[0][1], len(found)
+    else:
+        vectors = 2
+    if i is not None and not reuses(kernel, i, j):
+        return best(min(rows, 4), min(vectors, 4), depth(kernel), lanes, share)
+    if i is not None and i.static is None:
+        wide = min(VECTORS, vectors)
+        return Tile(max(1, min(ROWS * VECTORS // wide, 12) // each), wide, lanes)
+    return best(rows, vectors, depth(kernel), lanes, share)

@@ -1,0 +1,17 @@
+"""What no other rule takes: the loops as they are, one element after the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....analysis import Refusal
+from ..emit import Nest
+from ..kernel import Kernel
+from ..machine import Machine
+from ..tile import Tile
+from . import rule
+
+
+@rule("serial", precedence=90)
+def serial(kernel: Kernel, machine: Machine) -> Any | Refusal:
+    return Nest(kernel, machine, Tile(1, 1, 1), kernel.axes, None, None)()

@@ -1,0 +1,82 @@
+"""A PrimFunc with loop nests for a CPU.
+
+    Before: for i, j, k: mm[i, j] += x[i, k] * w[k, j];  for i, j: out[i, j] = max(mm[i, j], 0)
+    After:  tiles of rows and vectors that stay in registers over k, stored as max(acc, 0)
+
+Everything is decided on axes and access functions. A function is taken where every buffer has one
+writer, before its readers; then its value is that of its definitions, in whichever order they are
+computed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm_ffi
+from tvm import tirx
+
+from ...analysis import Refusal
+from ...analysis.lifting.node import NodeDict
+from .collapse import collapsed
+from .kernel import Part, Plain, parts
+from .machine import Machine, machine
+from .program import Unscheduled, program
+from .result import Scheduled
+from .rules import rules
+from .tir import seq
+
+#: TVM's mark of what has a schedule.
+DONE = "tirx.is_scheduled"
+
+
+def schedule(func: Any, target: Any) -> Scheduled | Refusal:
+    """The PrimFunc scheduled for an LLVM target; the function given is not changed."""
+    if not isinstance(func, tirx.PrimFunc):
+        return Refusal(f"expected a PrimFunc, got {type(func).__name__}")
+    cpu = machine(target)
+    if cpu is None:
+        return Refusal("the target is not LLVM")
+    if bool((func.attrs or {}).get(DONE, False)):
+        return Refusal("it is scheduled already")
+    try:
+        made = program(func)
+    except Unscheduled as e:
+        return Refusal(e.reason)
+    found, _ = parts(made)
+    written = [_written(p, cpu) for p in found]
+    body = [w[0] for w in written]
+    names = tuple(dict.fromkeys(w[1] for w in written))
+    reasons = tuple(w[2] for w in written if w[2])
+    if all(name == PLAIN for name in names):
+        return Refusal("; ".join(reasons) or "there is nothing to schedule")
+    stored = [tirx.AllocBuffer(b) for b in _used(body, made.inner)]
+    new = tirx.PrimFunc(func.params, seq([*stored, *body]), func.ret_type, func.attrs)
+    return Scheduled(new.with_attr(DONE, True), names, reasons)
+
+
+PLAIN = "plain"
+
+
+def _written(part: Part, cpu: Machine) -> tuple[Any, str, str]:
+    """The loop nest of a part, its rule, and why it has none."""
+    if isinstance(part, Plain):
+        name = part.step.stage.block.name_hint
+        return part.step.plain(), PLAIN, f"{name}: {part.reason}"
+    kernel = collapsed(part)
+    for r in rules():
+        nest = r.run(kernel, cpu)
+        if not isinstance(nest, Refusal):
+            return nest, r.name, ""
+    raise AssertionError("a kernel fits no rule")  # serial takes all
+
+
+def _used(body: list[Any], inner: NodeDict[None]) -> list[Any]:
+    """The buffers inside that are stored to, in the order in which they were declared."""
+    seen: NodeDict[None] = NodeDict()
+
+    def note(s: Any) -> None:
+        seen[s.buffer] = None
+
+    for part in body:
+        tvm_ffi.structural_walk(part, (tirx.BufferStore, note))
+    return [b for b, _ in inner.items() if b in seen]

@@ -1,0 +1,90 @@
+"""Fused PrimFuncs of expressions over symbolic shapes, and what they compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax, tirx
+
+from opinfo.jit.dims import bind, symbols
+from opinfo.jit.schedule import Scheduled, schedule
+
+Shape = Sequence[int | str]
+Expr = Callable[..., Any]
+
+TARGET = tvm.target.Target({"kind": "llvm", "mcpu": tvm.target.codegen.llvm_get_system_cpu()})
+
+
+def fused(shapes: Sequence[Shape], expr: Expr, dtypes: Sequence[str] = ()) -> list[Any]:
+    """The PrimFuncs that FuseTIR leaves of ``expr(emit, *parameters)``; a letter is a symbol."""
+    names: dict[str, Any] = {}
+
+    def dim(d: int | str) -> Any:
+        return d if isinstance(d, int) else names.setdefault(d, tirx.Var(d, "int64"))
+
+    kinds = [*dtypes, *["float32"] * len(shapes)]
+    given = [relax.Var(f"x{k}", relax.TensorType([*map(dim, s)], kinds[k]))
+             for k, s in enumerate(shapes)]  # fmt: skip
+    builder = relax.BlockBuilder()
+    with builder.function("main", given):
+        with builder.dataflow():
+            out = builder.emit_output(builder.normalize(expr(builder.emit, *given)))
+        builder.emit_func_output(out)
+    t = relax.transform
+    passes = [t.LegalizeOps(), t.AnnotateTIROpPattern(), t.FuseOps(), t.FuseTIR()]
+    mod = tvm.transform.Sequential(passes)(builder.get())
+    return [f for _, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)]
+
+
+def fused_one(shapes: Sequence[Shape], expr: Expr, dtypes: Sequence[str] = ()) -> Any:
+    (func,) = fused(shapes, expr, dtypes)
+    return func
+
+
+def built(func: Any, target: Any = TARGET) -> Any:
+    """A PrimFunc as a callable."""
+    mod = tvm.IRModule({"main": func.with_attr("global_symbol", "main")})
+    return tvm.tirx.build(mod, target=target)["main"]
+
+
+@cache
+def target_of(mcpu: str) -> Any:
+    return tvm.target.Target({"kind": "llvm", "mcpu": mcpu})
+
+
+def scheduled(func: Any, target: Any = TARGET) -> Scheduled:
+    """The schedule of a PrimFunc, which has one and is not changed by it."""
+    before = tvm.ir.save_json(func)
+    found = schedule(func, target)
+    assert isinstance(found, Scheduled), found
+    assert tvm.ir.save_json(func) == before
+    assert bool(found.func.attrs["tirx.noalias"]) and bool(found.func.attrs["tirx.is_scheduled"])
+    return found
+
+
+def at(func: Any, sizes: Mapping[str, int]) -> Any:
+    """The function bound at those of some sizes that it has."""
+    return bind(func, {s.name: sizes[s.name] for s in symbols(func)})
+
+
+def inputs(func: Any, sizes: Mapping[str, int], seed: int = 0) -> list[Any]:
+    """Seeded arrays for all parameters, the results as NaN or a pattern of bits."""
+    rng = np.random.default_rng(seed)
+    out = []
+    params = list(at(func, sizes).params)
+    for p in params:
+        shape, dtype = [int(e) for e in p.ty.shape], str(p.ty.dtype)
+        whole = rng.integers(-4, 5, shape) if "int" in dtype else rng.standard_normal(shape)
+        out.append(np.asarray(whole).astype(dtype))
+    return out
+
+
+def run(kernel: Any, arrays: Sequence[Any], results: int = 1) -> list[Any]:
+    """The results of a kernel, whose buffers hold something else before."""
+    tensors = [tvm.runtime.tensor(a) for a in arrays]
+    kernel(*tensors)
+    return [t.numpy() for t in tensors[-results:]]

@@ -1,0 +1,113 @@
+"""Scheduled products compute what numpy does, over shapes that no tile divides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tvm import relax
+
+from .fused import at, built, fused_one, inputs, run, scheduled, target_of
+
+op, nn = relax.op, relax.op.nn
+SIZES = (1, 2, 3, 7, 13, 33, 64)
+
+
+def dense(emit: Any, x: Any, w: Any, b: Any, r: Any) -> Any:
+    return nn.relu(emit(op.add(emit(op.add(emit(op.matmul(x, w)), b)), r)))
+
+
+DENSE: list[Any] = [["n", 33], [33, 50], [50], ["n", 50]]
+
+
+def dense_of(x: Any, w: Any, b: Any, r: Any) -> Any:
+    return np.maximum(x @ w + b + r, 0)
+
+
+def check(kernel: Any, arrays: list[Any], expected: Any, tol: float = 1e-4) -> None:
+    np.testing.assert_allclose(run(kernel, arrays)[0], expected, rtol=tol, atol=tol)
+
+
+def test_symbolic_rows_with_an_epilogue() -> None:
+    func = fused_one(DENSE, dense)
+    found = scheduled(func)
+    assert found.rules == ("contraction",) and not found.reasons
+    kernel = built(found.func)
+    for n in SIZES:
+        arrays = inputs(func, {"n": n})
+        check(kernel, arrays, dense_of(*arrays[:-1]))
+
+
+@pytest.mark.parametrize("n", [1, 7, 33])
+def test_static_rows(n: int) -> None:
+    func = fused_one(DENSE, dense)
+    found = scheduled(at(func, {"n": n}))
+    arrays = inputs(func, {"n": n})
+    check(built(found.func), arrays, dense_of(*arrays[:-1]))
+
+
+@pytest.mark.parametrize("n", [1, 3, 17, 31])
+def test_static_columns(n: int) -> None:
+    func = fused_one([[5, 9], [9, n]], lambda emit, x, w: op.matmul(x, w))
+    arrays = inputs(func, {})
+    check(built(scheduled(func).func), arrays, arrays[0] @ arrays[1])
+
+
+def test_batch_rows_columns_and_depth_are_symbolic() -> None:
+    func = fused_one([["b", "n", "k"], ["b", "k", "m"]], lambda emit, x, w: op.matmul(x, w))
+    kernel = built(scheduled(func).func)
+    for n, m, k in [(1, 1, 1), (2, 33, 3), (13, 7, 5), (7, 64, 64), (64, 31, 1), (3, 16, 17)]:
+        arrays = inputs(func, {"b": 2, "n": n, "m": m, "k": k})
+        check(kernel, arrays, arrays[0] @ arrays[1])
+
+
+def test_other_vectors() -> None:
+    """The tiles of a CPU with 16 registers of 256 bits."""
+    func = fused_one(DENSE, dense)
+    text = scheduled(func, target_of("haswell")).func.script()
+    assert "vectorized(T.int64(8))" in text and "vectorized(T.int64(16))" not in text
+    kernel = built(scheduled(func, target_of("haswell")).func)
+    for n in (1, 13):
+        arrays = inputs(func, {"n": n})
+        check(kernel, arrays, dense_of(*arrays[:-1]))
+
+
+@pytest.mark.parametrize("dtype, out, tol", [("int8", "int32", 0), ("float16", "float16", 3e-2)])
+def test_types(dtype: str, out: str, tol: float) -> None:
+    func = fused_one([["n", 33], [33, 20]], lambda emit, x, w: op.matmul(x, w, out_dtype=out),
+                     [dtype, dtype])  # fmt: skip
+    kernel = built(scheduled(func).func)
+    for n in (1, 13):
+        arrays = inputs(func, {"n": n})
+        x, w = (a.astype("float64") for a in arrays[:2])
+        check(kernel, arrays, x @ w, tol)
+
+
+def test_a_part_of_the_epilogue_is_used_twice() -> None:
+    def silu(emit: Any, x: Any, w: Any) -> Any:
+        return nn.silu(emit(op.matmul(x, w)))
+
+    func = fused_one([["n", 12], [12, 40]], silu)
+    found = scheduled(func)
+    assert found.rules == ("contraction",)
+    kernel = built(found.func)
+    for n in (1, 13):
+        arrays = inputs(func, {"n": n})
+        y = arrays[0] @ arrays[1]
+        check(kernel, arrays, y / (1 + np.exp(-y)))
+
+
+def test_an_epilogue_of_one_element_at_a_time() -> None:
+    """TVM makes no vectors of the error function."""
+
+    def gelu(emit: Any, x: Any, w: Any) -> Any:
+        return nn.gelu(emit(op.matmul(x, w)))
+
+    func = fused_one([["n", 12], [12, 20]], gelu)
+    kernel = built(scheduled(func).func)
+    arrays = inputs(func, {"n": 5})
+    import torch
+
+    y = torch.nn.functional.gelu(torch.from_numpy(arrays[0] @ arrays[1])).numpy()
+    check(kernel, arrays, y)
