@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import tvm
@@ -12,7 +14,7 @@ from opinfo.jit.dims import Unbound, bind, symbols
 
 
 @T.prim_func(s_tir=True)
-def mixed(a: T.handle, b: T.handle, c: T.handle):
+def mixed(a: T.handle, b: T.handle, c: T.handle) -> None:
     n, m = T.int64(), T.int64()
     A = T.match_buffer(a, (n, m))
     B = T.match_buffer(b, (n * 2 + 1, m))
@@ -24,7 +26,7 @@ def mixed(a: T.handle, b: T.handle, c: T.handle):
 
 
 @T.prim_func(s_tir=True)
-def hidden(a: T.handle, b: T.handle):
+def hidden(a: T.handle, b: T.handle) -> None:
     n = T.int64()
     A = T.match_buffer(a, (n * 2,))
     B = T.match_buffer(b, (n * 2,))
@@ -34,7 +36,7 @@ def hidden(a: T.handle, b: T.handle):
             B[vi] = A[vi]
 
 
-def sliced():
+def sliced() -> Any:
     """`x[1:n]` of (2 * n, 8): lowered, it is passed n as a number."""
     n = tirx.Var("n", "int64")
     x = relax.Var("x", relax.TensorType((n * 2, 8), "float32"))
@@ -47,7 +49,7 @@ def sliced():
     return next(f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc))
 
 
-def run(func, *args):
+def run(func: Any, *args: Any) -> Any:
     built = tvm.tirx.build(tvm.IRModule({"f": func.with_attr("global_symbol", "f")}), "llvm")["f"]
     given = [tvm.runtime.tensor(a) if isinstance(a, np.ndarray) else a for a in args]
     built(*given)

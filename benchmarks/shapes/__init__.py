@@ -1,0 +1,1 @@
+"""Models with symbolic shapes under streams of requests."""

@@ -1,0 +1,132 @@
+"""The compiler process as seen by who asks it: one job at a time, with a time limit."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+class CompileFailed(RuntimeError):
+    """A kernel was not compiled; the message is the reason."""
+
+
+class CompilerDied(CompileFailed):
+    """The process crashed or was stopped."""
+
+
+@dataclass
+class Compiler:
+    """Starts the process when it is first needed and again after it died.
+
+    Several sessions may share one; it is closed by who made it. ``seconds`` is what a job may take,
+    ``starting`` what the process may take to be ready.
+    """
+
+    seconds: float = 60.0
+    starting: float = 120.0
+    check: bool = True
+    command: tuple[str, ...] = (sys.executable, "-m", "opinfo.jit.worker")
+    _process: subprocess.Popen[bytes] | None = None
+    _sent: set[str] = field(default_factory=set)
+    _rest: bytes = b""
+    _stopped: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def compile(self, digest: str, text: str, values: Mapping[str, int], target: str,
+                library: Path) -> tuple[str, float]:  # fmt: skip
+        """Build a kernel into ``library``: the rule of its schedule, and milliseconds.
+
+        Raises :class:`CompileFailed` where it fails, crashes, takes too long or is wrong.
+        """
+        with self._lock:
+            return self._compiled(digest, text, values, target, library)
+
+    def _compiled(self, digest: str, text: str, values: Mapping[str, int], target: str,
+                  library: Path) -> tuple[str, float]:  # fmt: skip
+        self._start()
+        job = {"function": digest, "text": None if digest in self._sent else text,
+               "values": dict(values), "target": target, "library": str(library),
+               "check": self.check}  # fmt: skip
+        answer = self._ask(job)
+        if "error" in answer:
+            raise CompileFailed(answer["error"])
+        self._sent.add(digest)
+        return str(answer["rule"]), float(answer["milliseconds"])
+
+    def stop(self) -> None:
+        """End the process, from any thread; a job that it has fails."""
+        self._stopped = True
+        process = self._process
+        if process is not None:
+            process.kill()
+
+    def close(self) -> None:
+        """End the process and let go of it; of the thread that asks."""
+        if self._process is None:
+            return
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        self._process, self._sent, self._rest = None, set(), b""
+
+    def _start(self) -> None:
+        if self._stopped:
+            raise CompilerDied("the compiler was stopped")
+        if self._process is not None and self._process.poll() is None:
+            return
+        self.close()
+        environment = {**os.environ, "TVM_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        self._process = subprocess.Popen(self.command, stdin=subprocess.PIPE,
+                                         stdout=subprocess.PIPE, env=environment)  # fmt: skip
+        self._answer(self.starting, "starting")
+
+    def _ask(self, job: Mapping[str, Any]) -> dict[str, Any]:
+        assert self._process is not None and self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(job).encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError as e:
+            self.close()
+            raise CompilerDied(f"the compiler process is gone: {e}") from e
+        return self._answer(self.seconds, "compiling")
+
+    def _answer(self, seconds: float, doing: str) -> dict[str, Any]:
+        """The next line; the process is ended where none comes in time."""
+        assert self._process is not None and self._process.stdout is not None
+        end = time.monotonic() + seconds
+        pipe = self._process.stdout.fileno()
+        while b"\n" not in self._rest:
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([pipe], [], [], left)[0]:
+                self.close()
+                raise CompilerDied(f"{doing} took more than {seconds:g} s; it was stopped")
+            got = os.read(pipe, 1 << 16)
+            if not got:
+                code = self._process.wait()
+                self.close()
+                raise CompilerDied(f"the compiler process ended with {_signal(code)}")
+            self._rest += got
+        line, _, self._rest = self._rest.partition(b"\n")
+        try:
+            answer = json.loads(line)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            self.close()
+            raise CompilerDied(f"the compiler process answered {line[:80]!r}")
+        return answer
+
+
+def _signal(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit status {code}"

@@ -1,0 +1,49 @@
+// What a manager does with the sites of a library: `sites`, `kSites` and `kTold` are generated.
+namespace opinfo_jit {
+namespace {
+
+Site& site_at(int64_t place) {
+  if (place < 0 || place >= kSites) TVM_FFI_THROW(IndexError) << "no site " << place;
+  return sites[place];
+}
+ffi::String about() { return kTold; }
+ffi::Shape next(int64_t milliseconds) {
+  ffi::Shape found = queue.pop(milliseconds);
+  auto since = std::chrono::steady_clock::now().time_since_epoch();
+  now.store(std::chrono::duration_cast<std::chrono::milliseconds>(since).count() / 100);
+  return found;
+}
+void insert(int64_t place, ffi::Shape key, ffi::Function kernel) {
+  site_at(place).insert(as_key(key), std::move(kernel));
+}
+void drop(int64_t place, ffi::Shape key, bool again) { site_at(place).drop(as_key(key), again); }
+void configure(int64_t place, int64_t mode, int64_t threshold, int64_t most) {
+  Site& site = site_at(place);
+  site.threshold.store(threshold);
+  site.most.store(most);
+  site.mode.store(mode);
+}
+ffi::String stats(int64_t place, bool misses) { return site_at(place).told(misses); }
+void open(int64_t limit) {
+  for (int k = 0; k < kSites; ++k) sites[k].forget();
+  queue.open(limit);
+}
+void close() {
+  queue.close();
+  for (int k = 0; k < kSites; ++k) {
+    sites[k].mode.store(kGeneric);
+    sites[k].clear();
+  }
+}
+
+}  // namespace
+}  // namespace opinfo_jit
+
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(opinfo_jit_about, opinfo_jit::about);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(opinfo_jit_next, opinfo_jit::next);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(opinfo_jit_insert, opinfo_jit::insert);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(opinfo_jit_drop, opinfo_jit::drop);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(opinfo_jit_configure, opinfo_jit::configure);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(opinfo_jit_stats, opinfo_jit::stats);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(opinfo_jit_open, opinfo_jit::open);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(opinfo_jit_close, opinfo_jit::close);

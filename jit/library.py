@@ -1,0 +1,95 @@
+"""The sites of a loaded library: what they are, and the controls that C++ gives."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm_ffi
+
+from .boundary import Range
+from .signature import Signature
+from .specialize import FORMAT
+
+MODES = {"generic": 0, "record": 1, "jit": 2}
+
+
+@dataclass(frozen=True)
+class LoadedSite:
+    """A site of a library, see `specialize_shapes`."""
+
+    place: int
+    caller: str
+    function: str
+    symbols: tuple[str, ...]
+    strategy: str
+    threshold: int
+    likely: tuple[tuple[int, ...], ...]
+
+    @property
+    def name(self) -> str:
+        """The place among the sites and the function that it calls."""
+        return f"{self.place}:{self.function}"
+
+    def values(self, key: Sequence[int]) -> dict[str, int]:
+        return dict(zip(self.symbols, key, strict=True))
+
+
+class Sites:
+    """The sites of one library; ``functions`` are their PrimFuncs as JSON, by name."""
+
+    def __init__(self, library: Any) -> None:
+        self._library = library
+        told = json.loads(self._call("about")())
+        if told["format"] != FORMAT:
+            raise ValueError(f"the library was written by another version of opinfo: its sites are "
+                             f"of format {told['format']}, this one reads {FORMAT}")  # fmt: skip
+        self.target: str = told["target"]
+        self.functions: dict[str, str] = told["functions"]
+        self.signatures = {f.function: f for f in map(Signature.from_json, told["signatures"])}
+        self.ranges = {name: Range(*r) for name, r in told["ranges"].items()}
+        self.sites = tuple(_site(k, s) for k, s in enumerate(told["sites"]))
+        self._next, self._insert, self._drop, self._stats = (
+            self._call(n) for n in ("next", "insert", "drop", "stats"))  # fmt: skip
+
+    def _call(self, name: str) -> Any:
+        found = self._library.get_function(f"opinfo_jit_{name}", query_imports=True)
+        if found is None:
+            raise ValueError("the library does not tell of its call sites: it was not made by "
+                             "opinfo's SpecializeShapes")  # fmt: skip
+        return found
+
+    def configure(self, site: LoadedSite, mode: str, shapes: int) -> None:
+        """Which mode a site is in, and of how many shapes it counts calls."""
+        self._call("configure")(site.place, MODES[mode], max(site.threshold, 1), shapes)
+
+    def open(self, waiting: int) -> None:
+        """Count from nothing and take requests; so many shapes wait for the compiler at most."""
+        self._call("open")(waiting)
+
+    def next(self, milliseconds: int) -> tuple[int, tuple[int, ...]] | None:
+        """The next shape that is wanted, with the place of its site."""
+        found = [int(v) for v in self._next(milliseconds)]
+        return (found[0], tuple(found[1:])) if found else None
+
+    def insert(self, place: int, key: Sequence[int], kernel: Any) -> None:
+        self._insert(place, tvm_ffi.Shape(tuple(key)), kernel)
+
+    def drop(self, place: int, key: Sequence[int], again: bool) -> None:
+        self._drop(place, tvm_ffi.Shape(tuple(key)), again)
+
+    def stats(self, place: int, misses: bool = True) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self._stats(place, misses))
+        return found
+
+    def close(self) -> None:
+        """All sites generic and without kernels; who waits in `next` returns."""
+        self._call("close")()
+
+
+def _site(place: int, told: dict[str, Any]) -> LoadedSite:
+    return LoadedSite(place, told["caller"], told["function"], tuple(told["symbols"]),
+                      told["strategy"], told["threshold"],
+                      tuple(tuple(v) for v in told["likely"]))  # fmt: skip

@@ -1,0 +1,216 @@
+"""Has kernels compiled for the shapes that sites ask for, within a budget, in one thread."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import tempfile
+import threading
+import time
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tvm
+
+from .compiler import CompileFailed, Compiler, CompilerDied
+from .kernel import ENTRY
+from .library import LoadedSite, Sites
+from .store import KernelStore
+
+LOG = logging.getLogger("opinfo.jit")
+#: What a loaded kernel takes beside its file: the loader's tables and the pages of its data.
+OVERHEAD = 64 << 10
+#: A kernel that was used in so many tenths of a second gives no room to another one.
+IDLE = 50
+
+#: A function that the compiler died of so many times stays generic.
+CRASHES = 3
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What specialised kernels may take: how many and how many bytes at one time, how many are
+    compiled in all, how many shapes are counted a site, how many wait."""
+
+    kernels: int = 256
+    bytes: int = 64 << 20
+    compiles: int = 4096
+    shapes: int = 4096
+    waiting: int = 256
+
+
+@dataclass(frozen=True)
+class Event:
+    """What became of a shape: ``compiled``, ``loaded`` from disk, ``shared`` with another site,
+    ``failed``, ``refused`` by the budget, or ``evicted``."""
+
+    what: str
+    site: str
+    shape: tuple[int, ...]
+    milliseconds: float
+    why: str = ""
+    rule: str = ""
+
+
+@dataclass
+class _Loaded:
+    function: Any
+    size: int
+    places: set[int] = field(default_factory=set)
+
+
+Key = tuple[str, tuple[int, ...]]
+
+
+class Manager(threading.Thread):
+    """Serves one library until :meth:`close`."""
+
+    def __init__(self, sites: Sites, budget: Budget, store: KernelStore | None,
+                 compiler: Compiler | None) -> None:  # fmt: skip
+        super().__init__(name="opinfo-jit", daemon=True)
+        self.sites, self.budget, self.store = sites, budget, store
+        self.compiler, self._own = compiler or Compiler(), compiler is None
+        self.digests = {name: hashlib.sha256(text.encode()).hexdigest()
+                        for name, text in sites.functions.items()}  # fmt: skip
+        self.functions = {name: tvm.ir.load_json(text) for name, text in sites.functions.items()}
+        self.loaded: dict[Key, _Loaded] = {}
+        self.failed: dict[Key, str] = {}
+        self.crashes: Counter[str] = Counter()
+        self.events: deque[Event] = deque(maxlen=10_000)
+        self.compiles = 0
+        self.idle = threading.Event()
+        self._folder = tempfile.TemporaryDirectory(prefix="opinfo-jit-")
+        self._closed = False
+        self._eager = deque((s, key) for s in sites.sites for key in s.likely)
+
+    def run(self) -> None:
+        while not self._closed:
+            if self._eager:
+                site, key = self._eager.popleft()
+                self._serve(site, key, "likely")
+                continue
+            found = self.sites.next(0)
+            if found is None:
+                self.idle.set()
+                found = self.sites.next(100)
+            if found is not None and not self._closed:
+                self.idle.clear()
+                self._serve(self.sites.sites[found[0]], found[1], "asked for")
+
+    def close(self) -> None:
+        """Stop; sites are generic from now on, and kernels are let go."""
+        self._closed = True
+        self.sites.close()
+        if self._own:
+            self.compiler.stop()
+        if self.is_alive():
+            self.join()
+        if self._own:
+            self.compiler.close()
+        self.loaded.clear()
+        self._folder.cleanup()
+
+    def _serve(self, site: LoadedSite, shape: tuple[int, ...], why: str) -> None:
+        start = time.perf_counter()
+        key = self.digests[site.function], shape
+        what, rule, reason = "refused", "", why
+        try:
+            if key in self.failed:
+                what, reason = "failed", self.failed[key]
+            elif key in self.loaded:
+                what = "shared"
+            elif full := self._full():
+                reason = full
+            else:
+                what, rule = self._get(site, shape, key)
+        except CompilerDied as e:
+            self.crashes[key[0]] += 1
+            what, reason = "failed", str(e)
+            self.failed[key] = reason
+        except Exception as e:  # the compiler, loading, the disk: this shape stays generic
+            what = "failed"
+            reason = str(e) if isinstance(e, CompileFailed) else f"{type(e).__name__}: {e}"
+            self.failed[key] = reason
+        if key in self.loaded and not self._closed:
+            self.loaded[key].places.add(site.place)
+            self.sites.insert(site.place, shape, self.loaded[key].function)
+        elif not self._closed:
+            self.sites.drop(site.place, shape, what == "refused")
+        if not self._closed:
+            took = 1e3 * (time.perf_counter() - start)
+            self._note(Event(what, site.name, shape, took, reason, rule))
+
+    def _note(self, event: Event) -> None:
+        self.events.append(event)
+        level = logging.WARNING if event.what == "failed" else logging.INFO
+        LOG.log(level, "%s %s %s %.1f ms: %s", event.what, event.site, list(event.shape),
+                event.milliseconds, event.why)  # fmt: skip
+
+    def _get(self, site: LoadedSite, shape: tuple[int, ...], key: Key) -> tuple[str, str]:
+        """From disk or the compiler: which of them, and by which schedule."""
+        values = site.values(shape)
+        name = self._stored_name(site, values)
+        if self.store is not None and name is not None:
+            found = self.store.get(name)
+            if found is not None:
+                self._load(key, found)
+                return "loaded", ""
+        if self.compiles >= self.budget.compiles:
+            raise CompileFailed(f"{self.compiles} kernels were compiled, as many as the budget has")
+        if self.crashes[key[0]] >= CRASHES:
+            raise CompileFailed(f"the compiler died of this function {CRASHES} times")
+        self.compiles += 1
+        library = Path(self._folder.name) / f"{self.compiles}.so"
+        try:
+            text = self.sites.functions[site.function]
+            rule, _ = self.compiler.compile(key[0], text, values, self.sites.target, library)
+            self._load(key, library)
+            if self.store is not None and name is not None:
+                self.store.put(name, library, self._shown(site, values))
+            return "compiled", rule
+        finally:
+            library.unlink(missing_ok=True)
+
+    def _shown(self, site: LoadedSite, values: dict[str, int]) -> dict[str, str]:
+        shape = ", ".join(f"{k}={v}" for k, v in values.items())
+        return {"function": site.function, "shape": shape, "target": self.sites.target}
+
+    def _stored_name(self, site: LoadedSite, values: dict[str, int]) -> str | None:
+        if self.store is None:
+            return None
+        return KernelStore.key(self.functions[site.function], values, self.sites.target)
+
+    def _load(self, key: Key, library: Path) -> None:
+        function = tvm.runtime.load_module(str(library))[ENTRY]
+        self.loaded[key] = _Loaded(function, library.stat().st_size + OVERHEAD)
+
+    def _full(self) -> str:
+        """Make room for a kernel; why there is none, "" where there is."""
+        size = sum(k.size for k in self.loaded.values())
+        largest = max((k.size for k in self.loaded.values()), default=OVERHEAD)
+        if len(self.loaded) < self.budget.kernels and size + largest <= self.budget.bytes:
+            return ""
+        key, age = self._oldest()
+        if key is None or age < IDLE:
+            return (f"the budget is used up: {len(self.loaded)} kernels of {size >> 10} KiB, all "
+                    f"in use")  # fmt: skip
+        self._evict(key)
+        return ""
+
+    def _oldest(self) -> tuple[Key | None, int]:
+        used: dict[Key, int] = dict.fromkeys(self.loaded, 0)
+        for s in self.sites.sites:
+            for shape, _, tick in self.sites.stats(s.place, misses=False)["kernels"]:
+                key = self.digests[s.function], tuple(shape)
+                used[key] = max(used.get(key, 0), tick)
+        oldest = min(used, key=lambda k: used[k], default=None)
+        return oldest, 0 if oldest is None else int(time.monotonic() * 10) - used[oldest]
+
+    def _evict(self, key: Key) -> None:
+        gone = self.loaded.pop(key)
+        for place in gone.places:
+            self.sites.drop(place, key[1], True)
+            self._note(Event("evicted", self.sites.sites[place].name, key[1], 0.0, "room is made "
+                             "for a shape that comes in"))  # fmt: skip

@@ -1,0 +1,162 @@
+"""A compiled model that serves: shapes come in, kernels for them are made in the background."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from .boundary import Boundary
+from .compiler import Compiler
+from .library import Sites
+from .manager import Budget, Event, Manager
+from .record import Recording
+from .store import KernelStore
+
+_OPEN: weakref.WeakSet[Session] = weakref.WeakSet()
+#: Of the libraries that are served; a library is loaded once, however often it is opened.
+_SERVED: set[tuple[int, int]] = set()
+
+
+@dataclass(frozen=True)
+class SiteStats:
+    """Calls of one site: by special kernels and by the generic one, and by shape."""
+
+    site: str
+    caller: str
+    hits: int
+    misses: int
+    kernels: int
+    failed_calls: int
+    shapes: Mapping[tuple[int, ...], int]
+
+    @property
+    def hit_rate(self) -> float:
+        """The share of calls that a special kernel served, 0 where there were none."""
+        calls = self.hits + self.misses
+        return self.hits / calls if calls else 0.0
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What a session did: its sites, what became of shapes, and the kernels that are loaded."""
+
+    sites: tuple[SiteStats, ...]
+    events: tuple[Event, ...]
+    kernels: int
+    bytes: int
+
+    @property
+    def hit_rate(self) -> float:
+        hits, misses = (sum(getattr(s, k) for s in self.sites) for k in ("hits", "misses"))
+        return hits / (hits + misses) if hits + misses else 0.0
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How many events of each kind there were."""
+        return Counter(e.what for e in self.events)
+
+    def __str__(self) -> str:
+        told = ", ".join(f"{n} {what}" for what, n in sorted(self.counts.items()))
+        calls = sum(s.hits + s.misses for s in self.sites)
+        return (f"{self.hit_rate:.1%} of {calls} calls by special kernels; {self.kernels} kernels, "
+                f"{self.bytes >> 10} KiB; {told}")  # fmt: skip
+
+
+class Session:
+    """A compiled model; calling it runs ``main`` on numpy arrays or anything that has DLPack.
+
+    ``library`` is a path that `compile_shapes` exported to, or what it returned. Arguments are
+    checked, and copied where compiled code could not read them; with ``strict`` those are refused,
+    and so are shapes out of the declared ranges (see `Boundary`). Kernels are kept in ``store``
+    (None: not on disk) and compiled by ``compiler``, within ``budget``. A library has one session
+    at a time in a process, which threads share: raises ``ValueError`` for a second one.
+    """
+
+    def __init__(self, library: Any, *, budget: Budget | None = None,
+                 store: KernelStore | None = None, compiler: Compiler | None = None,
+                 strict: bool = False, device: Any = None) -> None:  # fmt: skip
+        path = Path(getattr(library, "library", library))
+        told = path.stat()
+        self._file = told.st_dev, told.st_ino
+        if self._file in _SERVED:
+            raise ValueError(f"{path} has a session in this process: share it, or close it first")
+        self._kept = library
+        module = tvm.runtime.load_module(str(path))
+        self._main = relax.VirtualMachine(module, device or tvm.cpu())["main"]
+        sites = Sites(module)
+        ranges = {k: r for k, r in sites.ranges.items() if k in sites.signatures["main"].symbols()}
+        self._boundary = Boundary(sites.signatures["main"], ranges, strict)
+        budget = budget or Budget()
+        sites.open(budget.waiting)
+        self._manager = Manager(sites, budget, store, compiler)
+        for s in sites.sites:
+            sites.configure(s, s.strategy, budget.shapes)
+        if any(s.strategy == "jit" for s in sites.sites):
+            self._manager.start()
+        _SERVED.add(self._file)
+        _OPEN.add(self)
+
+    def __call__(self, *args: Any) -> Any:
+        return self._main(*self._boundary(args)[0])
+
+    def settle(self, seconds: float = 60.0) -> bool:
+        """Wait until no shape waits for its kernel; False where the time is over."""
+        manager = self._manager
+        if not manager.is_alive():
+            return True
+        end = time.monotonic() + seconds
+        manager.idle.clear()
+        return manager.idle.wait(max(0.0, end - time.monotonic()))
+
+    def stats(self) -> Stats:
+        """What was called and compiled until now."""
+        manager = self._manager
+        sites = tuple(self._site(s) for s in manager.sites.sites)
+        loaded = list(manager.loaded.values())
+        return Stats(sites, tuple(manager.events), len(loaded), sum(k.size for k in loaded))
+
+    def _site(self, site: Any) -> SiteStats:
+        told = self._manager.sites.stats(site.place)
+        shapes: Counter[tuple[int, ...]] = Counter()
+        for shape, calls, *_ in told["kernels"] + told["misses"]:
+            shapes[tuple(shape)] += calls
+        hits = told["gone"] + sum(k[1] for k in told["kernels"])
+        misses = sum(m[1] for m in told["misses"]) + told["uncounted"]
+        return SiteStats(site.name, site.caller, hits, misses, len(told["kernels"]),
+                         told["failed"], shapes)  # fmt: skip
+
+    def recording(self) -> Recording:
+        """The shapes that came in until now, with the functions that they came to."""
+        found = Recording()
+        for s in self._manager.sites.sites:
+            function = self._manager.digests[s.function]
+            found.define(function, self._manager.sites.functions[s.function])
+            for shape, calls in self._site(s).shapes.items():
+                if calls:
+                    found.add(s.name, function, s.values(shape), calls)
+        return found
+
+    def close(self) -> None:
+        """Stop compiling and let the kernels go; calls are served by the generic kernels."""
+        self._manager.close()
+        _SERVED.discard(self._file)
+        _OPEN.discard(self)
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def stats() -> tuple[Stats, ...]:
+    """What each open session did."""
+    return tuple(s.stats() for s in list(_OPEN))

@@ -1,0 +1,410 @@
+// A call site of a kernel with symbolic shapes: a polymorphic inline cache of kernels for single
+// shapes over the generic kernel, which serves until there is one. A request takes no lock that
+// another holds, waits for no compiler and frees nothing that another reads.
+#include <tvm/ffi/any.h>
+#include <tvm/ffi/container/shape.h>
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/error.h>
+#include <tvm/ffi/function.h>
+#include <tvm/ffi/string.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <initializer_list>
+#include <memory>
+#include <mutex>
+#include <sstream>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace opinfo_jit {
+namespace {  // two models in one process share nothing
+
+namespace ffi = tvm::ffi;
+using Call = int (*)(void*, const TVMFFIAny*, int32_t, TVMFFIAny*);
+constexpr int kMaxDims = 8;
+
+// The values of a site's symbolic dimensions.
+struct Key {
+  int32_t size = 0;
+  int64_t values[kMaxDims];
+
+  bool operator==(const Key& other) const {
+    return size == other.size && !std::memcmp(values, other.values, sizeof(int64_t) * size);
+  }
+  uint64_t hash() const {
+    uint64_t h = 0x9e3779b97f4a7c15u;
+    for (int k = 0; k < size; ++k) {
+      h = (h ^ static_cast<uint64_t>(values[k])) * 0xff51afd7ed558ccdu;
+      h ^= h >> 32;
+    }
+    return h;
+  }
+};
+
+struct KeyHash {
+  size_t operator()(const Key& key) const { return key.hash(); }
+};
+
+// Tenths of a second, counted by who manages the sites: when a kernel was last used.
+std::atomic<uint32_t> now{0};
+
+struct Kernel {
+  Key key;
+  ffi::Function function;
+  Call call;
+  std::atomic<uint64_t> hits{0};
+  std::atomic<uint32_t> used;
+
+  Kernel(Key key, ffi::Function f) : key(key), function(std::move(f)), used(now.load()) {
+    call = TVMFFIFunctionGetCellPtr(handle())->safe_call;
+  }
+  TVMFFIObjectHandle handle() const {
+    return ffi::details::ObjectUnsafe::TVMFFIObjectPtrFromObjectRef(function);
+  }
+};
+
+// The kernels of a site at one moment; never changed, but for what was used last.
+class Snapshot {
+ public:
+  Snapshot() = default;
+  explicit Snapshot(std::vector<std::shared_ptr<Kernel>> kernels) : kernels_(std::move(kernels)) {
+    size_t size = 4;
+    while (size < 2 * kernels_.size()) size *= 2;
+    table_.assign(size, 0);
+    for (size_t k = 0; k < kernels_.size(); ++k) {
+      size_t at = kernels_[k]->key.hash() & (size - 1);
+      while (table_[at]) at = (at + 1) & (size - 1);
+      table_[at] = k + 1;
+    }
+  }
+
+  Kernel* find(const Key& key) const {
+    if (kernels_.empty()) return nullptr;
+    Kernel* last = kernels_[recent_.load(std::memory_order_relaxed)].get();
+    if (last->key == key) return last;
+    size_t mask = table_.size() - 1;
+    for (size_t at = key.hash() & mask; table_[at]; at = (at + 1) & mask) {
+      uint32_t k = table_[at] - 1;
+      if (!(kernels_[k]->key == key)) continue;
+      recent_.store(k, std::memory_order_relaxed);
+      return kernels_[k].get();
+    }
+    return nullptr;
+  }
+
+  const std::vector<std::shared_ptr<Kernel>>& kernels() const { return kernels_; }
+
+ private:
+  std::vector<std::shared_ptr<Kernel>> kernels_;
+  std::vector<uint32_t> table_;  // 1 + place in kernels_, 0 where there is none
+  mutable std::atomic<uint32_t> recent_{0};
+};
+
+// What a thread reads now (a hazard pointer); a slot is kept for the next thread, never freed.
+struct alignas(64) Hazard {
+  std::atomic<const Snapshot*> reads{nullptr};
+  std::atomic<bool> taken{true};
+  Hazard* next = nullptr;
+};
+std::atomic<Hazard*> hazards{nullptr};
+
+struct Mine {
+  Hazard* slot;
+  Mine() {
+    for (slot = hazards.load(); slot; slot = slot->next) {
+      bool free = false;
+      if (slot->taken.compare_exchange_strong(free, true)) return;
+    }
+    slot = new Hazard;
+    slot->next = hazards.load();
+    while (!hazards.compare_exchange_weak(slot->next, slot)) {
+    }
+  }
+  ~Mine() {
+    slot->reads.store(nullptr);
+    slot->taken.store(false);
+  }
+};
+thread_local Mine mine;
+
+bool is_read(const Snapshot* s) {
+  for (Hazard* h = hazards.load(); h; h = h->next)
+    if (h->reads.load() == s) return true;
+  return false;
+}
+
+// Shapes that are wanted, for the one thread that has them compiled.
+class Queue {
+ public:
+  bool push(int site, const Key& key) {
+    std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock() || closed_ || wanted_.size() >= limit_) return false;
+    wanted_.emplace_back(site, key);
+    lock.unlock();
+    filled_.notify_one();
+    return true;
+  }
+  // (site, dimensions…), empty after the time or where the queue is closed.
+  ffi::Shape pop(int64_t milliseconds) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    filled_.wait_for(lock, std::chrono::milliseconds(milliseconds),
+                     [&] { return closed_ || !wanted_.empty(); });
+    std::vector<int64_t> out;
+    if (!wanted_.empty()) {
+      auto [site, key] = wanted_.front();
+      wanted_.pop_front();
+      out.push_back(site);
+      out.insert(out.end(), key.values, key.values + key.size);
+    }
+    return ffi::Shape(out);
+  }
+  void open(size_t limit) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    limit_ = limit;
+    closed_ = false;
+  }
+  void close() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    closed_ = true;
+    wanted_.clear();
+    filled_.notify_all();
+  }
+
+ private:
+  size_t limit_ = 0;
+  bool closed_ = true;
+  std::mutex mutex_;
+  std::condition_variable filled_;
+  std::deque<std::pair<int, Key>> wanted_;
+};
+Queue queue;
+
+struct Probe {
+  int32_t arg, axis;  // axis -1: the argument is the number itself
+};
+
+enum Mode { kGeneric = 0, kRecord = 1, kSpecialise = 2 };
+
+class Site {
+ public:
+  Site(int place, Call generic, std::initializer_list<Probe> probes)
+      : place_(place), generic_(generic), probes_(probes) {}
+  // Sites live as long as the library: at exit of the process nothing may be freed under a thread.
+
+  int call(void* self, const TVMFFIAny* args, int32_t n, TVMFFIAny* result) {
+    Key key;
+    if (mode.load(std::memory_order_relaxed) == kGeneric || !read(args, n, &key))
+      return generic_(self, args, n, result);
+    Hazard* hazard = mine.slot;
+    const Snapshot* seen = table_.load(std::memory_order_acquire);
+    while (true) {
+      hazard->reads.store(seen, std::memory_order_seq_cst);
+      const Snapshot* again = table_.load(std::memory_order_seq_cst);
+      if (again == seen) break;
+      seen = again;
+    }
+    if (Kernel* kernel = seen->find(key)) {
+      kernel->hits.store(kernel->hits.load(std::memory_order_relaxed) + 1,
+                         std::memory_order_relaxed);
+      uint32_t tick = now.load(std::memory_order_relaxed);
+      if (kernel->used.load(std::memory_order_relaxed) != tick)
+        kernel->used.store(tick, std::memory_order_relaxed);
+      int failed = kernel->call(kernel->handle(), args, n, result);
+      hazard->reads.store(nullptr, std::memory_order_release);
+      if (!failed) return 0;
+      discard(key);
+      return generic_(self, args, n, result);
+    }
+    hazard->reads.store(nullptr, std::memory_order_release);
+    missed(key);
+    return generic_(self, args, n, result);
+  }
+
+  void insert(const Key& key, ffi::Function f) {
+    std::lock_guard<std::mutex> lock(writer_);
+    auto kernels = without(key);
+    kernels.push_back(std::make_shared<Kernel>(key, std::move(f)));
+    swap(std::move(kernels));
+  }
+  // The shape is generic from now on; where `again`, it is asked for after twice as many calls.
+  void drop(const Key& key, bool again) {
+    {
+      std::lock_guard<std::mutex> lock(writer_);
+      swap(without(key));
+    }
+    std::lock_guard<std::mutex> lock(counting_);
+    auto at = counts_.find(key);
+    if (at == counts_.end()) return;
+    at->second.next = again ? 2 * at->second.calls + kPause : kNever;
+  }
+  void clear() {
+    std::lock_guard<std::mutex> lock(writer_);
+    for (auto& k : table_.load()->kernels()) gone_ += k->hits.load();
+    swap({});
+  }
+  void forget() {
+    clear();
+    std::scoped_lock lock(writer_, counting_);
+    counts_.clear();
+    gone_ = 0;
+    uncounted_.store(0);
+    failed_.store(0);
+  }
+
+  // JSON; shapes that have no kernel only where they are asked for, since they may be many.
+  std::string told(bool misses) {
+    std::ostringstream out;
+    std::lock_guard<std::mutex> lock(writer_);
+    collect();
+    out << "{\"failed\": " << failed_.load() << ", \"uncounted\": " << uncounted_.load()
+        << ", \"retired\": " << retired_.size() << ", \"kernels\": [";
+    const char* comma = "";
+    for (auto& k : table_.load()->kernels()) {
+      out << comma << "[" << listed(k->key) << ", " << k->hits.load() << ", " << k->used.load()
+          << "]";
+      comma = ", ";
+    }
+    out << "], \"gone\": " << gone_ << ", \"misses\": [";
+    if (!misses) return out.str() + "]}";
+    comma = "";
+    std::lock_guard<std::mutex> counting(counting_);
+    for (auto& [key, count] : counts_) {
+      out << comma << "[" << listed(key) << ", " << count.calls << "]";
+      comma = ", ";
+    }
+    out << "]}";
+    return out.str();
+  }
+
+  std::atomic<int> mode{kGeneric};
+  std::atomic<uint32_t> threshold{2};
+  std::atomic<uint32_t> most{4096};  // shapes that are counted
+
+ private:
+  static constexpr uint64_t kNever = ~uint64_t{0}, kPause = 64;
+  struct Count {
+    uint64_t calls = 0, next = 0;  // a kernel is asked for at the next-th call
+  };
+
+  bool read(const TVMFFIAny* args, int32_t n, Key* key) const {
+    key->size = probes_.size();
+    for (int k = 0; k < key->size; ++k) {
+      const Probe& p = probes_[k];
+      if (p.arg >= n) return false;
+      const TVMFFIAny& a = args[p.arg];
+      if (p.axis < 0) {
+        if (a.type_index != kTVMFFIInt) return false;
+        key->values[k] = a.v_int64;
+        continue;
+      }
+      const DLTensor* t;
+      if (a.type_index == kTVMFFITensor) {
+        t = TVMFFITensorGetDLTensorPtr(a.v_obj);
+      } else if (a.type_index == kTVMFFIDLTensorPtr) {
+        t = static_cast<const DLTensor*>(a.v_ptr);
+      } else {
+        return false;
+      }
+      if (p.axis >= t->ndim) return false;
+      key->values[k] = t->shape[p.axis];
+    }
+    return true;
+  }
+
+  void missed(const Key& key) {
+    int how = mode.load(std::memory_order_relaxed);
+    std::unique_lock<std::mutex> lock(counting_, std::defer_lock);
+    if (how == kRecord) {
+      lock.lock();
+    } else if (!lock.try_lock()) {
+      uncounted_.fetch_add(1, std::memory_order_relaxed);
+      return;
+    }
+    auto at = counts_.find(key);
+    if (at == counts_.end()) {
+      if (counts_.size() >= most.load(std::memory_order_relaxed)) {
+        uncounted_.fetch_add(1, std::memory_order_relaxed);
+        return;
+      }
+      at = counts_.emplace(key, Count{}).first;
+    }
+    Count& count = at->second;
+    ++count.calls;
+    if (how == kSpecialise && count.calls >= std::max<uint64_t>(count.next, threshold.load()) &&
+        queue.push(place_, key))
+      count.next = kNever;
+  }
+
+  // A kernel failed at run time: its error is dropped, the generic kernel serves for good.
+  void discard(const Key& key) {
+    TVMFFIObjectHandle error = nullptr;
+    TVMFFIErrorMoveFromRaised(&error);
+    if (error) TVMFFIObjectDecRef(error);
+    failed_.fetch_add(1, std::memory_order_relaxed);
+    drop(key, false);
+  }
+
+  std::vector<std::shared_ptr<Kernel>> without(const Key& key) {
+    std::vector<std::shared_ptr<Kernel>> out;
+    for (auto& k : table_.load()->kernels()) {
+      if (k->key == key) {
+        gone_ += k->hits.load();
+      } else {
+        out.push_back(k);
+      }
+    }
+    return out;
+  }
+  void swap(std::vector<std::shared_ptr<Kernel>> kernels) {
+    retired_.emplace_back(table_.exchange(new Snapshot(std::move(kernels))));
+    collect();
+  }
+  void collect() {
+    for (size_t k = retired_.size(); k-- > 0;) {
+      if (is_read(retired_[k].get())) continue;
+      std::swap(retired_[k], retired_.back());
+      retired_.pop_back();
+    }
+  }
+  static std::string listed(const Key& key) {
+    std::ostringstream out;
+    out << "[";
+    for (int k = 0; k < key.size; ++k) out << (k ? ", " : "") << key.values[k];
+    out << "]";
+    return out.str();
+  }
+
+  int place_;
+  Call generic_;
+  std::vector<Probe> probes_;
+  std::atomic<const Snapshot*> table_{new Snapshot};
+  std::mutex writer_, counting_;
+  std::vector<std::unique_ptr<const Snapshot>> retired_;
+  std::unordered_map<Key, Count, KeyHash> counts_;
+  std::atomic<uint64_t> uncounted_{0}, failed_{0};
+  uint64_t gone_ = 0;  // hits of kernels that were dropped
+};
+
+Key as_key(const ffi::Shape& values) {
+  if (values.size() > kMaxDims) TVM_FFI_THROW(ValueError) << "a site of " << values.size()
+                                                          << " symbolic dimensions";
+  Key key;
+  key.size = values.size();
+  for (int k = 0; k < key.size; ++k) key.values[k] = values[k];
+  return key;
+}
+
+}  // namespace
+}  // namespace opinfo_jit
+
+#define OPINFO_SITE(symbol, place)                                                               \
+  extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_##symbol(void* self, const TVMFFIAny* args,        \
+                                                       int32_t n, TVMFFIAny* result) {           \
+    return sites[place].call(self, args, n, result);                                             \
+  }

@@ -1,0 +1,76 @@
+"""The calls of PrimFuncs with symbolic shapes in a module."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import tvm
+from tvm import relax, tirx
+
+from .dims import Symbol, Unbound, symbols
+
+#: As many as a key of the C++ cache holds.
+MOST = 8
+
+
+@dataclass(frozen=True)
+class CallSite:
+    """One ``call_tir`` of a symbolic PrimFunc.
+
+    ``dims`` are the values of the function's symbols here, in its order, over the variables of the
+    Relax function; ``why_not`` says why the call cannot be specialised, None if it can.
+    """
+
+    caller: str
+    function: str
+    symbols: tuple[Symbol, ...]
+    dims: tuple[Any, ...]
+    why_not: str | None = None
+    call: Any = field(default=None, compare=False, repr=False)
+
+
+def call_sites(mod: Any) -> tuple[CallSite, ...]:
+    """The calls of PrimFuncs with symbolic shapes, in order of the module and the program."""
+    found: list[CallSite] = []
+    known = {g: _known(f) for g, f in mod.functions.items() if isinstance(f, tirx.PrimFunc)}
+    for gvar, func in mod.functions.items():
+        if not isinstance(func, relax.Function):
+            continue
+
+        def visit(node: Any, caller: str = gvar.name_hint) -> None:
+            if is_call_tir(node) and known[node.args[0]]:
+                found.append(replace(_site(node, caller, known[node.args[0]]), call=node))
+
+        relax.analysis.post_order_visit(func, visit)
+    return tuple(found)
+
+
+def is_call_tir(node: Any) -> bool:
+    """Whether this is a ``call_tir`` into the module."""
+    return isinstance(node, tvm.ir.Call) and getattr(node.op, "name", "") == "relax.call_tir"
+
+
+def _known(func: Any) -> tuple[Symbol, ...] | str:
+    try:
+        return symbols(func)
+    except Unbound as e:
+        return str(e)
+
+
+def _site(call: Any, caller: str, known: tuple[Symbol, ...] | str) -> CallSite:
+    name = call.args[0].name_hint
+    if isinstance(known, str):
+        return CallSite(caller, name, (), (), known)
+    if len(known) > MOST:
+        return CallSite(caller, name, known, (), f"it has {len(known)} symbolic dimensions; a key "
+                        f"has {MOST}")  # fmt: skip
+    if len(call.args) > 2:
+        return CallSite(caller, name, known, (), "dimensions are passed to it as numbers")
+    dims = []
+    for s in known:
+        shape = getattr(call.args[1].fields[s.param].ty, "shape", None)
+        if shape is None:
+            return CallSite(caller, name, known, (), f"argument {s.param} has no known shape")
+        dims.append(shape[s.axis])
+    return CallSite(caller, name, known, tuple(dims))

@@ -1,0 +1,163 @@
+"""`SpecializeShapes`: a strategy for each PrimFunc with symbolic shapes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from ..analysis import Refusal, op_infos
+from ..byoc.backend import Code
+from ..byoc.partition import attached
+from .ahead import ahead
+from .dims import copied
+from .schedule import schedule
+from .signature import Signature
+from .sites import CallSite, call_sites
+from .source import SiteCode, source
+from .strategy import Aot, Config, Generic, Jit, Record, Strategy, chosen, config
+from .values import values_at
+
+#: Of the text that a library tells about its sites.
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Specialized:
+    """A module whose symbolic functions are compiled as told, and what was done to each."""
+
+    module: Any
+    functions: tuple[Told, ...]
+
+
+@dataclass(frozen=True)
+class Told:
+    """What became of a function: its strategy, the rule of its generic schedule, and why not more
+    ("" where there is nothing to say)."""
+
+    function: str
+    strategy: Strategy
+    rule: str
+    why: str = ""
+
+
+def specialize_shapes(mod: Any, given: Config | Strategy | str = "jit",
+                      target: Any = "llvm") -> Specialized:  # fmt: skip
+    """A module after FuseTIR with a strategy for each symbolic PrimFunc; ``mod`` is not changed.
+
+    Before: lv = R.call_tir(cls.matmul, (x, w), …)
+    After:  lv = R.call_dps_packed("opinfo_site_0", (x, w), …)        # jit, record
+    """
+    found = config(given)
+    target = tvm.target.Target(target)
+    sites = call_sites(mod)
+    wanted: dict[str, Told] = {}
+    functions: dict[str, Any] = {}
+    for name in dict.fromkeys(s.function for s in sites):
+        here = [s for s in sites if s.function == name]
+        functions[name], wanted[name] = _compiled(mod[name], name, here, found, target)
+    called = [s for s in sites if isinstance(wanted[s.function].strategy, Jit | Record)]
+    module = tvm.IRModule(dict(mod.functions.items()), attrs=mod.attrs)
+    for name, func in functions.items():
+        module.update_func(module.get_global_var(name), func)
+    if called:
+        module = _Writer(module, called).written()
+    module = attached(module, [_code(mod, called, wanted, found, target)])
+    return Specialized(module, tuple(wanted.values()))
+
+
+def _compiled(func: Any, name: str, here: list[CallSite], found: Config,
+              target: Any) -> tuple[Any, Told]:  # fmt: skip
+    """The function as it goes into the module, and what is told of it."""
+    wanted = chosen(found, name, _ops(func) if found.by_op else ())
+    refused = next((s.why_not for s in here if s.why_not is not None), None)
+    if isinstance(wanted, Generic) and not wanted.scheduled:
+        return func, Told(name, wanted, "none", "as asked")
+    generic = schedule(func, target)
+    if isinstance(generic, Refusal):
+        rule, made, why = "none", copied(func), generic.reason
+    else:
+        rule, made, why = generic.rule, generic.func, ""
+    made = made.with_attr("global_symbol", name).with_attr("tirx.noalias", True)
+    told = Told(name, wanted, rule, why)
+    if refused is not None:
+        return made, replace(told, strategy=Generic(), why=refused)
+    if isinstance(wanted, Aot):
+        return _ahead(func, made, here, found, told, target)
+    return made, told
+
+
+def _ops(func: Any) -> tuple[Any, ...]:
+    """The `OpInfo` of a function, of those of its operators that are known."""
+    chain = op_infos(func)
+    return tuple(s.info for s in getattr(chain, "steps", ()))
+
+
+def _ahead(func: Any, generic: Any, here: list[CallSite], found: Config, told: Told,
+           target: Any) -> tuple[Any, Told]:  # fmt: skip
+    assert isinstance(told.strategy, Aot)
+    done = ahead(func, generic, here, found.dims, told.strategy, target)
+    if isinstance(done, Refusal):
+        return generic, replace(told, strategy=Generic(), why=done.reason)
+    return done.func, replace(told, why=done.told)
+
+
+def _code(mod: Any, called: list[CallSite], wanted: Mapping[str, Told], found: Config,
+          target: Any) -> Code:  # fmt: skip
+    """The sites in C++, and what is told of them to who loads the library."""
+    sites = [_about(s, wanted[s.function].strategy, found) for s in called]
+    functions = {s.function: tvm.ir.save_json(mod[s.function]) for s in called}
+    ranges = {k: [d.low, d.high, d.multiple_of] for k, d in found.dims.items()}
+    signatures = [Signature.of(f, g.name_hint).to_json() for g, f in mod.functions.items()
+                  if isinstance(f, relax.Function)]  # fmt: skip
+    about = json.dumps({"format": FORMAT, "target": str(target), "functions": functions,
+                        "sites": sites, "ranges": ranges, "signatures": signatures})  # fmt: skip
+    codes = [SiteCode(symbol(k), s.function,
+                      tuple((d.param, -1 if d.axis is None else d.axis) for d in s.symbols))
+             for k, s in enumerate(called)]  # fmt: skip
+    return Code(source(codes, about), ("opinfo_jit_about", *(c.symbol for c in codes)))
+
+
+def _about(site: CallSite, wanted: Strategy, found: Config) -> dict[str, Any]:
+    likely = values_at(site, found.dims) if isinstance(wanted, Jit) else ()
+    eager = isinstance(wanted, Jit) and wanted.mode == "eager"
+    return {
+        "caller": site.caller,
+        "function": site.function,
+        "symbols": [s.name for s in site.symbols],
+        "strategy": "record" if isinstance(wanted, Record) else "jit",
+        "threshold": wanted.threshold if isinstance(wanted, Jit) else 0,
+        "likely": list(likely) if eager else [],
+    }
+
+
+def symbol(place: int) -> str:
+    """What the site of this place is called in the library."""
+    return f"opinfo_site_{place}"
+
+
+@relax.expr_functor.mutator
+class _Writer(relax.PyExprMutator):  # type: ignore[misc]
+    """Calls of sites in the order of :func:`call_sites` as packed calls."""
+
+    def __init__(self, mod: Any, called: list[CallSite]) -> None:
+        super().__init__(mod)
+        self.mod = mod
+        self.symbols = {s.call: symbol(k) for k, s in enumerate(called)}
+
+    def written(self) -> Any:
+        for gvar, func in self.mod.functions.items():
+            if isinstance(func, relax.Function):
+                self.builder_.update_func(gvar, self.visit_expr(func))
+        return self.builder_.get()
+
+    def visit_call_(self, call: Any) -> Any:
+        found = self.symbols.get(call)
+        made = super().visit_call_(call)
+        if found is None:
+            return made
+        return relax.call_dps_packed(found, made.args[1], out_ty=list(made.ty_args))

@@ -1,0 +1,206 @@
+"""The cache of a call site, in C++, with Python functions as kernels."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+import tvm_ffi
+from tvm import relax, tirx
+
+from opinfo.jit.compile import CompiledShapes, compile_shapes
+from opinfo.jit.library import Sites
+from tests.jit import modules
+from tests.jit.modules import WIDTH
+
+
+@pytest.fixture(scope="module")
+def compiled() -> CompiledShapes:
+    return compile_shapes(modules.dense())
+
+
+class Loaded:
+    """A model and its one site, without a manager."""
+
+    def __init__(self, compiled: CompiledShapes, mode: str = "jit") -> None:
+        library = tvm.runtime.load_module(str(compiled.library))
+        self.main = relax.VirtualMachine(library, tvm.cpu())["main"]
+        self.sites = Sites(library)
+        self.site = self.sites.sites[0]
+        self.sites.open(4)
+        self.sites.configure(self.site, mode, 100)
+
+    def __call__(self, n: int) -> Any:
+        return self.main(tvm.runtime.tensor(modules.rows(n))).numpy()
+
+    def insert(self, n: int, kernel: Any) -> None:
+        self.sites.insert(self.site.place, (n,), kernel)
+
+    def stats(self) -> dict[str, Any]:
+        return self.sites.stats(self.site.place)
+
+
+def filled(value: float) -> Any:
+    """A kernel that gives this number everywhere."""
+    n = tirx.Var("n", "int64")
+    x, w, out = (tirx.decl_buffer(s, name=k) for k, s in (
+        ("x", (n, WIDTH)), ("w", (WIDTH, WIDTH)), ("out", (n, WIDTH))))  # fmt: skip
+    i, j = tirx.Var("i", "int64"), tirx.Var("j", "int64")
+    store = tirx.BufferStore(out, tirx.FloatImm("float32", value), [i, j])
+    zero, wide = tirx.IntImm("int64", 0), tirx.IntImm("int64", WIDTH)
+    loops = tirx.For(i, zero, n, tirx.ForKind.SERIAL,
+                     tirx.For(j, zero, wide, tirx.ForKind.SERIAL, store))  # fmt: skip
+    func = tirx.PrimFunc([x, w, out], loops).with_attr("global_symbol", "kernel")
+    return tvm.tirx.build(tvm.IRModule({"kernel": func}), "llvm")["kernel"]
+
+
+@pytest.fixture
+def loaded(compiled: CompiledShapes) -> Iterator[Loaded]:
+    found = Loaded(compiled)
+    yield found
+    found.sites.close()
+
+
+def test_without_kernels_the_generic_one_serves(loaded: Loaded) -> None:
+    for n in (1, 3, 8):
+        np.testing.assert_allclose(loaded(n), modules.expected(modules.rows(n)), rtol=1e-5,
+                                   atol=1e-6)  # fmt: skip
+
+
+def test_a_kernel_serves_its_shape_and_no_other(loaded: Loaded) -> None:
+    loaded.insert(3, filled(7))
+    assert np.all(loaded(3) == 7)
+    np.testing.assert_allclose(loaded(4), modules.expected(modules.rows(4)), rtol=1e-5, atol=1e-6)
+
+
+def test_forty_kernels_are_told_apart(loaded: Loaded) -> None:
+    kernels = [filled(k) for k in range(7)]
+    for n in range(1, 41):
+        loaded.insert(n, kernels[n % 7])
+    for n in (*range(1, 41), *range(40, 0, -1)):
+        assert np.all(loaded(n) == n % 7)
+    assert sum(hits for _, hits, _ in loaded.stats()["kernels"]) == 80
+
+
+def test_a_kernel_takes_the_place_of_one_of_the_same_shape(loaded: Loaded) -> None:
+    loaded.insert(2, filled(1))
+    loaded.insert(2, filled(5))
+    assert np.all(loaded(2) == 5)
+    assert len(loaded.stats()["kernels"]) == 1
+
+
+def test_a_dropped_kernel_serves_no_more(loaded: Loaded) -> None:
+    loaded.insert(2, filled(1))
+    loaded(2)
+    loaded.sites.drop(loaded.site.place, (2,), True)
+    np.testing.assert_allclose(loaded(2), modules.expected(modules.rows(2)), rtol=1e-5, atol=1e-6)
+    assert loaded.stats()["gone"] == 1
+
+
+def test_a_shape_is_asked_for_once_at_its_second_call(loaded: Loaded) -> None:
+    loaded(5)
+    assert loaded.sites.next(0) is None
+    loaded(5)
+    assert loaded.sites.next(0) == (0, (5,))
+    for _ in range(10):
+        loaded(5)
+    assert loaded.sites.next(0) is None
+
+
+def test_no_more_shapes_wait_than_the_queue_has_room_for(loaded: Loaded) -> None:
+    for n in range(1, 8):
+        loaded(n), loaded(n)
+    asked = [loaded.sites.next(0) for _ in range(5)]
+    assert asked == [(0, (1,)), (0, (2,)), (0, (3,)), (0, (4,)), None]
+    loaded(7)
+    assert loaded.sites.next(0) == (0, (7,)), "a shape that found no room asks again"
+
+
+def test_a_refused_shape_asks_again_after_many_calls(loaded: Loaded) -> None:
+    loaded(5), loaded(5)
+    assert loaded.sites.next(0) == (0, (5,))
+    loaded.sites.drop(0, (5,), True)
+    for _ in range(60):
+        loaded(5)
+    assert loaded.sites.next(0) is None
+    for _ in range(10):
+        loaded(5)
+    assert loaded.sites.next(0) == (0, (5,))
+
+
+def test_a_kernel_that_fails_is_dropped_and_the_generic_one_answers(loaded: Loaded) -> None:
+    def broken(*args: Any) -> None:
+        raise RuntimeError("no memory")
+
+    loaded.insert(3, tvm_ffi.convert(broken))
+    for _ in range(4):
+        np.testing.assert_allclose(loaded(3), modules.expected(modules.rows(3)), rtol=1e-5,
+                                   atol=1e-6)  # fmt: skip
+    told = loaded.stats()
+    assert told["failed"] == 1 and told["kernels"] == []
+
+
+def test_a_recording_site_counts_all_shapes_and_asks_for_none(compiled: CompiledShapes) -> None:
+    loaded = Loaded(compiled, "record")
+    for n in (1, 2, 2, 3, 3, 3):
+        loaded(n)
+    assert sorted(loaded.stats()["misses"]) == [[[1], 1], [[2], 2], [[3], 3]]
+    assert loaded.sites.next(0) is None
+
+
+def test_shapes_beyond_the_bound_are_not_counted(compiled: CompiledShapes) -> None:
+    loaded = Loaded(compiled)
+    loaded.sites.configure(loaded.site, "jit", 3)
+    for n in range(1, 9):
+        loaded(n)
+    told = loaded.stats()
+    assert len(told["misses"]) == 3 and told["uncounted"] == 5
+
+
+def test_a_closed_library_is_generic(loaded: Loaded) -> None:
+    loaded.insert(3, filled(7))
+    loaded.sites.close()
+    np.testing.assert_allclose(loaded(3), modules.expected(modules.rows(3)), rtol=1e-5, atol=1e-6)
+    assert loaded.stats()["kernels"] == []
+
+
+@pytest.mark.parametrize("place", [-1, 1])
+def test_a_site_that_is_not_there_is_an_error(loaded: Loaded, place: int) -> None:
+    with pytest.raises(IndexError, match="no site"):
+        loaded.sites.insert(place, (1,), filled(0.0))
+
+
+def test_threads_read_while_kernels_come_and_go(compiled: CompiledShapes) -> None:
+    """Each answer is the generic kernel's or that of an inserted one; old tables are freed."""
+    loaded = Loaded(compiled)
+    kernels = {n: filled(n) for n in range(1, 6)}
+    wrong: list[Any] = []
+    done = threading.Event()
+
+    def requests(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        right = {n: modules.expected(modules.rows(n)) for n in range(1, 6)}
+        while not done.is_set():
+            n = int(rng.integers(1, 6))
+            got = loaded(n)
+            if not (np.all(got == n) or np.allclose(got, right[n], rtol=1e-5, atol=1e-6)):
+                wrong.append((n, got))
+
+    threads = [threading.Thread(target=requests, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for k in range(300):
+        n = k % 5 + 1
+        if k % 3:
+            loaded.insert(n, kernels[n])
+        else:
+            loaded.sites.drop(0, (n,), True)
+    done.set()
+    for t in threads:
+        t.join()
+    assert not wrong
+    assert loaded.stats()["retired"] == 0

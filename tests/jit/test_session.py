@@ -1,0 +1,275 @@
+"""Models that serve: kernels for the shapes that come in are compiled beside it."""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax, tirx
+
+from opinfo.byoc.compile import fuse
+from opinfo.jit import (
+    BoundaryError,
+    Budget,
+    CompiledShapes,
+    Compiler,
+    Config,
+    Dim,
+    Generic,
+    Jit,
+    KernelStore,
+    Recording,
+    Session,
+    ShapeOutOfRange,
+    compile_shapes,
+    kernel,
+    stats,
+)
+from tests.jit import modules
+
+#: A process that is ready, and then does this with each job (`job` is a line).
+STUB = """
+import json, os, sys, time
+print('{"ready": 1}', flush=True)
+for job in sys.stdin:
+    %s
+"""
+
+
+@pytest.fixture(scope="module")
+def compiled() -> CompiledShapes:
+    return compile_shapes(modules.dense())
+
+
+@pytest.fixture(scope="module")
+def compiler() -> Iterator[Compiler]:
+    """A real one; it takes seconds to start."""
+    found = Compiler()
+    yield found
+    found.close()
+
+
+def stub(what: str, seconds: float = 20.0) -> Compiler:
+    return Compiler(seconds=seconds, command=(sys.executable, "-c", STUB % what))
+
+
+def ask(session: Session, sizes: Sequence[int], layers: int = 1) -> None:
+    """Call with each size, and compare."""
+    for n in sizes:
+        x = modules.rows(n)
+        got = session(tvm.runtime.tensor(x)).numpy()
+        np.testing.assert_allclose(got, modules.expected(x, layers), rtol=1e-4, atol=1e-5)
+
+
+def test_shapes_get_kernels_and_results_stay(compiled: CompiledShapes, compiler: Compiler,
+                                             tmp_path: Path) -> None:  # fmt: skip
+    with Session(compiled, store=KernelStore(tmp_path), compiler=compiler) as session:
+        ask(session, [1, 1, 3, 3, 16, 16])
+        assert session.settle()
+        ask(session, [1, 3, 16, 5])
+        told = session.stats()
+    assert told.counts == {"compiled": 3}
+    assert {e.shape for e in told.events} == {(1,), (3,), (16,)}
+    (site,) = told.sites
+    assert (site.hits, site.misses, site.kernels) == (3, 7, 3)
+    assert site.shapes == {(1,): 3, (3,): 3, (16,): 3, (5,): 1}
+    assert site.hit_rate == told.hit_rate == 0.3
+
+    with Session(compiled, store=KernelStore(tmp_path), compiler=stub("break")) as again:
+        ask(again, [1, 1, 3, 3, 16, 16])
+        assert again.settle()
+        ask(again, [1, 3, 16])
+        assert again.stats().counts == {"loaded": 3}
+        assert again.stats().hit_rate == 3 / 9
+
+
+def test_likely_shapes_are_compiled_before_they_come(compiler: Compiler) -> None:
+    given = Config(Jit("eager"), dims={"n": Dim(1, 64, likely=(4, 9))})
+    with Session(compile_shapes(modules.dense(), given), compiler=compiler) as session:
+        assert session.settle()
+        ask(session, [4, 9])
+        assert session.stats().hit_rate == 1
+        assert [e.why for e in session.stats().events] == ["likely"] * 2
+
+
+def test_two_dimensions_and_several_sites(compiler: Compiler) -> None:
+    with Session(compile_shapes(modules.attention()), compiler=compiler) as session:
+        for n, m in [(2, 3), (2, 3), (3, 2), (2, 3), (3, 2), (1, 1), (1, 1)]:
+            q, k = modules.rows(n), modules.rows(m + 10)[:m]
+            scores = q @ k.T
+            e = np.exp(scores - scores.max(-1, keepdims=True))
+            right = e / e.sum(-1, keepdims=True) @ k
+            for _ in range(2):
+                got = session(tvm.runtime.tensor(q), tvm.runtime.tensor(k)).numpy()
+                np.testing.assert_allclose(got, right, rtol=1e-4, atol=1e-5)
+            assert session.settle()
+        told = session.stats()
+    assert "failed" not in told.counts and told.hit_rate > 0
+    assert all(len(shape) <= 2 for s in told.sites for shape in s.shapes)
+
+
+@pytest.mark.parametrize(
+    ("what", "seconds", "why"),
+    [("os.abort()", 20, "ended with signal 6"),
+     ("sys.exit(3)", 20, "ended with exit status 3"),
+     ("time.sleep(60)", 0.3, "compiling took more than 0.3 s; it was stopped"),
+     ("print('no JSON', flush=True)", 20, "answered b'no JSON'"),
+     ("print('{\"error\": \"no schedule\"}', flush=True)", 20, "no schedule"),
+     ("open(json.loads(job)['library'], 'wb').write(b'garbage'); "
+      "print('{\"rule\": \"x\", \"milliseconds\": 1}', flush=True)", 20, "invalid ELF|too short"),
+     ("print('{\"rule\": \"x\", \"milliseconds\": 1}', flush=True)", 20, "cannot find file")],
+)  # fmt: skip
+def test_a_failing_compiler_costs_only_its_kernels(
+    compiled: CompiledShapes, tmp_path: Path, what: str, seconds: float, why: str
+) -> None:
+    store = KernelStore(tmp_path)
+    with Session(compiled, store=store, compiler=stub(what, seconds)) as session:
+        ask(session, [2, 2, 2])
+        assert session.settle()
+        ask(session, [2, 2, 3])
+        (event,) = session.stats().events
+        assert event.what == "failed" and event.shape == (2,)
+        assert re.search(why, event.why), event.why
+    assert store.ls() == []
+
+
+def test_a_function_that_kills_the_compiler_is_given_up(compiled: CompiledShapes) -> None:
+    with Session(compiled, compiler=stub("os.abort()")) as session:
+        for n in range(1, 6):
+            ask(session, [n, n])
+            assert session.settle()
+        last = session.stats().events[-1]
+    assert last.why == "the compiler died of this function 3 times"
+
+
+def test_a_wrong_kernel_is_found_before_it_serves() -> None:
+    lowered = fuse(relax.transform.LegalizeOps()(modules.dense()))
+    func = next(f for f in lowered.functions.values() if isinstance(f, tirx.PrimFunc))
+    right = kernel.compiled(func, "llvm", "f")["f"]
+
+    def negated(*args: Any) -> None:
+        right(*args)
+        out = np.from_dlpack(args[-1])
+        out[...] = -out
+
+    kernel.compare(right, right, func, {"n": 3})
+    with pytest.raises(kernel.Differs, match="parameter 2 differs"):
+        kernel.compare(negated, right, func, {"n": 3})
+
+
+def test_the_budget_bounds_kernels_and_says_so(
+    compiled: CompiledShapes, compiler: Compiler
+) -> None:
+    with Session(compiled, budget=Budget(kernels=2), compiler=compiler) as session:
+        for n in range(1, 6):
+            ask(session, [n, n])
+            assert session.settle()
+        told = session.stats()
+    assert told.kernels == 2
+    assert told.counts == {"compiled": 2, "refused": 3}
+    assert "the budget is used up: 2 kernels of" in told.events[-1].why
+
+
+def test_a_kernel_that_is_idle_gives_room(
+    compiled: CompiledShapes, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("opinfo.jit.manager.IDLE", 3)
+    with Session(compiled, budget=Budget(kernels=2), compiler=compiler) as session:
+        ask(session, [1, 1, 2, 2])
+        assert session.settle()
+        ask(session, [1])
+        end = time.monotonic() + 1
+        while time.monotonic() < end:
+            ask(session, [2])
+        ask(session, [3, 3])
+        assert session.settle()
+        told = session.stats()
+    assert [(e.what, e.shape) for e in told.events[2:]] == [("evicted", (1,)), ("compiled", (3,))]
+    assert told.kernels == 2
+
+
+def test_generic_functions_have_no_sites() -> None:
+    done = compile_shapes(modules.dense(), Config("jit", by_op={"relax.matmul": Generic()}))
+    with Session(done) as session:
+        ask(session, [1, 1, 1])
+        assert session.stats().sites == ()
+    assert [type(f.strategy) for f in done.functions] == [Generic]
+
+
+def test_a_library_has_one_session(compiled: CompiledShapes) -> None:
+    with Session(compiled) as session:
+        with pytest.raises(ValueError, match="has a session in this process"):
+            Session(compiled)
+        assert len([s for s in stats() if s.sites]) == 1
+        ask(session, [1])
+    with Session(compiled):
+        pass
+
+
+def test_an_exported_library_serves(
+    compiled: CompiledShapes, compiler: Compiler, tmp_path: Path
+) -> None:
+    compiled.export(tmp_path / "model.so")
+    with Session(tmp_path / "model.so", compiler=compiler) as session:
+        ask(session, [2, 2])
+        assert session.settle()
+        ask(session, [2])
+        assert session.stats().hit_rate == 1 / 3
+
+
+def test_each_compile_is_a_line_in_the_log(
+    compiled: CompiledShapes, compiler: Compiler, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "opinfo.jit")
+    with Session(compiled, compiler=compiler) as session:
+        ask(session, [2, 2])
+        assert session.settle()
+    (record,) = caplog.records
+    assert record.getMessage().startswith("compiled 0:fused_matmul_relu [2] ")
+    assert record.getMessage().endswith("ms: asked for")
+
+
+def test_numpy_arrays_are_copied_where_they_must_be(compiled: CompiledShapes) -> None:
+    with Session(compiled) as session:
+        raw = np.zeros(3 * modules.WIDTH + 1, "float32")[1:].reshape(3, -1)  # not aligned
+        raw[...] = modules.rows(3)
+        right = modules.expected(modules.rows(3))
+        np.testing.assert_allclose(session(raw).numpy(), right, rtol=1e-4, atol=1e-5)
+        with pytest.raises(BoundaryError, match="float64"):
+            session(modules.rows(3).astype("float64"))
+
+
+def test_strict_refuses_what_is_out_of_the_declared_range() -> None:
+    given = Config(Generic(), dims={"n": Dim(2, 8, 2)})
+    done = compile_shapes(modules.dense(), given)
+    with Session(done, strict=True) as session:
+        ask(session, [2, 8])
+        for n in (1, 3, 10):
+            told = rf"main: dimension 0 of argument x \(n\) is {n}; allowed is 2 to 8, a multiple"
+            with pytest.raises(ShapeOutOfRange, match=told):
+                session(tvm.runtime.tensor(modules.rows(n)))
+    with Session(done) as session:
+        ask(session, [1, 3, 10])
+
+
+def test_recorded_shapes_have_their_counts_and_functions(tmp_path: Path) -> None:
+    done = compile_shapes(modules.dense(2), "record")
+    with Session(done) as session:
+        ask(session, [1, 4, 4], layers=2)
+        found = session.recording()
+        assert session.stats().counts == {}
+    found.save(tmp_path / "shapes.json")
+    again = Recording.load(tmp_path / "shapes.json")
+    assert again == found and len(again.functions) == 1
+    counts = {(s.site, s.values): n for s, n in again.counts().items()}
+    name = "fused_matmul_relu"
+    assert counts == {(f"{k}:{name}", (("n", n),)): times
+                      for k in (0, 1) for n, times in ((1, 1), (4, 2))}  # fmt: skip
