@@ -1,4 +1,4 @@
-"""The command line: `opinfo inspect`, `plan`, `dispatch`, `compile`, `cache`."""
+"""The command line: `opinfo inspect`, `plan`, `dispatch`, `compile`, `tune`, `cache`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from .plan import plan_model
 
 from .dispatch import dispatch_model  # isort: skip
 from .compile import compile_model  # isort: skip
+from .tune import tune_record  # isort: skip
 from .cache import cache  # isort: skip
 
-__all__ = ["app", "cache", "compile_model", "dispatch_model", "inspect_model", "main", "plan_model"]
+__all__ = ["app", "cache", "compile_model", "dispatch_model", "inspect_model", "main", "plan_model",
+           "tune_record"]  # fmt: skip
 
 
 @app.callback(invoke_without_command=True)

@@ -1,0 +1,101 @@
+"""`opinfo tune RECORD`: schedules for the shapes that came in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from .common import Problem, app, bar, refusing, show, telling, working
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ..jit.record import Recording
+    from ..jit.tune import Found
+    from ..tuning import Tuning
+
+
+@app.command("tune")
+def tune_record(
+    record: Annotated[Path, typer.Argument(help="The shapes that a model was called with.")],
+    database: Annotated[Path, typer.Option(help="A folder that keeps what is found.")],
+    trials: Annotated[int, typer.Option(min=1, help="Candidates of each shape.")] = 64,
+    top: Annotated[int | None, typer.Option(min=1, help="Only the most frequent shapes.")] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Stop to search after this time; what is found is kept.")
+    ] = None,
+    target: Annotated[str, typer.Option(help="TVM's target that the model is compiled for.")] = (
+        "llvm"
+    ),
+    tracker: Annotated[
+        str | None, typer.Option(help="An RPC tracker, HOST:PORT/KEY; else this machine.")
+    ] = None,
+    threads: Annotated[int, typer.Option(min=1, help="That a kernel may use.")] = 1,
+    timeout: Annotated[float, typer.Option(help="Seconds that a candidate may run.")] = 60.0,
+) -> None:
+    """Search for schedules of the recorded shapes, the most frequent first.
+
+    What has as many trials in the database is not searched for again, so that it can be interrupted
+    and repeated. Exit status: 0, or 2 with a one-line error if RECORD or the database cannot be
+    used, or nothing can be measured.
+    """
+    from ..tuning import Tuning
+
+    how = Tuning(None, tracker, None, threads, timeout, [])
+    with working() as console, telling(console), refusing(record):
+        recording = _recording(record)
+        found = _tuned(recording, database, trials, top, seconds, target, how, console)
+    show([_table(found)] if found else [], _summary(found, database))
+
+
+def _recording(path: Path) -> Recording:
+    from ..jit.record import Recording
+
+    if not path.exists():
+        raise Problem(f"{path}: no such file")
+    return Recording.load(path)
+
+
+def _tuned(
+    recording: Recording, database: Path, trials: int, top: int | None, seconds: float | None,
+    target: str, how: Tuning, console: Console,
+) -> list[Found]:  # fmt: skip
+    from ..jit.tune import tasks, tune
+
+    with bar(console) as shown:
+        task = shown.add_task("tuning", total=None)
+
+        def progress(done: int, total: int, name: str) -> None:
+            shown.update(task, completed=done, total=total, description=name or "tuning")
+
+        return tune(tasks(recording)[:top], database, how.measure(target, progress),
+                    trials=trials, seconds=seconds, progress=progress)  # fmt: skip
+
+
+def _table(found: Sequence[Found]) -> Table:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("site", "shape"):
+        table.add_column(name)
+    for name in ("calls", "trials", "new", "best us", "failed"):
+        table.add_column(name, justify="right")
+    table.add_column("why")
+    for f in found:
+        shape = ", ".join(f"{k}={v}" for k, v in f.shape.values)
+        best = "" if f.microseconds is None else f"{f.microseconds:.1f}"
+        table.add_row(escape(f.shape.site), escape(shape), f"{f.calls:,}", str(f.trials),
+                      str(f.new), best, str(len(f.failed)), escape(f.failed[0] if f.failed else "")
+                      )  # fmt: skip
+    return table
+
+
+def _summary(found: Sequence[Found], database: Path) -> str:
+    have = sum(f.microseconds is not None for f in found)
+    new = sum(f.new for f in found)
+    return f"{have} of {len(found)} shapes are tuned, {new} new trials, in {database}"
