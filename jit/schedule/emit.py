@@ -17,7 +17,7 @@ whose elements may not be have single rows and elements at the end.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tvm import tirx
@@ -28,9 +28,18 @@ from .program import Axis
 from .tile import Tile, columns, pieces
 from .tir import Values, as_dtype, integer, local, loop, seq, substitute, values, vectorizable
 
-Rows = list[Any]  # the value of the row axis in each
-Columns = list[tuple[Any, int]]  # where a vector starts, and its lanes
-Body = Callable[[Values], Any]
+
+@dataclass(frozen=True)
+class Run:
+    """``count`` values of an axis: rows, or where vectors of ``lanes`` elements start."""
+
+    at: Callable[[Any], Any]
+    count: int = 1
+    lanes: int = 1
+
+
+Rows = Run | None
+Columns = Sequence[Run]
 
 
 @dataclass
@@ -50,8 +59,7 @@ class Nest:
     at: Values = field(default_factory=Values)
 
     def __call__(self) -> Any:
-        body = self._level(0, [], [])
-        return body
+        return self._level(0, None, ())
 
     def _level(self, k: int, rows: Rows, cols: Columns) -> Any:
         if k == len(self.order):
@@ -74,121 +82,128 @@ class Nest:
 
     # ------------------------------------------------------------------------ tiles
 
-    def _rows(self, axis: Axis, body: Callable[[Rows], Any], kind: Any) -> Any:
+    def _rows(self, axis: Axis, body: Callable[[Run], Any], kind: Any) -> Any:
         most = self.tile.rows
-        if axis.static is None and not self.kernel.twice:
-            return seq([loop("it", n, axis.var, _rows_from(b, s, axis, body), kind)
-                        for b, s, n in _apart(axis, (most, 1))])  # fmt: skip
-        if axis.static is None:
-            end = as_dtype(axis.extent, str(axis.var.ty.dtype))
-            one, size = integer(1, axis.var), integer(most, axis.var)
 
-            def symbolic(v: Any) -> Any:
-                bound = [(tirx.Var("row", str(v.ty.dtype)), v * size + integer(r, v))
-                         for r in range(most)]  # fmt: skip
-                lets = [tirx.stmt.Bind(x, tirx.Min(e, end - one) if most > 1 else e)
-                        for x, e in bound]  # fmt: skip
-                return seq([*lets, body([x for x, _ in bound])])
+        def nest(base: Any, size: int, count: Any, last: Any = None) -> Any:
+            def tiles(v: Any) -> Any:
+                first = v * integer(size, v) + base
+                return body(Run(lambda r: _least(first + r, last), size))
 
-            count = tirx.FloorDiv(end + integer(most - 1, axis.var), size)
-            return loop("it", count, axis.var, symbolic, kind)
-        return seq([
-            loop("it", n, axis.var, _rows_from(integer(start, axis.var), size, axis, body), kind)
-            for start, n, size in pieces(axis.static, most)
-        ])  # fmt: skip
+            return loop("it", count, axis.var, tiles, kind)
+
+        if axis.static is not None:
+            return seq([nest(integer(start, axis.var), size, count)
+                        for start, count, size in pieces(axis.static, most)])  # fmt: skip
+        if not self.kernel.twice:
+            return seq([nest(b, s, n) for b, s, n in _apart(axis, (most, 1))])
+        end, zero = as_dtype(axis.extent, str(axis.var.ty.dtype)), integer(0, axis.var)
+        count = tirx.FloorDiv(end + integer(most - 1, axis.var), integer(most, axis.var))
+        return nest(zero, most, count, end - integer(1, axis.var) if most > 1 else None)
 
     def _columns(self, axis: Axis, body: Callable[[Columns], Any], kind: Any) -> Any:
-        lanes, wide = self.tile.lanes, self.tile.vectors
+        wide = self.tile.vectors
         if axis.static is None:
             return self._symbolic(axis, body, kind)
-        found = columns(axis.static, lanes, self.kernel.twice)
+        found = columns(axis.static, self.tile.lanes, self.kernel.twice)
         lanes = found[0][1]
         whole = axis.static // (lanes * wide)
         out = []
         if whole:
-
-            def full(v: Any) -> Any:
-                first = v * integer(lanes * wide, axis.var)
-                return body([(first + integer(c * lanes, axis.var), lanes) for c in range(wide)])
-
-            out.append(loop("jt", whole, axis.var, full, kind))
+            out.append(self._tiles(axis, body, kind, whole, lanes, wide))
         rest = found[whole * wide :]
         if rest:
-            out.append(body([(integer(s, axis.var), n) for s, n in rest]))
+            out.append(body(_runs(rest, axis)))
         return seq(out)
+
+    def _tiles(
+        self, axis: Axis, body: Callable[[Columns], Any], kind: Any, count: Any, lanes: int,
+        wide: int, base: Any = None, last: Any = None,
+    ) -> Any:  # fmt: skip
+        """Tiles of ``wide`` vectors from ``base``; none starts after ``last``."""
+
+        def tiles(v: Any) -> Any:
+            first = v * integer(lanes * wide, v)
+            if base is not None:
+                first = first + base
+            if last is None:
+                return body([_vectors(first, wide, lanes)])
+            start = tirx.Var("col", str(v.ty.dtype))
+            bound = tirx.stmt.Bind(start, tirx.Min(first, last))
+            return seq([bound, body([_vectors(start, wide, lanes)])])
+
+        return loop("jt", count, axis.var, tiles, kind)
 
     def _symbolic(self, axis: Axis, body: Callable[[Columns], Any], kind: Any) -> Any:
-        """Vectors that end with the axis, single elements where it has fewer than a tile."""
+        """Vectors that end with the axis, single elements where it has fewer than a tile.
+
+        Where nothing may be computed twice: tiles, then vectors, then elements.
+        """
         lanes, wide = self.tile.lanes, self.tile.vectors
         if not self.kernel.twice:
-            return self._disjoint(axis, body, kind)
+            return seq([
+                self._tiles(axis, body, kind, n, min(size, lanes), max(1, size // lanes), base)
+                for base, size, n in _apart(axis, (lanes * wide, lanes, 1))
+            ])  # fmt: skip
         end = as_dtype(axis.extent, str(axis.var.ty.dtype))
 
-        def over(lanes: int, wide: int) -> Any:
+        def over(wide: int) -> Any:
             size = integer(lanes * wide, axis.var)
-
-            def tiles(v: Any) -> Any:
-                x = tirx.Var("col", str(v.ty.dtype))
-                first = tirx.stmt.Bind(x, tirx.Min(v * size, end - size))
-                cols = [(x + integer(c * lanes, axis.var), lanes) for c in range(wide)]
-                return seq([first, body(cols)])
-
             count = tirx.FloorDiv(end + size - integer(1, axis.var), size)
-            return loop("jt", count, axis.var, tiles, kind)
+            return self._tiles(axis, body, kind, count, lanes, wide, last=end - size)
 
-        single = loop("jt", end, axis.var, lambda v: body([(v, 1)]), kind)
-        if lanes * wide == 1:
-            return single
-        small = single
-        if wide > 1:
-            small = tirx.IfThenElse(end >= integer(lanes, axis.var), over(lanes, 1), single)
-        return tirx.IfThenElse(end >= integer(lanes * wide, axis.var), over(lanes, wide), small)
-
-    def _disjoint(self, axis: Axis, body: Callable[[Columns], Any], kind: Any) -> Any:
-        """Tiles, then vectors, then elements: none twice."""
-        lanes, wide = self.tile.lanes, self.tile.vectors
-        out = []
-        for base, size, count in _apart(axis, (lanes * wide, lanes, 1)):
-            width = min(size, lanes)
-
-            def tiles(v: Any, base: Any = base, size: int = size, width: int = width) -> Any:
-                first = v * integer(size, v) + base
-                return body([(first + integer(c, v), width) for c in range(0, size, width)])
-
-            out.append(loop("jt", count, axis.var, tiles, kind))
-        return seq(out)
+        found = self._tiles(axis, body, kind, end, 1, 1)
+        for w in dict.fromkeys((1, wide)):
+            if lanes * w > 1:
+                found = tirx.IfThenElse(end >= integer(lanes * w, axis.var), over(w), found)
+        return found
 
     # ------------------------------------------------------------------------ registers
 
     def micro(self, rows: Rows, cols: Columns) -> Any:
         """One tile: start the accumulators, reduce, store."""
-        kernel = self.kernel
-        spots = [(r, c) for r in range(len(rows) or 1) for c in range(len(cols) or 1)]
+        kernel, base = self.kernel, self._based()
+        runs = _split(cols or [Run(lambda c: None)], rows)
+        count = rows.count if rows else 1
+        held = [[local("acc", [count * run.count * run.lanes], a.dtype)
+                 for a in kernel.accumulators] for run in runs]  # fmt: skip
         like = self.j.var if self.j is not None else integer(0, tirx.Var("x", "int64"))
-        place = {s: self._place(s, rows, cols) for s in spots}
-        held = {s: [local("acc", [place[s][1]], a.dtype) for a in kernel.accumulators]
-                for s in spots}  # fmt: skip
-        base = self._based()
-        parts: list[Any] = [tirx.AllocBuffer(b) for s in spots for b in held[s]]
+        unroll = tirx.ForKind.UNROLLED
 
-        def each(
-            body: Callable[[Values, tuple[int, int], Any], list[Any]], wide: bool = True
-        ) -> list[Any]:
-            def one(s: tuple[int, int]) -> Any:
-                at, lanes = place[s]
-                kind = tirx.ForKind.VECTORIZED if wide else tirx.ForKind.UNROLLED
-                return loop("l", lanes, like, lambda x: seq(body(at(x), s, x)), kind)
+        def each(body: Callable[[Values, Sequence[Any]], list[Any]], wide: bool = True) -> Any:
+            last = tirx.ForKind.VECTORIZED if wide else tirx.ForKind.UNROLLED
 
-            return [one(s) for s in spots]
+            def one(run: Run, own: list[Any], r: Any) -> Any:
+                def element(c: Any, x: Any) -> Any:
+                    at = self.place(rows, run, r, c, x)
+                    place = (r * integer(run.count, r) + c) * integer(run.lanes, r) + x
+                    return seq(body(at, [(b, place) for b in own]))
+
+                return loop("c", run.count, like, lambda c: loop(
+                    "l", run.lanes, like, lambda x: element(c, x), last), unroll)  # fmt: skip
+
+            pairs = list(zip(runs, held, strict=True))
+            return loop(
+                "r", count, like, lambda r: seq([one(run, own, r) for run, own in pairs]), unroll
+            )
 
         first, last = self._vectorizable()
-
+        parts: list[Any] = [tirx.AllocBuffer(b) for own in held for b in own]
         if kernel.accumulators:
-            parts += each(lambda at, s, x: self._start(base, held[s], at, x))
-            parts.append(self._reduce(base, lambda k: each(
-                lambda at, s, x: self._update(k, held[s], at, x), first)))  # fmt: skip
-        parts += each(lambda at, s, x: self._store(base, held[s], at, x), last)
+            parts.append(each(lambda at, own: self.start(base, own, at)))
+            parts.append(self.reduce(base, lambda k: each(
+                lambda at, own: self.update(k, own, at), first)))  # fmt: skip
+        parts.append(each(lambda at, own: self.store(base, own, at), last))
         return seq(parts)
+
+    def place(self, rows: Rows, run: Run, r: Any, c: Any, lane: Any) -> Values:
+        """The axes of an element: of a row, a vector, a lane."""
+        found = Values()
+        if self.i is not None and rows is not None:
+            found[self.i.var] = rows.at(as_dtype(r, str(self.i.var.ty.dtype)))
+        if self.j is not None:
+            found[self.j.var] = run.at(c) + lane if run.lanes > 1 else run.at(c)
+        return found
 
     def _vectorizable(self) -> tuple[bool, bool]:
         """Whether updates are, and whether stores are."""
@@ -197,35 +212,18 @@ class Nest:
         last = [r.value for r in k.results] + [e for _, e in k.after]
         return all(vectorizable(e, axis) for e in first), all(vectorizable(e, axis) for e in last)
 
-    def _place(
-        self, s: tuple[int, int], rows: Rows, cols: Columns
-    ) -> tuple[Callable[[Any], Values], int]:
-        """The axes of a vector's elements by lane, and how many there are."""
-        row = rows[s[0]] if rows else None
-        col, lanes = cols[s[1]] if cols else (None, 1)
-
-        def at(lane: Any) -> Values:
-            found = Values()
-            if self.i is not None:
-                found[self.i.var] = row
-            if self.j is not None:
-                found[self.j.var] = col + lane if lanes > 1 else col
-            return found
-
-        return at, lanes
-
     def _based(self) -> Kernel:
         """The kernel inside the loops around."""
         return self.kernel.at(self.at, self.kernel.axes, self.kernel.reduced)
 
-    def _start(self, kernel: Kernel, held: list[Any], at: Values, lane: Any) -> list[Any]:
-        return [tirx.BufferStore(b, substitute(a.init, at), [lane])
-                for a, b in zip(kernel.accumulators, held, strict=True)]  # fmt: skip
+    def start(self, kernel: Kernel, own: Sequence[Any], at: Values) -> list[Any]:
+        return [tirx.BufferStore(b, substitute(a.init, at), [place])
+                for a, (b, place) in zip(kernel.accumulators, own, strict=True)]  # fmt: skip
 
-    def _reduce(self, kernel: Kernel, body: Callable[[Kernel], list[Any]]) -> Any:
+    def reduce(self, kernel: Kernel, body: Callable[[Kernel], Any]) -> Any:
         def nest(left: tuple[Axis, ...], at: Values) -> Any:
             if not left:
-                return seq(body(kernel.at(at, kernel.axes, ())))
+                return body(kernel.at(at, kernel.axes, ()))
             first = left[0]
 
             def inner(v: Any) -> Any:
@@ -236,13 +234,13 @@ class Nest:
 
         return nest(kernel.reduced, Values())
 
-    def _update(self, kernel: Kernel, held: list[Any], at: Values, lane: Any) -> list[Any]:
-        lets, at = _bound(kernel.before, _held(kernel, held, at, lane))
-        return lets + [tirx.BufferStore(b, substitute(a.update, at), [lane])
-                       for a, b in zip(kernel.accumulators, held, strict=True)]  # fmt: skip
+    def update(self, kernel: Kernel, own: Sequence[Any], at: Values) -> list[Any]:
+        lets, at = _bound(kernel.before, _held(kernel, own, at))
+        return lets + [tirx.BufferStore(b, substitute(a.update, at), [place])
+                       for a, (b, place) in zip(kernel.accumulators, own, strict=True)]  # fmt: skip
 
-    def _store(self, kernel: Kernel, held: list[Any], at: Values, lane: Any) -> list[Any]:
-        lets, at = _bound(kernel.after, _held(kernel, held, at, lane))
+    def store(self, kernel: Kernel, own: Sequence[Any], at: Values) -> list[Any]:
+        lets, at = _bound(kernel.after, _held(kernel, own, at))
         return lets + [
             tirx.BufferStore(r.buffer, substitute(r.value, at),
                              [substitute(e, at) for e in r.indices])
@@ -250,16 +248,43 @@ class Nest:
         ]  # fmt: skip
 
 
-def _rows_from(
-    base: Any, size: int, axis: Axis, body: Callable[[Rows], Any]
-) -> Callable[[Any], Any]:
-    """The body of a loop over tiles of rows that start at ``base``."""
+#: TVM has larger arrays than this on the heap, which LLVM does not take into registers.
+STACK = 1024
 
-    def tiles(v: Any) -> Any:
-        first = v * integer(size, axis.var) + base
-        return body([first + integer(r, axis.var) for r in range(size)])
 
-    return tiles
+def _split(cols: Columns, rows: Rows) -> list[Run]:
+    """Runs of vectors whose accumulators, of at most 64 bytes a vector, are small arrays."""
+    most = max(1, STACK // 64 // (rows.count if rows else 1))
+    out = []
+    for run in cols:
+        for k in range(0, run.count, most):
+            out.append(_from(run, k, min(most, run.count - k)))
+    return out
+
+
+def _from(run: Run, k: int, count: int) -> Run:
+    return run if k == 0 and count == run.count else replace(
+        run, at=lambda c: run.at(c + integer(k, c)), count=count)  # fmt: skip
+
+
+def _vectors(first: Any, count: int, lanes: int) -> Run:
+    """Vectors side by side."""
+    return Run(lambda c: first + c * integer(lanes, c), count, lanes)
+
+
+def _runs(found: Sequence[tuple[int, int]], axis: Axis) -> list[Run]:
+    """Vectors as runs of those side by side."""
+    out: list[tuple[int, int, int]] = []
+    for start, lanes in found:
+        if out and out[-1][2] == lanes and out[-1][0] + out[-1][1] * lanes == start:
+            out[-1] = out[-1][0], out[-1][1] + 1, lanes
+        else:
+            out.append((start, 1, lanes))
+    return [_vectors(integer(s, axis.var), n, lanes) for s, n, lanes in out]
+
+
+def _least(e: Any, last: Any) -> Any:
+    return e if last is None else tirx.Min(e, last)
 
 
 def _apart(axis: Axis, sizes: Sequence[int]) -> list[tuple[Any, int, Any]]:
@@ -274,10 +299,10 @@ def _apart(axis: Axis, sizes: Sequence[int]) -> list[tuple[Any, int, Any]]:
     return out
 
 
-def _held(kernel: Kernel, held: list[Any], at: Values, lane: Any) -> Values:
+def _held(kernel: Kernel, own: Sequence[Any], at: Values) -> Values:
     """The accumulators' variables are worth what is in registers."""
-    pairs = ((a.var, tirx.BufferLoad(b, [lane]))
-             for a, b in zip(kernel.accumulators, held, strict=True))  # fmt: skip
+    pairs = ((a.var, tirx.BufferLoad(b, [place]))
+             for a, (b, place) in zip(kernel.accumulators, own, strict=True))  # fmt: skip
     return values(*at.items(), *pairs)
 
 

@@ -48,11 +48,11 @@ def as_dtype(e: Any, dtype: str) -> Any:
 def substitute(node: Any, at: Values) -> Any:
     """A node with variables replaced; their types are adapted."""
 
-    def variable(v: Any, _: Any) -> Any:
+    def variable(v: Any) -> Any:
         found = at.get(v)
         return v if found is None else found
 
-    return tvm_ffi.structural_mutate(node, [(tvm.ir.Var, variable)])
+    return tvm_ffi.structural_map(node, (tvm.ir.Var, variable))
 
 
 def loads(node: Any) -> list[Any]:

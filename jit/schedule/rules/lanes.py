@@ -1,0 +1,70 @@
+"""Reductions over what is contiguous: each lane of a vector takes a part.
+
+    out[i] = sum over k of x[i, k]                       sums, means, extremes, norms
+    out[i, j] = sum over k of x[i, k] * w[j, k]          products with a transposed operand
+
+It is for sums, products and extremes, whose terms may be taken in any order.
+"""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any
+
+from ....analysis import Refusal
+from ..axes import extent
+from ..kernel import Kernel
+from ..lanes import Lanes, term
+from ..machine import Machine
+from ..program import Axis
+from ..tile import Tile, columns
+from ..tir import vectorizable
+from . import rule
+
+#: Rows and columns whose parts are in registers at a time.
+ROWS, COLUMNS = 4, 4
+
+
+@rule("lanes", precedence=30)
+def lanes(kernel: Kernel, machine: Machine) -> Any | Refusal:
+    if not kernel.reduced:
+        return Refusal("nothing is reduced")
+    if any(term(a) is None for a in kernel.accumulators):
+        return Refusal("the order of what is reduced may matter")
+    k = _contiguous(kernel)
+    if k is None:
+        return Refusal("no reduction is over what is contiguous")
+    every = [a.update for a in kernel.accumulators] + [e for _, e in kernel.before]
+    if not all(vectorizable(e, k.var) for e in every):
+        return Refusal("what is reduced is computed one element at a time")
+    wide = min(machine.lanes(a.dtype) for a in kernel.accumulators)
+    if k.static is not None:
+        wide = columns(k.static, wide)[0][1]
+    i, j = _pair(kernel)
+    tile = Tile(
+        1 if i is None else min(ROWS, extent(i)), 1 if j is None else min(COLUMNS, extent(j)), 1
+    )
+    others = [a for a in kernel.axes if a is not i and a is not j]
+    order = [*others, *(a for a in (j, i) if a is not None)]
+    return Lanes(kernel, machine, tile, order, i, j, k=k, wide=wide)()
+
+
+def _contiguous(kernel: Kernel) -> Axis | None:
+    def fits(a: Axis) -> bool:
+        steps = [x.step(a.var) for x in kernel.reads]
+        long = a.static is None or a.static >= 4
+        return long and all(s in (0, 1) for s in steps) and 1 in steps
+
+    return max(filter(fits, kernel.reduced), key=extent, default=None)
+
+
+def _pair(kernel: Kernel) -> tuple[Axis | None, Axis | None]:
+    """Two axes such that some of what is read is shared along one, and some along the other."""
+
+    def fits(i: Axis, j: Axis) -> bool:
+        steps = [(x.step(i.var), x.step(j.var)) for x in kernel.reads]
+        mine = any(a != 0 and b == 0 for a, b in steps)
+        return mine and any(a == 0 and b != 0 for a, b in steps)
+
+    found = [p for p in permutations(kernel.axes, 2) if fits(*p)]
+    return max(found, key=lambda p: min(map(extent, p)), default=(None, None))
