@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ...analysis.terms.rewrite import free, substitute, subterms
+from ...analysis.terms.rewrite import free, replace, substitute, subterms
 from ...analysis.terms.scalar import conj, disj, ge0, negate, parts
 from ...analysis.terms.term import (
     FALSE,
+    INT_DTYPES,
     TRUE,
     Call,
     Const,
@@ -20,12 +22,16 @@ from ...analysis.terms.term import (
     Var,
     as_int,
     fresh,
+    integer,
 )
 from .problem import Facts, Needs
 from .value import ANYTHING, COMPUTED, VALID, Known, State, Value, computed, joined
 
 if TYPE_CHECKING:
     from .same import Same
+
+#: Integers with which arithmetic does not overflow, as good as everywhere.
+SMALL = 2**20
 
 
 class Values:
@@ -85,11 +91,12 @@ class Values:
             return ANYTHING if there.const is None else Known(there.const)
         if p.atom is not None:
             return self.atom(p.atom)
-        out = 0
+        out = 0  # of large numbers the computed one may have overflowed
         for mono, coef in p.terms:
             part: int | None = coef
             for found in map(self.atom, mono):
-                value = int(found.number) if isinstance(found, Known) else None
+                small = isinstance(found, Known) and abs(found.number) <= SMALL
+                value = int(found.number) if small and isinstance(found, Known) else None
                 if value == 0 or part == 0:
                     part = 0
                 else:
@@ -97,7 +104,7 @@ class Values:
             if part is None:
                 return ANYTHING
             out += part
-        return Known(out)
+        return Known(out) if abs(out) <= SMALL else ANYTHING
 
     def atom(self, t: Term) -> Value:
         if isinstance(t, Load):
@@ -111,13 +118,28 @@ class Values:
             return ANYTHING
         if not t.args and t.op.startswith("state"):
             return State(t)
+        if t.op in ("lowest", "highest"):
+            return Known(-math.inf if t.op == "lowest" else math.inf)
         if t.op == "ite":
             return self.choice(t)
         args = [self(a) for a in t.args]
-        if t.op in ("min", "max") and all(isinstance(a, Known) for a in args):
-            numbers = [int(a.number) for a in args if isinstance(a, Known)]
+        numbers = [int(a.number) for a in args if isinstance(a, Known) and math.isfinite(a.number)]
+        if len(numbers) < len(args):
+            return ANYTHING
+        if t.op in ("min", "max"):
             return Known(min(numbers) if t.op == "min" else max(numbers))
+        if t.op == "floordiv" and numbers[1] > 0:
+            return Known(numbers[0] // numbers[1])
         return ANYTHING
+
+    def filled(self, t: Term) -> Term:
+        """A condition at N, with the integers of the padding that are read in it."""
+        numbers: dict[Term, Term] = {}
+        for s in subterms(t):
+            found = self.load(s) if isinstance(s, Load) and s.dtype in INT_DTYPES else ANYTHING
+            if isinstance(found, Known) and abs(found.number) <= SMALL:
+                numbers[s] = integer(int(found.number))
+        return substitute(replace(t, numbers), self.there)
 
     # -------------------------------------------------------------------- loads
 
@@ -172,11 +194,10 @@ class Values:
         return Values(self.same, (*self.facts, *parts(c)), self.moved)
 
     def comparison(self, t: Call) -> Value:
-        p = as_int(t.args[0])
-        found = self.integer(p)
+        found = self.integer(as_int(t.args[0]))
         if isinstance(found, Known):
             return Known(found.number >= 0 if t.op == "ge0" else found.number == 0)
-        there = substitute(t, self.there)
+        there = self.filled(t)
         if there.reads or _stateful(there):
             return ANYTHING
         if self.problem.holds(there, self.facts):
@@ -193,7 +214,7 @@ class Values:
             return Known(absorbing)
         if len(known) == len(args):
             return Known(not absorbing)
-        there = substitute(t, self.there)
+        there = self.filled(t)
         if there.reads or _stateful(there):
             return ANYTHING
         if self.problem.holds(negate(there), self.facts):
@@ -203,6 +224,8 @@ class Values:
     def reduce(self, t: Reduce) -> Value:
         """A reduction inside: one number in all iterations, combined."""
         init = self(t.init)
+        if not independent(t.axes):
+            return ANYTHING
         moved = dict(self.moved)
         some = conj()
         for a in t.axes:
@@ -233,6 +256,11 @@ def _stateful(t: Term) -> bool:
 _TAME = frozenset({"add", "sub", "mul", "neg", "abs", "min", "max", "tanh", "sigmoid", "erf",
                    "floor", "ceil", "ite", "ge0", "eq0", "and", "or", "not", "lt", "le", "gt",
                    "ge", "eq", "ne"})  # fmt: skip
+
+
+def independent(axes: tuple[Var, ...]) -> bool:
+    """Whether no axis runs as often as another one says."""
+    return not any(a.extent is not None and not free(a.extent).isdisjoint(axes) for a in axes)
 
 
 def _tame(t: Term) -> bool:

@@ -7,7 +7,9 @@ not; reductions over the same iterations, or over more of which each adds nothin
 
 from __future__ import annotations
 
-from ...analysis.terms.rewrite import rebuild
+import math
+
+from ...analysis.terms.rewrite import free, rebuild
 from ...analysis.terms.scalar import conj, eq0, ge0, identity, negate, parts
 from ...analysis.terms.term import (
     FOREVER,
@@ -24,12 +26,14 @@ from ...analysis.terms.term import (
     fresh,
     raw_call,
 )
-from .extra import Values
+from .extra import Values, independent
 from .problem import Facts, Needs, Problem, Unproved
 from .value import Known, State
 
 #: Operations between integers and truth values that the provers know.
 _INTERPRETED = frozenset({"ge0", "eq0", "and", "or", "not", "ite", "min", "max", "floordiv"})
+#: Combiners for which an element may come twice.
+_IDEMPOTENT = frozenset({"max", "min", "and", "or"})
 
 
 class Same:
@@ -177,12 +181,28 @@ class Same:
             if self.grows(a.extent, facts):
                 growing.append(a)
         self(t.body, facts)
+        growing = [a for a in growing if not self.repeats(t, a, facts)]
+        if growing and not independent(t.axes):
+            raise Unproved("how often a loop runs depends on one that runs more often")
         some = conj(*(ge0(a.extent - 1) for a in t.axes if a.extent is not None))
         for a in growing:
             moved = self.behind(a, t.axes, growing)
             found = Values(self, facts, moved, self.problem.holds(some, facts))(t.body)
             if not (isinstance(found, Known) and self.nothing(t, found)):
                 raise Unproved(f"the {t.op} over {_extent(a)} takes in padding: {_short(t.body)}")
+
+    def repeats(self, t: Reduce, a: Var, facts: Facts) -> bool:
+        """Whether more iterations of an axis only combine with what is there once more."""
+        assert a.extent is not None
+        if t.op not in _IDEMPOTENT or a in free(t.body):
+            return False
+        if any(x.extent is not None and a in free(x.extent) for x in t.axes):
+            return False
+        if not self.problem.holds(ge0(a.extent - 1), facts):
+            return False
+        if "float" in t.body.dtype:
+            self.problem.finite = True  # max(NaN, x) is x
+        return True
 
     def grows(self, extent: Int, facts: Facts) -> bool:
         """Whether there are more iterations at N; there must not be fewer."""
@@ -219,6 +239,7 @@ class Same:
         value = found.number
         if t.op in ("max", "min"):
             ends = [unit.value] if isinstance(unit, Const) else []
+            ends += [-math.inf if t.op == "max" else math.inf] if isinstance(unit, Int) else []
             ends += [] if literal is None else [literal]
             good = any(value <= e if t.op == "max" else value >= e for e in ends)
             if good and "float" in t.body.dtype:

@@ -11,7 +11,7 @@ from ...analysis.lifting.comprehension import Lifted
 from ...analysis.lifting.from_tir import Unliftable
 from ...analysis.terms.rewrite import free, subterms
 from ...analysis.terms.scalar import SMALL, ge0
-from ...analysis.terms.term import Const, Tensor, Var
+from ...analysis.terms.term import Const, Tensor, Term, Var
 from ..dims import Unbound, symbols
 from .claim import FINITE, Grown, Padded
 from .problem import Needs, Number, Problem, Unproved
@@ -46,18 +46,17 @@ def _proved(func: Any, name: str) -> Padded:
     if symbol is None:
         raise ValueError(f"pad_safe: expected one of the dimensions {[s.name for s in known]}, got "
                          f"{name!r}")  # fmt: skip
-    if symbol.axis is None:
-        raise Unproved(f"{name} is a number that is passed by itself")
     lifted = lift(func)
-    tensor = lifted.params[symbol.param]
-    assert isinstance(tensor, Tensor)
-    dim = tensor.shape[symbol.axis].atom
+    place = lifted.params[symbol.param]
+    dim: Term | None = place if isinstance(place, Var) else None
+    if isinstance(place, Tensor) and symbol.axis is not None:
+        dim = place.shape[symbol.axis].atom
     if not isinstance(dim, Var) or dim.kind != "size":
         raise Unproved(f"{name} is not known to be positive")
     if lifted.races:
         raise Unproved("data decides where iterations of a parallel loop store")
     grown = _grown(lifted, dim)
-    zero = demands(func)
+    zero = demands(func, lifted, grown)
     start: dict[Tensor, Number] = {t: 0 for t in grown if t.position in zero and "int" in t.dtype}
     return _searched(lifted, dim, grown, start, name)
 
@@ -110,7 +109,7 @@ def _candidates(lifted: Lifted, t: Tensor) -> Iterator[Number]:
         yield from (0.0, -math.inf, math.inf, 1.0)
     else:
         ends = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1), **SMALL}
-        yield from (0, *ends.get(t.dtype, ()), 1)
+        yield from (0, *ends.get(t.dtype, ()), 1, *(() if t.dtype.startswith("u") else (-1,)))
     terms = {s for c in lifted.outputs for s in subterms(c.body)}
     literals = {s.value for s in terms if isinstance(s, Const) and s.dtype == t.dtype}
     found = sorted(v for v in literals if v not in (0, 1) and math.isfinite(v))

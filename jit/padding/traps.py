@@ -10,12 +10,13 @@ where it stands, dead ones as well. An index, a divisor or an extent that data d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import tvm_ffi
 from tvm.tirx.buffer import is_buffer_var
 
+from ...analysis.lifting.comprehension import Lifted
 from ...analysis.lifting.from_tir import Reader, Unliftable
 from ...analysis.lifting.node import NodeDict, items
 from ...analysis.proofs.prove import prove
@@ -42,9 +43,12 @@ _DIVISIONS = ("FloorDiv", "FloorMod", "Mod", "Div")
 _STOPS = frozenset({"While", "AssertStmt"})
 
 
-def demands(func: Any) -> frozenset[int]:
-    """The parameters whose padding must hold 0. Raises :class:`.problem.Unproved`."""
-    walker = _Walker(func)
+def demands(func: Any, lifted: Lifted, grown: Iterable[Tensor]) -> frozenset[int]:
+    """The parameters, of those that grow, whose padding must hold 0.
+
+    Raises :class:`.problem.Unproved`.
+    """
+    walker = _Walker(func, lifted, frozenset(t.position for t in grown))
     if not walker.any:
         return frozenset()
     try:
@@ -70,7 +74,8 @@ class _Env:
 class _Walker:
     """All statements of a function, with the values of loop variables and the conditions around."""
 
-    def __init__(self, func: Any) -> None:
+    def __init__(self, func: Any, lifted: Lifted, grown: frozenset[int]) -> None:
+        self.grown = grown
         self.env, self.tensors = _Env(), NodeDict[Tensor]()
         self.params = {p: k for k, p in enumerate(items(func.params)) if is_buffer_var(p)}
         self.reader = Reader(self.env, self.read)
@@ -78,9 +83,9 @@ class _Walker:
         self.any = _suspicious(func.body)
         stored = [s.buffer for s in _walk(func.body) if type(s).__name__ == "BufferStore"]
         self.written = {k for p, k in self.params.items() if any(p.same_as(b) for b in stored)}
-        for p in items(func.params):
-            if not is_buffer_var(p):
-                self.env.bound[p] = as_int(variable("scalar", f"{p.name}#{id(p)}"))
+        for p, known in zip(items(func.params), lifted.params, strict=True):
+            if isinstance(known, Var):
+                self.env.bound[p] = as_int(variable(known.kind, f"{p.name}#{id(p)}"))
 
     def read(self, b: Any, index: tuple[Int, ...]) -> Term:
         return load(self.tensor(b), index)
@@ -210,6 +215,8 @@ class _Walker:
         zero = as_int(replace(i, {x: ZERO}))
         if free(zero) or not _increasing(extent):
             raise Unproved(f"{where}, by more than an element")
+        if x.tensor.position not in self.grown:
+            return
         if not prove(conj(ge0(zero), ge0(extent - 1 - zero))).proved:
             raise Unproved(f"{where}, where 0 in the padding of {x.tensor.name} is out of bounds")
         self.zero.add(x.tensor.position)
@@ -284,7 +291,9 @@ def _suspicious(body: Any) -> bool:
         inside = _inside(x)
         if any(_reads(e) for e in inside):
             return True
-        if kind == "Bind" and _reads(x.value):
+        if kind in ("Bind", "Let") and _reads(x.value):
+            return True
+        if kind == "DeclBuffer" and type(x.buffer.ty.elem_offset).__name__ != "IntImm":
             return True
     return False
 
@@ -296,4 +305,6 @@ def _inside(x: Any) -> list[Any]:
         return list(items(x.indices))
     if kind == "For":
         return [x.min, x.extent]
+    if kind == "MatchBufferRegion":
+        return [e for r in items(x.source.region) for e in (r.min, r.extent)]
     return list(items(x.iter_values)) if kind == "SBlockRealize" else []

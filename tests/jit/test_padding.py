@@ -11,11 +11,13 @@ import pytest
 from tvm import relax
 from tvm.script import tirx as T
 
+from benchmarks.padding import page, rows
 from opinfo.analysis import Refusal
 from opinfo.jit.padding import Padded, pad_safe
 from opinfo.jit.padding.claim import FINITE
 
 from .legalised import Shape, kernel
+from .padding import oracle
 
 op, nn = relax.op, relax.op.nn
 
@@ -167,3 +169,112 @@ def ragged(p: T.handle, q: T.handle) -> None:
 @pytest.mark.parametrize("func", [dead_read, conditional, divided, ragged])
 def test_a_trap_is_refused(func: Any) -> None:
     assert isinstance(pad_safe(func, "n"), Refusal), pad_safe(func, "n")
+
+
+@T.prim_func(private=True, s_tir=True)
+def bound(x: T.Buffer((10,), "float32"), p: T.handle, q: T.handle) -> None:
+    n = T.int64()
+    index = T.match_buffer(p, (n,), "int32")
+    y = T.match_buffer(q, (n,), "float32")
+    for i in range(n):
+        place: T.let[T.int32] = index[i] + 12
+        y[i] = x[place]
+
+
+@T.prim_func(private=True, s_tir=True)
+def sometimes(x: T.Buffer((10,), "float32"), p: T.handle, y: T.Buffer((3,), "float32")) -> None:
+    n = T.int64()
+    index = T.match_buffer(p, (n,), "int32")
+    t = T.alloc_buffer((n,), "float32")
+    for j in range(n - 1):
+        t[j] = x[index[j]]
+    for i in range(3):
+        y[i] = x[i]
+
+
+@T.prim_func(private=True, s_tir=True)
+def overflow(p: T.handle, y: T.Buffer((1,), "int32")) -> None:
+    n = T.int64()
+    x = T.match_buffer(p, (n,), "int32")
+    y[0] = 2147483647
+    for i in range(n):
+        y[0] = T.min(y[0], 0 - x[i])
+
+
+@T.prim_func(private=True, s_tir=True)
+def triangle(p: T.handle, y: T.Buffer((1,), "float32")) -> None:
+    n = T.int64()
+    x = T.match_buffer(p, (n, n), "float32")
+    y[0] = T.float32(0)
+    for i in range(n):
+        for j in range(i + 1):
+            y[0] = y[0] + x[j, i - j]
+
+
+@T.prim_func(private=True, s_tir=True)
+def weighted(p: T.handle, q: T.handle, y: T.Buffer((1,), "float32")) -> None:
+    n = T.int64()
+    x = T.match_buffer(p, (n,), "float32")
+    w = T.match_buffer(q, (n,), "float32")
+    y[0] = T.float32(0)
+    for i in range(n):
+        y[0] = y[0] + x[i] * (T.float32(1) / w[i])
+
+
+@pytest.mark.parametrize("func", [bound, sometimes, overflow])
+def test_what_the_padding_could_break_elsewhere_is_refused(func: Any) -> None:
+    assert isinstance(pad_safe(func, "n"), Refusal), pad_safe(func, "n")
+
+
+@pytest.mark.parametrize("func", [triangle, weighted])
+def test_a_proof_holds_in_the_oracle_or_is_none(func: Any) -> None:
+    found = pad_safe(func, "n")
+    if isinstance(found, Padded):
+        contents = {g.param: g.content for g in found.inputs}
+        assert oracle.safe(oracle.compiled(func), "n", contents), found
+
+
+# ------------------------------------------------------------------------ against the oracle
+
+
+def test_random_kernels_are_as_proved() -> None:
+    seen: set[int] = set()
+    found = [r for seed in range(20_000, 20_026) for r in rows(seed, seen) if r["verdict"]]
+    verdicts = [r["verdict"] for r in found]
+    assert "wrong" not in verdicts, [r for r in found if r["verdict"] == "wrong"]
+    assert verdicts.count("proved") > 10 and any(r.get("safe") == "" for r in found)
+
+
+@pytest.mark.parametrize(("build", "contents"), [
+    (lambda x: op.flip(x, 0), {0: 0.0}),
+    (lambda x: op.sum(x, [0]), {}),
+    (lambda x: op.mean(x, [0]), {0: 0.0}),
+    (lambda x: op.max(x, [0]), {0: 0.0}),
+])  # fmt: skip
+def test_the_oracle_sees_what_is_wrong(build: Any, contents: dict[int, float]) -> None:
+    kernel_ = oracle.compiled(kernel(build, [("n", 8)]))
+    assert not oracle.safe(kernel_, "n", contents)
+
+
+def test_the_oracle_survives_a_crash() -> None:
+    """It is asked in another process: this one divides by zero."""
+    assert not oracle.safe(oracle.compiled(divided), "n", {0: 0})
+
+
+def test_the_page_counts() -> None:
+    base = {"seed": 0, "kernel": 1, "family": "f", "dim": "n", "ms": 1.0}
+    found = [
+        {**base, "verdict": "proved", "demands": True},
+        {
+            **base,
+            "verdict": "refused",
+            "safe": "anything",
+            "why": "n is another number when n grows",
+        },
+        {**base, "verdict": "refused", "safe": "", "why": "x"},
+        {"seed": 1, "verdict": ""},
+    ]
+    text = page(found, 3, 0)
+    assert "**0 wrong proofs.** Of 2 pairs" in text and "1 are proved: 50.0%" in text
+    assert "| f | 3 | 1 | 1 | 0 | 1 | 1 | 0 |" in text
+    assert "| a number depends on the dimension | 1 | 0 |" in text
