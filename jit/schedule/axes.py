@@ -12,6 +12,8 @@ from .tile import Tile
 
 #: What a symbolic extent is taken for where extents are compared.
 TYPICAL = 64
+#: How many rows make a tile worthwhile.
+ENOUGH = 4
 
 
 def extent(a: Axis) -> int:
@@ -36,12 +38,15 @@ def _value(kernel: Kernel, a: Axis) -> tuple[int, int, int]:
 
 
 def row_axis(kernel: Kernel, j: Axis) -> Axis | None:
-    """The axis whose points share what is loaded along the vector axis; else any other."""
+    """The axis whose points share what is loaded along the vector axis; else any other.
 
-    def value(a: Axis) -> tuple[int, int, int]:
+    One whose extent is known is better: rows of another may be computed twice.
+    """
+
+    def value(a: Axis) -> tuple[int, bool, int, int]:
         shared = sum(x.step(j.var) == 1 and x.step(a.var) == 0 for x in kernel.reads)
         scalars = sum(x.step(j.var) == 0 and x.step(a.var) == 0 for x in kernel.reads)
-        return shared, min(extent(a), TYPICAL), scalars
+        return shared, (a.static or 0) >= ENOUGH, min(extent(a), TYPICAL), scalars
 
     others = [a for a in kernel.axes if a is not j]
     return max(others, key=value, default=None)

@@ -7,26 +7,32 @@ TVM sees that the place of ``x[f // m, f % m]`` in memory is ``f``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any
 
+import tvm
+import tvm_ffi
 from tvm import tirx
+from tvm.tirx.buffer import is_buffer_var
 
-from .access import Access, same
-from .kernel import Kernel
+from ...analysis.lifting.node import NodeDict, items
+from .access import Access, access, same
+from .kernel import Kernel, Result
 from .program import Axis
-from .tir import as_dtype, dtype_of, integer, static, values
+from .tir import as_dtype, dtype_of, integer, local, static, values
 
 
-def collapsed(kernel: Kernel) -> Kernel:
-    """The kernel over as few axes as can be."""
+def collapsed(kernel: Kernel, views: Views) -> Kernel:
+    """The kernel over as few axes as can be; ``views`` gets those of parameters that it reads."""
     kernel = _units(kernel)
     for reduced in (False, True):
         k = len(kernel.reduced if reduced else kernel.axes) - 2
         while k >= 0:
             axes = kernel.reduced if reduced else kernel.axes
-            if _together(kernel, axes[k], axes[k + 1]):
-                kernel = _joined(kernel, k, reduced)
+            if _together(kernel, axes[k], axes[k + 1], views):
+                kernel = _joined(kernel, k, reduced, views)
             k -= 1
     return kernel
 
@@ -46,11 +52,13 @@ def _units(kernel: Kernel) -> Kernel:
     return kernel.at(at, axes, reduced)
 
 
-def _together(kernel: Kernel, a: Axis, b: Axis) -> bool:
+def _together(kernel: Kernel, a: Axis, b: Axis, views: Views) -> bool:
     if a.var in kernel.spoken or b.var in kernel.spoken:
         return False
     every = (*kernel.reads, *kernel.late, *kernel.writes)
-    return all(_follows(x, a, b, kernel.analyzer) for x in every)
+    if not all(_follows(x, a, b, kernel.analyzer) for x in every):
+        return False
+    return b.static is not None or all(x.step(b.var) == 0 or x.buffer in views for x in every)
 
 
 def _follows(x: Access, a: Axis, b: Axis, analyzer: Any) -> bool:
@@ -65,7 +73,7 @@ def _extent(a: Axis) -> Any:
     return integer(a.extent, a.var) if isinstance(a.extent, int) else a.extent
 
 
-def _joined(kernel: Kernel, k: int, reduced: bool) -> Kernel:
+def _joined(kernel: Kernel, k: int, reduced: bool, views: Views) -> Kernel:
     """Axes k and k + 1 as one."""
     axes = list(kernel.reduced if reduced else kernel.axes)
     a, b = axes[k], axes[k + 1]
@@ -76,8 +84,70 @@ def _joined(kernel: Kernel, k: int, reduced: bool) -> Kernel:
     known = static(extent)
     new = Axis(v, extent if known is None else integer(known, v), a.reduced)
     axes[k : k + 2] = [new]
-    at = values((a.var, as_dtype(tirx.FloorDiv(v, width), dtype_of(a.var))),
-                (b.var, tirx.FloorMod(v, width)))  # fmt: skip
+    if b.static is None:
+        kernel = _flat(kernel, b.var, views)
+        at = values((a.var, integer(0, a.var)), (b.var, v))
+    else:
+        at = values((a.var, as_dtype(tirx.FloorDiv(v, width), dtype_of(a.var))),
+                    (b.var, tirx.FloorMod(v, width)))  # fmt: skip
     if reduced:
-        return replace(kernel.at(at, kernel.axes, tuple(axes)))
+        return kernel.at(at, kernel.axes, tuple(axes))
     return kernel.at(at, tuple(axes), kernel.reduced)
+
+
+class Views:
+    """Parameters as buffers of one dimension, those that are read or written so.
+
+    TVM does not see what ``f // m * m + f % m`` is where ``m`` is a symbol.
+    """
+
+    def __init__(self, params: Sequence[Any]) -> None:
+        self.params: NodeDict[None] = NodeDict()
+        for p in params:
+            if is_buffer_var(p):
+                self.params[p] = None
+        self.made: NodeDict[Any] = NodeDict()
+
+    def __contains__(self, buffer: Any) -> bool:
+        return buffer in self.params
+
+    def of(self, buffer: Any) -> Any:
+        """The view of a parameter; itself if it has one dimension."""
+        if len(buffer.ty.shape) == 1:
+            return buffer
+        if buffer not in self.made:
+            size = prod(items(buffer.ty.shape)[1:], start=buffer.ty.shape[0])
+            made = self.made[buffer] = local("flat", [size], str(buffer.ty.dtype))
+            self.params[made] = None
+        return self.made[buffer]
+
+    def declared(self) -> list[Any]:
+        return [tirx.DeclBuffer(v, data=b.data) for b, v in self.made.items()]
+
+
+def _flat(kernel: Kernel, b: Any, views: Views) -> Kernel:
+    """The kernel with what an axis moves accessed by its place in memory."""
+    axes = [a.var for a in kernel.all_axes]
+
+    def load(e: Any, mutator: Any) -> Any:
+        x = access(e.source, items(e.indices), axes, kernel.analyzer)
+        if x.step(b) == 0:
+            return mutator.default_mutate(e)
+        return tirx.BufferLoad(views.of(e.source), [x.flat])
+
+    def put(e: Any) -> Any:
+        return tvm_ffi.structural_mutate(e, [(tvm.ir.TensorLoad, load)])
+
+    def stored(r: Result) -> Result:
+        x = access(r.buffer, r.indices, axes, kernel.analyzer)
+        same_place = x.step(b) == 0
+        return Result(r.buffer if same_place else views.of(r.buffer),
+                      r.indices if same_place else (x.flat,), put(r.value))  # fmt: skip
+
+    return replace(
+        kernel,
+        accumulators=tuple(replace(a, update=put(a.update)) for a in kernel.accumulators),
+        before=tuple((v, put(e)) for v, e in kernel.before),
+        after=tuple((v, put(e)) for v, e in kernel.after),
+        results=tuple(map(stored, kernel.results)),
+    )

@@ -135,6 +135,14 @@ class Nest:
         return loop("jt", count, axis.var, tiles, kind)
 
     def _symbolic(self, axis: Axis, body: Callable[[Columns], Any], kind: Any) -> Any:
+        """The extent is bound: TVM would simplify all that it is in."""
+        if isinstance(axis.extent, tirx.Var):
+            return self._over(axis, body, kind)
+        end = tirx.Var("end", str(axis.var.ty.dtype))
+        bound = tirx.stmt.Bind(end, as_dtype(axis.extent, str(axis.var.ty.dtype)))
+        return seq([bound, self._over(replace(axis, extent=end), body, kind)])
+
+    def _over(self, axis: Axis, body: Callable[[Columns], Any], kind: Any) -> Any:
         """Vectors that end with the axis, single elements where it has fewer than a tile.
 
         Where nothing may be computed twice: tiles, then vectors, then elements.
@@ -147,7 +155,7 @@ class Nest:
             ])  # fmt: skip
         end = as_dtype(axis.extent, str(axis.var.ty.dtype))
 
-        def over(wide: int) -> Any:
+        def tiles(wide: int) -> Any:
             size = integer(lanes * wide, axis.var)
             count = tirx.FloorDiv(end + size - integer(1, axis.var), size)
             return self._tiles(axis, body, kind, count, lanes, wide, last=end - size)
@@ -155,7 +163,7 @@ class Nest:
         found = self._tiles(axis, body, kind, end, 1, 1)
         for w in dict.fromkeys((1, wide)):
             if lanes * w > 1:
-                found = tirx.IfThenElse(end >= integer(lanes * w, axis.var), over(w), found)
+                found = tirx.IfThenElse(end >= integer(lanes * w, axis.var), tiles(w), found)
         return found
 
     # ------------------------------------------------------------------------ registers

@@ -138,7 +138,7 @@ class Plain:
 Part = Kernel | Plain
 
 
-def parts(made: Program) -> tuple[list[Part], NodeDict[Definition]]:
+def parts(made: Program) -> list[Part]:
     """What is to be computed, in an order in which it can be."""
     left, found = virtual(made)
     into = _epilogues(left, made.inner, found)
@@ -149,12 +149,13 @@ def parts(made: Program) -> tuple[list[Part], NodeDict[Definition]]:
             continue
         anchor = into.get(id(s))
         part = _part(s, found) if anchor is None else _merged(anchor, s, found)
-        out.append(replace(part, twice=_twice(part, made.inner)) if isinstance(part, Kernel)
+        out.append(replace(part, twice=twice(part, made.inner)) if isinstance(part, Kernel)
                    else part)  # fmt: skip
-    return out, found
+    return out
 
 
-def _twice(kernel: Kernel, inner: NodeDict[None]) -> bool:
+def twice(kernel: Kernel, inner: NodeDict[None]) -> bool:
+    """Whether elements may be computed twice."""
     within = any(r.buffer in inner for r in kernel.results)
     return not (within and any(a.buffer in inner for a in (*kernel.reads, *kernel.late)))
 

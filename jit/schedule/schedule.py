@@ -16,13 +16,14 @@ import tvm_ffi
 from tvm import tirx
 
 from ...analysis import Refusal
-from ...analysis.lifting.node import NodeDict
-from .collapse import collapsed
+from ...analysis.lifting.node import NodeDict, items
+from .collapse import Views, collapsed
 from .kernel import Part, Plain, parts
 from .machine import Machine, machine
 from .program import Unscheduled, program
 from .result import Scheduled
 from .rules import rules
+from .strided import unstrided
 from .tir import seq
 
 #: TVM's mark of what has a schedule.
@@ -42,27 +43,29 @@ def schedule(func: Any, target: Any) -> Scheduled | Refusal:
         made = program(func)
     except Unscheduled as e:
         return Refusal(e.reason)
-    found, _ = parts(made)
-    written = [_written(p, cpu) for p in found]
+    views = Views(items(func.params))
+    written = [_written(p, cpu, views) for p in unstrided(parts(made), made.inner)]
     body = [w[0] for w in written]
     names = tuple(dict.fromkeys(w[1] for w in written))
     reasons = tuple(w[2] for w in written if w[2])
     if all(name == PLAIN for name in names):
         return Refusal("; ".join(reasons) or "there is nothing to schedule")
     stored = [tirx.AllocBuffer(b) for b in _used(body, made.inner)]
-    new = tirx.PrimFunc(func.params, seq([*stored, *body]), func.ret_type, func.attrs)
+    new = tirx.PrimFunc(
+        func.params, seq([*stored, *views.declared(), *body]), func.ret_type, func.attrs
+    )
     return Scheduled(new.with_attr(DONE, True), names, reasons)
 
 
 PLAIN = "plain"
 
 
-def _written(part: Part, cpu: Machine) -> tuple[Any, str, str]:
+def _written(part: Part, cpu: Machine, views: Views) -> tuple[Any, str, str]:
     """The loop nest of a part, its rule, and why it has none."""
     if isinstance(part, Plain):
         name = part.step.stage.block.name_hint
         return part.step.plain(), PLAIN, f"{name}: {part.reason}"
-    kernel = collapsed(part)
+    kernel = collapsed(part, views)
     for r in rules():
         nest = r.run(kernel, cpu)
         if not isinstance(nest, Refusal):

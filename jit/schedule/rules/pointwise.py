@@ -13,8 +13,9 @@ from ..emit import Nest
 from ..kernel import Kernel
 from ..machine import Machine
 from ..program import Axis
+from ..segments import segments
 from ..tile import Tile, columns
-from ..tir import dtype_of
+from ..tir import dtype_of, seq
 from . import rule
 
 #: Vectors in one step of the loop.
@@ -26,14 +27,22 @@ def pointwise(kernel: Kernel, machine: Machine) -> Any | Refusal:
     if kernel.reduced:
         return Refusal("something is reduced")
     j = max(kernel.axes, key=lambda a: _value(kernel, a), default=None)
-    others = [a for a in kernel.axes if a is not j]
+    if j is None:
+        return Nest(kernel, machine, Tile(1, 1, 1), kernel.axes, None, None)()
+    place = kernel.axes.index(j)
+    return seq([_nest(part, kernel, machine, part.axes[place]) for part in segments(kernel, j)])
+
+
+def _nest(kernel: Kernel, whole: Kernel, machine: Machine, j: Axis) -> Any:
     lanes = min(machine.lanes(dtype_of(r.value)) for r in kernel.results)
     wide = UNROLL
-    if j is not None and j.static is not None:
+    if j.static is not None:
         found = columns(j.static, lanes)
         lanes, wide = found[0][1], min(UNROLL, len(found))
-    order = others if j is None else [*others, j]
-    return Nest(kernel, machine, Tile(1, wide, lanes), order, None, j)()
+    elif not kernel.late and kernel.axes != whole.axes:
+        lanes = wide = 1  # a border, most likely of a few elements
+    others = [a for a in kernel.axes if a is not j]
+    return Nest(kernel, machine, Tile(1, wide, lanes), [*others, j], None, j)()
 
 
 def _value(kernel: Kernel, a: Axis) -> tuple[int, int, int]:

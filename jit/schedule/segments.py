@@ -1,0 +1,141 @@
+"""Guards along the vector axis become ranges of it.
+
+    Before: for h, w: p[h, w] = if_then_else(1 <= w and w < 57 and 1 <= h, x[h - 1, w - 1], 0)
+    After:  w in [0, 1): 0;   w in [1, 57): if_then_else(1 <= h, x[h - 1, w - 1], 0);   …: 0
+
+A guard that the lanes of a vector disagree on would be decided for one element at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+from tvm.sym import detect_linear_equation
+
+from .kernel import Kernel, Result
+from .program import Axis
+from .tir import as_dtype, dtype_of, integer, is_guard, mentions, static, values
+
+
+@dataclass(frozen=True)
+class _Guard:
+    """A guard that is true on ``[low, high)`` of the axis, if ``rest`` holds too."""
+
+    call: Any
+    low: Any
+    high: Any
+    rest: Any | None
+
+
+def segments(kernel: Kernel, j: Axis) -> list[Kernel]:
+    """The kernel as kernels over ranges of an axis, each without guards of that axis alone."""
+    found = _guard(kernel, j)
+    if found is None:
+        return [kernel]
+    a, b = found.call.args[1], found.call.args[2]
+    inside = a if found.rest is None else tirx.if_then_else(found.rest, a, b)
+    end = integer(j.extent, j.var) if isinstance(j.extent, int) else j.extent
+    zero = integer(0, j.var)
+    ranges = [(zero, found.low, b), (found.low, found.high, inside), (found.high, end, b)]
+    out = []
+    for low, high, value in ranges:
+        part = _over(_replaced(kernel, found.call, value), j, low, high)
+        if part is not None:
+            out += segments(*part)
+    return out
+
+
+def _over(kernel: Kernel, j: Axis, low: Any, high: Any) -> tuple[Kernel, Axis] | None:
+    """The kernel over a range of an axis; None where that is empty."""
+    extent = kernel.analyzer.simplify(high - low)
+    known = static(extent)
+    if known is not None and known <= 0:
+        return None
+    v = tirx.Var(j.var.name, dtype_of(j.var))
+    new = Axis(v, extent)
+    at = values((j.var, v + low))
+    axes = tuple(new if a is j else a for a in kernel.axes)
+    return kernel.at(at, axes, kernel.reduced), new
+
+
+def _replaced(kernel: Kernel, call: Any, value: Any) -> Kernel:
+    def guard(e: Any, mutator: Any) -> Any:
+        same = is_guard(e) and tvm_ffi.structural_equal(e, call)
+        return value if same else mutator.default_mutate(e)
+
+    def put(e: Any) -> Any:
+        return tvm_ffi.structural_mutate(e, [(tvm.ir.Call, guard)])
+
+    return replace(
+        kernel,
+        after=tuple((v, put(e)) for v, e in kernel.after),
+        results=tuple(Result(r.buffer, r.indices, put(r.value)) for r in kernel.results),
+    )
+
+
+def _guard(kernel: Kernel, j: Axis) -> _Guard | None:
+    """The first outermost guard with conditions of the axis alone."""
+    calls: list[Any] = []
+    for e in [*(e for _, e in kernel.after), *(r.value for r in kernel.results)]:
+        tvm_ffi.structural_walk(e, (tvm.ir.Call, calls.append))
+    for call in calls:
+        found = _ranged(call, kernel, j) if is_guard(call) else None
+        if found is not None:
+            return found
+    return None
+
+
+def _ranged(call: Any, kernel: Kernel, j: Axis) -> _Guard | None:
+    end = integer(j.extent, j.var) if isinstance(j.extent, int) else j.extent
+    low: Any = integer(0, j.var)
+    high: Any = as_dtype(end, dtype_of(j.var))
+    rest = None
+    some = False
+    for c in _conjuncts(call.args[0]):
+        if j.var not in mentions(c):
+            rest = c if rest is None else tirx.And(rest, c)
+            continue
+        bound = _bound(c, j.var)
+        if bound is None:
+            return None
+        some = True
+        low = tirx.Max(low, bound[0]) if bound[0] is not None else low
+        high = tirx.Min(high, bound[1]) if bound[1] is not None else high
+    if not some:
+        return None
+    simplify = kernel.analyzer.simplify
+    low = simplify(tirx.Min(low, as_dtype(end, dtype_of(j.var))))
+    return _Guard(call, low, simplify(tirx.Max(high, low)), rest)
+
+
+def _conjuncts(e: Any) -> Iterator[Any]:
+    if isinstance(e, tirx.And):
+        yield from _conjuncts(e.a)
+        yield from _conjuncts(e.b)
+    else:
+        yield e
+
+
+def _bound(c: Any, v: Any) -> tuple[Any | None, Any | None] | None:
+    """Where a comparison that is linear in ``v`` holds: from, to before."""
+    if type(c) not in (tirx.LT, tirx.LE, tirx.GT, tirx.GE):
+        return None
+    if not dtype_of(c.a).startswith("int"):
+        return None
+    a, b = (c.a, c.b) if isinstance(c, (tirx.LT, tirx.LE)) else (c.b, c.a)
+    found = detect_linear_equation(a - b, [v])
+    m = static(found[0]) if len(found) else None
+    if not m:
+        return None
+    # m * v + base < 0, or <= 0 and then the same with base - 1
+    base = as_dtype(found[1], dtype_of(v))
+    if isinstance(c, (tirx.LE, tirx.GE)):
+        base = base - integer(1, v)
+    if m > 0:  # v < -base / m
+        return None, tirx.FloorDiv(integer(m - 1, v) - base, integer(m, v))
+    return tirx.FloorDiv(base, integer(-m, v)) + integer(1, v), None  # v > base / -m
