@@ -11,7 +11,7 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import tirx
+from tvm import s_tir, tirx
 
 from .bucket import held
 from .decide import branches, decision
@@ -43,8 +43,12 @@ def merge(func: Any, variants: Sequence[Variant]) -> Any:
 
 
 def _with_attributes(outer: Any, body: Any, inside: Sequence[Any]) -> Any:
+    blocks = any((f.attrs or {}).get("s_tir") for f in (outer, *inside))
+    if blocks:  # TVM's passes look for a root block
+        root = s_tir.SBlock([], [], [], "root", body)
+        body = s_tir.SBlockRealize([], True, root)
     merged = tirx.PrimFunc(outer.params, body, outer.ret_type, outer.attrs)
-    if any((f.attrs or {}).get("s_tir") for f in (outer, *inside)):
+    if blocks:
         merged = merged.with_attr("s_tir", True)
     return merged.with_attr("tirx.noalias", True)
 

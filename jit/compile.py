@@ -12,8 +12,12 @@ import tvm
 from tvm import relax
 
 from ..byoc.compile import fuse
+from ..byoc.prepare import prepare
 from .specialize import Told, specialize_shapes
 from .strategy import Config, Strategy
+
+#: For the C++ compiler; what two libraries have in common must not be one in a process.
+OPTIONS = ["-O2", "-fno-gnu-unique"]
 
 
 @dataclass(frozen=True)
@@ -36,13 +40,17 @@ def compile_shapes(mod: Any, given: Config | Strategy | str = "jit",
     Raises ``ValueError`` for a configuration that is none.
     """
     wanted = tvm.target.Target(target if target is not None else native_target())
-    lowered = fuse(relax.transform.LegalizeOps()(mod))
-    done = specialize_shapes(lowered, given, wanted)
+    done = specialize_shapes(lowered(mod), given, wanted)
     folder = tempfile.TemporaryDirectory(prefix="opinfo-")
     library = Path(folder.name) / "model.so"
     executable = tvm.compile(done.module, target=wanted)
-    executable.export_library(str(library), options=["-O2", "-fno-gnu-unique"])
+    executable.export_library(str(library), options=OPTIONS)
     return CompiledShapes(library, done.functions, folder)
+
+
+def lowered(mod: Any) -> Any:
+    """Prepared, lowered and fused; what only reshapes is a view, which needs no kernel."""
+    return relax.transform.RewriteDataflowReshape()(fuse(prepare(mod)))
 
 
 def native_target() -> Any:

@@ -13,8 +13,19 @@ ffi::Shape next(int64_t milliseconds) {
   now.store(std::chrono::duration_cast<std::chrono::milliseconds>(since).count() / 100);
   return found;
 }
-void insert(int64_t place, ffi::Shape key, ffi::Function kernel) {
-  site_at(place).insert(as_key(key), std::move(kernel));
+// The code of a library's function, nullptr where there is no such library or symbol.
+Call code(const ffi::String& library, const ffi::String& symbol) {
+  void* found = nullptr;
+  if (void* handle = library.empty() ? nullptr : dlopen(library.c_str(), RTLD_LAZY | RTLD_NOLOAD)) {
+    found = dlsym(handle, symbol.c_str());
+    dlclose(handle);
+  }
+  return reinterpret_cast<Call>(found);
+}
+// `library` is the file that the kernel was loaded from, "" where it is of none.
+void insert(int64_t place, ffi::Shape key, ffi::Function kernel, ffi::String library,
+            ffi::String symbol) {
+  site_at(place).insert(as_key(key), std::move(kernel), code(library, symbol));
 }
 void drop(int64_t place, ffi::Shape key, bool again) { site_at(place).drop(as_key(key), again); }
 void configure(int64_t place, int64_t mode, int64_t threshold, int64_t most) {

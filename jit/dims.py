@@ -85,6 +85,12 @@ def variables(expr: Any) -> list[Any]:
     return found
 
 
+def static(func: Any) -> bool:
+    """Whether a PrimFunc has but one shape."""
+    return all(isinstance(e, tirx.IntImm) for p in func.params if tirx.is_buffer_var(p)
+               for e in p.ty.shape)  # fmt: skip
+
+
 def name(func: Any) -> str:
     """What a PrimFunc is called, for messages."""
     return str((func.attrs or {}).get("global_symbol", "the PrimFunc"))

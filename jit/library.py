@@ -74,8 +74,10 @@ class Sites:
         found = [int(v) for v in self._next(milliseconds)]
         return (found[0], tuple(found[1:])) if found else None
 
-    def insert(self, place: int, key: Sequence[int], kernel: Any) -> None:
-        self._insert(place, tvm_ffi.Shape(tuple(key)), kernel)
+    def insert(self, place: int, key: Sequence[int], kernel: Any, library: str = "",
+               name: str = "") -> None:  # fmt: skip
+        """Serve a shape by a kernel; one that was loaded from a library is called directly."""
+        self._insert(place, tvm_ffi.Shape(tuple(key)), kernel, library, f"__tvm_ffi_{name}")
 
     def drop(self, place: int, key: Sequence[int], again: bool) -> None:
         self._drop(place, tvm_ffi.Shape(tuple(key)), again)

@@ -57,6 +57,7 @@ class Event:
 @dataclass
 class _Loaded:
     function: Any
+    library: str
     size: int
     places: set[int] = field(default_factory=set)
 
@@ -72,7 +73,6 @@ class Manager(threading.Thread):
         super().__init__(name="opinfo-jit", daemon=True)
         self.sites, self.budget, self.store = sites, budget, store
         self.compiler, self._own = compiler or Compiler(), compiler is None
-        self._schedules = self.compiler.schedules
         self.digests = {name: hashlib.sha256(text.encode()).hexdigest()
                         for name, text in sites.functions.items()}  # fmt: skip
         self.functions = {name: tvm.ir.load_json(text) for name, text in sites.functions.items()}
@@ -136,7 +136,8 @@ class Manager(threading.Thread):
             self.failed[key] = reason
         if key in self.loaded and not self._closed:
             self.loaded[key].places.add(site.place)
-            self.sites.insert(site.place, shape, self.loaded[key].function)
+            kernel = self.loaded[key]
+            self.sites.insert(site.place, shape, kernel.function, kernel.library, ENTRY)
         elif not self._closed:
             self.sites.drop(site.place, shape, what == "refused")
         if not self._closed:
@@ -156,12 +157,8 @@ class Manager(threading.Thread):
         if self.store is not None and name is not None:
             found = self.store.get(name)
             if found is not None:
-                try:
-                    self._load(key, found)
-                    return "loaded", ""
-                except Exception as e:  # evicted just now, or of another system: it is made anew
-                    LOG.warning("%s does not load: %s", found, e)
-                    found.unlink(missing_ok=True)
+                self._load(key, found)
+                return "loaded", ""
         if self.compiles >= self.budget.compiles:
             raise CompileFailed(f"{self.compiles} kernels were compiled, as many as the budget has")
         if self.crashes[key[0]] >= CRASHES:
@@ -185,12 +182,11 @@ class Manager(threading.Thread):
     def _stored_name(self, site: LoadedSite, values: dict[str, int]) -> str | None:
         if self.store is None:
             return None
-        return KernelStore.key(self.functions[site.function], values, self.sites.target,
-                               self._schedules)  # fmt: skip
+        return KernelStore.key(self.functions[site.function], values, self.sites.target)
 
     def _load(self, key: Key, library: Path) -> None:
         function = tvm.runtime.load_module(str(library))[ENTRY]
-        self.loaded[key] = _Loaded(function, library.stat().st_size + OVERHEAD)
+        self.loaded[key] = _Loaded(function, str(library), library.stat().st_size + OVERHEAD)
 
     def _full(self) -> str:
         """Make room for a kernel; why there is none, "" where there is."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import time
 import weakref
 from collections import Counter
@@ -155,6 +156,13 @@ class Session:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+@atexit.register
+def _close_all() -> None:
+    """A thread that is inside C++ when the interpreter ends would take the process down."""
+    for session in list(_OPEN):
+        session.close()
 
 
 def stats() -> tuple[Stats, ...]:

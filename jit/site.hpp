@@ -1,6 +1,7 @@
 // A call site of a kernel with symbolic shapes: a polymorphic inline cache of kernels for single
 // shapes over the generic kernel, which serves until there is one. A request takes no lock that
 // another holds, waits for no compiler and frees nothing that another reads.
+#include <dlfcn.h>
 #include <tvm/ffi/any.h>
 #include <tvm/ffi/container/shape.h>
 #include <tvm/ffi/container/tensor.h>
@@ -61,8 +62,10 @@ struct Kernel {
   std::atomic<uint64_t> hits{0};
   std::atomic<uint32_t> used;
 
-  Kernel(Key key, ffi::Function f) : key(key), function(std::move(f)), used(now.load()) {
-    call = TVMFFIFunctionGetCellPtr(handle())->safe_call;
+  // `direct`: the function's own code, where it is known; the object keeps it loaded.
+  Kernel(Key key, ffi::Function f, Call direct)
+      : key(key), function(std::move(f)), used(now.load()) {
+    call = direct ? direct : TVMFFIFunctionGetCellPtr(handle())->safe_call;
   }
   TVMFFIObjectHandle handle() const {
     return ffi::details::ObjectUnsafe::TVMFFIObjectPtrFromObjectRef(function);
@@ -114,6 +117,7 @@ struct alignas(64) Hazard {
 };
 std::atomic<Hazard*> hazards{nullptr};
 
+// Takes a slot at a thread's first call, gives it back at the thread's end.
 struct Mine {
   Hazard* slot;
   Mine() {
@@ -131,7 +135,14 @@ struct Mine {
     slot->taken.store(false);
   }
 };
-thread_local Mine mine;
+// A plain pointer beside it: no guard and no call to find it.
+__attribute__((tls_model("initial-exec"))) thread_local Hazard* slot = nullptr;
+
+__attribute__((noinline)) Hazard* first_slot() {
+  static thread_local Mine mine;
+  return slot = mine.slot;
+}
+inline Hazard* my_slot() { return __builtin_expect(slot != nullptr, 1) ? slot : first_slot(); }
 
 bool is_read(const Snapshot* s) {
   for (Hazard* h = hazards.load(); h; h = h->next)
@@ -201,7 +212,7 @@ class Site {
     Key key;
     if (mode.load(std::memory_order_relaxed) == kGeneric || !read(args, n, &key))
       return generic_(self, args, n, result);
-    Hazard* hazard = mine.slot;
+    Hazard* hazard = my_slot();
     const Snapshot* seen = table_.load(std::memory_order_acquire);
     while (true) {
       hazard->reads.store(seen, std::memory_order_seq_cst);
@@ -226,10 +237,10 @@ class Site {
     return generic_(self, args, n, result);
   }
 
-  void insert(const Key& key, ffi::Function f) {
+  void insert(const Key& key, ffi::Function f, Call direct) {
     std::lock_guard<std::mutex> lock(writer_);
     auto kernels = without(key);
-    kernels.push_back(std::make_shared<Kernel>(key, std::move(f)));
+    kernels.push_back(std::make_shared<Kernel>(key, std::move(f), direct));
     swap(std::move(kernels));
   }
   // The shape is generic from now on; where `again`, it is asked for after twice as many calls.

@@ -65,7 +65,7 @@ def _site(call: Any, caller: str, known: tuple[Symbol, ...] | str) -> CallSite:
     if len(known) > MOST:
         return CallSite(caller, name, known, (), f"it has {len(known)} symbolic dimensions; a key "
                         f"has {MOST}")  # fmt: skip
-    if len(call.args) > 2:
+    if len(call.args) > 2 or any(s.axis is None for s in known):
         return CallSite(caller, name, known, (), "dimensions are passed to it as numbers")
     dims = []
     for s in known:

@@ -8,19 +8,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 
 from ..analysis import Refusal, op_infos
 from ..byoc.backend import Code
 from ..byoc.partition import attached
 from .ahead import ahead
-from .dims import copied
+from .dims import copied, static
 from .schedule import schedule
 from .signature import Signature
 from .sites import CallSite, call_sites
 from .source import SiteCode, source
 from .strategy import Aot, Config, Generic, Jit, Record, Strategy, chosen, config
-from .tuned import Known
 from .values import values_at
 
 #: Of the text that a library tells about its sites.
@@ -61,6 +60,11 @@ def specialize_shapes(mod: Any, given: Config | Strategy | str = "jit",
     for name in dict.fromkeys(s.function for s in sites):
         here = [s for s in sites if s.function == name]
         functions[name], wanted[name] = _compiled(mod[name], name, here, found, target)
+    for gvar, func in mod.functions.items():
+        if isinstance(func, tirx.PrimFunc) and gvar.name_hint not in functions and static(func):
+            functions[gvar.name_hint], wanted[gvar.name_hint] = _generic(
+                func, gvar.name_hint, target
+            )
     called = [s for s in sites if isinstance(wanted[s.function].strategy, Jit | Record)]
     module = tvm.IRModule(dict(mod.functions.items()), attrs=mod.attrs)
     for name, func in functions.items():
@@ -78,18 +82,24 @@ def _compiled(func: Any, name: str, here: list[CallSite], found: Config,
     refused = next((s.why_not for s in here if s.why_not is not None), None)
     if isinstance(wanted, Generic) and not wanted.scheduled:
         return func, Told(name, wanted, "none", "as asked")
+    made, told = _generic(func, name, target)
+    told = replace(told, strategy=wanted)
+    if refused is not None:
+        return made, replace(told, strategy=Generic(), why=refused)
+    if isinstance(wanted, Aot):
+        return _ahead(func, made, here, found, told, target)
+    return made, told
+
+
+def _generic(func: Any, name: str, target: Any) -> tuple[Any, Told]:
+    """The function by a schedule for its shapes, symbolic or not, where there is one."""
     generic = schedule(func, target)
     if isinstance(generic, Refusal):
         rule, made, why = "none", copied(func), generic.reason
     else:
         rule, made, why = generic.rule, generic.func, ""
     made = made.with_attr("global_symbol", name).with_attr("tirx.noalias", True)
-    told = Told(name, wanted, rule, why)
-    if refused is not None:
-        return made, replace(told, strategy=Generic(), why=refused)
-    if isinstance(wanted, Aot):
-        return _ahead(func, made, here, found, told, target)
-    return made, told
+    return made, Told(name, Generic(), rule, why)
 
 
 def _ops(func: Any) -> tuple[Any, ...]:
@@ -101,8 +111,7 @@ def _ops(func: Any) -> tuple[Any, ...]:
 def _ahead(func: Any, generic: Any, here: list[CallSite], found: Config, told: Told,
            target: Any) -> tuple[Any, Told]:  # fmt: skip
     assert isinstance(told.strategy, Aot)
-    known = None if found.tuned is None else Known(found.tuned)
-    done = ahead(func, generic, here, found.dims, told.strategy, target, known)
+    done = ahead(func, generic, here, found.dims, told.strategy, target)
     if isinstance(done, Refusal):
         return generic, replace(told, strategy=Generic(), why=done.reason)
     return done.func, replace(told, why=done.told)

@@ -1,8 +1,8 @@
 """The process that compiles: `python -m opinfo.jit.worker`, one JSON line for each job and answer.
 
 A compiler that crashes, hangs or grows does so here. Jobs are ``{"function": digest, "text": JSON
-of the PrimFunc or null if it was sent before, "values", "target", "library", "check", "tuned": a
-folder or null}``, answers ``{"rule", "milliseconds"}`` or ``{"error"}``.
+of the PrimFunc or null if it was sent before, "values", "target", "library"}``, answers ``{"rule",
+"milliseconds"}`` or ``{"error"}``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -33,18 +32,10 @@ def main() -> int:
 
 
 def _yielding() -> None:
-    """Requests go first."""
-    os.nice(19)
-    if hasattr(os, "SCHED_IDLE"):
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-
-
-@lru_cache(maxsize=4)
-def _known(folder: str) -> Any:
-    """A database of tuned schedules, read once."""
-    from .tuned import Known
-
-    return Known(folder)
+    """Requests go first. (SCHED_IDLE would wait for ever on a machine that is busy.)"""
+    os.nice(10)
+    if hasattr(os, "SCHED_BATCH"):
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 def _say(answers: TextIO, told: dict[str, Any]) -> None:
@@ -62,8 +53,7 @@ def _done(job: dict[str, Any], functions: dict[str, Any],
     if job["text"] is not None:
         functions[digest] = tvm.ir.load_json(job["text"])
     func = functions[digest]
-    known = None if job["tuned"] is None else _known(job["tuned"])
-    built = build(func, job["values"], target, Path(job["library"]), known)
+    built = build(func, job["values"], target, Path(job["library"]))
     if job["check"]:
         if digest not in generics:
             generics[digest] = compiled(func, target, "generic")["generic"]

@@ -1,0 +1,111 @@
+"""What a call site costs over a plain `call_tir`: nanoseconds a call, by how many shapes it holds.
+
+    python -m benchmarks.shapes.hit [--calls N]
+
+Two builds of one model, a chain of small kernels, the second with call sites whose kernels are the
+first's: what differs is the site alone. Medians of calls taken in turns, one thread. `miss` is a
+site that has no kernel for the shape and has asked for it before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.measure import use_threads
+
+CHAIN, WIDTH = 64, 16
+HELD = (1, 4, 32, 256)
+
+
+def chain() -> Any:
+    """``x + 1``, CHAIN times, of x: (n, WIDTH), each a call of its own."""
+    from tvm import relax, tirx
+
+    from opinfo.byoc.compile import fuse
+
+    bb = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((tirx.Var("n", "int64"), WIDTH), "float32"))
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            y: Any = x
+            for _ in range(CHAIN):
+                y = bb.emit(relax.op.nn.softmax(y))  # does not fuse with the next
+            out = bb.emit_output(y)
+        bb.emit_func_output(out)
+    return fuse(relax.transform.LegalizeOps()(bb.get()))
+
+
+def built(mod: Any, folder: str, name: str) -> Any:
+    """The library, its code not scheduled."""
+    import tvm
+
+    from opinfo.jit.compile import OPTIONS
+
+    path = f"{folder}/{name}.so"
+    tvm.compile(mod, target="llvm").export_library(path, options=OPTIONS)
+    return tvm.runtime.load_module(path)
+
+
+def nanoseconds(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """Medians over rounds, a call of the chain's kernels each."""
+    times: dict[str, list[float]] = {k: [] for k in calls}
+    for k in range(rounds + 1):
+        for name, call in calls.items():
+            start = time.perf_counter_ns()
+            for _ in range(20):
+                call()
+            if k:
+                times[name].append((time.perf_counter_ns() - start) / 20 / CHAIN)
+    return {k: statistics.median(v) for k, v in times.items()}
+
+
+def main() -> int:
+    how = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("benchmarks.shapes.hit", description=__doc__,
+                                     formatter_class=how)  # fmt: skip
+    parser.add_argument("--rounds", type=int, default=201)
+    options = parser.parse_args()
+    use_threads(1)
+    import tempfile
+
+    import tvm
+    from tvm import relax
+
+    from opinfo.jit import Config, specialize_shapes
+    from opinfo.jit.kernel import compiled
+    from opinfo.jit.library import Sites
+
+    mod = chain()
+    func = next(f for f in mod.functions.values() if isinstance(f, tvm.tirx.PrimFunc))
+    with tempfile.TemporaryDirectory() as folder:
+        plain = built(mod, folder, "plain")
+        sited = built(specialize_shapes(mod, Config("jit")).module, folder, "sited")
+        x = tvm.runtime.tensor(np.ones((1, WIDTH), "float32"))
+        mains = {n: relax.VirtualMachine(lib, tvm.cpu())["main"]
+                 for n, lib in (("plain", plain), ("sited", sited))}  # fmt: skip
+        sites = Sites(sited)
+        compiled(func, "llvm", "kernel").export_library(f"{folder}/kernel.so")
+        kernel = tvm.runtime.load_module(f"{folder}/kernel.so")["kernel"]
+        for held in (0, *HELD):
+            sites.open(1)
+            for s in sites.sites:
+                sites.configure(s, "jit", 4096)
+                for n in range(1, held + 1):
+                    sites.insert(s.place, (n,), kernel, f"{folder}/kernel.so", "kernel")
+            found = nanoseconds({k: (lambda m=m: m(x)) for k, m in mains.items()}, options.rounds)
+            what = f"hit, {held} shapes" if held else "miss"
+            over = found["sited"] - found["plain"]
+            print(f"{what}: {found['plain']:.0f} ns plain, {over:+.0f} ns", flush=True)
+        sites.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

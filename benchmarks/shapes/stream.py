@@ -1,0 +1,206 @@
+"""A stream of 50 shapes against what else runs them, one thread, in turns.
+
+    python -m benchmarks.shapes.stream [--json FILE] [--page FILE] [MODEL ...]
+
+For each size of the stream: opinfo with `jit` once its kernels are there, TVM's default symbolic
+build, opinfo's own symbolic schedules (`generic`), a static build for that size by the same
+schedules, `torch.compile(dynamic=True)`, and ONNX Runtime on the same graph. Figures are the sum
+over the stream of the medians of calls taken in turns, as ratios to `jit`: 2 is half as fast.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.measure import keep, kept, of_models, use_threads
+
+from . import models
+
+Call = Callable[[int], Any]
+ROUNDS = 9
+#: Milliseconds of one timing; short calls are repeated.
+LONG = 5.0
+
+
+@dataclass(frozen=True)
+class Row:
+    """Milliseconds of the whole stream by each; the largest difference to `jit`, relative."""
+
+    model: str
+    sizes: tuple[int, ...]
+    milliseconds: Mapping[str, float]
+    outputs: float
+    hit_rate: float
+
+    def told(self) -> str:
+        ours = self.milliseconds["jit"]
+        rest = ", ".join(f"{name} {t / ours:.3g} x" for name, t in self.milliseconds.items()
+                         if name != "jit")  # fmt: skip
+        return (f"{self.model}: {len(self.sizes)} shapes in {ours:.2f} ms; {rest}; outputs within "
+                f"{self.outputs:.1e}; {self.hit_rate:.0%} by special kernels")  # fmt: skip
+
+
+def measure(name: str) -> Row:
+    import tvm
+
+    from opinfo.jit import Session, compile_shapes
+
+    mod = models.module(name)
+    sizes = models.sizes(name)
+    tensors = {n: tvm.runtime.tensor(models.given(name, n)) for n in sizes}
+    with Session(compile_shapes(mod, "jit")) as session, \
+            Session(compile_shapes(mod, "generic")) as generic:  # fmt: skip
+        for _ in range(3):
+            for n in sizes:
+                session(tensors[n])
+        session.settle(600)
+        static = {n: Session(compile_shapes(bound(mod, n), "generic")) for n in set(sizes)}
+        default = _default(mod)
+        calls: dict[str, Call] = {
+            "jit": lambda n: session(tensors[n]),
+            "TVM default": lambda n: default(tensors[n]),
+            "generic": lambda n: generic(tensors[n]),
+            "static": lambda n: static[n](tensors[n]),
+            "torch.compile": _torch(name, sizes),
+            "ONNX Runtime": _onnx_runtime(mod, tensors),
+        }
+        apart = max(_apart(calls, n) for n in set(sizes))
+        before = session.stats()
+        times = {n: in_turns({k: (lambda c=c, n=n: c(n)) for k, c in calls.items()})
+                 for n in sorted(set(sizes))}  # fmt: skip
+        after = session.stats()
+        for s in static.values():
+            s.close()
+    total = {k: sum(times[n][k] for n in sizes) for k in calls}
+    return Row(name, tuple(sizes), total, apart, _rate(before, after))
+
+
+def _rate(before: Any, after: Any) -> float:
+    hits, misses = (sum(getattr(s, k) for s in after.sites) - sum(getattr(s, k)
+                    for s in before.sites) for k in ("hits", "misses"))  # fmt: skip
+    return float(hits / max(hits + misses, 1))
+
+
+def bound(mod: Any, n: int) -> Any:
+    """The module with its dimension bound."""
+    from tvm import relax
+
+    found = {v.name: n for v in relax.analysis.defined_symbolic_vars(mod["main"])}
+    return relax.transform.BindSymbolicVars(found)(mod)
+
+
+def _default(mod: Any) -> Any:
+    """TVM's own build, its constants folded."""
+    import tvm
+    from tvm import relax
+
+    from opinfo.jit.compile import native_target
+
+    executable = tvm.compile(mod, target=native_target())
+    return relax.VirtualMachine(executable, tvm.cpu())["main"]
+
+
+def _torch(name: str, sizes: list[int]) -> Call:
+    import torch
+
+    torch.set_num_threads(1)
+    compiled = torch.compile(models.torch_model(name), dynamic=True)
+    given = {n: torch.from_numpy(models.given(name, n)) for n in sizes}
+
+    def call(n: int) -> Any:
+        with torch.inference_mode():
+            return compiled(given[n])
+
+    for n in sorted(set(sizes)):
+        call(n)
+    return call
+
+
+def _onnx_runtime(mod: Any, tensors: Mapping[int, Any]) -> Call:
+    """Run by ONNX Runtime inside TVM's virtual machine: its backend takes the whole graph."""
+    from opinfo.byoc.compile import compile_module
+
+    main = compile_module(mod, ["onnxruntime"], plan=False).machine()["main"]
+    return lambda n: main(tensors[n])
+
+
+def _apart(calls: Mapping[str, Call], n: int) -> float:
+    ours = _array(calls["jit"](n))
+    scale = max(float(np.abs(ours).max()), 1e-30)
+    return max(float(np.abs(_array(c(n)) - ours).max()) / scale for c in calls.values())
+
+
+def _array(result: Any) -> Any:
+    if hasattr(result, "numpy"):
+        return result.numpy()
+    return _array(result[0])
+
+
+def in_turns(calls: Mapping[str, Callable[[], Any]], rounds: int = ROUNDS) -> dict[str, float]:
+    """Median milliseconds of a call of each."""
+    often: dict[str, int] = {}
+    times: dict[str, list[float]] = {k: [] for k in calls}
+    for name, call in calls.items():
+        call()
+        start = time.perf_counter()
+        call()
+        often[name] = max(1, int(LONG / (1e3 * (time.perf_counter() - start))))
+    for _ in range(rounds):
+        for name, call in calls.items():
+            start = time.perf_counter()
+            for _ in range(often[name]):
+                call()
+            times[name].append(1e3 * (time.perf_counter() - start) / often[name])
+    return {k: statistics.median(v) for k, v in times.items()}
+
+
+def page(rows: list[Row]) -> str:
+    from benchmarks.layouts.page import table
+
+    names = list(rows[0].milliseconds)
+    columns = ("model", "stream, ms", *(f"{n} / jit" for n in names if n != "jit"),
+               "outputs within", "by special kernels")  # fmt: skip
+    lines = []
+    for r in rows:
+        ours = r.milliseconds["jit"]
+        rest = (f"{t / ours:.3g}" for n, t in r.milliseconds.items() if n != "jit")
+        lines.append((r.model, f"{ours:.2f}", *rest, f"{r.outputs:.0e}", f"{r.hit_rate:.0%}"))
+    return f"# Streams of shapes\n\n{HEAD}\n\n{table(columns, lines)}\n"
+
+
+HEAD = """Written by `python -m benchmarks.shapes.stream --json FILE --page docs/shapes.md`: the
+time that 50 requests take, each of its own size, over that of opinfo's `jit` once its kernels are
+there (more than 1: slower than opinfo). One thread, medians of calls in turns. **TVM default** is
+`tvm.compile` of the symbolic module for this CPU, **generic** opinfo's schedules for symbolic
+shapes, **static** a build for each size by the same schedules, **ONNX Runtime** its backend, which
+takes the whole graph, in TVM's virtual machine. Models: `benchmarks/shapes/models.py`."""
+
+
+def main() -> int:
+    parser = of_models("benchmarks.shapes.stream", __doc__, models.NAMES)
+    parser.add_argument("--page", metavar="FILE", type=Path, help="write what --json keeps")
+    options = parser.parse_args()
+    if options.page and not options.json:
+        parser.error("--page needs --json")
+    use_threads(1)
+    warnings.simplefilter("ignore")
+    for name in options.model:
+        row = measure(name)
+        print(row.told(), flush=True)
+        keep(options.json, row, "model")
+    if options.page:
+        options.page.write_text(page([Row(**r) for r in kept(options.json)]), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,152 @@
+"""Strategies of functions: which is chosen, what it makes of the module, why not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax, tirx
+
+from opinfo.jit import (
+    Aot,
+    Config,
+    Dim,
+    Generic,
+    Jit,
+    Record,
+    Session,
+    compile_shapes,
+    specialize_shapes,
+)
+from opinfo.jit.compile import lowered
+from tests.jit import modules
+
+
+def attention(session: Session, n: int, m: int) -> None:
+    """Call `modules.attention` and compare."""
+    q, k = modules.rows(n), modules.rows(m + 10)[:m]
+    scores = q @ k.T
+    e = np.exp(scores - scores.max(-1, keepdims=True))
+    got = session(tvm.runtime.tensor(q), tvm.runtime.tensor(k)).numpy()
+    np.testing.assert_allclose(got, e / e.sum(-1, keepdims=True) @ k, rtol=1e-4, atol=1e-5)
+
+
+def calls(mod: Any) -> list[str]:
+    """What is called in a module, in order."""
+    found: list[str] = []
+
+    def visit(e: Any) -> None:
+        if isinstance(e, tvm.ir.Call) and getattr(e.op, "name", "").startswith("relax.call"):
+            target = e.args[0]
+            found.append(getattr(target, "name_hint", None) or str(target.global_symbol))
+
+    for f in mod.functions.values():
+        if isinstance(f, relax.Function):
+            relax.analysis.post_order_visit(f, visit)
+    return found
+
+
+def test_the_input_is_as_it_was_and_calls_are_sites() -> None:
+    mod = lowered(modules.dense(2))
+    before = tvm.ir.save_json(mod)
+    done = specialize_shapes(mod, "jit")
+    assert tvm.ir.save_json(mod) == before
+    assert calls(mod) == ["fused_matmul_relu"] * 2
+    assert calls(done.module) == ["opinfo_site_0", "opinfo_site_1"]
+    assert [t.rule for t in done.functions] == ["contraction"]
+
+
+def test_generic_calls_stay_calls() -> None:
+    done = specialize_shapes(lowered(modules.dense()), "generic")
+    assert calls(done.module) == ["fused_matmul_relu"]
+
+
+def test_a_function_goes_before_an_operator_before_the_default() -> None:
+    given = Config("jit", by_function={"fused_matmul_relu": Record()},
+                   by_op={"relax.matmul": Generic()})  # fmt: skip
+    done = specialize_shapes(lowered(modules.dense()), given)
+    assert [t.strategy for t in done.functions] == [Record()]
+    by_op = specialize_shapes(
+        lowered(modules.dense()), Config("jit", by_op={"relax.nn.relu": Aot()})
+    )
+    assert by_op.functions[0].strategy == Generic()
+    assert by_op.functions[0].why.startswith("no values are declared for n")
+
+
+@pytest.mark.parametrize("pad", [False, True])
+def test_declared_shapes_are_compiled_ahead(pad: bool) -> None:
+    given = Config(Aot(pad=pad), dims={"n": Dim(1, 16, likely=(1, 4, 9))})
+    done = compile_shapes(modules.dense(), given)
+    (told,) = done.functions
+    assert told.why == ("3 shapes, padded in n" if pad else "3 shapes")
+    with Session(done) as session:
+        for n in range(1, 17):
+            x = modules.rows(n)
+            np.testing.assert_allclose(session(x).numpy(), modules.expected(x), rtol=1e-4,
+                                       atol=1e-5)  # fmt: skip
+
+
+def test_buckets_of_two_dimensions_are_all_pairs() -> None:
+    given = Config(Aot({"n": (1, 4), "m": (3, 8)}), dims={})
+    done = compile_shapes(modules.attention(), given)
+    assert {t.why for t in done.functions if "n" in str(t)} >= {"4 shapes"}
+    with Session(done) as session:
+        for n in (1, 3, 4):
+            for m in (2, 3, 8):
+                attention(session, n, m)
+
+
+def test_small_ranges_are_compiled_whole_and_large_ones_at_their_end() -> None:
+    small = Config("aot", dims={"n": Dim(2, 8, 2)})
+    assert specialize_shapes(lowered(modules.dense()), small).functions[0].why == "4 shapes"
+    large = Config("aot", dims={"n": Dim(1, 1000)})
+    assert specialize_shapes(lowered(modules.dense()), large).functions[0].why == "1 shapes"
+
+
+def test_more_shapes_than_allowed_are_left_and_told() -> None:
+    given = Config(Aot(max_variants=2), dims={"n": Dim(likely=(1, 2, 3))})
+    (told,) = specialize_shapes(lowered(modules.dense()), given).functions
+    assert told.why == "2 shapes; 1 more are left to the generic kernel"
+
+
+def test_functions_of_one_shape_are_scheduled() -> None:
+    bound = relax.transform.BindSymbolicVars({"n": 5})(modules.dense())
+    (told,) = specialize_shapes(lowered(bound), "jit").functions
+    assert told.strategy == Generic() and told.rule == "contraction"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [("fast", "expected a strategy or one of generic, aot, jit, library, record, got 'fast'"),
+     (Config("jit", by_op={"relax.add": "quick"}), "got 'quick'")],
+)  # fmt: skip
+def test_what_is_no_strategy_is_refused(given: Any, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        specialize_shapes(lowered(modules.dense()), given)
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [(lambda: Jit("soon"), 'expected "lazy" or "eager", got \'soon\''),
+     (lambda: Jit(threshold=0), "threshold must be at least 1, got 0"),
+     (lambda: Dim(4, 8, likely=(2,)), "the likely value 2 is not in 4 to 8"),
+     (lambda: Dim(9, 8), "there is no such number")],
+)  # fmt: skip
+def test_settings_that_cannot_be_are_refused(make: Any, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        make()
+
+
+def test_numbers_that_are_passed_keep_a_call_generic() -> None:
+    n = tirx.Var("n", "int64")
+    x = relax.Var("x", relax.TensorType((n * 2, 8), "float32"))
+    bb = relax.BlockBuilder()
+    with bb.function("main", [x, relax.Var("s", relax.ShapeType([n]))]):
+        with bb.dataflow():
+            out = bb.emit_output(relax.op.strided_slice(x, [0], [1], [n]))
+        bb.emit_func_output(out)
+    done = specialize_shapes(lowered(bb.get()), "jit")
+    (told,) = done.functions
+    assert told.strategy == Generic() and told.why == "dimensions are passed to it as numbers"
