@@ -26,6 +26,8 @@ from .tir import as_dtype, dtype_of, integer, local, static, values
 
 def collapsed(kernel: Kernel, views: Views) -> Kernel:
     """The kernel over as few axes as can be; ``views`` gets those of parameters that it reads."""
+    if kernel.copy:
+        kernel = _copied(kernel, views)
     kernel = _units(kernel)
     for reduced in (False, True):
         k = len(kernel.reduced if reduced else kernel.axes) - 2
@@ -35,6 +37,21 @@ def collapsed(kernel: Kernel, views: Views) -> Kernel:
                 kernel = _joined(kernel, k, reduced, views)
             k -= 1
     return kernel
+
+
+def _copied(kernel: Kernel, views: Views) -> Kernel:
+    """A copy in the order of memory has one axis, whatever the shapes."""
+    (result,) = kernel.results
+    source = result.value.source
+    if result.buffer not in views or source not in views:
+        return kernel
+    shape = items(result.buffer.ty.shape)
+    if not shape or not items(source.ty.shape):
+        return kernel
+    v = tirx.Var("f", dtype_of(shape[0]))
+    axis = Axis(v, prod(shape[1:], start=shape[0]))
+    new = Result(views.of(result.buffer), (v,), tirx.BufferLoad(views.of(source), [v]))
+    return replace(kernel, axes=(axis,), results=(new,), copy=False)
 
 
 def _units(kernel: Kernel) -> Kernel:

@@ -22,11 +22,12 @@ from typing import Any
 
 from tvm import tirx
 
+from .functions import Written, vectorizable
 from .kernel import Kernel
 from .machine import Machine
 from .program import Axis
 from .tile import Tile, columns, pieces
-from .tir import Values, as_dtype, integer, local, loop, seq, substitute, values, vectorizable
+from .tir import Values, as_dtype, integer, local, loop, seq, substitute, values
 
 
 @dataclass(frozen=True)
@@ -244,16 +245,15 @@ class Nest:
 
     def update(self, kernel: Kernel, own: Sequence[Any], at: Values) -> list[Any]:
         lets, at = _bound(kernel.before, _held(kernel, own, at))
-        return lets + [tirx.BufferStore(b, substitute(a.update, at), [place])
-                       for a, (b, place) in zip(kernel.accumulators, own, strict=True)]  # fmt: skip
+        for a, (b, place) in zip(kernel.accumulators, own, strict=True):
+            lets += _stored(b, a.update, [place], at)
+        return lets
 
     def store(self, kernel: Kernel, own: Sequence[Any], at: Values) -> list[Any]:
         lets, at = _bound(kernel.after, _held(kernel, own, at))
-        return lets + [
-            tirx.BufferStore(r.buffer, substitute(r.value, at),
-                             [substitute(e, at) for e in r.indices])
-            for r in kernel.results
-        ]  # fmt: skip
+        for r in kernel.results:
+            lets += _stored(r.buffer, r.value, [substitute(e, at) for e in r.indices], at)
+        return lets
 
 
 #: TVM has larger arrays than this on the heap, which LLVM does not take into registers.
@@ -314,11 +314,20 @@ def _held(kernel: Kernel, own: Sequence[Any], at: Values) -> Values:
     return values(*at.items(), *pairs)
 
 
+def _stored(buffer: Any, e: Any, index: Sequence[Any], at: Values) -> list[Any]:
+    """A store, after what its value needs bound."""
+    write = Written()
+    value = write(substitute(e, at))
+    return [*(tirx.stmt.Bind(v, x) for v, x in write.bound), tirx.BufferStore(buffer, value, index)]
+
+
 def _bound(lets: Sequence[tuple[Any, Any]], at: Values) -> tuple[list[Any], Values]:
     """The bindings at a place, under variables of their own."""
-    made, at = [], values(*at.items())
+    made: list[Any] = []
+    at = values(*at.items())
     for v, e in lets:
-        own = tirx.Var(v.name, str(v.ty.dtype))
-        made.append(tirx.stmt.Bind(own, substitute(e, at)))
+        write, own = Written(), tirx.Var(v.name, str(v.ty.dtype))
+        value = write(substitute(e, at))
+        made += [tirx.stmt.Bind(x, y) for x, y in (*write.bound, (own, value))]
         at[v] = own
     return made, at

@@ -20,6 +20,7 @@ from tvm import tirx
 
 from ...analysis.lifting.node import NodeDict, items
 from ...analysis.terms.flat import volume
+from ...layout.copies import copies
 from ...layout.define import Definition
 from .access import Access, access, analyzer_of
 from .program import Axis, Program, Step, Update
@@ -62,6 +63,7 @@ class Kernel:
     results: tuple[Result, ...]
     name: str = ""
     twice: bool = True
+    copy: bool = False
 
     @property
     def all_axes(self) -> tuple[Axis, ...]:
@@ -290,7 +292,9 @@ def _spatial(s: Step, found: NodeDict[Definition]) -> Part:
         return Plain(s, "it reads what it writes")
     expand = Expander(found)
     results = tuple(Result(u.buffer, u.indices, expand(u.value)) for u in s.updates)
-    return Kernel(s.axes, (), (), (), tuple(expand.lets), results, s.stage.block.name_hint)
+    made = Kernel(s.axes, (), (), (), tuple(expand.lets), results, s.stage.block.name_hint)
+    same = copies(s.stage) and loads(s.updates[0].value)[0].source not in found
+    return replace(made, copy=same)
 
 
 def _reduction(

@@ -101,20 +101,6 @@ def loop(
     return tirx.For(v, integer(0, like), end, kind, body(v))
 
 
-def vectorizable(e: Any, axis: Any) -> bool:
-    """Whether TVM makes vectors of an expression along an axis: it has no guard that the axis
-    decides, and calls nothing that is of one element only."""
-    found: list[Any] = []
-    tvm_ffi.structural_walk(e, (tvm.ir.Call, found.append))
-    return all(_vectorizable(c, axis) for c in found)
-
-
-def _vectorizable(c: Any, axis: Any) -> bool:
-    if is_guard(c):
-        return axis is None or axis not in mentions(c.args[0])
-    return isinstance(c.op, tvm.ir.Op) and bool(c.op.get_attr("TVectorizable"))
-
-
 def is_guard(e: Any) -> bool:
     """Whether a call evaluates only one of its arguments."""
     return isinstance(e.op, tvm.ir.Op) and str(e.op.name).rpartition(".")[2] == "if_then_else"

@@ -13,12 +13,12 @@ from typing import Any
 
 from ....analysis import Refusal
 from ..axes import extent
+from ..functions import vectorizable
 from ..kernel import Kernel
 from ..lanes import Lanes, term
 from ..machine import Machine
 from ..program import Axis
 from ..tile import Tile, columns
-from ..tir import vectorizable
 from . import rule
 
 #: Rows and columns whose parts are in registers at a time.

@@ -1,0 +1,151 @@
+"""Functions of float32 that vectors have: exponentials, error function, tangents.
+
+LLVM calls the C library for each element otherwise. These are polynomials and quotients of them, at
+most a few units in the last place off, as the order of a sum is; results below 2^-125 are 0, and
+what is not a number stays so.
+
+    exp(x) = 2^n * p(x - n * log 2),  n the integer nearest to x / log 2
+    erf(x) = x * p(x^2) / q(x^2),  tanh(x) = x * r(x^2) / s(x^2)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+from .tir import calls, dtype_of, is_guard, mentions
+
+_EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1,
+        5.0000001201e-1)  # fmt: skip
+#: Where the exponential is the smallest and the largest that is computed so.
+_LOW, _HIGH = -86.6, 88.72283
+_ERF = (
+    (-2.72614225801306e-10, 2.77068142495902e-08, -2.10102402082508e-06, -5.69250639462346e-05,
+     -7.34990630326855e-04, -2.95459980854025e-03, -1.60960333262415e-02),
+    (-1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03, -7.37332916720468e-03,
+     -1.42647390514189e-02),
+)  # fmt: skip
+_TANH = (
+    (-2.76076847742355e-16, 2.00018790482477e-13, -8.60467152213735e-11, 5.12229709037114e-08,
+     1.48572235717979e-05, 6.37261928875436e-04, 4.89352455891786e-03),
+    (1.19825839466702e-06, 1.18534705686654e-04, 2.26843463243900e-03, 4.89352518554385e-03),
+)  # fmt: skip
+
+
+class Written:
+    """Writes such functions out; ``bound`` gets what is to be bound before, in order.
+
+    What is evaluated under a guard stays a call: its argument has no value elsewhere.
+    """
+
+    def __init__(self) -> None:
+        self.bound: list[tuple[Any, Any]] = []
+        self.rules = [(tvm.ir.Call, self._call), (tirx.Select, lambda e, mutator: e)]
+
+    def __call__(self, e: Any) -> Any:
+        return tvm_ffi.structural_mutate(e, self.rules) if calls(e) else e
+
+    def _call(self, c: Any, mutator: Any) -> Any:
+        if is_guard(c):
+            return c
+        c = mutator.default_mutate(c)
+        rule = _rule(c)
+        return c if rule is None else rule(self, self.let(c.args[0]))
+
+    def let(self, e: Any) -> Any:
+        """The variable that is bound to an expression."""
+        v = tirx.Var("x", dtype_of(e))
+        self.bound.append((v, e))
+        return v
+
+
+Rule = Callable[[Written, Any], Any]
+
+
+def _rule(c: Any) -> Rule | None:
+    if not isinstance(c.op, tvm.ir.Op) or dtype_of(c) != "float32":
+        return None
+    return _RULES.get(str(c.op.name).rpartition(".")[2])
+
+
+def vectorizable(e: Any, axis: Any) -> bool:
+    """Whether there are vectors of an expression along an axis: it has no guard that the axis
+    decides, and calls nothing that is of one element only."""
+    calls_ = Written()(e)
+    found: list[Any] = []
+    tvm_ffi.structural_walk(calls_, (tvm.ir.Call, found.append))
+    return all(_vectorizable(c, axis) for c in found)
+
+
+def _vectorizable(c: Any, axis: Any) -> bool:
+    if is_guard(c):
+        return axis is None or axis not in mentions(c.args[0])
+    return isinstance(c.op, tvm.ir.Op) and bool(c.op.get_attr("TVectorizable"))
+
+
+def _number(value: float) -> Any:
+    return tirx.FloatImm("float32", value)
+
+
+def _polynomial(coefficients: Sequence[float], x: Any) -> Any:
+    out = _number(coefficients[0])
+    for c in coefficients[1:]:
+        out = out * x + _number(c)
+    return out
+
+
+def _within(x: Any, low: float, high: float) -> Any:
+    """The nearest number in a range; what is not a number stays so, as in no minimum of TVM's."""
+    above = tirx.Select(x > _number(high), _number(high), x)
+    return tirx.Select(x < _number(low), _number(low), above)
+
+
+def _exp(w: Written, x: Any) -> Any:
+    y = w.let(_within(x, _LOW, _HIGH))
+    n = w.let(tirx.floor(y * _number(1.44269504088896341) + _number(0.5)))
+    r = w.let(y - n * _number(0.693359375) - n * _number(-2.12194440e-4))
+    y = w.let(_scale(_polynomial(_EXP, r) * (r * r) + r + _number(1), n))
+    y = tirx.Select(x < _number(_LOW), _number(0), y)
+    return tirx.Select(x > _number(_HIGH), _number(float("inf")), y)
+
+
+def _scale(y: Any, n: Any) -> Any:
+    """``y * 2^n`` for n from -125 to 128."""
+    exponent = tirx.Cast("int32", n) + tirx.IntImm("int32", 126)
+    power = tirx.reinterpret("float32", tirx.shift_left(exponent, tirx.IntImm("int32", 23)))
+    return y * power * _number(2)
+
+
+def _erf(w: Written, x: Any) -> Any:
+    return _odd(w, w.let(_within(x, -4, 4)), _ERF)
+
+
+def _tanh(w: Written, x: Any) -> Any:
+    return _odd(w, w.let(_within(x, -7.90531110763549805, 7.90531110763549805)), _TANH)
+
+
+def _odd(w: Written, x: Any, pair: tuple[Sequence[float], Sequence[float]]) -> Any:
+    above, below = pair
+    s = w.let(x * x)
+    return x * _polynomial(above, s) / _polynomial(below, s)
+
+
+def _sigmoid(w: Written, x: Any) -> Any:
+    return _number(1) / (_number(1) + _exp(w, w.let(_number(0) - x)))
+
+
+def _rsqrt(w: Written, x: Any) -> Any:
+    return _number(1) / tirx.sqrt(x)
+
+
+_RULES: dict[str, Rule] = {
+    "exp": _exp,
+    "erf": _erf,
+    "tanh": _tanh,
+    "sigmoid": _sigmoid,
+    "rsqrt": _rsqrt,
+}
