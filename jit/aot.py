@@ -17,6 +17,7 @@ from .bucket import held
 from .decide import branches, decision
 from .dims import Symbol, copied, name, symbols
 from .variants import Bucket, Exact, Ranged, Span, Variant
+from .workspace import lazily
 
 
 def merge(func: Any, variants: Sequence[Variant]) -> Any:
@@ -38,8 +39,17 @@ def merge(func: Any, variants: Sequence[Variant]) -> Any:
     dims = {s.name: s.var for s in known if s.name in used}
     choice = tirx.Var("variant", "int32")
     chosen = tirx.Bind(choice, decision([v.spans for v in variants], dims))
-    body = tirx.SeqStmt([chosen, branches(choice, [*bodies, outer.body])])
+    own = [_own_workspaces(b, outer) for b in (*bodies, outer.body)]
+    body = tirx.SeqStmt([chosen, branches(choice, own)])
     return _with_attributes(outer, body, [v.func for v in variants])
+
+
+def _own_workspaces(body: Any, outer: Any) -> Any:
+    """Statements over the parameters that allocate what they need when they are run."""
+    func = tirx.PrimFunc(outer.params, body, outer.ret_type).with_attr("s_tir", True)
+    made = lazily(func)
+    assert all(p.same_as(q) for p, q in zip(made.params, outer.params, strict=True))
+    return made.body
 
 
 def _with_attributes(outer: Any, body: Any, inside: Sequence[Any]) -> Any:

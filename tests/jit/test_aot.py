@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -119,6 +120,36 @@ def test_buckets_pad_with_what_the_proof_demands() -> None:
             y = tvm.runtime.tensor(np.full((n, 4), np.nan, "float32"))
             merged(tvm.runtime.tensor(x), tvm.runtime.tensor(w), y)
             np.testing.assert_allclose(y.numpy(), x @ w, rtol=1e-5, atol=1e-5)
+
+
+def test_only_the_variant_that_runs_allocates() -> None:
+    """Storage planning moves allocations out of branches: these are calls, which it leaves."""
+    func = kernel(lambda x: nn.softmax(x, 1), [("n", 128)])
+    (padded,) = [p for p in [pad_safe(func, "n")] if isinstance(p, Padded)]
+    variants: list[Variant] = [
+        Exact(bind(func, {"n": 1}), {"n": 1}),
+        Bucket(bind(func, {"n": 8}), {"n": 8}, [padded], {"n": 4}),
+    ]
+    merged = merge(func, variants).with_attr("global_symbol", "main")
+    lowered_ = tvm.IRModule({"main": merged})
+    for p in (tvm.s_tir.transform.LowerInitBlock(),
+              tvm.s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
+              tvm.s_tir.transform.ConvertBlocksToOpaque(), tvm.s_tir.transform.LowerOpaqueBlock(),
+              tirx.transform.FlattenBuffer(), tirx.transform.StorageRewrite()):  # fmt: skip
+        lowered_ = p(lowered_)
+    before = lowered_.script().split("if ", 1)[0]
+    allocated = [line for line in before.splitlines() if "alloc_buffer" in line]
+    assert not [line for line in allocated if re.search(r"alloc_buffer.*\bn\b", line)], before
+    assert "TVMBackendAllocWorkspace" not in before
+    assert merged.script().count("TVMBackendAllocWorkspace") == 3
+    run = compiled(merged)
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 4, 6, 8, 9):
+        x = rng.standard_normal((n, 128)).astype("float32")
+        y = tvm.runtime.tensor(np.full((n, 128), np.nan, "float32"))
+        run(tvm.runtime.tensor(x), y)
+        e = np.exp(x)
+        np.testing.assert_allclose(y.numpy(), e / e.sum(1, keepdims=True), rtol=1e-5)
 
 
 def test_the_functions_given_are_not_changed() -> None:

@@ -181,8 +181,8 @@ def reshaped(g: Graph, x: Any) -> Any:
     if which == "merge" and len(e) > 1:
         k = g.rng.randrange(len(e) - 1)
         return op.reshape(x, [*e[:k], e[k] * e[k + 1], *e[k + 2 :]])
-    k = next((k for k, d in enumerate(e) if d == 4), None)
-    return None if k is None else op.reshape(x, [*e[:k], 2, 2, *e[k + 1 :]])
+    four = next((k for k, d in enumerate(e) if d == 4), None)
+    return None if four is None else op.reshape(x, [*e[:four], 2, 2, *e[four + 1 :]])
 
 
 @maker(0.7)

@@ -50,7 +50,7 @@ class Kernel:
     known: tuple[Symbol, ...]
     buffers: tuple[Any, ...]
     inputs: int
-    indices: tuple[int, int] | None  # valid integers, None: below n and 2
+    indices: tuple[int, int] | None  # valid integers; None: below 2 and each extent
 
     @property
     def kinds(self) -> list[str]:
@@ -167,7 +167,8 @@ def _same(kernel: Kernel, name: str, content: Fill) -> bool:
 def _agree(kernel: Kernel, small: Mapping[str, int], large: Mapping[str, int], content: Fill,
            rng: np.random.Generator) -> bool:  # fmt: skip
     few, many = kernel.shapes(small), kernel.shapes(large)
-    between = kernel.indices or (0, min(*small.values(), 2))
+    inside = min((e for shape in few[: kernel.inputs] for e in shape if e), default=1)
+    between = kernel.indices or (0, min(inside, 2))
     valid, padded = [], []
     for k in range(kernel.inputs):
         kind = kernel.kinds[k]

@@ -1,0 +1,109 @@
+"""Workspaces of a kernel that are only allocated when it runs.
+
+TVM's `StorageRewrite` moves every allocation to the start of a function, also those of a branch: a
+merged kernel would allocate the workspaces of all variants, whichever of them runs.
+
+Before: t = alloc_buffer((n * 128,)); body
+After:  p = TVMBackendAllocWorkspace(n * 512); t = decl_buffer((n * 128,), data=p); body; free p
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import s_tir, tirx
+
+#: What TVM does to blocks and their buffers before it plans storage, and that.
+_PLANNED = (
+    s_tir.transform.CanonicalizeLoop,
+    s_tir.transform.LowerInitBlock,
+    s_tir.transform.PlanAndUpdateBufferAllocationLocation,
+    s_tir.transform.ConvertBlocksToOpaque,
+    s_tir.transform.CompactBufferAllocation,
+    s_tir.transform.LowerMatchBuffer,
+    s_tir.transform.LowerOpaqueBlock,
+    tirx.transform.FlattenBuffer,
+    lambda: tirx.transform.VectorizeLoop(True),
+    tirx.transform.StorageRewrite,
+)
+_CPU, _FLOAT = 1, 2
+#: Bytes up to which TVM takes them from the stack, which costs nothing.
+STACK = 1024
+
+
+def lazily(func: Any) -> Any:
+    """A PrimFunc for a CPU that allocates its workspaces, where they are large or of symbolic size,
+    by statements of its own.
+
+    Functions without such workspaces, and those for a GPU, are given back as they are.
+    """
+    if not _needed(func):
+        return func
+    mod = tvm.IRModule({"kernel": func.with_attr("global_symbol", "kernel")})
+    for make in _PLANNED:
+        mod = make()(mod)
+    body = _explicit(mod["kernel"].body)
+    return tirx.PrimFunc(mod["kernel"].params, body, func.ret_type, func.attrs)
+
+
+def _needed(func: Any) -> bool:
+    nodes: list[Any] = []
+    tvm_ffi.structural_walk(func.body, nodes.append, order="post")
+    threads = (s for s in nodes if isinstance(s, tirx.For))
+    if any(int(s.kind) == tirx.ForKind.THREAD_BINDING for s in threads):
+        return False
+    blocks = [b for s in nodes if isinstance(s, s_tir.SBlock) for b in s.alloc_buffers]
+    plain = [s.buffer for s in nodes if isinstance(s, tirx.AllocBuffer)]
+    return any(map(_large, [*blocks, *plain]))
+
+
+def _large(b: Any) -> bool:
+    """Whether it does not go on the stack."""
+    if b.ty.storage_scope not in ("", "global"):
+        return False
+    if any(not isinstance(e, tirx.IntImm) for e in b.ty.shape):
+        return True
+    return math.prod(int(e.value) for e in b.ty.shape) * _bytes(b) > STACK
+
+
+def _bytes(b: Any) -> int:
+    return (int(tvm.DataType(str(b.ty.dtype)).bits) + 7) // 8
+
+
+def _explicit(body: Any) -> Any:
+    """The statements with calls in the place of allocations at their start."""
+    parts = list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
+    out: list[Any] = []
+    pointers: list[Any] = []
+    for s in parts:
+        if isinstance(s, tirx.AllocBuffer) and _large(s.buffer):
+            pointers.append(tirx.Var(f"{s.buffer.name}_data", _pointer(s.buffer)))
+            out += _allocated(s.buffer, pointers[-1])
+        else:
+            out.append(s)
+    free = tirx.op.TVMBackendFreeWorkspace
+    out += [tirx.Evaluate(free(_CPU, 0, p)) for p in reversed(pointers)]
+    return tirx.SeqStmt(out) if len(out) > 1 else out[0]
+
+
+def _pointer(b: Any) -> Any:
+    return tvm.ir.PointerType(b.ty.dtype, "global")
+
+
+def _allocated(b: Any, pointer: Any) -> list[Any]:
+    """The pointer, a check that there is memory, and the buffer over it."""
+    count: Any = tirx.IntImm("int64", _bytes(b))
+    for e in b.ty.shape:
+        count = count * e.astype("int64")
+    call = tirx.op.TVMBackendAllocWorkspace(_CPU, 0, count.astype("uint64"), _FLOAT, 32)
+    # what the memory is for is a hint that a CPU does not read
+    typed = tvm.ir.Call(call.op, call.args, ret_ty=_pointer(b))
+    failed = tirx.Evaluate(tirx.op.tvm_throw_last_error())
+    return [
+        tirx.Bind(pointer, typed),
+        tirx.IfThenElse(tirx.isnullptr(pointer), failed, None),
+        tirx.DeclBuffer(b, data=pointer),
+    ]
