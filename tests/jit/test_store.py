@@ -68,6 +68,13 @@ def test_the_longest_unused_goes_first_and_getting_is_using(store: KernelStore) 
     assert [k in {r.key for r in small.ls()} for k in KEYS[:4]] == [True, False, True, True]
 
 
+def test_what_was_just_put_stays_whatever_the_clocks_say(store: KernelStore) -> None:
+    small = KernelStore(store.folder, max_count=1)
+    put(small, KEYS[0], time.time() + 3600)
+    put(small, KEYS[1])
+    assert [r.key for r in small.ls()] == [KEYS[1]]
+
+
 def test_bytes_are_bounded(store: KernelStore) -> None:
     size = put(store, KEYS[0], time.time() - 9).stat().st_size
     small = KernelStore(store.folder, max_bytes=2 * size)
