@@ -10,9 +10,9 @@ from ..analysis import Refusal
 from .aot import merge
 from .dims import bind, copied
 from .padding import Padded, pad_safe
-from .schedule import schedule
 from .sites import CallSite
 from .strategy import Aot, Dim
+from .tuned import Known, scheduled
 from .values import values_at
 from .variants import Bucket, Exact, Variant
 
@@ -26,11 +26,11 @@ class Ahead:
 
 
 def ahead(func: Any, generic: Any, sites: Sequence[CallSite], dims: Mapping[str, Dim], how: Aot,
-          target: Any) -> Ahead | Refusal:  # fmt: skip
+          target: Any, known: Known | None = None) -> Ahead | Refusal:  # fmt: skip
     """``generic`` with kernels for the declared shapes of ``func`` at these calls of it.
 
-    A refusal where no shape is declared. The first shapes are taken where there are more than
-    ``how.max_variants``.
+    Schedules that are ``known`` from tuning are taken. A refusal where no shape is declared. The
+    first shapes are taken where there are more than ``how.max_variants``.
     """
     of = {name: how.buckets.get(name, _declared(d, how)) for name, d in dims.items()}
     of |= {name: values for name, values in how.buckets.items() if name not in of}
@@ -41,7 +41,7 @@ def ahead(func: Any, generic: Any, sites: Sequence[CallSite], dims: Mapping[str,
     names = [s.name for s in sites[0].symbols]
     safe, why = _padded(func, names) if how.pad else ((), "")
     taken = shapes[: how.max_variants]
-    variants = [_variant(func, dict(zip(names, shape, strict=True)), safe, target)
+    variants = [_variant(func, dict(zip(names, shape, strict=True)), safe, target, known)
                 for shape in taken]  # fmt: skip
     told = f"{len(taken)} shapes" + (
         f", padded in {', '.join(p.name for p in safe)}" if safe else ""
@@ -67,8 +67,8 @@ def _padded(func: Any, names: Sequence[str]) -> tuple[tuple[Padded, ...], str]:
 
 
 def _variant(func: Any, values: Mapping[str, int], padded: tuple[Padded, ...],
-             target: Any) -> Variant:  # fmt: skip
+             target: Any, known: Known | None) -> Variant:  # fmt: skip
     bound = bind(func, values)
-    done = schedule(bound, target)
+    done = scheduled(bound, target, known)
     made = copied(bound) if isinstance(done, Refusal) else done.func
     return Bucket(made, values, padded) if padded else Exact(made, values)

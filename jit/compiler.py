@@ -28,11 +28,13 @@ class Compiler:
     """Starts the process when it is first needed and again after it died.
 
     Several sessions may share one; it is closed by who made it. ``seconds`` is what a job may take,
-    ``starting`` what the process may take to be ready.
+    ``starting`` what the process may take to be ready. ``tuned`` is a database of `opinfo tune`,
+    whose schedules go before those by structure.
     """
 
     seconds: float = 60.0
     starting: float = 120.0
+    tuned: str | Path | None = None
     check: bool = True
     command: tuple[str, ...] = (sys.executable, "-m", "opinfo.jit.worker")
     _process: subprocess.Popen[bytes] | None = None
@@ -55,12 +57,21 @@ class Compiler:
         self._start()
         job = {"function": digest, "text": None if digest in self._sent else text,
                "values": dict(values), "target": target, "library": str(library),
-               "check": self.check}  # fmt: skip
+               "check": self.check, "tuned": self.tuned and str(self.tuned)}  # fmt: skip
         answer = self._ask(job)
         if "error" in answer:
             raise CompileFailed(answer["error"])
         self._sent.add(digest)
         return str(answer["rule"]), float(answer["milliseconds"])
+
+    @property
+    def schedules(self) -> str:
+        """What kernels depend on beside their functions and this source: the database's version."""
+        if self.tuned is None:
+            return ""
+        from .tuned import Known
+
+        return Known(self.tuned).version
 
     def stop(self) -> None:
         """End the process, from any thread; a job that it has fails."""

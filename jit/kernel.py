@@ -14,7 +14,7 @@ from tvm import tirx
 
 from ..analysis import Refusal
 from .dims import bind, copied
-from .schedule import schedule
+from .tuned import Known, scheduled
 
 #: What a float may differ by from the generic kernel's, relative to the largest value: sums are
 #: made in another order.
@@ -36,11 +36,15 @@ class Built:
     milliseconds: float
 
 
-def build(func: Any, values: Mapping[str, int], target: Any, library: Path) -> Built:
-    """Compile a PrimFunc at one shape into a shared library; `func` is not changed."""
+def build(func: Any, values: Mapping[str, int], target: Any, library: Path,
+          known: Known | None = None) -> Built:  # fmt: skip
+    """Compile a PrimFunc at one shape into a shared library; `func` is not changed.
+
+    A schedule that is ``known`` from tuning goes before those by structure.
+    """
     start = time.perf_counter()
     bound = bind(func, values)
-    done = schedule(bound, target)
+    done = scheduled(bound, target, known)
     rule, made = ("none", bound) if isinstance(done, Refusal) else (done.rule, done.func)
     compiled(made, target, ENTRY).export_library(str(library))
     return Built(library, rule, 1e3 * (time.perf_counter() - start))

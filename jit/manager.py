@@ -73,6 +73,7 @@ class Manager(threading.Thread):
         super().__init__(name="opinfo-jit", daemon=True)
         self.sites, self.budget, self.store = sites, budget, store
         self.compiler, self._own = compiler or Compiler(), compiler is None
+        self._schedules = self.compiler.schedules
         self.digests = {name: hashlib.sha256(text.encode()).hexdigest()
                         for name, text in sites.functions.items()}  # fmt: skip
         self.functions = {name: tvm.ir.load_json(text) for name, text in sites.functions.items()}
@@ -157,8 +158,12 @@ class Manager(threading.Thread):
         if self.store is not None and name is not None:
             found = self.store.get(name)
             if found is not None:
-                self._load(key, found)
-                return "loaded", ""
+                try:
+                    self._load(key, found)
+                    return "loaded", ""
+                except Exception as e:  # evicted just now, or of another system: it is made anew
+                    LOG.warning("%s does not load: %s", found, e)
+                    found.unlink(missing_ok=True)
         if self.compiles >= self.budget.compiles:
             raise CompileFailed(f"{self.compiles} kernels were compiled, as many as the budget has")
         if self.crashes[key[0]] >= CRASHES:
@@ -182,7 +187,8 @@ class Manager(threading.Thread):
     def _stored_name(self, site: LoadedSite, values: dict[str, int]) -> str | None:
         if self.store is None:
             return None
-        return KernelStore.key(self.functions[site.function], values, self.sites.target)
+        return KernelStore.key(self.functions[site.function], values, self.sites.target,
+                               self._schedules)  # fmt: skip
 
     def _load(self, key: Key, library: Path) -> None:
         function = tvm.runtime.load_module(str(library))[ENTRY]

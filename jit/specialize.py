@@ -20,6 +20,7 @@ from .signature import Signature
 from .sites import CallSite, call_sites
 from .source import SiteCode, source
 from .strategy import Aot, Config, Generic, Jit, Record, Strategy, chosen, config
+from .tuned import Known
 from .values import values_at
 
 #: Of the text that a library tells about its sites.
@@ -111,7 +112,8 @@ def _ops(func: Any) -> tuple[Any, ...]:
 def _ahead(func: Any, generic: Any, here: list[CallSite], found: Config, told: Told,
            target: Any) -> tuple[Any, Told]:  # fmt: skip
     assert isinstance(told.strategy, Aot)
-    done = ahead(func, generic, here, found.dims, told.strategy, target)
+    known = None if found.tuned is None else Known(found.tuned)
+    done = ahead(func, generic, here, found.dims, told.strategy, target, known)
     if isinstance(done, Refusal):
         return generic, replace(told, strategy=Generic(), why=done.reason)
     return done.func, replace(told, why=done.told)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from .boundary import Range
@@ -83,13 +84,15 @@ class Config:
     ``by_function`` is by the name of a PrimFunc in the module, ``by_op`` by the name of an operator
     in it ("relax.matmul") or by its pattern kind ("kElemWise"); the first that fits is taken, a
     function before an operator. ``dims`` are by the name of a symbolic variable of the Relax
-    function. A strategy may be given by its name.
+    function. ``tuned`` is a database of `opinfo tune`, whose schedules are taken ahead of time; a
+    `Compiler` is given its own. A strategy may be given by its name.
     """
 
     default: Strategy | str = "jit"
     by_function: Mapping[str, Strategy | str] = field(default_factory=dict)
     by_op: Mapping[str, Strategy | str] = field(default_factory=dict)
     dims: Mapping[str, Dim] = field(default_factory=dict)
+    tuned: str | Path | None = None
 
 
 def strategy(given: Strategy | str) -> Strategy:

@@ -18,10 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..byoc.measure import Measure
+from ..byoc.measure import Measure, MeasureError
 from .dims import bind
 from .record import Recording, Shape
 from .search import search
+from .tune_jobs import last_line
 from .tune_measure import Bench
 from .tuned import RECORDS, WORKLOADS, Known, TuneError, alone, read, searchable
 
@@ -120,11 +121,16 @@ class _Search:
         new, failed = 0, []
         if count and time.monotonic() < self.end:
             func = alone(t.func)
-            database = self.known.database
-            for n, wrong in search(func, self.target, database, self.bench, count, self.end):
-                new += n
-                failed += wrong
-                self.shown.tell(new, str(t.shape))
+            try:
+                for n, wrong in search(func, self.target, self.known.database, self.bench, count,
+                                       self.end):  # fmt: skip
+                    new += n
+                    failed += wrong
+                    self.shown.tell(new, str(t.shape))
+            except MeasureError:
+                raise
+            except Exception as e:  # TVM's search, of a function that it is not made for
+                failed.append(f"it cannot be searched for: {last_line(e)}")
             if time.monotonic() < self.end and self.known.best(func, self.target) is not None:
                 self.known.mark(func, self.target, self.trials)  # there may be fewer candidates
         self.shown.done += count

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tempfile
@@ -13,6 +14,7 @@ from tvm.s_tir import Schedule
 
 from .dims import copied
 from .kernel_key import fingerprint
+from .schedule import Refusal, Scheduled, schedule
 
 WORKLOADS, RECORDS = "database_workload.json", "database_tuning_record.json"
 SEARCHED = "opinfo_searched.json"
@@ -35,12 +37,18 @@ def tuned(database: Any, func: Any, target: Any) -> Any | None:
     record = known.best(func, searchable(target))
     if record is None:
         return None
-    schedule = Schedule(tvm.IRModule({"main": alone(func)}))
-    record.trace.apply_to_schedule(schedule, remove_postproc=False)
-    out = schedule.mod["main"].without_attr("global_symbol")
+    replayed = Schedule(tvm.IRModule({"main": alone(func)}))
+    record.trace.apply_to_schedule(replayed, remove_postproc=False)
+    out = replayed.mod["main"].without_attr("global_symbol")
     for name, value in (func.attrs or {}).items():
         out = out.with_attr(name, value)
     return out.with_attr("tirx.is_scheduled", True)
+
+
+def scheduled(bound: Any, target: Any, known: Known | None = None) -> Scheduled | Refusal:
+    """By what was found for a PrimFunc with a bound shape, else by structure."""
+    found = None if known is None else tuned(known, bound, target)
+    return schedule(bound, target) if found is None else Scheduled(found, ("tuned",))
 
 
 class Known:
@@ -57,6 +65,11 @@ class Known:
         except Exception as e:  # TVM raises what it likes
             told = str(e).strip().splitlines()[-1:] or [type(e).__name__]
             raise TuneError(f"{folder} is no database of tuned kernels: {told[0]}") from e
+
+    @property
+    def version(self) -> str:
+        """Another one when other schedules may be the fastest."""
+        return hashlib.blake2b(read(self.folder / RECORDS), digest_size=8).hexdigest()
 
     def records(self, func: Any, target: Any) -> list[Any]:
         """Those of this target, the fastest first."""

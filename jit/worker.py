@@ -1,8 +1,8 @@
 """The process that compiles: `python -m opinfo.jit.worker`, one JSON line for each job and answer.
 
 A compiler that crashes, hangs or grows does so here. Jobs are ``{"function": digest, "text": JSON
-of the PrimFunc or null if it was sent before, "values", "target", "library"}``, answers ``{"rule",
-"milliseconds"}`` or ``{"error"}``.
+of the PrimFunc or null if it was sent before, "values", "target", "library", "check", "tuned": a
+folder or null}``, answers ``{"rule", "milliseconds"}`` or ``{"error"}``.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -38,6 +39,14 @@ def _yielding() -> None:
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
+@lru_cache(maxsize=4)
+def _known(folder: str) -> Any:
+    """A database of tuned schedules, read once."""
+    from .tuned import Known
+
+    return Known(folder)
+
+
 def _say(answers: TextIO, told: dict[str, Any]) -> None:
     answers.write(json.dumps(told) + "\n")
     answers.flush()
@@ -53,7 +62,8 @@ def _done(job: dict[str, Any], functions: dict[str, Any],
     if job["text"] is not None:
         functions[digest] = tvm.ir.load_json(job["text"])
     func = functions[digest]
-    built = build(func, job["values"], target, Path(job["library"]))
+    known = None if job["tuned"] is None else _known(job["tuned"])
+    built = build(func, job["values"], target, Path(job["library"]), known)
     if job["check"]:
         if digest not in generics:
             generics[digest] = compiled(func, target, "generic")["generic"]

@@ -8,19 +8,23 @@ import sys
 import types
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import tvm
+import tvm_ffi
 from tvm.script import tirx as T
 from typer.testing import CliRunner
 
 from opinfo.byoc.measure import Excluded, Measure, Measured
 from opinfo.cli import app
+from opinfo.jit import Aot, Compiler, Config, kernel, specialize_shapes, worker
 from opinfo.jit import tune as tuning
 from opinfo.jit import tune_measure as measuring
+from opinfo.jit.compile import native_target
 from opinfo.jit.dims import bind
 from opinfo.jit.intrinsics import PACKAGE, only_for
 from opinfo.jit.record import Recording
@@ -28,7 +32,7 @@ from opinfo.jit.search import buffers
 from opinfo.jit.tune import tasks, tune
 from opinfo.jit.tuned import RECORDS, SEARCHED, WORKLOADS, Known, TuneError, alone, tuned
 
-from .kernels import product
+from .kernels import model, product
 
 LLVM = tvm.target.Target("llvm")
 
@@ -169,6 +173,41 @@ def test_what_is_no_database_is_told(tmp_path: Path, bench: Any, name: str, text
         tuned(tmp_path, todo[0].func, LLVM)
     with pytest.raises(TuneError, match="no database of tuned kernels"):
         Known(tmp_path / "absent")
+
+
+def test_the_next_compile_uses_what_was_found(tmp_path: Path, bench: Any) -> None:
+    """Kernels for shapes that come in, by whoever compiles them, and those ahead of time."""
+    func, native = product(None, 16, 16), native_target()
+    tune(tasks(recording((4, 1))), tmp_path / "db", Measure(target=str(native)), trials=2)
+    known = Known(tmp_path / "db")
+    rules = [kernel.build(func, {"n": n}, native, tmp_path / f"{n}.so", known).rule for n in (4, 5)]
+    assert rules[0] == "tuned" != rules[1]
+    ask = {"function": "f", "text": tvm.ir.save_json(func), "values": {"n": 4}, "check": True,
+           "target": str(native), "library": str(tmp_path / "w.so")}  # fmt: skip
+    told = [worker._done({**ask, "tuned": t}, {}, {})["rule"] for t in (str(tmp_path / "db"), None)]
+    assert told[0] == "tuned" != told[1]
+    versions = {Compiler().schedules, Compiler(tuned=tmp_path / "db").schedules, known.version}
+    assert "" in versions and len(versions) == 2
+    given = Config(Aot(buckets={"n": (4,)}))
+    one, two = (specialize_shapes(model(None, 16, 16), c, native).module["fused_matmul_relu"]
+                for c in (given, replace(given, tuned=tmp_path / "db")))  # fmt: skip
+    assert not tvm_ffi.structural_equal(one, two)
+    for n in (4, 5):
+        x, w = np.ones((n, 16), "float32"), np.arange(256, dtype="float32").reshape(16, 16)
+        out = tvm.runtime.tensor(np.zeros((n, 16), "float32"))
+        run = tvm.tirx.build(two.with_attr("global_symbol", "kernel"), target=native)["kernel"]
+        run(tvm.runtime.tensor(x), tvm.runtime.tensor(w), out)
+        np.testing.assert_array_equal(out.numpy(), x @ w)
+
+
+def test_what_cannot_be_searched_for_is_told_and_the_rest_is_tuned(
+    tmp_path: Path, bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = tasks(recording((4, 2), (5, 1)))
+    odd = replace(first, func=product(None, 16, 16))  # not bound
+    one, two = tune([odd, second], tmp_path, trials=1)
+    assert one.trials == 0 and "it cannot be searched for: parameter" in one.failed[0]
+    assert two.trials == 1
 
 
 @pytest.mark.parametrize("wrong", [{"trials": 0}, {"seconds": -1.0}])

@@ -28,9 +28,9 @@ def tune_record(
     seconds: Annotated[
         float | None, typer.Option(help="Stop to search after this time; what is found is kept.")
     ] = None,
-    target: Annotated[str, typer.Option(help="TVM's target that the model is compiled for.")] = (
-        "llvm"
-    ),
+    target: Annotated[
+        str | None, typer.Option(help="TVM's target that the model is compiled for; else this CPU.")
+    ] = None,
     tracker: Annotated[
         str | None, typer.Option(help="An RPC tracker, HOST:PORT/KEY; else this machine.")
     ] = None,
@@ -62,8 +62,9 @@ def _recording(path: Path) -> Recording:
 
 def _tuned(
     recording: Recording, database: Path, trials: int, top: int | None, seconds: float | None,
-    target: str, how: Tuning, console: Console,
+    target: str | None, how: Tuning, console: Console,
 ) -> list[Found]:  # fmt: skip
+    from ..jit.compile import native_target
     from ..jit.tune import tasks, tune
 
     with bar(console) as shown:
@@ -72,7 +73,8 @@ def _tuned(
         def progress(done: int, total: int, name: str) -> None:
             shown.update(task, completed=done, total=total, description=name or "tuning")
 
-        return tune(tasks(recording)[:top], database, how.measure(target, progress),
+        measure = how.measure(target or str(native_target()), progress)
+        return tune(tasks(recording)[:top], database, measure,
                     trials=trials, seconds=seconds, progress=progress)  # fmt: skip
 
 
