@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tvm
@@ -13,26 +13,22 @@ from tvm import tirx
 from ..byoc.measure import Excluded, Measured
 from ..byoc.measure.subject import Buffer
 from .intrinsics import only_for
-from .tune_measure import Bench
 
+Measuring = Callable[[Sequence[Any]], list[Measured | Excluded]]
 #: Candidates that are built together.
 BATCH = 16
 
 
 def search(
-    func: Any, target: Any, database: Any, bench: Bench, trials: int, end: float
-) -> Iterator[tuple[int, list[str]]]:
-    """Commits what is measured; yields for each batch how many there were and why some failed.
+    func: Any, target: Any, database: Any, measure: Measuring, trials: int, end: float
+) -> Iterator[list[Measured | Excluded]]:
+    """Commits what is measured, and yields it, batch by batch.
 
     ``end``: no batch is begun after this moment of the monotonic clock.
     """
     from tvm.s_tir import meta_schedule as ms
 
     mod = tvm.IRModule({"main": func})
-    case = bench.case(mod, buffers(func))
-    if isinstance(case, Excluded):
-        yield trials, [case.reason]
-        return
     workload = database.commit_workload(mod)
     model = _cost_model(ms)
     context = _context(ms, mod, target, trials)
@@ -42,7 +38,7 @@ def search(
         candidates = context.generate_measure_candidates()
         if not candidates:
             break
-        found = bench.measure([c.sch.mod for c in candidates], target, case)
+        found = measure([c.sch.mod for c in candidates])
         results = [_result(ms, r) for r in found]
         for c, r in zip(candidates, results, strict=True):
             if r.run_secs is not None:
@@ -52,7 +48,7 @@ def search(
         context.notify_runner_results(candidates, results)
         if model is not None:
             model.update(context, candidates, results)
-        yield len(found), [r.reason for r in found if isinstance(r, Excluded)]
+        yield found
     context.post_tuning()
 
 

@@ -18,13 +18,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..byoc.measure import Measure, MeasureError
+import tvm
+
+from ..byoc.measure import Excluded, Measure, Measured, MeasureError
 from .dims import bind
 from .record import Recording, Shape
-from .search import search
+from .schedule import Refusal, Scheduled, schedule
+from .search import buffers, search
 from .tune_jobs import last_line
 from .tune_measure import Bench
-from .tuned import RECORDS, WORKLOADS, Known, TuneError, alone, read, searchable
+from .tuned import (
+    RECORDS,
+    WORKLOADS,
+    Known,
+    Searched,
+    TuneError,
+    alone,
+    read,
+    searchable,
+    tuned,
+)
 
 Progress = Callable[[int, int, str], None]
 """Of how many trials, how many are done, and of which shape the last one was."""
@@ -41,13 +54,17 @@ class Task:
 
 @dataclass(frozen=True)
 class Found:
-    """What became of a task: how many trials there are of it, the best time, what failed."""
+    """What became of a task: how many trials there are of it, the best time, what failed.
+
+    ``structure``: the time of the schedule by structure, which is used where it is the faster one.
+    """
 
     shape: Shape
     calls: int
     trials: int
     new: int
     microseconds: float | None
+    structure: float | None
     failed: tuple[str, ...] = field(default=(), repr=False)
 
 
@@ -103,38 +120,58 @@ def tune(
         if not any(missing):
             return [_found(known, t, target, 0, ()) for t in todo]
         with Bench(how) as bench:
-            search = _Search(known, bench, target, trials, end, shown)
-            return [search(t, count) for t, count in zip(todo, missing, strict=True)]
+            run = _Search(known, bench, target, trials, end, shown)
+            return [run(t, count) for t, count in zip(todo, missing, strict=True)]
 
 
-@dataclass
 class _Search:
-    known: Known
-    bench: Bench
-    target: Any
-    trials: int
-    end: float
-    shown: _Shown
+    def __init__(
+        self, known: Known, bench: Bench, target: Any, trials: int, end: float, shown: _Shown
+    ) -> None:
+        self.known, self.bench, self.target = known, bench, target
+        self.trials, self.end, self.shown = trials, end, shown
 
     def __call__(self, t: Task, count: int) -> Found:
         """``count`` more trials."""
-        new, failed = 0, []
+        results: list[Measured | Excluded] = []
+        why: list[str] = []
         if count and time.monotonic() < self.end:
-            func = alone(t.func)
             try:
-                for n, wrong in search(func, self.target, self.known.database, self.bench, count,
-                                       self.end):  # fmt: skip
-                    new += n
-                    failed += wrong
-                    self.shown.tell(new, str(t.shape))
+                self.run(t, count, results)
             except MeasureError:
                 raise
             except Exception as e:  # TVM's search, of a function that it is not made for
-                failed.append(f"it cannot be searched for: {last_line(e)}")
-            if time.monotonic() < self.end and self.known.best(func, self.target) is not None:
-                self.known.mark(func, self.target, self.trials)  # there may be fewer candidates
+                why = [f"it cannot be searched for: {last_line(e)}"]
         self.shown.done += count
-        return _found(self.known, t, self.target, new, tuple(failed))
+        failed = [r.reason for r in results if isinstance(r, Excluded)]
+        return _found(self.known, t, self.target, len(results), (*why, *failed))
+
+    def run(self, t: Task, count: int, results: list[Measured | Excluded]) -> None:
+        """Adds to ``results`` as they come."""
+        func = alone(t.func)
+        case = self.bench.case(tvm.IRModule({"main": func}), buffers(func))
+        if isinstance(case, Excluded):
+            raise RuntimeError(case.reason)
+
+        def measure(mods: Sequence[Any]) -> list[Measured | Excluded]:
+            return self.bench.measure(mods, self.target, case)
+
+        for found in search(func, self.target, self.known.database, measure, count, self.end):
+            results += found
+            self.shown.tell(len(results), str(t.shape))
+        if self.known.best(func, self.target) is not None:
+            # There may be fewer candidates than trials.
+            done = self.trials if time.monotonic() < self.end else 0
+            self.known.mark(func, self.target, Searched(done, *self.compared(func, case)))
+
+    def compared(self, func: Any, case: Path) -> tuple[float | None, float | None]:
+        """Microseconds of the best that was found, and of the schedule by structure."""
+        made = [tuned(self.known, func, self.target), schedule(func, self.target)]
+        funcs = [f.func if isinstance(f, Scheduled) else f for f in made]
+        mods = [tvm.IRModule({"main": f}) for f in funcs if not isinstance(f, Refusal)]
+        times = [r.microseconds if isinstance(r, Measured) else None
+                 for r in self.bench.in_turns(mods, self.target, case)]  # fmt: skip
+        return times[0], times[1] if len(times) > 1 else None
 
 
 @dataclass
@@ -177,6 +214,6 @@ def _mend(path: Path) -> None:
 
 
 def _found(known: Known, t: Task, target: Any, new: int, failed: tuple[str, ...]) -> Found:
-    best = known.best(t.func, target)
-    fastest = None if best is None else min(map(float, best.run_secs)) * 1e6
-    return Found(t.shape, t.calls, len(known.records(t.func, target)), new, fastest, failed)
+    count = len(known.records(t.func, target))
+    done = known.searched_for(t.func, target)
+    return Found(t.shape, t.calls, count, new, done.microseconds, done.structure, failed)

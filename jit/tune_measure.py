@@ -8,6 +8,7 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import tvm
@@ -69,6 +70,18 @@ class Bench:
         """All are built, then each is checked and timed: nothing else runs on this machine."""
         built = list(self.builders.map(lambda m: self.build(m, str(target)), mods))
         return [b if isinstance(b, Excluded) else self.timed(b, target, case) for b in built]
+
+    def in_turns(
+        self, mods: Sequence[Any], target: Any, case: Path, rounds: int = 3
+    ) -> list[Measured | Excluded]:
+        """The median of several times of each; what was excluded once is."""
+        times = [self.measure(mods, target, case) for _ in range(rounds)]
+        out: list[Measured | Excluded] = []
+        for found in zip(*times, strict=True):
+            bad = next((r for r in found if isinstance(r, Excluded)), None)
+            good = [r.microseconds for r in found if isinstance(r, Measured)]
+            out.append(bad or Measured(median(good)))
+        return out
 
     def build(self, mod: Any, target: str) -> Path | Excluded:
         to = Path(self.folder.name) / f"kernel{next(self.numbers)}.so"

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import tempfile
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +47,27 @@ def tuned(database: Any, func: Any, target: Any) -> Any | None:
 
 
 def scheduled(bound: Any, target: Any, known: Known | None = None) -> Scheduled | Refusal:
-    """By what was found for a PrimFunc with a bound shape, else by structure."""
-    found = None if known is None else tuned(known, bound, target)
+    """By what was found for a PrimFunc with a bound shape where that is faster, or by structure."""
+    found = None
+    if known is not None and known.searched_for(bound, searchable(target)).wins:
+        found = tuned(known, bound, target)
     return schedule(bound, target) if found is None else Scheduled(found, ("tuned",))
+
+
+@dataclass(frozen=True)
+class Searched:
+    """How many trials were asked for; microseconds of the best one, and by structure, in turns."""
+
+    trials: int = 0
+    microseconds: float | None = None
+    structure: float | None = None
+
+    @property
+    def wins(self) -> bool:
+        """Whether the best one is to be used. The best of many looks better than it is."""
+        if self.microseconds is None:
+            return False
+        return self.structure is None or self.microseconds < self.structure
 
 
 class Known:
@@ -59,9 +78,11 @@ class Known:
 
     def __init__(self, folder: str | Path, mine: bool = False) -> None:
         self.folder = Path(folder)
+        self._raw = b"".join(read(self.folder / name) for name in (RECORDS, SEARCHED))
         try:
             self.database = _opened(self.folder) if mine else _copied(self.folder)
-            self.searched = _counts(read(self.folder / SEARCHED) or b"{}")
+            told = json.loads(read(self.folder / SEARCHED) or b"{}")
+            self.searched = {str(k): Searched(**v) for k, v in told.items()}
         except Exception as e:  # TVM raises what it likes
             told = str(e).strip().splitlines()[-1:] or [type(e).__name__]
             raise TuneError(f"{folder} is no database of tuned kernels: {told[0]}") from e
@@ -69,7 +90,7 @@ class Known:
     @property
     def version(self) -> str:
         """Another one when other schedules may be the fastest."""
-        return hashlib.blake2b(read(self.folder / RECORDS), digest_size=8).hexdigest()
+        return hashlib.blake2b(self._raw, digest_size=8).hexdigest()
 
     def records(self, func: Any, target: Any) -> list[Any]:
         """Those of this target, the fastest first."""
@@ -83,14 +104,18 @@ class Known:
         return next(iter(self.records(func, target)), None)
 
     def trials(self, func: Any, target: Any) -> int:
-        done = self.searched.get(self._key(func, target), 0)
+        done = self.searched_for(func, target).trials
         return max(done, len(self.records(func, target)))
 
-    def mark(self, func: Any, target: Any, trials: int) -> None:
-        """So many were asked for, and there are no more."""
-        self.searched[self._key(func, target)] = trials
+    def searched_for(self, func: Any, target: Any) -> Searched:
+        return self.searched.get(self._key(func, target), Searched())
+
+    def mark(self, func: Any, target: Any, done: Searched) -> None:
+        """The file is there whole or as it was."""
+        self.searched[self._key(func, target)] = done
+        told = {k: asdict(v) for k, v in self.searched.items()}
         part = self.folder / f".{SEARCHED}-{os.getpid()}"
-        part.write_text(json.dumps(self.searched, indent=1) + "\n")
+        part.write_text(json.dumps(told, indent=1) + "\n")
         part.replace(self.folder / SEARCHED)
 
     def _key(self, func: Any, target: Any) -> str:
@@ -138,13 +163,6 @@ def _copied(folder: Path) -> Any:
             raw = (folder / file).read_bytes()
             (Path(name) / file).write_bytes(raw[: raw.rfind(b"\n") + 1])
         return _opened(Path(name))
-
-
-def _counts(raw: bytes) -> dict[str, int]:
-    told = json.loads(raw)
-    if not isinstance(told, dict) or not all(isinstance(n, int) for n in told.values()):
-        raise ValueError(f"{SEARCHED} has no counts")
-    return told
 
 
 def _ran(record: Any) -> bool:

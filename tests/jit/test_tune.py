@@ -51,6 +51,7 @@ class Bench:
 
     wrong = 0
     asked: list[int]
+    turns: tuple[float, ...] = (3.0, 7.0)
 
     def __init__(self, how: Measure) -> None:
         self.count = 0
@@ -73,11 +74,15 @@ class Bench:
                        Measured(1000.0 / self.count))  # fmt: skip
         return out
 
+    def in_turns(self, mods: Any, target: Any, case: Path) -> list[Measured | Excluded]:
+        assert len(mods) == 2
+        return [Measured(t) for t in self.turns]
+
 
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Bench]]:
     monkeypatch.setattr(tuning, "Bench", Bench)
-    Bench.asked, Bench.wrong = [], 0
+    Bench.asked, Bench.wrong, Bench.turns = [], 0, (3.0, 7.0)
     yield Bench
 
 
@@ -100,7 +105,7 @@ def test_what_was_found_is_used_and_the_fastest_of_it(tmp_path: Path, bench: Any
     seen: list[tuple[int, int, str]] = []
     (found,) = tune([task], tmp_path, trials=3, progress=lambda *told: seen.append(told))
     assert (found.trials, found.new, found.calls, found.failed) == (3, 3, 1, ())
-    assert found.microseconds == pytest.approx(1000 / 3)
+    assert (found.microseconds, found.structure) == (3.0, 7.0)
     assert seen[-1] == (3, 3, "site: n=4") and sum(bench.asked) == 3
     best = Known(tmp_path).best(task.func, LLVM)
     assert best is not None and float(best.run_secs[0]) == pytest.approx(1e-3 / 3)
@@ -135,7 +140,7 @@ def test_what_fails_is_told_and_never_used(tmp_path: Path, bench: Any) -> None:
     assert tuned(tmp_path, task.func, LLVM) is None and not (tmp_path / SEARCHED).exists()
     bench.wrong = 1
     (found,) = tune([task], tmp_path, trials=3)
-    assert len(found.failed) == 1 and found.trials == 2
+    assert len(found.failed) == 1 and found.trials == 2 and found.microseconds == 3.0
 
 
 def test_time_that_is_over_ends_the_search(tmp_path: Path, bench: Any) -> None:
@@ -192,6 +197,12 @@ def test_the_next_compile_uses_what_was_found(tmp_path: Path, bench: Any) -> Non
     one, two = (specialize_shapes(model(None, 16, 16), c, native).module["fused_matmul_relu"]
                 for c in (given, replace(given, tuned=tmp_path / "db")))  # fmt: skip
     assert not tvm_ffi.structural_equal(one, two)
+    structure = kernel.build(func, {"n": 4}, native, tmp_path / "s.so").rule
+    for turns, rule in [((7.0, 3.0), structure), ((3.0, 7.0), "tuned")]:
+        bench.turns = turns
+        tune(tasks(recording((4, 1))), tmp_path / rule, Measure(target=str(native)), trials=1)
+        again = kernel.build(func, {"n": 4}, native, tmp_path / "a.so", Known(tmp_path / rule))
+        assert again.rule == rule
     for n in (4, 5):
         x, w = np.ones((n, 16), "float32"), np.arange(256, dtype="float32").reshape(16, 16)
         out = tvm.runtime.tensor(np.zeros((n, 16), "float32"))
@@ -248,20 +259,12 @@ def test_the_command_tells_what_was_found(tmp_path: Path, bench: Any) -> None:
     got = told(*words)
     assert got.exit_code == 0, got.output
     head, first, second, _, last = got.stdout.splitlines()
-    assert head.split() == [
-        "site",
-        "shape",
-        "calls",
-        "trials",
-        "new",
-        "best",
-        "us",
-        "failed",
-        "why",
-    ]
-    assert first.split() == ["site", "n=4", "2", "1", "1", "1000.0", "0"]
+    names = "site shape calls trials new best us by structure failed why"
+    assert head.split() == names.split()
+    assert first.split() == ["site", "n=4", "2", "1", "1", "3.0", "7.0", "0"]
     assert second.split()[:5] == ["site", "n=5", "1", "1", "1"]
-    assert last == f"2 of 2 shapes are tuned, 2 new trials, in {tmp_path / 'db'}"
+    where = f"new trials, in {tmp_path / 'db'}"
+    assert last == f"2 shapes, 2 of them faster than by structure; 2 {where}"
     assert "0 new trials" in told(*words, "--top", 1).stdout
 
 
@@ -304,6 +307,7 @@ def test_real_candidates_are_built_checked_and_timed(
     todo = tasks(kept)
     (found,) = tune(todo, tmp_path, trials=4)
     assert found.trials == 4 and found.failed == ()
+    assert found.microseconds is not None and found.structure is not None
     got = tuned(tmp_path, todo[0].func, LLVM)
     assert got is not None
     rng = np.random.default_rng(1)

@@ -85,19 +85,22 @@ def _table(found: Sequence[Found]) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in ("site", "shape"):
         table.add_column(name)
-    for name in ("calls", "trials", "new", "best us", "failed"):
+    for name in ("calls", "trials", "new", "best us", "by structure", "failed"):
         table.add_column(name, justify="right")
     table.add_column("why")
     for f in found:
         shape = ", ".join(f"{k}={v}" for k, v in f.shape.values)
-        best = "" if f.microseconds is None else f"{f.microseconds:.1f}"
+        times = ["" if t is None else f"{t:.1f}" for t in (f.microseconds, f.structure)]
+        why = escape(f.failed[0] if f.failed else "")
         table.add_row(escape(f.shape.site), escape(shape), f"{f.calls:,}", str(f.trials),
-                      str(f.new), best, str(len(f.failed)), escape(f.failed[0] if f.failed else "")
-                      )  # fmt: skip
+                      str(f.new), *times, str(len(f.failed)), why)  # fmt: skip
     return table
 
 
 def _summary(found: Sequence[Found], database: Path) -> str:
-    have = sum(f.microseconds is not None for f in found)
+    from ..jit.tuned import Searched
+
+    wins = sum(Searched(0, f.microseconds, f.structure).wins for f in found)
     new = sum(f.new for f in found)
-    return f"{have} of {len(found)} shapes are tuned, {new} new trials, in {database}"
+    return (f"{len(found)} shapes, {wins} of them faster than by structure; {new} new trials, in "
+            f"{database}")  # fmt: skip
