@@ -15,6 +15,7 @@ from ..byoc.backend import Code
 from ..byoc.partition import attached
 from .ahead import ahead
 from .dims import copied, static
+from .named import resolved
 from .schedule import schedule
 from .signature import Signature
 from .sites import CallSite, call_sites
@@ -53,7 +54,7 @@ def specialize_shapes(mod: Any, given: Config | Strategy | str = "jit",
     Before: lv = R.call_tir(cls.matmul, (x, w), …)
     After:  lv = R.call_dps_packed("opinfo_site_0", (x, w), …)        # jit, record
     """
-    found = config(given)
+    found = resolved(config(given), mod)
     target = tvm.target.Target(target)
     sites = call_sites(mod)
     wanted: dict[str, Told] = {}

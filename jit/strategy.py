@@ -84,8 +84,9 @@ class Config:
     ``by_function`` is by the name of a PrimFunc in the module, ``by_op`` by the name of an operator
     in it ("relax.matmul") or by its pattern kind ("kElemWise"); the first that fits is taken, a
     function before an operator. ``dims`` are by the name of a symbolic variable of the Relax
-    function. ``tuned`` is a database of `opinfo tune`, whose schedules are taken ahead of time; a
-    `Compiler` is given its own. A strategy may be given by its name.
+    function, or by a place where it stands alone, ``x:0`` for axis 0 of the argument x. ``tuned``
+    is a database of `opinfo tune`, whose schedules are taken ahead of time; a `Compiler` is given
+    its own. A strategy may be given by its name.
     """
 
     default: Strategy | str = "jit"

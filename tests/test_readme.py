@@ -22,7 +22,18 @@ def folder(tmp_path: Path) -> Path:
     """Where the models that the README names lie."""
     for name in set(re.findall(r"light_(\w+)\.onnx", TEXT)):
         shutil.copy(light.path(name), tmp_path)
+    _export(tmp_path / "mlp.pt2")
     return tmp_path
+
+
+def _export(path: Path) -> None:
+    """The model that the README exports in Python and compiles on the command line."""
+    import torch
+
+    layers = torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10)
+    dims = ({0: torch.export.Dim("n", max=512)},)
+    net = torch.nn.Sequential(*layers)
+    torch.export.save(torch.export.export(net, (torch.zeros(2, 64),), dynamic_shapes=dims), path)
 
 
 def _run(command: list[str], folder: Path) -> list[str]:

@@ -4,12 +4,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import analysis, byoc, layout, transform
+    from . import analysis, byoc, jit, layout, transform
     from .frontend import FrontendError, load
     from .inspection import inspect
     from .report import Report, Row
 
-__all__ = ["FrontendError", "Report", "Row", "analysis", "byoc", "inspect", "layout", "load",
+__all__ = ["FrontendError", "Report", "Row", "analysis", "byoc", "inspect", "jit", "layout", "load",
            "transform"]  # fmt: skip
 
 _HOME = {

@@ -11,6 +11,7 @@ from .analysis.annotate import annotate
 from .byoc.raise_ops import check_kind, raise_ops
 
 if TYPE_CHECKING:
+    from .jit.strategy import Config, Strategy
     from .layout.decide import Cost
     from .layout.layout import Layout
     from .layout.planner import Mode
@@ -22,6 +23,7 @@ __all__ = [
     "PlanLayout",
     "RaiseOps",
     "ReplaceOpImpl",
+    "SpecializeShapes",
 ]
 
 Desired = Mapping[str, Sequence[str] | str]
@@ -138,5 +140,29 @@ def CancelLayoutTransforms() -> Any:
     @tvm.transform.module_pass(opt_level=0, name="opinfo.CancelLayoutTransforms")  # type: ignore[untyped-decorator]
     def run(mod: Any, _: Any) -> Any:
         return cancel_layout_transforms(mod)
+
+    return run
+
+
+def SpecializeShapes(strategy: Config | Strategy | str = "jit", target: Any = "llvm") -> Any:
+    """Each PrimFunc with symbolic shapes gets a strategy: to run after `FuseTIR`.
+
+    Before: lv = R.call_tir(cls.fused_matmul_relu, (x, w), out_ty=R.Tensor((n, 64)))
+    After:  lv = R.call_dps_packed("opinfo_site_0", (x, w), out_ty=R.Tensor((n, 64)))
+
+    for `jit` and `record`; for `generic` and `aot` calls stay and the PrimFunc is another. The
+    calls' code is C++ that the module carries: a library needs `export_library`, and
+    `opinfo.jit.Session` serves it. The input module is not changed. Raises `ValueError` for what is
+    no strategy.
+    """
+    from .jit.strategy import config
+
+    given = config(strategy)
+
+    @tvm.transform.module_pass(opt_level=0, name="opinfo.SpecializeShapes")  # type: ignore[untyped-decorator]
+    def run(mod: Any, _: Any) -> Any:
+        from .jit.specialize import specialize_shapes
+
+        return specialize_shapes(mod, given, target).module
 
     return run

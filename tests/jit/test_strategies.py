@@ -129,7 +129,8 @@ def test_what_is_no_strategy_is_refused(given: Any, told: str) -> None:
 
 @pytest.mark.parametrize(
     ("make", "told"),
-    [(lambda: Jit("soon"), 'expected "lazy" or "eager", got \'soon\''),
+    [(lambda: Jit("soon"),  # type: ignore[arg-type]
+      'expected "lazy" or "eager", got \'soon\''),
      (lambda: Jit(threshold=0), "threshold must be at least 1, got 0"),
      (lambda: Dim(4, 8, likely=(2,)), "the likely value 2 is not in 4 to 8"),
      (lambda: Dim(9, 8), "there is no such number")],
@@ -150,3 +151,16 @@ def test_numbers_that_are_passed_keep_a_call_generic() -> None:
     done = specialize_shapes(lowered(bb.get()), "jit")
     (told,) = done.functions
     assert told.strategy == Generic() and told.why == "dimensions are passed to it as numbers"
+
+
+def test_dimensions_have_the_name_of_their_place_too() -> None:
+    given = Config(Aot({"x:0": (3, 5)}), dims={"x:0": Dim(1, 64)})
+    (told,) = specialize_shapes(lowered(modules.dense()), given).functions
+    assert told.why == "2 shapes"
+
+
+def test_a_dimension_that_is_not_there_is_refused() -> None:
+    told = r"there is no dimension m; those of the model: n \(x:0\)"
+    for given in (Config(dims={"m": Dim()}), Config(Aot({"m": (1,)}))):
+        with pytest.raises(ValueError, match=told):
+            specialize_shapes(lowered(modules.dense()), given)

@@ -1,4 +1,4 @@
-"""The command line: `opinfo inspect`, `plan`, `dispatch`, `compile`, `tune`, `cache`."""
+"""The commands: `opinfo inspect`, `plan`, `dispatch`, `compile`, `specialize`, `tune`, `cache`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from .plan import plan_model
 
 from .dispatch import dispatch_model  # isort: skip
 from .compile import compile_model  # isort: skip
+from .specialize import specialize_model  # isort: skip
 from .tune import tune_record  # isort: skip
 from .cache import cache  # isort: skip
 
 __all__ = ["app", "cache", "compile_model", "dispatch_model", "inspect_model", "main", "plan_model",
-           "tune_record"]  # fmt: skip
+           "specialize_model", "tune_record"]  # fmt: skip
 
 
 @app.callback(invoke_without_command=True)
