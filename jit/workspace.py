@@ -16,8 +16,8 @@ import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 
-#: What TVM does to blocks and their buffers before it plans storage, and that.
-_PLANNED = (
+#: What TVM does to blocks and their buffers: only then it is known where each is, and how large.
+_PLACED = (
     s_tir.transform.CanonicalizeLoop,
     s_tir.transform.LowerInitBlock,
     s_tir.transform.PlanAndUpdateBufferAllocationLocation,
@@ -25,9 +25,6 @@ _PLANNED = (
     s_tir.transform.CompactBufferAllocation,
     s_tir.transform.LowerMatchBuffer,
     s_tir.transform.LowerOpaqueBlock,
-    tirx.transform.FlattenBuffer,
-    lambda: tirx.transform.VectorizeLoop(True),
-    tirx.transform.StorageRewrite,
 )
 _CPU, _FLOAT = 1, 2
 #: Bytes up to which TVM takes them from the stack, which costs nothing.
@@ -43,7 +40,7 @@ def lazily(func: Any) -> Any:
     if not _needed(func):
         return func
     mod = tvm.IRModule({"kernel": func.with_attr("global_symbol", "kernel")})
-    for make in _PLANNED:
+    for make in _PLACED:
         mod = make()(mod)
     body = _explicit(mod["kernel"].body)
     return tirx.PrimFunc(mod["kernel"].params, body, func.ret_type, func.attrs)
@@ -74,11 +71,10 @@ def _bytes(b: Any) -> int:
 
 
 def _explicit(body: Any) -> Any:
-    """The statements with calls in the place of allocations at their start."""
-    parts = list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
+    """The statements with calls in the place of allocations that are in no loop."""
     out: list[Any] = []
     pointers: list[Any] = []
-    for s in parts:
+    for s in _flat(body):
         if isinstance(s, tirx.AllocBuffer) and _large(s.buffer):
             pointers.append(tirx.Var(f"{s.buffer.name}_data", _pointer(s.buffer)))
             out += _allocated(s.buffer, pointers[-1])
@@ -87,6 +83,10 @@ def _explicit(body: Any) -> Any:
     free = tirx.op.TVMBackendFreeWorkspace
     out += [tirx.Evaluate(free(_CPU, 0, p)) for p in reversed(pointers)]
     return tirx.SeqStmt(out) if len(out) > 1 else out[0]
+
+
+def _flat(s: Any) -> list[Any]:
+    return [x for part in s.seq for x in _flat(part)] if isinstance(s, tirx.SeqStmt) else [s]
 
 
 def _pointer(b: Any) -> Any:
