@@ -12,9 +12,12 @@ import tvm
 from tvm import relax
 
 from ..byoc.compile import fuse
+from ..byoc.offload import Dispatched
 from ..byoc.prepare import prepare
+from .libraries import handed_over
+from .named import resolved
 from .specialize import Told, specialize_shapes
-from .strategy import Config, Strategy
+from .strategy import Config, Strategy, config
 
 #: For the C++ compiler; what two libraries have in common must not be one in a process.
 OPTIONS = ["-O2", "-fno-gnu-unique"]
@@ -22,10 +25,14 @@ OPTIONS = ["-O2", "-fno-gnu-unique"]
 
 @dataclass(frozen=True)
 class CompiledShapes:
-    """A shared library for TVM's virtual machine, and how each symbolic function is compiled."""
+    """A shared library for TVM's virtual machine, and how each symbolic function is compiled.
+
+    ``dispatched`` is what backends have, where the strategy of operators is `Library`.
+    """
 
     library: Path
     functions: tuple[Told, ...]
+    dispatched: Dispatched | None = None
     _folder: Any = None
 
     def export(self, path: str | Path) -> None:
@@ -40,17 +47,26 @@ def compile_shapes(mod: Any, given: Config | Strategy | str = "jit",
     Raises ``ValueError`` for a configuration that is none.
     """
     wanted = tvm.target.Target(target if target is not None else native_target())
-    done = specialize_shapes(lowered(mod), given, wanted)
+    found = resolved(config(given), mod)
+    prepared = prepare(mod)
+    handed = handed_over(prepared, found)
+    done = specialize_shapes(fused(prepared if handed is None else handed.module), found, wanted)
     folder = tempfile.TemporaryDirectory(prefix="opinfo-")
     library = Path(folder.name) / "model.so"
     executable = tvm.compile(done.module, target=wanted)
-    executable.export_library(str(library), options=OPTIONS)
-    return CompiledShapes(library, done.functions, folder)
+    options = [*OPTIONS, *(handed.options if handed is not None else ())]
+    executable.export_library(str(library), options=options)
+    return CompiledShapes(library, done.functions, handed, folder)
 
 
 def lowered(mod: Any) -> Any:
-    """Prepared, lowered and fused; what only reshapes is a view, which needs no kernel."""
-    return relax.transform.RewriteDataflowReshape()(fuse(prepare(mod)))
+    """Prepared, lowered and fused."""
+    return fused(prepare(mod))
+
+
+def fused(mod: Any) -> Any:
+    """A lowered module, fused; what only reshapes is a view, which needs no kernel."""
+    return relax.transform.RewriteDataflowReshape()(fuse(mod))
 
 
 def native_target() -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import tirx
+from tvm import s_tir, tirx
 
 #: Arithmetic that is done where both operands are numbers.
 FOLDED = (tirx.Add, tirx.Sub, tirx.Mul, tirx.FloorDiv, tirx.FloorMod, tirx.Min, tirx.Max, tirx.LT,
@@ -89,6 +89,16 @@ def static(func: Any) -> bool:
     """Whether a PrimFunc has but one shape."""
     return all(isinstance(e, tirx.IntImm) for p in func.params if tirx.is_buffer_var(p)
                for e in p.ty.shape)  # fmt: skip
+
+
+def rooted(func: Any) -> Any:
+    """With a root block, which TVM's passes over Relax look for in each PrimFunc."""
+    if isinstance(func.body, s_tir.SBlockRealize):
+        return func
+    root = s_tir.SBlock([], [], [], "root", func.body)
+    body = s_tir.SBlockRealize([], True, root)
+    made = tirx.PrimFunc(func.params, body, func.ret_type, func.attrs)
+    return made.with_attr("s_tir", True)
 
 
 def name(func: Any) -> str:

@@ -14,13 +14,13 @@ from ..analysis import Refusal, op_infos
 from ..byoc.backend import Code
 from ..byoc.partition import attached
 from .ahead import ahead
-from .dims import copied, static
+from .dims import copied, rooted, static
 from .named import resolved
 from .schedule import schedule
 from .signature import Signature
 from .sites import CallSite, call_sites
 from .source import SiteCode, source
-from .strategy import Aot, Config, Generic, Jit, Record, Strategy, chosen, config
+from .strategy import Aot, Config, Generic, Jit, Library, Record, Strategy, chosen, config
 from .tuned import Known
 from .values import values_at
 
@@ -88,6 +88,8 @@ def _compiled(func: Any, name: str, here: list[CallSite], found: Config,
     told = replace(told, strategy=wanted)
     if refused is not None:
         return made, replace(told, strategy=Generic(), why=refused)
+    if isinstance(wanted, Library):
+        return made, replace(told, strategy=Generic(), why="no backend takes it")
     if isinstance(wanted, Aot):
         return _ahead(func, made, here, found, told, target)
     return made, told
@@ -100,7 +102,7 @@ def _generic(func: Any, name: str, target: Any) -> tuple[Any, Told]:
         rule, made, why = "none", copied(func), generic.reason
     else:
         rule, made, why = generic.rule, generic.func, ""
-    made = made.with_attr("global_symbol", name).with_attr("tirx.noalias", True)
+    made = rooted(made).with_attr("global_symbol", name).with_attr("tirx.noalias", True)
     return made, Told(name, Generic(), rule, why)
 
 
@@ -117,7 +119,7 @@ def _ahead(func: Any, generic: Any, here: list[CallSite], found: Config, told: T
     done = ahead(func, generic, here, found.dims, told.strategy, target, known)
     if isinstance(done, Refusal):
         return generic, replace(told, strategy=Generic(), why=done.reason)
-    return done.func, replace(told, why=done.told)
+    return rooted(done.func), replace(told, why=done.told)
 
 
 def _code(mod: Any, called: list[CallSite], wanted: Mapping[str, Told], found: Config,

@@ -15,6 +15,7 @@ from opinfo.jit import (
     Dim,
     Generic,
     Jit,
+    Library,
     Record,
     Session,
     compile_shapes,
@@ -164,3 +165,27 @@ def test_a_dimension_that_is_not_there_is_refused() -> None:
     for given in (Config(dims={"m": Dim()}), Config(Aot({"m": (1,)}))):
         with pytest.raises(ValueError, match=told):
             specialize_shapes(lowered(modules.dense()), given)
+
+
+@pytest.mark.parametrize("backend", ["blas", "onednn"])
+def test_a_library_takes_products_of_any_shape(backend: str) -> None:
+    given = Config("generic", by_op={"relax.matmul": Library((backend,))})
+    done = compile_shapes(modules.attention(), given)
+    assert done.dispatched is not None
+    assert [t.backend for t in done.dispatched.taken] == [backend] * 2
+    assert {o.op for o in done.dispatched.left} == {"relax.permute_dims", "relax.nn.softmax"}
+    with Session(done) as session:
+        for n, m in ((1, 1), (3, 7), (16, 5)):
+            attention(session, n, m)
+
+
+def test_what_no_library_takes_is_generic() -> None:
+    done = compile_shapes(modules.attention(), Library(("blas",)))
+    assert {(f.strategy, f.why) for f in done.functions} == {(Generic(), "no backend takes it")}
+    with Session(done) as session:
+        attention(session, 4, 9)
+
+
+def test_a_library_is_no_strategy_of_a_fused_function() -> None:
+    with pytest.raises(ValueError, match="by_function has it for fused_matmul_relu"):
+        compile_shapes(modules.dense(), Config(by_function={"fused_matmul_relu": "library"}))
