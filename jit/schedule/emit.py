@@ -27,16 +27,20 @@ from .kernel import Kernel
 from .machine import Machine
 from .program import Axis
 from .tile import Tile, columns, pieces
-from .tir import Values, as_dtype, integer, local, loop, seq, substitute, values
+from .tir import Values, as_dtype, calls, integer, local, loop, seq, substitute, values
 
 
 @dataclass(frozen=True)
 class Run:
-    """``count`` values of an axis: rows, or where vectors of ``lanes`` elements start."""
+    """``count`` values of an axis: rows, or where vectors of ``lanes`` elements start.
+
+    ``offset`` is how many elements of a tile are before it.
+    """
 
     at: Callable[[Any], Any]
     count: int = 1
     lanes: int = 1
+    offset: int = 0
 
 
 Rows = Run | None
@@ -69,13 +73,17 @@ class Nest:
         if axis is self.i:
             return self._rows(axis, lambda r: self._level(k + 1, r, cols), self._kind(k))
         if axis is self.j:
-            return self._columns(axis, lambda c: self._level(k + 1, rows, c), self._kind(k))
+            return self._columns(axis, lambda c: self.inside(k, rows, c), self._kind(k))
 
         def body(v: Any) -> Any:
             self.at[axis.var] = v
             return self._level(k + 1, rows, cols)
 
         return loop(axis.var.name, axis.extent, axis.var, body, self._kind(k))
+
+    def inside(self, k: int, rows: Rows, cols: Columns) -> Any:
+        """What is inside the loop over tiles of columns."""
+        return self._level(k + 1, rows, cols)
 
     def _kind(self, k: int) -> Any:
         wide = self.parallel and self.machine.cores > 1 and k == 0
@@ -177,9 +185,13 @@ class Nest:
         held = [[local("acc", [count * run.count * run.lanes], a.dtype)
                  for a in kernel.accumulators] for run in runs]  # fmt: skip
         like = self.j.var if self.j is not None else integer(0, tirx.Var("x", "int64"))
-        unroll = tirx.ForKind.UNROLLED
 
-        def each(body: Callable[[Values, Sequence[Any]], list[Any]], wide: bool = True) -> Any:
+        def each(
+            held: Sequence[list[Any]],
+            body: Callable[[Values, Sequence[Any]], list[Any]],
+            wide: bool = True,
+            outer: Any = tirx.ForKind.UNROLLED,
+        ) -> Any:
             last = tirx.ForKind.VECTORIZED if wide else tirx.ForKind.UNROLLED
 
             def one(run: Run, own: list[Any], r: Any) -> Any:
@@ -189,21 +201,38 @@ class Nest:
                     return seq(body(at, [(b, place) for b in own]))
 
                 return loop("c", run.count, like, lambda c: loop(
-                    "l", run.lanes, like, lambda x: element(c, x), last), unroll)  # fmt: skip
+                    "l", run.lanes, like, lambda x: element(c, x), last), outer)  # fmt: skip
 
             pairs = list(zip(runs, held, strict=True))
             return loop(
-                "r", count, like, lambda r: seq([one(run, own, r) for run, own in pairs]), unroll
+                "r", count, like, lambda r: seq([one(run, own, r) for run, own in pairs]), outer
             )
 
         first, last = self._vectorizable()
         parts: list[Any] = [tirx.AllocBuffer(b) for own in held for b in own]
         if kernel.accumulators:
-            parts.append(each(lambda at, own: self.start(base, own, at)))
+            parts.append(each(held, lambda at, own: self.start(base, own, at)))
             parts.append(self.reduce(base, lambda k: each(
-                lambda at, own: self.update(k, own, at), first)))  # fmt: skip
-        parts.append(each(lambda at, own: self.store(base, own, at), last))
+                held, lambda at, own: self.update(k, own, at), first)))  # fmt: skip
+        if not (kernel.accumulators and self._heavy()):
+            parts.append(each(held, lambda at, own: self.store(base, own, at), last))
+            return seq(parts)
+        tile = [[local("tile", b.ty.shape, str(b.ty.dtype)) for b in own] for own in held]
+        pairs = [[*zip(t, own, strict=True)] for t, own in zip(tile, held, strict=True)]
+        parts[:0] = [tirx.AllocBuffer(b) for own in tile for b in own]
+        parts.append(each(pairs, lambda at, own: [
+            tirx.BufferStore(to, tirx.BufferLoad(b, [x]), [x]) for (to, b), x in own]))  # fmt: skip
+        parts.append(each(tile, lambda at, own: self.store(base, own, at), last,
+                          tirx.ForKind.SERIAL))  # fmt: skip
         return seq(parts)
+
+    def _heavy(self) -> bool:
+        """Whether results call functions: they are written once for a tile, not for each vector.
+
+        Loops need an array in memory, and the accumulators are in registers.
+        """
+        k = self.kernel
+        return any(calls(e) for e in (*(r.value for r in k.results), *(e for _, e in k.after)))
 
     def place(self, rows: Rows, run: Run, r: Any, c: Any, lane: Any) -> Values:
         """The axes of an element: of a row, a vector, a lane."""
@@ -272,7 +301,8 @@ def _split(cols: Columns, rows: Rows) -> list[Run]:
 
 def _from(run: Run, k: int, count: int) -> Run:
     return run if k == 0 and count == run.count else replace(
-        run, at=lambda c: run.at(c + integer(k, c)), count=count)  # fmt: skip
+        run, at=lambda c: run.at(c + integer(k, c)), count=count,
+        offset=run.offset + k * run.lanes)  # fmt: skip
 
 
 def _vectors(first: Any, count: int, lanes: int) -> Run:
@@ -288,7 +318,11 @@ def _runs(found: Sequence[tuple[int, int]], axis: Axis) -> list[Run]:
             out[-1] = out[-1][0], out[-1][1] + 1, lanes
         else:
             out.append((start, 1, lanes))
-    return [_vectors(integer(s, axis.var), n, lanes) for s, n, lanes in out]
+    runs, offset = [], 0
+    for s, n, lanes in out:
+        runs.append(replace(_vectors(integer(s, axis.var), n, lanes), offset=offset))
+        offset += n * lanes
+    return runs
 
 
 def _least(e: Any, last: Any) -> Any:

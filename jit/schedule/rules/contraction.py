@@ -15,6 +15,7 @@ from ..axes import depth, extent, order, reuses, row_axis, vector_axis
 from ..emit import Nest
 from ..kernel import Kernel
 from ..machine import Machine, bits
+from ..pack import Packed, worthwhile
 from ..program import Axis
 from ..tile import Tile, best, columns
 from . import rule
@@ -32,7 +33,18 @@ def contraction(kernel: Kernel, machine: Machine) -> Any | Refusal:
         return Refusal("no axis of the result is contiguous in all that is read")
     i = row_axis(kernel, j)
     tile = _tile(kernel, machine, i, j)
+    for t in (tile, _narrow(tile, machine)):
+        loops = order(kernel, i, j, t)
+        strip = worthwhile(kernel, machine, t, loops, i, j)
+        if strip is not None:
+            return Packed.of(kernel, machine, t, loops, i, j, strip)()
     return Nest(kernel, machine, tile, order(kernel, i, j, tile), i, j)()
+
+
+def _narrow(tile: Tile, machine: Machine) -> Tile:
+    """A tile of two vectors, and as many elements as registers hold: its strip is small."""
+    rows = min((machine.registers - 3) // 2, max(1, tile.rows * tile.vectors // 2))
+    return tile if tile.vectors <= 2 else Tile(rows, 2, tile.lanes)
 
 
 def _tile(kernel: Kernel, machine: Machine, i: Axis | None, j: Axis) -> Tile:

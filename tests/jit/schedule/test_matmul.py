@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tvm
 from tvm import relax
 
 from .fused import at, built, fused_one, inputs, run, scheduled, target_of
@@ -60,6 +61,18 @@ def test_batch_rows_columns_and_depth_are_symbolic() -> None:
     for n, m, k in [(1, 1, 1), (2, 33, 3), (13, 7, 5), (7, 64, 64), (64, 31, 1), (3, 16, 17)]:
         arrays = inputs(func, {"b": 2, "n": n, "m": m, "k": k})
         check(kernel, arrays, arrays[0] @ arrays[1])
+
+
+def test_columns_that_are_used_often_are_packed() -> None:
+    func = fused_one([["n", 70], [70, 90]], lambda emit, x, w: op.matmul(x, w))
+    for n, packed in [(64, True), (61, True), (3, False)]:
+        found = scheduled(at(func, {"n": n})).func
+        assert ("strip" in found.script()) == packed
+        arrays = inputs(func, {"n": n})
+        check(built(found), arrays, arrays[0] @ arrays[1])
+    two = tvm.target.Target({"kind": "llvm", "mcpu": "haswell", "num-cores": 2})
+    assert "strip" not in scheduled(at(func, {"n": 64}), two).func.script()  # there is only one
+    assert "strip" not in scheduled(func).func.script()
 
 
 def test_other_vectors() -> None:
