@@ -65,14 +65,14 @@ def cases() -> dict[str, Case]:
         def plain(x: Any, w: Any, b: Any) -> Any:
             return (f.conv2d(x, w, None, stride, kernel // 2, 1, groups) + b).relu_()
 
-        shapes = [["n", c, size, size], [d, c // groups, kernel, kernel], [1, d, 1, 1]]
+        shapes: Any = [["n", c, size, size], [d, c // groups, kernel, kernel], [1, d, 1, 1]]
         return Case(shapes, expr, plain, (1, 3))
 
     def gelu(k: int, m: int) -> Case:
         return Case([["n", k], [k, m]], lambda emit, x, w: nn.gelu(emit(op.matmul(x, w))),
                     lambda x, w: f.gelu(x @ w))  # fmt: skip
 
-    heads = [1, 4, "n", 64]
+    heads: Any = [1, 4, "n", 64]
     return {
         "mlp 256-512": dense(256, 512),
         "mlp 512-512": dense(512, 512),
