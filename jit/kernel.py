@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tvm import tirx
 
 from ..analysis import Refusal
 from .dims import bind, copied
+from .schedule import schedule
 from .tuned import Known, scheduled
 
 #: What a float may differ by from the generic kernel's, relative to the largest value: sums are
@@ -21,6 +23,8 @@ from .tuned import Known, scheduled
 WITHIN = {"float64": 1e-9, "float32": 1e-4, "float16": 2e-2, "bfloat16": 5e-2}
 #: The name of the function in its library.
 ENTRY = "kernel"
+#: Calls that are timed, and what is no difference.
+ROUNDS, NOISE = 7, 1.05
 
 
 class Differs(RuntimeError):
@@ -36,18 +40,64 @@ class Built:
     milliseconds: float
 
 
-def build(func: Any, values: Mapping[str, int], target: Any, library: Path,
-          known: Known | None = None) -> Built:  # fmt: skip
-    """Compile a PrimFunc at one shape into a shared library; `func` is not changed.
+class Maker:
+    """Makes the kernels of one PrimFunc; what they are compared with is compiled once."""
 
-    A schedule that is ``known`` from tuning goes before those by structure.
-    """
-    start = time.perf_counter()
-    bound = bind(func, values)
-    done = scheduled(bound, target, known)
-    rule, made = ("none", bound) if isinstance(done, Refusal) else (done.rule, done.func)
-    compiled(made, target, ENTRY).export_library(str(library))
-    return Built(library, rule, 1e3 * (time.perf_counter() - start))
+    def __init__(self, func: Any, target: Any, known: Known | None = None) -> None:
+        self.func, self.target, self.known = func, target, known
+
+    def make(self, values: Mapping[str, int], library: Path, check: bool = True) -> Built:
+        """Compile the function at one shape into a shared library.
+
+        A schedule that is ``known`` from tuning goes before those by structure; where neither is as
+        fast as the one for all shapes, it is that one with its shape bound. Raises
+        :class:`Differs` where the kernel gives another result than the function unscheduled.
+        """
+        start = time.perf_counter()
+        bound = bind(self.func, values)
+        done = scheduled(bound, self.target, self.known)
+        rule, made = ("none", bound) if isinstance(done, Refusal) else (done.rule, done.func)
+        file, kernel = self._built(made, library, "special")
+        if check and self.symbolic is not None and slower(kernel, self.symbolic[1], bound, values):
+            file.unlink()
+            rule = "generic"
+            file, kernel = self._built(bind(self.symbolic[0], values), library, rule)
+        if check:
+            compare(kernel, self.plain, self.func, values)
+        file.replace(library)
+        return Built(library, rule, 1e3 * (time.perf_counter() - start))
+
+    def _built(self, func: Any, library: Path, name: str) -> tuple[Path, Any]:
+        """A library of its own name, since the loader knows those that it has by their names."""
+        file = library.with_name(f"{library.name}.{name}.so")
+        compiled(func, self.target, ENTRY).export_library(str(file))
+        return file, tvm.runtime.load_module(str(file))[ENTRY]
+
+    @cached_property
+    def plain(self) -> Any:
+        """The function as it is: what is right."""
+        return compiled(self.func, self.target, "plain")["plain"]
+
+    @cached_property
+    def symbolic(self) -> tuple[Any, Any] | None:
+        """By its schedule for all shapes, and compiled; None where there is none."""
+        done = schedule(self.func, self.target)
+        if isinstance(done, Refusal):
+            return None
+        return done.func, compiled(done.func, self.target, "symbolic")["symbolic"]
+
+
+def slower(kernel: Any, other: Any, bound: Any, values: Mapping[str, int]) -> bool:
+    """Whether a kernel takes more time than another one at its shape, by more than a little."""
+    given = [tvm.runtime.tensor(a) if isinstance(a, np.ndarray) else a
+             for a in arguments(bound, values)]  # fmt: skip
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(ROUNDS):
+        for call, taken in zip((kernel, other), times, strict=True):
+            start = time.perf_counter()
+            call(*given)
+            taken.append(time.perf_counter() - start)
+    return min(times[0]) > NOISE * min(times[1])
 
 
 def compiled(func: Any, target: Any, name: str) -> Any:
@@ -59,8 +109,7 @@ def compiled(func: Any, target: Any, name: str) -> Any:
 def compare(kernel: Any, generic: Any, func: Any, values: Mapping[str, int], seed: int = 0) -> None:
     """Call both on random inputs at one shape; raises :class:`Differs` where an output does."""
     bound = bind(copied(func), values)
-    rng = np.random.default_rng(seed)
-    given = [_random(p, rng, values) for p in bound.params]
+    given = arguments(bound, values, seed)
     one, other = ([tvm.runtime.tensor(a) if isinstance(a, np.ndarray) else a for a in given]
                   for _ in range(2))  # fmt: skip
     kernel(*one)
@@ -68,6 +117,12 @@ def compare(kernel: Any, generic: Any, func: Any, values: Mapping[str, int], see
     for k, (a, b) in enumerate(zip(one, other, strict=True)):
         if not isinstance(a, int):
             _same(a.numpy(), b.numpy(), k, values)
+
+
+def arguments(bound: Any, values: Mapping[str, int], seed: int = 0) -> list[Any]:
+    """Random arguments of a function with a bound shape."""
+    rng = np.random.default_rng(seed)
+    return [_random(p, rng, values) for p in bound.params]
 
 
 def _random(param: Any, rng: np.random.Generator, values: Mapping[str, int]) -> Any:

@@ -12,20 +12,22 @@ import os
 import sys
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from .kernel import Maker
 
 
 def main() -> int:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a library prints is no answer
     _yielding()
-    functions: dict[str, Any] = {}
-    generics: dict[str, Any] = {}
+    makers: dict[str, Maker] = {}
     _say(answers, {"ready": os.getpid()})
     for line in sys.stdin:
         job = json.loads(line)
         try:
-            _say(answers, _done(job, functions, generics))
+            _say(answers, _done(job, makers))
         except Exception as e:  # the schedule, the compiler, the linker: the reason goes back
             told = str(e).strip().splitlines() or [""]
             _say(answers, {"error": f"{type(e).__name__}: {told[-1][:500]}"})
@@ -52,23 +54,17 @@ def _say(answers: TextIO, told: dict[str, Any]) -> None:
     answers.flush()
 
 
-def _done(job: dict[str, Any], functions: dict[str, Any],
-          generics: dict[str, Any]) -> dict[str, Any]:  # fmt: skip
+def _done(job: dict[str, Any], makers: dict[str, Maker]) -> dict[str, Any]:
     import tvm
 
-    from .kernel import ENTRY, build, compare, compiled
+    from .kernel import Maker
 
-    digest, target = job["function"], tvm.target.Target(job["target"])
     if job["text"] is not None:
-        functions[digest] = tvm.ir.load_json(job["text"])
-    func = functions[digest]
-    known = None if job["tuned"] is None else _known(job["tuned"])
-    built = build(func, job["values"], target, Path(job["library"]), known)
-    if job["check"]:
-        if digest not in generics:
-            generics[digest] = compiled(func, target, "generic")["generic"]
-        kernel = tvm.runtime.load_module(job["library"])[ENTRY]
-        compare(kernel, generics[digest], func, job["values"])
+        known = None if job["tuned"] is None else _known(job["tuned"])
+        func, target = tvm.ir.load_json(job["text"]), tvm.target.Target(job["target"])
+        makers[job["function"]] = Maker(func, target, known)
+    maker = makers[job["function"]]
+    built = maker.make(job["values"], Path(job["library"]), job["check"])
     return {"rule": built.rule, "milliseconds": built.milliseconds}
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from tvm import relax, tirx
+from tvm import relax, s_tir, tirx
 
 from opinfo.byoc.compile import fuse
 from opinfo.jit import (
@@ -33,6 +33,8 @@ from opinfo.jit import (
     kernel,
     stats,
 )
+from opinfo.jit.compile import lowered, native_target
+from opinfo.jit.schedule import Scheduled
 from tests.jit import modules
 
 #: A process that is ready, and then does this with each job (`job` is a line).
@@ -273,3 +275,31 @@ def test_recorded_shapes_have_their_counts_and_functions(tmp_path: Path) -> None
     name = "fused_matmul_relu"
     assert counts == {(f"{k}:{name}", (("n", n),)): times
                       for k in (0, 1) for n, times in ((1, 1), (4, 2))}  # fmt: skip
+
+
+def test_a_kernel_that_is_slower_than_the_generic_one_is_that_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    func = next(f for f in lowered(modules.dense()).functions.values()
+                if isinstance(f, tirx.PrimFunc))  # fmt: skip
+    maker = kernel.Maker(func, native_target())
+    assert maker.make({"n": 40}, tmp_path / "fast.so").rule == "contraction"
+    monkeypatch.setattr(kernel, "scheduled", lambda f, *_: Scheduled(slowed(f), ("slow",)))
+    assert maker.make({"n": 40}, tmp_path / "slow.so", check=False).rule == "slow"
+    found = maker.make({"n": 40}, tmp_path / "generic.so")
+    assert found.rule == "generic"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["fast.so", "generic.so", "slow.so"]
+    loaded = tvm.runtime.load_module(str(found.library))[kernel.ENTRY]
+    kernel.compare(loaded, maker.plain, func, {"n": 40})
+
+
+def slowed(func: Any) -> Any:
+    """A bound function that does all of its work many times."""
+    k = tirx.Var("again", "int64")
+    zero, often = tirx.IntImm("int64", 0), tirx.IntImm("int64", 50)
+    body = tirx.For(k, zero, often, tirx.ForKind.SERIAL, func.body.block.body)
+    root = func.body.block
+    block = s_tir.SBlock([], [], [], "root", body, alloc_buffers=root.alloc_buffers)
+    return tirx.PrimFunc(
+        func.params, s_tir.SBlockRealize([], True, block), func.ret_type, func.attrs
+    )

@@ -185,11 +185,14 @@ def test_the_next_compile_uses_what_was_found(tmp_path: Path, bench: Any) -> Non
     func, native = product(None, 16, 16), native_target()
     tune(tasks(recording((4, 1))), tmp_path / "db", Measure(target=str(native)), trials=2)
     known = Known(tmp_path / "db")
-    rules = [kernel.build(func, {"n": n}, native, tmp_path / f"{n}.so", known).rule for n in (4, 5)]
+    rules = [
+        kernel.Maker(func, native, known).make({"n": n}, tmp_path / f"{n}.so", False).rule
+        for n in (4, 5)
+    ]
     assert rules[0] == "tuned" != rules[1]
-    ask = {"function": "f", "text": tvm.ir.save_json(func), "values": {"n": 4}, "check": True,
+    ask = {"function": "f", "text": tvm.ir.save_json(func), "values": {"n": 4}, "check": False,
            "target": str(native), "library": str(tmp_path / "w.so")}  # fmt: skip
-    told = [worker._done({**ask, "tuned": t}, {}, {})["rule"] for t in (str(tmp_path / "db"), None)]
+    told = [worker._done({**ask, "tuned": t}, {})["rule"] for t in (str(tmp_path / "db"), None)]
     assert told[0] == "tuned" != told[1]
     versions = {Compiler().schedules, Compiler(tuned=tmp_path / "db").schedules, known.version}
     assert "" in versions and len(versions) == 2
@@ -197,12 +200,12 @@ def test_the_next_compile_uses_what_was_found(tmp_path: Path, bench: Any) -> Non
     one, two = (specialize_shapes(model(None, 16, 16), c, native).module["fused_matmul_relu"]
                 for c in (given, replace(given, tuned=tmp_path / "db")))  # fmt: skip
     assert not tvm_ffi.structural_equal(one, two)
-    structure = kernel.build(func, {"n": 4}, native, tmp_path / "s.so").rule
+    structure = kernel.Maker(func, native).make({"n": 4}, tmp_path / "s.so", False).rule
     for turns, rule in [((7.0, 3.0), structure), ((3.0, 7.0), "tuned")]:
         bench.turns = turns
         tune(tasks(recording((4, 1))), tmp_path / rule, Measure(target=str(native)), trials=1)
-        again = kernel.build(func, {"n": 4}, native, tmp_path / "a.so", Known(tmp_path / rule))
-        assert again.rule == rule
+        again = kernel.Maker(func, native, Known(tmp_path / rule))
+        assert again.make({"n": 4}, tmp_path / "a.so", False).rule == rule
     for n in (4, 5):
         x, w = np.ones((n, 16), "float32"), np.arange(256, dtype="float32").reshape(16, 16)
         out = tvm.runtime.tensor(np.zeros((n, 16), "float32"))
