@@ -43,6 +43,7 @@ def test_the_library_serves_and_functions_are_told(model: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("options", "told"),
     [(["--strategy", "fast"], "expected a strategy or one of"),
+     (["--strategy", "aot", "--likely", "n=4", "--tuned", "absent"], "is no database"),
      (["--op", "relax.matmul"], "relax.matmul: expected NAME=VALUE"),
      (["--dim", "n=1-8"], "1-8: expected integers with ':' between them"),
      (["--dim", "n=1:2:3:4"], "--dim n: expected LOW:HIGH or LOW:HIGH:MULTIPLE"),

@@ -37,6 +37,9 @@ def specialize_model(
         list[str] | None, typer.Option("--likely", help="Values that come most: n=1,16.")
     ] = None,
     target: Annotated[str | None, typer.Option(help="TVM's target; else this CPU.")] = None,
+    tuned: Annotated[
+        Path | None, typer.Option(help="With aot: a database of `opinfo tune`.")
+    ] = None,
     shape: Shapes = None,
 ) -> None:
     """Compile MODEL for the shapes that will come; how each function is compiled is the table.
@@ -48,7 +51,7 @@ def specialize_model(
         from ..jit import Config, compile_shapes
 
         dims = _dims(dim or [], likely or [])
-        given = Config(strategy, by_op=dict(map(_pair, op or [])), dims=dims)
+        given = Config(strategy, by_op=dict(map(_pair, op or [])), dims=dims, tuned=tuned)
         mod = loaded(model, shape or [])
         with status(console, f"compiling {model}"):
             done = compile_shapes(mod, given, target)
