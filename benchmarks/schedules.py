@@ -169,10 +169,10 @@ def page(found: Sequence[Row], cpu: str) -> str:
         "of CPU a call: `default` is TVM's own build of the symbolic PrimFunc, `symbolic` our",
         "schedule of it, `static` our schedule at the size, `torch` the same computed by torch.",
         "Schedule and build are CPU milliseconds of the static kernel.", "",
-        f"Against TVM's default: geometric mean {statistics.geometric_mean(better):.1f}, least",
-        f"{min(better):.1f}. Against our own symbolic schedule: geometric mean",
-        f"{statistics.geometric_mean(ours):.2f}, for n up to 16",
-        f"{statistics.geometric_mean(small):.2f}.",
+        f"Against TVM's default: geometric mean {statistics.geometric_mean(better):.1f}, least "
+        f"{min(better):.1f}. Against our own symbolic",
+        f"schedule: geometric mean {statistics.geometric_mean(ours):.2f}, "
+        f"for n up to 16 {statistics.geometric_mean(small):.2f}.",
         "", HEAD, rule, *map(line, found), "",
     ])  # fmt: skip
 

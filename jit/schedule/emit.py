@@ -164,15 +164,15 @@ class Nest:
             ])  # fmt: skip
         end = as_dtype(axis.extent, str(axis.var.ty.dtype))
 
-        def tiles(wide: int) -> Any:
+        def tiles(lanes: int, wide: int) -> Any:
             size = integer(lanes * wide, axis.var)
             count = tirx.FloorDiv(end + size - integer(1, axis.var), size)
             return self._tiles(axis, body, kind, count, lanes, wide, last=end - size)
 
         found = self._tiles(axis, body, kind, end, 1, 1)
-        for w in dict.fromkeys((1, wide)):
-            if lanes * w > 1:
-                found = tirx.IfThenElse(end >= integer(lanes * w, axis.var), tiles(w), found)
+        for n, w in dict.fromkeys(((min(lanes, FEW), 1), (lanes, 1), (lanes, wide))):
+            if n * w > 1:
+                found = tirx.IfThenElse(end >= integer(n * w, axis.var), tiles(n, w), found)
         return found
 
     # ------------------------------------------------------------------------ registers
@@ -285,6 +285,8 @@ class Nest:
         return lets
 
 
+#: The lanes of the vectors of a symbolic axis that is shorter than a vector.
+FEW = 4
 #: TVM has larger arrays than this on the heap, which LLVM does not take into registers.
 STACK = 1024
 

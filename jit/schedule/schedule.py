@@ -40,9 +40,15 @@ def schedule(func: Any, target: Any) -> Scheduled | Refusal:
     if bool((func.attrs or {}).get(DONE, False)):
         return Refusal("it is scheduled already")
     try:
-        made = program(func)
+        return _scheduled(func, cpu)
     except Unscheduled as e:
         return Refusal(e.reason)
+    except Exception as e:  # what fails to be scheduled is served as it is
+        return Refusal(f"scheduling failed: {type(e).__name__}: {str(e)[:200]}")
+
+
+def _scheduled(func: Any, cpu: Machine) -> Scheduled | Refusal:
+    made = program(func)
     views = Views(items(func.params))
     written = [_written(p, cpu, views) for p in unstrided(parts(made), made.inner)]
     body = [w[0] for w in written]
@@ -51,9 +57,8 @@ def schedule(func: Any, target: Any) -> Scheduled | Refusal:
     if all(name == PLAIN for name in names):
         return Refusal("; ".join(reasons) or "there is nothing to schedule")
     stored = [tirx.AllocBuffer(b) for b in _used(body, made.inner)]
-    new = tirx.PrimFunc(
-        func.params, seq([*stored, *views.declared(), *body]), func.ret_type, func.attrs
-    )
+    whole = seq([*stored, *views.declared(), *body])
+    new = tirx.PrimFunc(func.params, whole, func.ret_type, func.attrs)
     return Scheduled(new.with_attr(DONE, True), names, reasons)
 
 

@@ -58,7 +58,15 @@ def test_static_columns(n: int) -> None:
 def test_batch_rows_columns_and_depth_are_symbolic() -> None:
     func = fused_one([["b", "n", "k"], ["b", "k", "m"]], lambda emit, x, w: op.matmul(x, w))
     kernel = built(scheduled(func).func)
-    for n, m, k in [(1, 1, 1), (2, 33, 3), (13, 7, 5), (7, 64, 64), (64, 31, 1), (3, 16, 17)]:
+    for n, m, k in [
+        (1, 1, 1),
+        (2, 33, 3),
+        (13, 7, 5),
+        (2, 4, 6),
+        (7, 64, 64),
+        (64, 31, 1),
+        (3, 16, 17),
+    ]:
         arrays = inputs(func, {"b": 2, "n": n, "m": m, "k": k})
         check(kernel, arrays, arrays[0] @ arrays[1])
 

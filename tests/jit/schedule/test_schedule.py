@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,15 @@ def test_refused_with_a_reason() -> None:
     ]:
         found = schedule(given, target)
         assert isinstance(found, Refusal) and reason in found.reason
+
+
+def test_a_rule_that_fails_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*given: Any) -> Any:
+        raise ZeroDivisionError("no tile")
+
+    monkeypatch.setattr(import_module("opinfo.jit.schedule.schedule"), "rules", failing)
+    found = schedule(product(), TARGET)
+    assert isinstance(found, Refusal) and "ZeroDivisionError: no tile" in found.reason
 
 
 def test_a_buffer_that_two_stages_write_is_refused() -> None:
