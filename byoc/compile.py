@@ -44,7 +44,7 @@ class Compiled:
 
     def export(self, path: str | Path) -> None:
         """Write the library; it loads in any process that has the TVM runtime."""
-        shutil.copyfile(self.library, path)
+        placed(self.library, Path(path))
 
     def machine(self, device: Any = None) -> Any:
         """A virtual machine in this process."""
@@ -129,6 +129,18 @@ def _folded(done: Dispatched) -> Dispatched:
 
 def _named(force: Mapping[str, str] | None) -> set[str]:
     return {place.partition(".")[0] for place in (force or {}).values()}
+
+
+def placed(file: Path, path: Path) -> None:
+    """Copy a file to a path at once: a process may have what is there now mapped."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as new:
+        copy = Path(new.name)
+    try:
+        shutil.copyfile(file, copy)
+        copy.chmod(0o755)
+        copy.replace(path)
+    finally:
+        copy.unlink(missing_ok=True)
 
 
 def build(done: Dispatched, library: Path, target: Any = "llvm") -> None:

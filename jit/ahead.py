@@ -39,7 +39,7 @@ def ahead(func: Any, generic: Any, sites: Sequence[CallSite], dims: Mapping[str,
         return Refusal(f"no values are declared for {', '.join(s.name for s in sites[0].symbols)}: "
                        "give `Dim(likely=…)` or `Aot(buckets=…)`")  # fmt: skip
     names = [s.name for s in sites[0].symbols]
-    safe, why = _padded(func, names) if how.pad else ((), "")
+    safe, why = _padded(func, names, how.finite) if how.pad else ((), "")
     taken = shapes[: how.max_variants]
     variants = [_variant(func, dict(zip(names, shape, strict=True)), safe, target, known)
                 for shape in taken]  # fmt: skip
@@ -59,11 +59,15 @@ def _declared(d: Dim, how: Aot) -> tuple[int, ...]:
     return every if len(every) <= how.max_variants else (d.high,)
 
 
-def _padded(func: Any, names: Sequence[str]) -> tuple[tuple[Padded, ...], str]:
+def _padded(func: Any, names: Sequence[str], finite: bool) -> tuple[tuple[Padded, ...], str]:
     """The proofs for the dimensions that may be padded, and why others may not."""
     found = [(n, pad_safe(func, n)) for n in names]
     why = [f"{n}: {p.reason}" for n, p in found if isinstance(p, Refusal)]
-    return tuple(p for _, p in found if isinstance(p, Padded)), "; ".join(why)
+    safe = [p for _, p in found if isinstance(p, Padded)]
+    why += [
+        f"{p.name}: only where {', '.join(p.assumes)}" for p in safe if p.assumes and not finite
+    ]
+    return tuple(p for p in safe if finite or not p.assumes), "; ".join(why)
 
 
 def _variant(func: Any, values: Mapping[str, int], padded: tuple[Padded, ...],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from ..byoc.compile import fuse
+from ..byoc.compile import fuse, placed
 from ..byoc.offload import Dispatched
 from ..byoc.prepare import prepare
 from .libraries import handed_over
@@ -37,7 +36,7 @@ class CompiledShapes:
 
     def export(self, path: str | Path) -> None:
         """Write the library; it loads in any process that has the TVM runtime."""
-        shutil.copyfile(self.library, path)
+        placed(self.library, Path(path))
 
 
 def compile_shapes(mod: Any, given: Config | Strategy | str = "jit",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import shutil
 import tempfile
 import threading
 import time
@@ -83,7 +84,7 @@ class Manager(threading.Thread):
         self.events: deque[Event] = deque(maxlen=10_000)
         self.compiles = 0
         self.idle = threading.Event()
-        self._folder = tempfile.TemporaryDirectory(prefix="opinfo-jit-")
+        self._folder = Path(tempfile.mkdtemp(prefix="opinfo-jit-"))
         self._closed = False
         self._eager = deque((s, key) for s in sites.sites for key in s.likely)
 
@@ -109,10 +110,11 @@ class Manager(threading.Thread):
             self.compiler.stop()
         if self.is_alive():
             self.join()
+            self.sites.close()  # of a kernel that came in between
         if self._own:
             self.compiler.close()
         self.loaded.clear()
-        self._folder.cleanup()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _serve(self, site: LoadedSite, shape: tuple[int, ...], why: str) -> None:
         start = time.perf_counter()
@@ -169,7 +171,7 @@ class Manager(threading.Thread):
         if self.crashes[key[0]] >= CRASHES:
             raise CompileFailed(f"the compiler died of this function {CRASHES} times")
         self.compiles += 1
-        library = Path(self._folder.name) / f"{self.compiles}.so"
+        library = self._folder / f"{self.compiles}.so"
         try:
             text = self.sites.functions[site.function]
             rule, _ = self.compiler.compile(key[0], text, values, self.sites.target, library)

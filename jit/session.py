@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import os
+import threading
 import time
 import weakref
 from collections import Counter
@@ -24,6 +26,7 @@ from .store import KernelStore
 _OPEN: weakref.WeakSet[Session] = weakref.WeakSet()
 #: Of the libraries that are served; a library is loaded once, however often it is opened.
 _SERVED: set[tuple[int, int]] = set()
+_LOCK = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -87,23 +90,32 @@ class Session:
         path = Path(getattr(library, "library", library))
         told = path.stat()
         self._file = told.st_dev, told.st_ino
-        if self._file in _SERVED:
-            raise ValueError(f"{path} has a session in this process: share it, or close it first")
-        self._kept = library
+        with _LOCK:
+            if self._file in _SERVED:
+                raise ValueError(f"{path} has a session in this process: share it, or close it "
+                                 "first")  # fmt: skip
+            _SERVED.add(self._file)
+        try:
+            self._open(path, library, budget or Budget(), store, compiler, strict, device)
+        except BaseException:
+            _SERVED.discard(self._file)
+            raise
+        _OPEN.add(self)
+
+    def _open(self, path: Path, library: Any, budget: Budget, store: KernelStore | None,
+              compiler: Compiler | None, strict: bool, device: Any) -> None:  # fmt: skip
+        self._kept, self._pid = library, os.getpid()
         module = tvm.runtime.load_module(str(path))
         self._main = relax.VirtualMachine(module, device or tvm.cpu())["main"]
         sites = Sites(module)
         ranges = {k: r for k, r in sites.ranges.items() if k in sites.signatures["main"].symbols()}
         self._boundary = Boundary(sites.signatures["main"], ranges, strict)
-        budget = budget or Budget()
         sites.open(budget.waiting)
         self._manager = Manager(sites, budget, store, compiler)
         for s in sites.sites:
             sites.configure(s, s.strategy, budget.shapes)
         if any(s.strategy == "jit" for s in sites.sites):
             self._manager.start()
-        _SERVED.add(self._file)
-        _OPEN.add(self)
 
     def __call__(self, *args: Any) -> Any:
         return self._main(*self._boundary(args)[0])
@@ -146,7 +158,12 @@ class Session:
         return found
 
     def close(self) -> None:
-        """Stop compiling and let the kernels go; calls are served by the generic kernels."""
+        """Stop compiling and let the kernels go; calls are served by the generic kernels.
+
+        Nothing happens in a process that was forked off: the session is its parent's.
+        """
+        if os.getpid() != self._pid:
+            return
         self._manager.close()
         _SERVED.discard(self._file)
         _OPEN.discard(self)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 FORMAT = 1
@@ -50,7 +51,8 @@ class Signature:
             raise TypeError(f"Signature.of: expected a Relax function, got {type(func).__name__}")
         attrs = func.attrs or {}
         told = name or str(attrs.get("global_symbol", "main"))
-        return cls(told, tuple(_param(p) for p in func.params))
+        names: dict[Any, str] = {}
+        return cls(told, tuple(_param(p, names) for p in func.params))
 
     def symbols(self) -> dict[str, tuple[int, int]]:
         """Each symbolic extent, and the parameter and dimension where it stands alone first."""
@@ -112,7 +114,7 @@ _COMPUTE: dict[str, Callable[[int, int], int]] = {
 }
 
 
-def _param(p: Any) -> Param:
+def _param(p: Any, names: dict[Any, str]) -> Param:
     from tvm import relax
 
     if not isinstance(p.ty, relax.TensorType):
@@ -120,7 +122,7 @@ def _param(p: Any) -> Param:
     shape = p.ty.shape
     extents = None
     if isinstance(shape, relax.ShapeExpr):
-        extents = tuple(map(_extent, shape.values))
+        extents = tuple(_extent(e, names) for e in shape.values)
     elif p.ty.ndim >= 0:
         extents = (None,) * p.ty.ndim
     device = p.ty.vdevice
@@ -129,17 +131,20 @@ def _param(p: Any) -> Param:
                  "cpu" if kind in ("llvm", "c") else kind)  # fmt: skip
 
 
-def _extent(e: Any) -> Extent:
+def _extent(e: Any, names: dict[Any, str]) -> Extent:
+    """An extent; the second of two variables ``n`` is called ``n_1``."""
     from tvm import tirx
 
     if isinstance(e, int | tirx.IntImm):
         return int(e)
     if isinstance(e, tirx.Var):
-        return str(e.name)
+        taken = (n for k in count() if (n := f"{e.name}_{k}" if k else str(e.name))
+                 not in names.values())  # fmt: skip
+        return names[e] if e in names else names.setdefault(e, next(taken))
     op = OPERATORS.get(type(e).__name__)
     if op is None:
         return None
-    a, b = _extent(e.a), _extent(e.b)
+    a, b = _extent(e.a, names), _extent(e.b, names)
     return None if a is None or b is None else (op, a, b)
 
 

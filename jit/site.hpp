@@ -130,13 +130,17 @@ struct Mine {
     while (!hazards.compare_exchange_weak(slot->next, slot)) {
     }
   }
-  ~Mine() {
-    slot->reads.store(nullptr);
-    slot->taken.store(false);
-  }
+  ~Mine();
 };
-// A plain pointer beside it: no guard and no call to find it.
-__attribute__((tls_model("initial-exec"))) thread_local Hazard* slot = nullptr;
+// A plain pointer beside it, which needs no guard. (Of the initial-exec model it would be found
+// without a call, but a process has room for that in some dozens of libraries only.)
+thread_local Hazard* slot = nullptr;
+
+Mine::~Mine() {
+  slot->reads.store(nullptr);
+  slot->taken.store(false);
+  opinfo_jit::slot = nullptr;
+}
 
 __attribute__((noinline)) Hazard* first_slot() {
   static thread_local Mine mine;
@@ -194,7 +198,8 @@ class Queue {
   std::condition_variable filled_;
   std::deque<std::pair<int, Key>> wanted_;
 };
-Queue queue;
+// Never freed: a process that was forked off has a condition variable that nobody will leave.
+Queue& queue = *new Queue;
 
 struct Probe {
   int32_t arg, axis;  // axis -1: the argument is the number itself

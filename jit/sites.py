@@ -12,6 +12,7 @@ from .dims import Symbol, Unbound, symbols
 
 #: As many as a key of the C++ cache holds.
 MOST = 8
+NUMBERS = "dimensions are passed to it as numbers"
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def _site(call: Any, caller: str, known: tuple[Symbol, ...] | str) -> CallSite:
         return CallSite(caller, name, known, (), f"it has {len(known)} symbolic dimensions; a key "
                         f"has {MOST}")  # fmt: skip
     if len(call.args) > 2 or any(s.axis is None for s in known):
-        return CallSite(caller, name, known, (), "dimensions are passed to it as numbers")
+        return CallSite(caller, name, known, (), NUMBERS)
     dims = []
     for s in known:
         shape = getattr(call.args[1].fields[s.param].ty, "shape", None)

@@ -14,15 +14,17 @@ from ..analysis import Refusal, op_infos
 from ..byoc.backend import Code
 from ..byoc.partition import attached
 from .ahead import ahead
-from .dims import copied, rooted, static
+from .aot import merge
+from .dims import Unbound, copied, rooted, static, symbols
 from .named import resolved
 from .schedule import schedule
 from .signature import Signature
-from .sites import CallSite, call_sites
+from .sites import NUMBERS, CallSite, call_sites
 from .source import SiteCode, source
 from .strategy import Aot, Config, Generic, Jit, Library, Record, Strategy, chosen, config
 from .tuned import Known
 from .values import values_at
+from .variants import Ranged, Span
 
 #: Of the text that a library tells about its sites.
 FORMAT = 1
@@ -55,6 +57,10 @@ def specialize_shapes(mod: Any, given: Config | Strategy | str = "jit",
     After:  lv = R.call_dps_packed("opinfo_site_0", (x, w), …)        # jit, record
     """
     found = resolved(config(given), mod)
+    named = {g.name_hint for g, f in mod.functions.items() if isinstance(f, tirx.PrimFunc)}
+    if strange := sorted(found.by_function.keys() - named):
+        raise ValueError(f"by_function: there is no PrimFunc {', '.join(strange)}; those of the "
+                         f"module: {', '.join(sorted(named))}")  # fmt: skip
     target = tvm.target.Target(target)
     sites = call_sites(mod)
     wanted: dict[str, Told] = {}
@@ -97,13 +103,30 @@ def _compiled(func: Any, name: str, here: list[CallSite], found: Config,
 
 def _generic(func: Any, name: str, target: Any) -> tuple[Any, Told]:
     """The function by a schedule for its shapes, symbolic or not, where there is one."""
-    generic = schedule(func, target)
+    unreadable = _unreadable(func)
+    generic: Any = unreadable if unreadable is not None else schedule(func, target)
     if isinstance(generic, Refusal):
         rule, made, why = "none", copied(func), generic.reason
     else:
         rule, made, why = generic.rule, generic.func, ""
+    if not isinstance(generic, Refusal) and not static(func):
+        made = _guarded(func, made)
     made = rooted(made).with_attr("global_symbol", name).with_attr("tirx.noalias", True)
     return made, Told(name, Generic(), rule, why)
+
+
+def _unreadable(func: Any) -> Refusal | None:
+    """Why the dimensions of a function cannot be read off its tensors."""
+    try:
+        known = symbols(func)
+    except Unbound as e:
+        return Refusal(str(e))
+    return Refusal(NUMBERS) if any(s.axis is None for s in known) else None
+
+
+def _guarded(func: Any, made: Any) -> Any:
+    """By the schedule where there is something: it takes dimensions as positive."""
+    return merge(func, [Ranged(made, {s.name: Span(1) for s in symbols(func)})])
 
 
 def _ops(func: Any) -> tuple[Any, ...]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+import tvm
+
+from ..analysis.op_info import PatternKind
 from .boundary import Range
 
 
@@ -37,11 +40,13 @@ class Aot:
 
     ``buckets`` are values by dimension: by default the likely ones and, where the range is small,
     all of it. ``pad`` also serves what lies between two buckets with the upper one, where that is
-    proved. ``max_variants`` bounds the product over dimensions.
+    proved; with ``finite`` also where the proof takes inputs for finite (0 in the padding times a
+    number is 0, times infinity it is not). ``max_variants`` bounds the product over dimensions.
     """
 
     buckets: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     pad: bool = False
+    finite: bool = False
     max_variants: int = 16
 
 
@@ -111,6 +116,11 @@ def config(given: Config | Strategy | str) -> Config:
     strategy(found.default)
     for s in (*found.by_function.values(), *found.by_op.values()):
         strategy(s)
+    known = {*tvm.ir.Op.list_op_names(), *get_args(PatternKind)}
+    for name in found.by_op:
+        if name not in known:
+            raise ValueError(f"by_op: {name} is neither an operator, like relax.matmul, nor a "
+                             f"pattern kind: {', '.join(get_args(PatternKind))}")  # fmt: skip
     return found
 
 

@@ -29,9 +29,15 @@ def main() -> int:
         try:
             _say(answers, _done(job, makers))
         except Exception as e:  # the schedule, the compiler, the linker: the reason goes back
-            told = str(e).strip().splitlines() or [""]
-            _say(answers, {"error": f"{type(e).__name__}: {told[-1][:500]}"})
+            _say(answers, {"error": f"{type(e).__name__}: {_reason(str(e))[:500]}"})
     return 0
+
+
+def _reason(text: str) -> str:
+    """The line that says why; a compiler's last one is its command."""
+    lines = [line for line in text.strip().splitlines() if line] or [""]
+    telling = [line for line in lines if "error" in line or "cannot" in line or "No such" in line]
+    return (telling or [line for line in lines if "ommand line" not in line] or lines)[-1]
 
 
 def _yielding() -> None:

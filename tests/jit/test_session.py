@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import sys
 import time
@@ -303,3 +304,30 @@ def slowed(func: Any) -> Any:
     return tirx.PrimFunc(
         func.params, s_tir.SBlockRealize([], True, block), func.ret_type, func.attrs
     )
+
+
+def test_a_model_may_be_exported_over_one_that_serves(
+    compiled: CompiledShapes, tmp_path: Path
+) -> None:
+    path = tmp_path / "model.so"
+    compiled.export(path)
+    with Session(path) as session:
+        compiled.export(path)
+        ask(session, range(1, 20))
+    assert [p.name for p in tmp_path.iterdir()] == ["model.so"]
+
+
+def test_a_forked_process_leaves_its_parent_alone(
+    compiled: CompiledShapes, compiler: Compiler
+) -> None:
+    with Session(compiled, compiler=compiler) as session:
+        ask(session, [2, 2])
+        assert session.settle()
+        child = os.fork()
+        if child == 0:
+            session.close()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        ask(session, [2, 5, 5])
+        assert session.settle()
+        assert session.stats().counts == {"compiled": 2}

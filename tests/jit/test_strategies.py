@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
+import tvm_ffi
 from tvm import relax, tirx
+from tvm.script import tirx as T
 
 from opinfo.jit import (
     Aot,
@@ -21,8 +23,21 @@ from opinfo.jit import (
     compile_shapes,
     specialize_shapes,
 )
-from opinfo.jit.compile import lowered
+from opinfo.jit.compile import lowered, native_target
+from opinfo.jit.specialize import _generic
 from tests.jit import modules
+
+
+@T.prim_func(s_tir=True)
+def shifted(a: T.handle, first: T.Buffer((1,), "float32"), b: T.handle) -> None:
+    """``b = [first, a[0], a[1], …]``."""
+    n = T.int64()
+    x = T.match_buffer(a, (n,), "float32")
+    y = T.match_buffer(b, (n,), "float32")
+    for i in T.grid(n):
+        with T.sblock("y"):
+            k = T.axis.remap("S", [i])
+            y[k] = T.if_then_else(k < T.int64(1), first[0], x[k - T.int64(1)])
 
 
 def attention(session: Session, n: int, m: int) -> None:
@@ -189,3 +204,32 @@ def test_what_no_library_takes_is_generic() -> None:
 def test_a_library_is_no_strategy_of_a_fused_function() -> None:
     with pytest.raises(ValueError, match="by_function has it for fused_matmul_relu"):
         compile_shapes(modules.dense(), Config(by_function={"fused_matmul_relu": "library"}))
+
+
+@pytest.mark.parametrize("how", ["generic", "jit"])
+def test_where_a_dimension_is_nothing_nothing_is_stored(how: str) -> None:
+    with Session(compile_shapes(modules.dense(), how)) as session:
+        for _ in range(3):
+            assert session(modules.rows(0)).numpy().shape == (0, modules.WIDTH)
+
+
+def test_a_first_element_of_nothing_is_not_stored() -> None:
+    made = _generic(shifted.with_attr("tirx.noalias", True), "f", native_target())[0]
+    built = tvm.tirx.build(tvm.IRModule({"f": made}), native_target())["f"]
+    memory, first = tvm.runtime.tensor(np.full(16, 7, "float32")), np.ones(1, "float32")
+    nothing = tvm_ffi.from_dlpack(np.from_dlpack(memory)[:0])
+    built(tvm.runtime.tensor(np.zeros(0, "float32")), tvm.runtime.tensor(first), nothing)
+    assert np.all(memory.numpy() == 7)
+    out = tvm.runtime.tensor(np.zeros(3, "float32"))
+    built(tvm.runtime.tensor(np.arange(3, dtype="float32")), tvm.runtime.tensor(first), out)
+    assert out.numpy().tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [(Config(by_function={"no_such": "aot"}), "there is no PrimFunc no_such; those of the module"),
+     (Config(by_op={"relax.matmull": "aot"}), "relax.matmull is neither an operator")],
+)  # fmt: skip
+def test_names_that_mean_nothing_are_refused(given: Config, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        specialize_shapes(lowered(modules.dense()), given)
