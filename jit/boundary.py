@@ -142,6 +142,8 @@ class _Acceptor:
             shape = arg.shape if tensor is None else tensor.shape
             if shape != self.extents:
                 self.shape(shape, values)
+        if 0 in (arg.shape if tensor is None else tensor.shape):
+            return self.empty(arg if tensor is None else tensor)
         if tensor is None:
             return self.copied(arg, arg.ctypes.data, bool(arg.flags.c_contiguous))
         if tensor.__dlpack_device__()[0] != self.device:
@@ -180,6 +182,13 @@ class _Acceptor:
             return tvm_ffi.from_dlpack(arg)
         except Exception as e:  # a producer raises what it likes
             raise self.wrong(f"is no tensor that can be taken: {e}", f"must be {self.param}") from e
+
+    def empty(self, array: Any) -> Any:
+        """No elements, with the strides that compiled code expects: numpy's are 0."""
+        import tvm
+
+        return tvm.runtime.empty(tuple(map(int, array.shape)), str(array.dtype),
+                                 tvm.device(self.param.device))  # fmt: skip
 
     def copied(self, array: Any, address: int, contiguous: bool) -> Any:
         if self.strict and not contiguous:

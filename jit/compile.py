@@ -13,9 +13,10 @@ from tvm import relax
 from ..byoc.compile import fuse, placed
 from ..byoc.offload import Dispatched
 from ..byoc.prepare import prepare
+from .kernel import compiled
 from .libraries import handed_over
 from .named import resolved
-from .specialize import Told, specialize_shapes
+from .specialize import Specialized, Told, specialize_shapes
 from .strategy import Config, Strategy, config
 
 #: For the C++ compiler; what two libraries have in common must not be one in a process.
@@ -49,13 +50,31 @@ def compile_shapes(mod: Any, given: Config | Strategy | str = "jit",
     found = resolved(config(given), mod)
     prepared = prepare(mod)
     handed = handed_over(prepared, found)
-    done = specialize_shapes(fused(prepared if handed is None else handed.module), found, wanted)
+    done, executable = _built(fused(prepared if handed is None else handed.module), found, wanted)
     folder = tempfile.TemporaryDirectory(prefix="opinfo-")
     library = Path(folder.name) / "model.so"
-    executable = tvm.compile(done.module, target=wanted)
     options = [*OPTIONS, *(handed.options if handed is not None else ())]
     executable.export_library(str(library), options=options)
     return CompiledShapes(library, done.functions, handed, folder)
+
+
+def _built(mod: Any, found: Config, target: Any) -> tuple[Specialized, Any]:
+    """Compiled; functions whose schedules TVM does not build are as they were, which is told."""
+    done = specialize_shapes(mod, found, target)
+    try:
+        return done, tvm.compile(done.module, target=target)
+    except Exception:
+        failed = {}
+        for told in done.functions:
+            try:
+                compiled(done.module[told.function], target, told.function)
+            except Exception as e:  # what TVM's lowering and LLVM raise
+                why = (str(e).strip().splitlines() or [type(e).__name__])[-1]
+                failed[told.function] = f"its schedule does not build: {why[:200]}"
+        if not failed:
+            raise
+    done = specialize_shapes(mod, found, target, failed)
+    return done, tvm.compile(done.module, target=target)
 
 
 def lowered(mod: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import tvm
@@ -49,9 +50,15 @@ class Told:
     why: str = ""
 
 
-def specialize_shapes(mod: Any, given: Config | Strategy | str = "jit",
-                      target: Any = "llvm") -> Specialized:  # fmt: skip
+def specialize_shapes(
+    mod: Any,
+    given: Config | Strategy | str = "jit",
+    target: Any = "llvm",
+    unscheduled: Mapping[str, str] = MappingProxyType({}),
+) -> Specialized:
     """A module after FuseTIR with a strategy for each symbolic PrimFunc; ``mod`` is not changed.
+
+    Functions that are ``unscheduled`` stay as they are, for the reason that is said.
 
     Before: lv = R.call_tir(cls.matmul, (x, w), …)
     After:  lv = R.call_dps_packed("opinfo_site_0", (x, w), …)        # jit, record
@@ -67,12 +74,12 @@ def specialize_shapes(mod: Any, given: Config | Strategy | str = "jit",
     functions: dict[str, Any] = {}
     for name in dict.fromkeys(s.function for s in sites):
         here = [s for s in sites if s.function == name]
-        functions[name], wanted[name] = _compiled(mod[name], name, here, found, target)
+        functions[name], wanted[name] = _compiled(mod[name], name, here, found, target,
+                                                unscheduled.get(name))  # fmt: skip
     for gvar, func in mod.functions.items():
         if isinstance(func, tirx.PrimFunc) and gvar.name_hint not in functions and static(func):
-            functions[gvar.name_hint], wanted[gvar.name_hint] = _generic(
-                func, gvar.name_hint, target
-            )
+            name = gvar.name_hint
+            functions[name], wanted[name] = _generic(func, name, target, unscheduled.get(name))
     called = [s for s in sites if isinstance(wanted[s.function].strategy, Jit | Record)]
     module = tvm.IRModule(dict(mod.functions.items()), attrs=mod.attrs)
     for name, func in functions.items():
@@ -83,27 +90,30 @@ def specialize_shapes(mod: Any, given: Config | Strategy | str = "jit",
     return Specialized(module, tuple(wanted.values()))
 
 
-def _compiled(func: Any, name: str, here: list[CallSite], found: Config,
-              target: Any) -> tuple[Any, Told]:  # fmt: skip
+def _compiled(func: Any, name: str, here: list[CallSite], found: Config, target: Any,
+              unscheduled: str | None) -> tuple[Any, Told]:  # fmt: skip
     """The function as it goes into the module, and what is told of it."""
     wanted = chosen(found, name, _ops(func) if found.by_op else ())
     refused = next((s.why_not for s in here if s.why_not is not None), None)
     if isinstance(wanted, Generic) and not wanted.scheduled:
         return func, Told(name, wanted, "none", "as asked")
-    made, told = _generic(func, name, target)
+    made, told = _generic(func, name, target, unscheduled)
     told = replace(told, strategy=wanted)
     if refused is not None:
         return made, replace(told, strategy=Generic(), why=refused)
     if isinstance(wanted, Library):
         return made, replace(told, strategy=Generic(), why="no backend takes it")
+    if isinstance(wanted, Aot) and unscheduled is not None:
+        return made, replace(told, strategy=Generic())
     if isinstance(wanted, Aot):
         return _ahead(func, made, here, found, told, target)
     return made, told
 
 
-def _generic(func: Any, name: str, target: Any) -> tuple[Any, Told]:
+def _generic(func: Any, name: str, target: Any,
+             unscheduled: str | None = None) -> tuple[Any, Told]:  # fmt: skip
     """The function by a schedule for its shapes, symbolic or not, where there is one."""
-    unreadable = _unreadable(func)
+    unreadable = _unreadable(func) if unscheduled is None else Refusal(unscheduled)
     generic: Any = unreadable if unreadable is not None else schedule(func, target)
     if isinstance(generic, Refusal):
         rule, made, why = "none", copied(func), generic.reason

@@ -24,6 +24,7 @@ from opinfo.jit import (
     specialize_shapes,
 )
 from opinfo.jit.compile import lowered, native_target
+from opinfo.jit.schedule import Scheduled
 from opinfo.jit.specialize import _generic
 from tests.jit import modules
 
@@ -233,3 +234,44 @@ def test_a_first_element_of_nothing_is_not_stored() -> None:
 def test_names_that_mean_nothing_are_refused(given: Config, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         specialize_shapes(lowered(modules.dense()), given)
+
+
+def test_padding_that_needs_finite_inputs_is_asked_for() -> None:
+    """0 in the padding of x times inf of s is NaN."""
+    bb = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((tirx.Var("n", "int64"), 4), "float32"))
+    s = relax.Var("s", relax.TensorType((1, 4), "float32"))
+    with bb.function("main", [x, s]):
+        with bb.dataflow():
+            out = bb.emit_output(relax.op.sum(relax.op.multiply(x, s), axis=[0]))
+        bb.emit_func_output(out)
+    mod = bb.get()
+    given = Config(Aot({"n": (8,)}, pad=True))
+    done = compile_shapes(mod, given)
+    assert all("padded in" not in f.why for f in done.functions)
+    factor = np.array([[np.inf, 1, 2, 3]], "float32")
+    with Session(done) as session:
+        got = session(np.ones((3, 4), "float32"), factor).numpy()
+    np.testing.assert_array_equal(got, factor[0] * 3)
+    asked = specialize_shapes(lowered(mod), Config(Aot({"n": (8,)}, pad=True, finite=True)))
+    assert any("padded in n" in f.why for f in asked.functions)
+
+
+def test_a_schedule_that_does_not_build_is_left_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`free` is defined nowhere: TVM refuses the function."""
+
+    def broken(func: Any, target: Any) -> Any:
+        free = tirx.Var("free", "int64")
+        body = tirx.IfThenElse(free > tirx.IntImm("int64", 0), func.body, None)
+        made = tirx.PrimFunc(func.params, body, func.ret_type, func.attrs)
+        return Scheduled(made, ("broken",))
+
+    monkeypatch.setattr("opinfo.jit.specialize.schedule", broken)
+    for how in (Generic(), Aot({"n": (2,)})):
+        done = compile_shapes(modules.dense(), Config(how))
+        (told,) = done.functions
+        assert told.rule == "none" and told.why.startswith("its schedule does not build: ")
+        with Session(done) as session:
+            x = modules.rows(2)
+            np.testing.assert_allclose(session(x).numpy(), modules.expected(x), rtol=1e-4,
+                                       atol=1e-5)  # fmt: skip
