@@ -8,7 +8,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Scheduled:
-    """A PrimFunc that computes the same, up to the order of sums.
+    """A PrimFunc that computes the same, up to the order of sums, and of largest and smallest where
+    there are NaN among them (what TVM gives there depends on the order too).
 
     ``rules`` are those that wrote its loop nests, in their order. ``reasons`` say which stages are
     as they were, and why.
