@@ -83,7 +83,7 @@ class Manager(threading.Thread):
         self.crashes: Counter[str] = Counter()
         self.events: deque[Event] = deque(maxlen=10_000)
         self.compiles = 0
-        self.idle = threading.Event()
+        self.rests = 0  # how often nothing waited
         self._folder = Path(tempfile.mkdtemp(prefix="opinfo-jit-"))
         self._closed = False
         self._eager = deque((s, key) for s in sites.sites for key in s.likely)
@@ -96,10 +96,9 @@ class Manager(threading.Thread):
                 continue
             found = self.sites.next(0)
             if found is None:
-                self.idle.set()
+                self.rests += 1
                 found = self.sites.next(100)
             if found is not None and not self._closed:
-                self.idle.clear()
                 self._serve(self.sites.sites[found[0]], found[1], "asked for")
 
     def close(self) -> None:
