@@ -9,10 +9,12 @@ from typing import Any
 
 import tvm
 from tvm import relax
+from tvm.support import cc
 
 from ..byoc.compile import fuse, placed
 from ..byoc.offload import Dispatched
 from ..byoc.prepare import prepare
+from ..layout.unused import check_defined
 from .kernel import compiled
 from .libraries import handed_over
 from .named import resolved
@@ -44,8 +46,11 @@ def compile_shapes(mod: Any, given: Config | Strategy | str = "jit",
                    target: Any = None) -> CompiledShapes:  # fmt: skip
     """Compile a Relax module with symbolic shapes; ``mod`` is not changed.
 
-    Raises ``ValueError`` for a configuration that is none.
+    ``target`` is TVM's, by default this CPU and one thread. Raises ``TypeError`` for what is no
+    module, ``ValueError`` for a configuration that is none, a module without a Relax function
+    ``main`` or with a variable that nothing defines, ``FileNotFoundError`` without a C++ compiler.
     """
+    _check(mod)
     wanted = tvm.target.Target(target if target is not None else native_target())
     found = resolved(config(given), mod)
     prepared = prepare(mod)
@@ -56,6 +61,20 @@ def compile_shapes(mod: Any, given: Config | Strategy | str = "jit",
     options = [*OPTIONS, *(handed.options if handed is not None else ())]
     executable.export_library(str(library), options=options)
     return CompiledShapes(library, done.functions, handed, folder)
+
+
+def _check(mod: Any) -> None:
+    check_defined(mod, "compile_shapes")
+    there = [g.name_hint for g, f in mod.functions.items() if isinstance(f, relax.Function)]
+    if "main" not in there:
+        raise ValueError("compile_shapes: the module has no Relax function main; it has "
+                         f"{', '.join(there) or 'none'}")  # fmt: skip
+    if free := relax.analysis.free_vars(mod["main"]):
+        raise ValueError("compile_shapes: nothing defines the variable "
+                         f"{', '.join(v.name for v in free)} of main")  # fmt: skip
+    if cc.get_cc() is None:
+        raise FileNotFoundError("compile_shapes: there is no C++ compiler (g++ or clang++) on PATH "
+                                "to link the library with")  # fmt: skip
 
 
 def _built(mod: Any, found: Config, target: Any) -> tuple[Specialized, Any]:

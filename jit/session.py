@@ -105,7 +105,11 @@ class Session:
     def _open(self, path: Path, library: Any, budget: Budget, store: KernelStore | None,
               compiler: Compiler | None, strict: bool, device: Any) -> None:  # fmt: skip
         self._kept, self._pid = library, os.getpid()
-        module = tvm.runtime.load_module(str(path))
+        try:
+            module = tvm.runtime.load_module(str(path))
+        except Exception as e:  # what TVM's loader raises
+            told = (str(e).strip().splitlines() or [type(e).__name__])[-1]
+            raise ValueError(f"{path} is no library that loads here: {told}") from e
         self._main = relax.VirtualMachine(module, device or tvm.cpu())["main"]
         sites = Sites(module)
         ranges = {k: r for k, r in sites.ranges.items() if k in sites.signatures["main"].symbols()}

@@ -331,3 +331,11 @@ def test_a_forked_process_leaves_its_parent_alone(
         ask(session, [2, 5, 5])
         assert session.settle()
         assert session.stats().counts == {"compiled": 2}
+
+
+def test_a_file_that_is_no_library_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "model.so"
+    path.write_text("hello")
+    for _ in range(2):  # it is not taken for served after the first time
+        with pytest.raises(ValueError, match=r"is no library that loads here: .*too short"):
+            Session(path)

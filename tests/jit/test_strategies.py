@@ -275,3 +275,20 @@ def test_a_schedule_that_does_not_build_is_left_and_told(monkeypatch: pytest.Mon
             x = modules.rows(2)
             np.testing.assert_allclose(session(x).numpy(), modules.expected(x), rtol=1e-4,
                                        atol=1e-5)  # fmt: skip
+
+
+def test_modules_that_cannot_be_compiled_are_refused_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(TypeError, match=r"expected a tvm.IRModule, got str"):
+        compile_shapes("model.onnx")
+    with pytest.raises(ValueError, match="no Relax function main; it has none"):
+        compile_shapes(tvm.IRModule({}))
+    with pytest.raises(ValueError, match="no Relax function main; it has other"):
+        compile_shapes(tvm.IRModule({"other": modules.dense()["main"]}))
+    kind = relax.TensorType((2, 4), "float32")
+    x, free = relax.Var("x", kind), relax.Var("free", kind)
+    func = relax.Function([x], relax.SeqExpr([], free), kind)
+    with pytest.raises(ValueError, match="nothing defines the variable free of main"):
+        compile_shapes(tvm.IRModule({"main": func}))
+    monkeypatch.setattr("tvm.support.cc.get_cc", lambda: None)
+    with pytest.raises(FileNotFoundError, match="there is no C\\+\\+ compiler"):
+        compile_shapes(modules.dense())
