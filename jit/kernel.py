@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -53,7 +53,7 @@ class Maker:
         fast as the one for all shapes, it is that one with its shape bound. Raises
         :class:`Differs` where the kernel gives another result than the function unscheduled.
         """
-        start = time.perf_counter()
+        start = perf_counter()
         bound = bind(self.func, values)
         done = scheduled(bound, self.target, self.known)
         rule, made = ("none", bound) if isinstance(done, Refusal) else (done.rule, done.func)
@@ -65,7 +65,7 @@ class Maker:
         if check:
             compare(kernel, self.plain, self.func, values)
         file.replace(library)
-        return Built(library, rule, 1e3 * (time.perf_counter() - start))
+        return Built(library, rule, 1e3 * (perf_counter() - start))
 
     def _built(self, func: Any, library: Path, name: str) -> tuple[Path, Any]:
         """A library of its own name, since the loader knows those that it has by their names."""
@@ -94,9 +94,9 @@ def slower(kernel: Any, other: Any, bound: Any, values: Mapping[str, int]) -> bo
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(ROUNDS):
         for call, taken in zip((kernel, other), times, strict=True):
-            start = time.perf_counter()
+            start = perf_counter()
             call(*given)
-            taken.append(time.perf_counter() - start)
+            taken.append(perf_counter() - start)
     return min(times[0]) > NOISE * min(times[1])
 
 

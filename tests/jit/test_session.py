@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from tvm import relax, s_tir, tirx
+from tvm import relax, tirx
 
 from opinfo.byoc.compile import fuse
 from opinfo.jit import (
@@ -35,7 +35,7 @@ from opinfo.jit import (
     stats,
 )
 from opinfo.jit.compile import lowered, native_target
-from opinfo.jit.schedule import Scheduled
+from opinfo.jit.dims import bind
 from tests.jit import modules
 
 #: A process that is ready, and then does this with each job (`job` is a line).
@@ -278,32 +278,36 @@ def test_recorded_shapes_have_their_counts_and_functions(tmp_path: Path) -> None
                       for k in (0, 1) for n, times in ((1, 1), (4, 2))}  # fmt: skip
 
 
+@pytest.mark.parametrize("slower, rule", [(False, "contraction"), (True, "generic")])
 def test_a_kernel_that_is_slower_than_the_generic_one_is_that_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    slower: bool, rule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     func = next(f for f in lowered(modules.dense()).functions.values()
                 if isinstance(f, tirx.PrimFunc))  # fmt: skip
     maker = kernel.Maker(func, native_target())
-    assert maker.make({"n": 40}, tmp_path / "fast.so").rule == "contraction"
-    monkeypatch.setattr(kernel, "scheduled", lambda f, *_: Scheduled(slowed(f), ("slow",)))
-    assert maker.make({"n": 40}, tmp_path / "slow.so", check=False).rule == "slow"
-    found = maker.make({"n": 40}, tmp_path / "generic.so")
-    assert found.rule == "generic"
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["fast.so", "generic.so", "slow.so"]
+    monkeypatch.setattr(kernel, "slower", lambda *_: slower)
+    found = maker.make({"n": 40}, tmp_path / "made.so")
+    assert found.rule == rule
+    assert [p.name for p in tmp_path.iterdir()] == ["made.so"]
     loaded = tvm.runtime.load_module(str(found.library))[kernel.ENTRY]
     kernel.compare(loaded, maker.plain, func, {"n": 40})
 
 
-def slowed(func: Any) -> Any:
-    """A bound function that does all of its work many times."""
-    k = tirx.Var("again", "int64")
-    zero, often = tirx.IntImm("int64", 0), tirx.IntImm("int64", 50)
-    body = tirx.For(k, zero, often, tirx.ForKind.SERIAL, func.body.block.body)
-    root = func.body.block
-    block = s_tir.SBlock([], [], [], "root", body, alloc_buffers=root.alloc_buffers)
-    return tirx.PrimFunc(
-        func.params, s_tir.SBlockRealize([], True, block), func.ret_type, func.attrs
-    )
+@pytest.mark.parametrize("took, slow", [(9, False), (10, False), (11, True)])
+def test_slower_is_by_more_than_the_noise(
+    took: int, slow: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0]
+    monkeypatch.setattr(kernel, "perf_counter", lambda: now[0])
+
+    def kernel_that_takes(ticks: int) -> Any:
+        first = iter([100 * ticks])  # the first call, of cold caches, does not count
+        return lambda *_: now.__setitem__(0, now[0] + next(first, ticks))
+
+    func = next(f for f in lowered(modules.dense()).functions.values()
+                if isinstance(f, tirx.PrimFunc))  # fmt: skip
+    bound = bind(func, {"n": 3})
+    assert kernel.slower(kernel_that_takes(took), kernel_that_takes(10), bound, {"n": 3}) == slow
 
 
 def test_a_model_may_be_exported_over_one_that_serves(

