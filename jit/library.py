@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import tvm
 import tvm_ffi
 
 from .boundary import Range
@@ -50,16 +52,18 @@ class Sites:
         self.functions: dict[str, str] = told["functions"]
         self.signatures = {f.function: f for f in map(Signature.from_json, told["signatures"])}
         self.ranges = {name: Range(*r) for name, r in told["ranges"].items()}
+        #: Of each function its name, strategy, schedule, and why not more.
+        self.told: tuple[tuple[str, ...], ...] = tuple(map(tuple, told["told"]))
         self.sites = tuple(_site(k, s) for k, s in enumerate(told["sites"]))
         self._next, self._insert, self._drop, self._stats = (
             self._call(n) for n in ("next", "insert", "drop", "stats"))  # fmt: skip
 
     def _call(self, name: str) -> Any:
-        found = self._library.get_function(f"opinfo_jit_{name}", query_imports=True)
-        if found is None:
+        try:
+            return self._library.get_function(f"opinfo_jit_{name}", query_imports=True)
+        except AttributeError:
             raise ValueError("the library does not tell of its call sites: it was not made by "
-                             "opinfo's SpecializeShapes")  # fmt: skip
-        return found
+                             "opinfo's SpecializeShapes") from None  # fmt: skip
 
     def configure(self, site: LoadedSite, mode: str, shapes: int) -> None:
         """Which mode a site is in, and of how many shapes it counts calls."""
@@ -89,6 +93,15 @@ class Sites:
     def close(self) -> None:
         """All sites generic and without kernels; who waits in `next` returns."""
         self._call("close")()
+
+
+def loaded(path: str | Path) -> Any:
+    """A shared library as a module of TVM; ``ValueError`` where it does not load here."""
+    try:
+        return tvm.runtime.load_module(str(path))
+    except Exception as e:  # what TVM's loader raises
+        told = (str(e).strip().splitlines() or [type(e).__name__])[-1]
+        raise ValueError(f"{path} is no library that loads here: {told}") from e
 
 
 def _site(place: int, told: dict[str, Any]) -> LoadedSite:

@@ -18,7 +18,7 @@ from tvm import relax
 
 from .boundary import Boundary
 from .compiler import Compiler
-from .library import Sites
+from .library import Sites, loaded
 from .manager import Budget, Event, Manager
 from .record import Recording
 from .store import KernelStore
@@ -105,11 +105,7 @@ class Session:
     def _open(self, path: Path, library: Any, budget: Budget, store: KernelStore | None,
               compiler: Compiler | None, strict: bool, device: Any) -> None:  # fmt: skip
         self._kept, self._pid = library, os.getpid()
-        try:
-            module = tvm.runtime.load_module(str(path))
-        except Exception as e:  # what TVM's loader raises
-            told = (str(e).strip().splitlines() or [type(e).__name__])[-1]
-            raise ValueError(f"{path} is no library that loads here: {told}") from e
+        module = loaded(path)
         self._main = relax.VirtualMachine(module, device or tvm.cpu())["main"]
         sites = Sites(module)
         ranges = {k: r for k, r in sites.ranges.items() if k in sites.signatures["main"].symbols()}
@@ -140,8 +136,8 @@ class Session:
         """What was called and compiled until now."""
         manager = self._manager
         sites = tuple(self._site(s) for s in manager.sites.sites)
-        loaded = list(manager.loaded.values())
-        return Stats(sites, tuple(manager.events), len(loaded), sum(k.size for k in loaded))
+        kernels = list(manager.loaded.values())
+        return Stats(sites, tuple(manager.events), len(kernels), sum(k.size for k in kernels))
 
     def _site(self, site: Any) -> SiteStats:
         told = self._manager.sites.stats(site.place)

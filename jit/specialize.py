@@ -27,8 +27,8 @@ from .tuned import Known
 from .values import values_at
 from .variants import Ranged, Span
 
-#: Of the text that a library tells about its sites.
-FORMAT = 1
+#: Of the text that a library tells about its functions and sites.
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,11 @@ class Told:
     strategy: Strategy
     rule: str
     why: str = ""
+
+    @property
+    def row(self) -> tuple[str, str, str, str]:
+        """Function, name of the strategy, rule and reason."""
+        return self.function, type(self.strategy).__name__.lower(), self.rule, self.why
 
 
 def specialize_shapes(
@@ -164,7 +169,8 @@ def _code(mod: Any, called: list[CallSite], wanted: Mapping[str, Told], found: C
     signatures = [Signature.of(f, g.name_hint).to_json() for g, f in mod.functions.items()
                   if isinstance(f, relax.Function)]  # fmt: skip
     about = json.dumps({"format": FORMAT, "target": str(target), "functions": functions,
-                        "sites": sites, "ranges": ranges, "signatures": signatures})  # fmt: skip
+                        "sites": sites, "ranges": ranges, "signatures": signatures,
+                        "told": [t.row for t in wanted.values()]})  # fmt: skip
     codes = [SiteCode(symbol(k), s.function,
                       tuple((d.param, -1 if d.axis is None else d.axis) for d in s.symbols))
              for k, s in enumerate(called)]  # fmt: skip

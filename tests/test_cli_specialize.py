@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ from typer.testing import CliRunner
 
 from opinfo.cli import app
 from opinfo.jit import Session
+from opinfo.jit.library import Sites, loaded
 from tests.jit import modules
 
 
@@ -21,8 +24,8 @@ def model(tmp_path: Path) -> Path:
     return path
 
 
-def run(*arguments: object) -> tuple[int, str]:
-    result = CliRunner().invoke(app, ["specialize", *map(str, arguments)])
+def run(*arguments: object, command: str = "specialize") -> tuple[int, str]:
+    result = CliRunner().invoke(app, [command, *map(str, arguments)])
     return result.exit_code, result.output
 
 
@@ -38,6 +41,45 @@ def test_the_library_serves_and_functions_are_told(model: Path, tmp_path: Path) 
         np.testing.assert_allclose(got, modules.expected(x), rtol=1e-4, atol=1e-5)
         with pytest.raises(ValueError, match="allowed is 1 to 64"):
             session(tvm.runtime.tensor(modules.rows(65)))
+
+
+def test_inspect_tells_the_strategies_of_a_library(tmp_path: Path) -> None:
+    model, library = tmp_path / "attention.json", tmp_path / "attention.so"
+    model.write_text(tvm.ir.save_json(modules.attention()))
+    code, told = run(model, "-o", library, "--op", "relax.nn.softmax=generic",
+                     "--op", "relax.permute_dims=record", "--dim", "n=2:8:2")  # fmt: skip
+    assert code == 0
+    code, again = run(library, command="inspect")
+    assert code == 0
+    assert again.splitlines()[-1] == "4 functions, 3 call sites, n is 2 to 8, a multiple of 2"
+    assert again.splitlines()[:-1] == told.splitlines()[:-1]
+    rows = json.loads(run(library, "--json", command="inspect")[1])["rows"]
+    assert [r["strategy"] for r in rows] == ["record", "jit", "generic", "jit"]
+
+
+def test_inspect_tells_the_strategies_of_symbolic_functions_after_fusion(model: Path) -> None:
+    code, told = run(model, "--fused", command="inspect")
+    assert code == 0
+    assert re.search(r"fused_matmul_relu +1 +jit, contraction +\$0 = relax.matmul", told)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"), [("hello", "is no library that loads here"), (None, "no such file")]
+)
+def test_inspect_of_what_is_no_library_is_one_line(
+    tmp_path: Path, text: str | None, told: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "model.so"
+    if text is not None:
+        path.write_text(text)
+    assert run(path, command="inspect") == (2, "")
+    said = capfd.readouterr().err
+    assert said.count("\n") == 1 and told in said
+
+
+def test_a_library_without_sites_is_told() -> None:
+    with pytest.raises(ValueError, match="it was not made by opinfo's SpecializeShapes"):
+        Sites(loaded(Path(tvm.__file__).parent / "lib" / "libtvm_runtime.so"))
 
 
 @pytest.mark.parametrize(

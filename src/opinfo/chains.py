@@ -15,17 +15,23 @@ from tvm import relax, tirx
 from .analysis import Chain, PartlyRead, Refusal
 from .analysis.chain import Chains
 from .inspection import Progress, call_sites, legalize
+from .jit import specialize_shapes
+from .jit.dims import static
 from .render import step
 from .report import WIDTH
 
 
 @dataclass(frozen=True)
 class ChainRow:
-    """One PrimFunc: its name, its number of calls, its operators."""
+    """One PrimFunc: its name, its number of calls, its operators.
+
+    ``strategy`` is how `opinfo specialize` compiles it by itself, for those with symbolic shapes.
+    """
 
     func: str
     sites: int
     result: Chain | Refusal
+    strategy: str = ""
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -54,11 +60,15 @@ class ChainReport:
         table = Table(box=None, header_style="bold", pad_edge=False)
         table.add_column("PrimFunc", overflow="fold")
         table.add_column("sites", justify="right")
+        symbolic = any(row.strategy for row in self.rows)
+        if symbolic:
+            table.add_column("strategy", overflow="fold")
         table.add_column("operators", ratio=1, overflow="fold")
         for row in self.rows:
             style = "red" if isinstance(row.result, Refusal) else ""
+            told = (Text(row.func), str(row.sites), *([Text(row.strategy)] if symbolic else ()))
             for k, line in enumerate(row.lines or ("",)):
-                first = (Text(row.func), str(row.sites)) if k == 0 else ("", "")
+                first = told if k == 0 else ("",) * len(told)
                 table.add_row(*first, Text(line, style=style if line.startswith("?") else ""))
         return table
 
@@ -75,9 +85,11 @@ class ChainReport:
         """A value that `json.dumps` takes."""
         return {
             "rows": [
-                {"func": r.func, "sites": r.sites, "chain": r.result.to_json()} for r in self.rows
+                {"func": r.func, "sites": r.sites, "strategy": r.strategy or None,
+                 "chain": r.result.to_json()}
+                for r in self.rows
             ]
-        }
+        }  # fmt: skip
 
 
 def fuse(mod: tvm.IRModule) -> tvm.IRModule:
@@ -103,9 +115,19 @@ def inspect_fused(
     if func is not None and func not in prims:
         raise KeyError(f"no PrimFunc is called '{func}' after fusion")
     names = [func] if func is not None else [n for n in (*sites, *prims) if n in prims]
+    strategies = _strategies(fused) if not all(map(static, prims.values())) else {}
     rows, chains = [], Chains()
     for done, name in enumerate(dict.fromkeys(names)):
         if progress is not None:
             progress(done, len(prims), name)
-        rows.append(ChainRow(name, sites[name], chains(prims[name])))
+        rows.append(ChainRow(name, sites[name], chains(prims[name]), strategies.get(name, "")))
     return ChainReport(tuple(rows))
+
+
+def _strategies(fused: tvm.IRModule) -> dict[str, str]:
+    """Of each function with symbolic shapes its strategy and schedule, and why not more."""
+    told = {}
+    for function, strategy, rule, why in (t.row for t in specialize_shapes(fused).functions):
+        if not static(fused[function]):
+            told[function] = f"{strategy}, {rule}" + (f": {why}" if why else "")
+    return told

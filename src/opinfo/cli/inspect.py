@@ -16,7 +16,21 @@ from ..frontend.error import one_line
 from ..inspection import inspect as analyse
 from ..inspection import legalize
 from ..report import Report
-from .common import WIDE, Json, Model, Problem, Shapes, app, bar, loaded, status, working
+from .common import (
+    WIDE,
+    Json,
+    Model,
+    Problem,
+    Shapes,
+    app,
+    bar,
+    loaded,
+    refusing,
+    show,
+    status,
+    working,
+)
+from .specialize import strategies
 
 
 @app.command("inspect")
@@ -34,8 +48,12 @@ def inspect_model(
 ) -> None:
     """Print the operator of every PrimFunc that MODEL is lowered to.
 
+    Of a library that `opinfo specialize` wrote (.so): how each of its functions is compiled.
+
     Exit status: 0, or 2 with a one-line error if MODEL cannot be read.
     """
+    if model.suffix == ".so":
+        return _served(model, as_json)
     with working() as console:
         report = _inspect(model, shape or [], func, explain, fused, console)
     if as_json:
@@ -77,3 +95,21 @@ def lowered(model: Path, shapes: list[str], console: Console) -> Any:
         return legalize(mod)
     except Exception as error:  # TVM's legalisation raises what it likes
         raise Problem(f"{model}: TVM cannot legalise it: {one_line(error)}") from error
+
+
+def _served(library: Path, as_json: bool) -> None:
+    """The strategies that a library was compiled by."""
+    with working(), refusing(library):
+        from ..jit.library import Sites
+        from ..jit.library import loaded as opened
+
+        if not library.exists():
+            raise Problem(f"{library}: no such file")
+        found = Sites(opened(library.resolve()))
+    if as_json:
+        names = ("func", "strategy", "schedule", "why")
+        rows = [dict(zip(names, row, strict=True)) for row in found.told]
+        return typer.echo(json.dumps({"target": found.target, "rows": rows}, indent=1))
+    ranges = "; ".join(f"{name} is {r}" for name, r in found.ranges.items()) or "any shape"
+    show([strategies(found.told)],
+         f"{len(found.told)} functions, {len(found.sites)} call sites, {ranges}")  # fmt: skip

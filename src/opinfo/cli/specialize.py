@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,8 +12,6 @@ from .common import Model, Problem, Shapes, app, loaded, refusing, show, status,
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-    from ..jit.specialize import Told
 
 #: Low, high and multiple where they are not said.
 UNBOUNDED: tuple[int | None, ...] = (1, None, 1)
@@ -56,7 +55,10 @@ def specialize_model(
         with status(console, f"compiling {model}"):
             done = compile_shapes(mod, given, target)
         done.export(output)
-    show([_table(done.functions)], f"written: {output}, {len(done.functions)} functions")
+    show(
+        [strategies(t.row for t in done.functions)],
+        f"written: {output}, {len(done.functions)} functions",
+    )
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -90,12 +92,13 @@ def _numbers(text: str, by: str) -> tuple[int, ...]:
         raise Problem(f"{text}: expected integers with {by!r} between them") from None
 
 
-def _table(functions: tuple[Told, ...]) -> Table:
+def strategies(rows: Iterable[tuple[str, ...]]) -> Table:
+    """How functions are compiled, by what `opinfo.jit.Told` calls its row."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
     for column in ("function", "strategy", "schedule", "why"):
         table.add_column(column, overflow="fold")
-    for f in functions:
-        table.add_row(f.function, type(f.strategy).__name__.lower(), f.rule, f.why)
+    for row in rows:
+        table.add_row(*row)
     return table
