@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 ONNX_LIGHT = $$($(BIN)/python -c "import pathlib, onnx; print(pathlib.Path(onnx.__file__).parent / 'backend/test/data/light')")
 
-.PHONY: demo test quick lint types pytest bench plan-page clean
+.PHONY: demo test quick lint types pytest coverage bench plan-page clean
 
 demo: $(VENV)/.demo
 	$(BIN)/opinfo inspect "$(ONNX_LIGHT)/light_resnet50.onnx"
@@ -27,10 +27,14 @@ types: $(VENV)/.dev
 	$(BIN)/mypy
 
 pytest: $(VENV)/.dev
-	$(BIN)/python -m pytest -n $(JOBS) --cov --cov-report=term
+	$(BIN)/python -m pytest -n $(JOBS)
 
 quick: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+
+# Half as long again as pytest without it, so CI does not ask.
+coverage: $(VENV)/.dev
+	$(BIN)/python -m pytest -n $(JOBS) --cov --cov-report=term
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.op_info

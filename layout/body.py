@@ -187,9 +187,12 @@ class Body:
 
     def call(self, e: Any, mutator: Any) -> Any:
         """A selection whose condition became a literal is one of its branches."""
-        if str(getattr(e.op, "name", "")) != "tirx.if_then_else":
+        if str(getattr(e.op, "name", "")).rpartition(".")[2] != "if_then_else":
             return mutator.default_mutate(e)
-        condition = self.analyzer.simplify(mutator.mutate(e.args[0]))
+        loads = self.loads
+        condition = mutator.mutate(e.args[0])
+        if self.loads == loads:
+            condition = self.analyzer.simplify(condition)
         if type(condition).__name__ == "IntImm":
             return mutator.mutate(e.args[1 if int(condition) else 2])
         return tirx.if_then_else(condition, mutator.mutate(e.args[1]), mutator.mutate(e.args[2]))
