@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import tvm
+import tvm_ffi
 from tvm import tirx
 
 from ..analysis import Refusal
@@ -120,20 +121,41 @@ def compare(kernel: Any, generic: Any, func: Any, values: Mapping[str, int], see
 
 
 def arguments(bound: Any, values: Mapping[str, int], seed: int = 0) -> list[Any]:
-    """Random arguments of a function with a bound shape."""
-    rng = np.random.default_rng(seed)
-    return [_random(p, rng, values) for p in bound.params]
+    """Random arguments of a function with a bound shape. Integers are 0 where data decide on an
+    index: what is read must be there."""
+    rng, most = np.random.default_rng(seed), 0 if indexed_by_data(bound) else 2
+    return [_random(p, rng, values, most) for p in bound.params]
 
 
-def _random(param: Any, rng: np.random.Generator, values: Mapping[str, int]) -> Any:
-    """An argument. Integers are 0 or 1, so that they index what they index."""
+def indexed_by_data(func: Any) -> bool:
+    """Whether an index may be read from a buffer, by what has no name or by one that it is given."""
+    found: list[Any] = []
+
+    def search(e: Any) -> None:
+        tvm_ffi.structural_walk(e, (tvm.ir.TensorLoad, found.append))
+
+    def named(node: Any) -> None:
+        if str(node.var.ty.dtype).startswith(("int", "uint")):
+            search(node.value)
+
+    def indices(node: Any) -> None:
+        for index in node.indices:
+            search(index)
+
+    tvm_ffi.structural_walk(func.body, [(tvm.ir.TensorLoad, indices), (tirx.BufferStore, indices),
+                                        (tirx.Bind, named), (tirx.Let, named)])  # fmt: skip
+    return bool(found)
+
+
+def _random(param: Any, rng: np.random.Generator, values: Mapping[str, int], most: int) -> Any:
     if not tirx.is_buffer_var(param):
         return values.get(param.name, 1)
     shape = [int(e) for e in param.ty.shape]
     dtype = str(param.ty.dtype)
     if dtype in WITHIN:
         return rng.standard_normal(shape).astype(np.float32).astype(_numpy(dtype))
-    return rng.integers(0, 2, shape).astype(dtype)
+    low = -most if dtype.startswith("int") else 0
+    return rng.integers(low, max(most, 1), shape).astype(dtype)
 
 
 def _numpy(dtype: str) -> Any:

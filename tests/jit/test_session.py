@@ -37,6 +37,7 @@ from opinfo.jit import (
 from opinfo.jit.compile import lowered, native_target
 from opinfo.jit.dims import bind
 from tests.jit import modules
+from tests.jit.legalised import kernel as kernel_of
 
 #: A process that is ready, and then does this with each job (`job` is a line).
 STUB = """
@@ -343,3 +344,24 @@ def test_a_file_that_is_no_library_is_told(tmp_path: Path) -> None:
     for _ in range(2):  # it is not taken for served after the first time
         with pytest.raises(ValueError, match=r"is no library that loads here: .*too short"):
             Session(path)
+
+
+NAMED_INDEX = """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((T.int64(4),), "float32"), i: T.Buffer((T.int64(1),), "int64"),
+         y: T.Buffer((T.int64(4),), "float32")):
+    k: T.int64 = i[0]
+    y[0] = x[k]
+"""
+
+
+def test_integers_that_decide_where_are_zero() -> None:
+    """A read at 1 would be outside where an extent is 1: the compiler would crash of it."""
+    taken = kernel_of(lambda x, i: relax.op.take(x, i, 0), [("n", 3), (2,)], ["float32", "int64"])
+    added = kernel_of(relax.op.add, [("n", 64), (64,)], ["int8", "int8"])
+    named = tvm.script.from_source(NAMED_INDEX)
+    assert [kernel.indexed_by_data(f) for f in (taken, added, named)] == [True, False, True]
+    _, indices, _ = kernel.arguments(bind(taken, {"n": 1}), {"n": 1})
+    assert not indices.any()
+    one, _, _ = kernel.arguments(bind(added, {"n": 9}), {"n": 9})
+    assert one.min() < 0 < one.max()

@@ -71,10 +71,9 @@ def floating(x: Any) -> bool:
     return str(x.ty.dtype) == "float32"
 
 
-def functions(rng: Random) -> list[tuple[str, Any]]:
-    """The PrimFuncs of one random chain, with what they are called."""
+def module(rng: Random, steps: int) -> Any:
+    """A Relax module whose ``main`` is a random chain of so many operators."""
     g = Graph(rng)
-    steps = g.pick(1, 1, 2, 2, 3, 5)
     with g.bb.function("main"):
         with g.bb.dataflow():
             x = g.input(g.shape(g.pick(1, 2, 2, 3, 3, 4)))
@@ -86,7 +85,13 @@ def functions(rng: Random) -> list[tuple[str, Any]]:
                     break
             out = g.bb.emit_output(x)
         g.bb.emit_func_output(out, g.inputs)
-    mod = relax.transform.AnnotateTIROpPattern()(relax.transform.LegalizeOps()(g.bb.get()))
+    return g.bb.get()
+
+
+def functions(rng: Random) -> list[tuple[str, Any]]:
+    """The PrimFuncs of one random chain, with what they are called."""
+    steps = rng.choice((1, 1, 2, 2, 3, 5))
+    mod = relax.transform.AnnotateTIROpPattern()(relax.transform.LegalizeOps()(module(rng, steps)))
     if steps > 1 and rng.random() < 0.8:
         mod = relax.transform.FuseTIR()(relax.transform.FuseOps()(mod))
     return [(g.name_hint, f) for g, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)]

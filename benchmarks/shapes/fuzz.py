@@ -1,0 +1,139 @@
+"""Random chains of operators over symbolic shapes, by every strategy, against TVM's own build.
+
+    python -m benchmarks.shapes.fuzz [--count 200] [--seed 0] [--only SEED]
+
+Each seed is a chain of operators over n and m (`tests.jit.padding.graphs`) and a strategy: a
+generic schedule, buckets, padded buckets, or kernels compiled for the shapes that come in. It is
+called at every pair of a few sizes, at the buckets, between and beyond them. Exits with 1 where an
+output differs, or where the module compiles and runs by TVM alone only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections import Counter
+from itertools import product
+from random import Random
+from typing import Any
+
+os.environ.setdefault("TVM_NUM_THREADS", "1")
+
+import numpy as np
+import tvm
+from tvm import relax, tirx
+
+from opinfo.jit import Aot, Config, Dim, Generic, Jit, Session, compile_shapes
+from opinfo.jit.compiler import Compiler
+from tests.jit.padding import graphs
+
+SIZES = (1, 2, 3, 4, 6, 8, 9, 17)
+STRATEGIES: dict[str, Any] = {
+    "generic": Generic(),
+    "buckets": Aot({"n": (1, 3, 8), "m": (2, 4)}),
+    "padded": Aot({"n": (4, 8), "m": (3, 9)}, pad=True),
+    "padded, finite": Aot({"n": (4, 8), "m": (3, 9)}, pad=True, finite=True),
+    "jit": Jit("eager", threshold=1),
+}
+#: Of the largest value of an output.
+WITHIN = 1e-3
+
+
+def arrays(main: Any, sizes: dict[str, int], seed: int) -> list[Any]:
+    """Arguments of a function: finite numbers, and 0, which is an index of every tensor."""
+    rng = np.random.default_rng(seed)
+    out = []
+    for p in main.params:
+        shape = [int(e) if isinstance(e, tirx.IntImm) else sizes[e.name] for e in p.ty.shape]
+        if str(p.ty.dtype).startswith("float"):
+            out.append(rng.uniform(-1, 1, shape).astype(str(p.ty.dtype)))
+        else:
+            out.append(np.zeros(shape, str(p.ty.dtype)))
+    return out
+
+
+def different(got: Any, right: Any) -> str:
+    """What is wrong with an output, "" where it is near."""
+    a, b = got.numpy().astype("float64"), right.numpy().astype("float64")
+    if a.shape != b.shape:
+        return f"shape {a.shape}, not {b.shape}"
+    finite = np.isfinite(b)
+    if not np.array_equal(finite, np.isfinite(a)):
+        return "other places are finite"
+    worst = float(np.abs(a - b, where=finite, out=np.zeros_like(a)).max(initial=0))
+    largest = float(np.abs(b, where=finite, out=np.zeros_like(b)).max(initial=1))
+    return f"by {worst:.3g} of {largest:.3g}" if worst > WITHIN * largest else ""
+
+
+def symbols(main: Any) -> list[str]:
+    return sorted({e.name for p in main.params for e in p.ty.shape if isinstance(e, tirx.Var)})
+
+
+def tried(seed: int, compiler: Compiler) -> tuple[str, str]:
+    """The strategy of a seed, and what came of it: "equal", "not run by TVM" or what is wrong."""
+    rng = Random(seed)
+    mod = graphs.module(rng, rng.choice((1, 2, 3, 5, 8)))
+    kind = rng.choice(list(STRATEGIES))
+    dims = symbols(mod["main"])
+    pairs = [dict(zip(dims, s, strict=True)) for s in product(SIZES, repeat=len(dims))]
+    pairs = rng.sample(pairs, min(16, len(pairs)))
+    try:
+        plain = relax.VirtualMachine(tvm.compile(mod, "llvm"), tvm.cpu())["main"]
+        right = [plain(*map(tvm.runtime.tensor, arrays(mod["main"], p, seed))) for p in pairs]
+    except Exception as e:  # what TVM raises
+        return kind, f"not run by TVM: {type(e).__name__}"
+    given = Config(
+        _named(STRATEGIES[kind], dims),
+        dims={d: Dim(1, None, 1, (2, 8)) for d in dims} if kind == "jit" else {},
+    )
+    try:
+        done = compile_shapes(mod, given)
+        with Session(done, compiler=compiler) as session:
+            for again in range(2 if kind == "jit" else 1):
+                for p, r in zip(pairs, right, strict=True):
+                    told = different(session(*arrays(mod["main"], p, seed)), r)
+                    if told:
+                        return kind, f"WRONG at {p}, round {again}: {told}"
+                session.settle()
+            failed = [e.why for e in session.stats().events if e.what == "failed"]
+    except Exception as e:
+        return kind, f"FAILED: {type(e).__name__}: {str(e)[-300:]}"
+    if failed:
+        return kind, f"KERNEL: {failed[0]}"
+    taken = sum(f.strategy == given.default for f in done.functions)
+    return kind, f"equal, {'some' if taken else 'no'} function by it"
+
+
+def _named(strategy: Any, dims: list[str]) -> Any:
+    """With buckets of the dimensions that there are."""
+    if not isinstance(strategy, Aot):
+        return strategy
+    return Aot({d: strategy.buckets[d] for d in dims}, strategy.pad, strategy.finite)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", type=int)
+    given = parser.parse_args()
+    seeds = range(given.seed, given.seed + given.count) if given.only is None else [given.only]
+    found: Counter[str] = Counter()
+    bad, start, compiler = 0, time.monotonic(), Compiler()
+    for seed in seeds:
+        kind, told = tried(seed, compiler)
+        if told.startswith(("WRONG", "FAILED", "KERNEL")):
+            bad += 1
+            print(f"seed {seed}: {kind}: {told}", flush=True)
+        found[f"{kind}: {told.partition(':')[0]}"] += 1
+    compiler.close()
+    for what, count in sorted(found.items()):
+        print(f"{count:6} {what}")
+    print(f"{len(seeds)} chains, {bad} wrong or failed, {time.monotonic() - start:.0f} s")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
