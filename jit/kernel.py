@@ -128,7 +128,7 @@ def arguments(bound: Any, values: Mapping[str, int], seed: int = 0) -> list[Any]
 
 
 def indexed_by_data(func: Any) -> bool:
-    """Whether an index may be read from a buffer, by what has no name or by one that it is given."""
+    """Whether an index may be read from a buffer; one that has a name is taken for such."""
     found: list[Any] = []
 
     def search(e: Any) -> None:
