@@ -13,11 +13,13 @@ from tvm import tirx
 
 from .padding import Padded
 from .variants import Bucket
+from .workspace import around
 
 
 def held(func: Any, outer: Any, v: Bucket, where: str) -> Any:
     """The body of a bucket's kernel between copies of the parameters that grow."""
     contents = _contents(v.padded, where)
+    grown: list[Any] = []
     before: list[Any] = []
     after: list[Any] = []
     for k, (inner, given) in enumerate(zip(func.params, outer.params, strict=True)):
@@ -27,14 +29,14 @@ def held(func: Any, outer: Any, v: Bucket, where: str) -> Any:
                 tirx.DeclBuffer(inner, data=given.data) if view else tirx.Bind(inner, given)
             )
             continue
-        before.append(tirx.AllocBuffer(inner))
+        grown.append(inner)
         if contents[k].written:
             after.append(_copy(given, inner, given.ty.shape))
             continue
         before.append(_copy(inner, given, given.ty.shape))
         value = contents[k].value
         before += [] if value is None else _rest(inner, given.ty.shape, value)
-    return tirx.SeqStmt([*before, func.body, *after])
+    return tirx.SeqStmt(around(grown, [*before, func.body, *after]))
 
 
 class _Content:
@@ -67,17 +69,17 @@ def _loops(extents: Sequence[Any], dtypes: Sequence[str]) -> tuple[list[Any], An
     """Loop variables and what puts a statement into their loops."""
     names = [tirx.Var(f"i{k}", t) for k, t in enumerate(dtypes)]
 
-    def around(body: Any) -> Any:
+    def nested(body: Any) -> Any:
         for v, extent in reversed(list(zip(names, extents, strict=True))):
             body = tirx.For(v, tirx.IntImm(v.ty.dtype, 0), extent, tirx.ForKind.SERIAL, body)
         return body
 
-    return names, around
+    return names, nested
 
 
 def _copy(to: Any, source: Any, extents: Sequence[Any]) -> Any:
-    index, around = _loops(list(extents), _dtypes(extents))
-    return around(tirx.BufferStore(to, tirx.BufferLoad(source, index), index))
+    index, nested = _loops(list(extents), _dtypes(extents))
+    return nested(tirx.BufferStore(to, tirx.BufferLoad(source, index), index))
 
 
 def _dtypes(extents: Sequence[Any]) -> list[str]:
@@ -96,7 +98,7 @@ def _rest(to: Any, valid: Sequence[Any], value: float | int) -> list[Any]:
         if isinstance(inside, tirx.IntImm):
             continue
         extents = [*valid[:axis], whole - inside, *full[axis + 1 :]]
-        names, around = _loops(extents, dtypes)
+        names, nested = _loops(extents, dtypes)
         index = [v + inside if k == axis else v for k, v in enumerate(names)]
-        out.append(around(tirx.BufferStore(to, tirx.const(value, str(to.ty.dtype)), index)))
+        out.append(nested(tirx.BufferStore(to, tirx.const(value, str(to.ty.dtype)), index)))
     return out

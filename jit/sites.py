@@ -68,10 +68,18 @@ def _site(call: Any, caller: str, known: tuple[Symbol, ...] | str) -> CallSite:
                         f"has {MOST}")  # fmt: skip
     if len(call.args) > 2 or any(s.axis is None for s in known):
         return CallSite(caller, name, known, (), NUMBERS)
-    dims = []
+    dims, types = [], _types(call)
     for s in known:
-        shape = getattr(call.args[1].fields[s.param].ty, "shape", None)
+        shape = getattr(types[s.param], "shape", None)
         if shape is None:
             return CallSite(caller, name, known, (), f"argument {s.param} has no known shape")
         dims.append(shape[s.axis])
     return CallSite(caller, name, known, tuple(dims))
+
+
+def _types(call: Any) -> list[Any]:
+    """Of the arguments that the function is called with: the results stand after the operands."""
+    results = []
+    for t in call.ty_args:
+        results += list(t.fields) if isinstance(t, relax.TupleType) else [t]
+    return [x.ty for x in call.args[1].fields] + results

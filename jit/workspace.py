@@ -10,6 +10,7 @@ After:  p = TVMBackendAllocWorkspace(n * 512); t = decl_buffer((n * 128,), data=
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import tvm
@@ -76,12 +77,11 @@ def _explicit(body: Any) -> Any:
     pointers: list[Any] = []
     for s in _flat(body):
         if isinstance(s, tirx.AllocBuffer) and _large(s.buffer):
-            pointers.append(tirx.Var(f"{s.buffer.name}_data", _pointer(s.buffer)))
+            pointers.append(_pointer(s.buffer))
             out += _allocated(s.buffer, pointers[-1])
         else:
             out.append(s)
-    free = tirx.op.TVMBackendFreeWorkspace
-    out += [tirx.Evaluate(free(_CPU, 0, p)) for p in reversed(pointers)]
+    out += map(_freed, reversed(pointers))
     return tirx.SeqStmt(out) if len(out) > 1 else out[0]
 
 
@@ -89,8 +89,23 @@ def _flat(s: Any) -> list[Any]:
     return [x for part in s.seq for x in _flat(part)] if isinstance(s, tirx.SeqStmt) else [s]
 
 
+def around(buffers: Sequence[Any], body: Sequence[Any]) -> list[Any]:
+    """The statements with memory for these buffers, which nothing else shares.
+
+    `StorageRewrite` lets the buffer of a result take the place of an operand's, by the statement
+    that reads it last; a schedule that computes elements of a parameter twice reads them again.
+    """
+    pointers = [_pointer(b) for b in buffers]
+    before = [s for b, p in zip(buffers, pointers, strict=True) for s in _allocated(b, p)]
+    return [*before, *body, *map(_freed, reversed(pointers))]
+
+
 def _pointer(b: Any) -> Any:
-    return tvm.ir.PointerType(b.ty.dtype, "global")
+    return tirx.Var(f"{b.name}_data", tvm.ir.PointerType(b.ty.dtype, "global"))
+
+
+def _freed(pointer: Any) -> Any:
+    return tirx.Evaluate(tirx.op.TVMBackendFreeWorkspace(_CPU, 0, pointer))
 
 
 def _allocated(b: Any, pointer: Any) -> list[Any]:
@@ -100,7 +115,7 @@ def _allocated(b: Any, pointer: Any) -> list[Any]:
         count = count * e.astype("int64")
     call = tirx.op.TVMBackendAllocWorkspace(_CPU, 0, count.astype("uint64"), _FLOAT, 32)
     # what the memory is for is a hint that a CPU does not read
-    typed = tvm.ir.Call(call.op, call.args, ret_ty=_pointer(b))
+    typed = tvm.ir.Call(call.op, call.args, ret_ty=pointer.ty)
     failed = tirx.Evaluate(tirx.op.tvm_throw_last_error())
     return [
         tirx.Bind(pointer, typed),

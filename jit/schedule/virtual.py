@@ -114,12 +114,22 @@ class Expander:
             if buffer.same_as(e.source) and _equal(at, index):
                 return value
         value = self(_value(made, index))
-        if self.guarded or isinstance(value, (tvm.ir.TensorLoad, tirx.IntImm, tirx.FloatImm)):
+        if self.guarded or not _named(value):
             return value
         v = tirx.Var("t", str(value.ty.dtype))
         self.lets.append((v, value))
         self.known.append((e.source, index, v))
         return v
+
+
+def _named(value: Any) -> bool:
+    """Whether a value is worth a name, and TVM takes one: its analyzer looks at what integers with
+    names may be, and fails on lanes of bool."""
+    if isinstance(value, (tvm.ir.TensorLoad, tirx.IntImm, tirx.FloatImm)):
+        return False
+    if str(value.ty.dtype).startswith(("float", "bfloat")):
+        return True
+    return all(str(getattr(getattr(e, "ty", None), "dtype", "")) != "bool" for e in _nodes(value))
 
 
 def _equal(a: Sequence[Any], b: Sequence[Any]) -> bool:

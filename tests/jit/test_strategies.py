@@ -27,6 +27,7 @@ from opinfo.jit.compile import lowered, native_target
 from opinfo.jit.schedule import Scheduled
 from opinfo.jit.specialize import _generic
 from tests.jit import modules
+from tests.jit.legalised import module
 
 
 @T.prim_func(s_tir=True)
@@ -113,6 +114,38 @@ def test_buckets_of_two_dimensions_are_all_pairs() -> None:
         for n in (1, 3, 4):
             for m in (2, 3, 8):
                 attention(session, n, m)
+
+
+def test_padded_copies_share_no_memory() -> None:
+    """TVM would put the result in the place of the operand that is read last, of which a schedule
+    that computes some elements twice reads again."""
+    mod = module(lambda x: relax.op.nn.log_softmax(x, 0), [(2, 1, "n", 3)])
+    done = compile_shapes(mod, Aot({"n": (4, 8)}, pad=True))
+    assert [t.why for t in done.functions] == ["2 shapes, padded in n"]
+    with Session(done) as session:
+        for n in (1, 2, 4, 5, 8, 9):
+            x = np.random.default_rng(n).standard_normal((2, 1, n, 3)).astype("float32")
+            right = x - np.log(np.exp(x).sum(0, keepdims=True))
+            np.testing.assert_allclose(session(x).numpy(), right, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("how", ["jit", Aot({"n": (2, 4)})], ids=["jit", "aot"])
+def test_a_dimension_may_stand_alone_in_the_result_only(how: Any) -> None:
+    """Of the reshape, which is fused with nothing: its operand has n * 2 rows."""
+    bb = relax.BlockBuilder()
+    n = tirx.Var("n", "int64")
+    x = relax.Var("x", relax.TensorType((n * 2, 3), "float32"))
+    like = relax.Var("like", relax.TensorType((n,), "float32"))
+    with bb.function("main", [x, like]):
+        with bb.dataflow():
+            gv = bb.emit_output(relax.op.permute_dims(relax.op.reshape(x, (n, 6))))
+        bb.emit_func_output(gv)
+    done = compile_shapes(bb.get(), how)
+    with Session(done) as session:
+        for size in (1, 2, 2, 4, 5):
+            rows = modules.rows(2 * size)[:, :3].copy()
+            got = session(rows, np.zeros(size, "float32")).numpy()
+            np.testing.assert_array_equal(got, rows.reshape(size, 6).T)
 
 
 def test_small_ranges_are_compiled_whole_and_large_ones_at_their_end() -> None:

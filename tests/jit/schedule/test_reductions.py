@@ -40,6 +40,10 @@ CASES: dict[str, tuple[Any, Any, Any]] = {
     "product": ([["n", 5]], lambda emit, x: op.prod(x, 1), lambda x: x.prod(1)),
     "mean of two axes": ([["n", 5, 6, 7]], lambda emit, x: op.mean(x, [2, 3]),
                          lambda x: x.mean((2, 3))),
+    "any of not": ([["n", "m"]],
+                   lambda emit, x: op.max(emit(op.astype(emit(op.logical_not(emit(op.less(
+                       x, relax.const(0.5))))), "int8")), 1),
+                   lambda x: (~(x < 0.5)).astype("int8").max(1)),
     "a row and a matrix": ([[33, "m"], ["m"]],
                            lambda emit, w, v: op.matmul(w, v), lambda w, v: w @ v),
 }  # fmt: skip

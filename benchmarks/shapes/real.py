@@ -1,0 +1,185 @@
+"""Real models with symbolic shapes: outputs and times by each strategy against TVM's own build.
+
+    python -m benchmarks.shapes.real [--json FILE] [--page FILE] [MODEL ...]
+
+CNNs and PP-OCRv4 have a symbolic batch; `bert` and `gpt2` a symbolic batch and, as `bert_tokens`
+and `gpt2_tokens`, a symbolic length too. Each is compiled for `generic`, `aot` (two sizes) and
+`jit`, and called at sizes among which some have no kernel of their own. Exits with 1 where an
+output differs by more than 1e-3 of its largest value.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.measure import keep, kept, of_models, use_threads
+
+from .stream import in_turns
+
+CNNS = ("resnet50", "squeezenet", "shufflenet", "densenet121", "inception_v1", "ocr_det",
+        "ocr_rec", "ocr_cls")  # fmt: skip
+NAMES = (*CNNS, "bert_n", "gpt2_n", "vit_n", "swin_n", "bert_tokens", "gpt2_tokens")
+SIZES = (1, 2, 3)
+TOLERANCE = 1e-3
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Row:
+    """Functions by strategy; what outputs differ by; milliseconds at the first size; reasons."""
+
+    model: str
+    functions: int
+    scheduled: int
+    sites: int
+    kernels: int
+    hit_rate: float
+    apart: float
+    milliseconds: Mapping[str, float]
+    reasons: Mapping[str, int]
+
+    def told(self) -> str:
+        rest = ", ".join(f"{k} {v:.2f} ms" for k, v in self.milliseconds.items())
+        return (f"{self.model}: {self.scheduled} of {self.functions} functions scheduled, "
+                f"{self.sites} sites, {self.kernels} kernels, {self.hit_rate:.0%} by them; {rest}; "
+                f"outputs within {self.apart:.1e}; {dict(self.reasons)}")  # fmt: skip
+
+
+def cnn(name: str) -> tuple[Any, Callable[[int], list[Array]]]:
+    import opinfo
+    from benchmarks import whole
+
+    with tempfile.TemporaryDirectory() as folder:
+        path, _ = whole.save(name, Path(folder))
+        ((key, sample),) = whole.inputs(name).items()
+        mod = opinfo.load(path, {key: ("n", *sample.shape[1:])})
+    return mod, lambda n: [np.concatenate([sample * (1 + k / 9) for k in range(n)])]
+
+
+def transformer(name: str) -> tuple[Any, Callable[[int], list[Array]]]:
+    """Of the sizes of `tests.models`; with tokens, both dimensions are symbolic."""
+    import torch
+
+    import opinfo
+    from tests.models import transformer as t
+
+    bare, _, which = name.partition("_")
+    model, sample = t.torch_model(bare)
+    ((key, value),) = sample.items()
+    n, m = torch.export.Dim("n", min=1, max=64), torch.export.Dim("m", min=2, max=30)
+    dims = {key: {0: n, 1: m} if which == "tokens" else {0: n}}
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        path = Path(folder) / "model.pt2"
+        program = torch.export.export(model, (), sample, dynamic_shapes=dims, strict=False)
+        torch.export.save(program, path)
+        mod = opinfo.load(path)
+
+    def given(size: int) -> list[Array]:
+        array = np.concatenate([value.numpy()[:1]] * size)
+        return [np.ascontiguousarray(array[:, : 5 + size] if which == "tokens" else array)]
+
+    return mod, given
+
+
+def measure(name: str) -> Row:
+    import tvm
+    from tvm import relax
+
+    from opinfo.jit import Aot, Session, compile_shapes
+    from opinfo.jit.compile import native_target
+
+    mod, given = (cnn if name in CNNS else transformer)(name)
+    symbols = sorted(relax.analysis.defined_symbolic_vars(mod["main"]), key=lambda v: v.name)
+    buckets = {v.name: (1, 2) if k else (1, 3) for k, v in enumerate(symbols)}
+    default = relax.VirtualMachine(tvm.compile(mod, native_target()), tvm.cpu())["main"]
+    right = {n: flat(default(*map(tvm.runtime.tensor, given(n)))) for n in SIZES}
+    wanted: dict[str, Any] = {"jit": "jit", "generic": "generic", "aot": Aot(buckets, pad=True)}
+    done = {k: compile_shapes(mod, s) for k, s in wanted.items()}
+    sessions = {k: Session(d) for k, d in done.items()}
+    apart = 0.0
+    for _ in range(3):
+        for n in SIZES:
+            tensors = list(map(tvm.runtime.tensor, given(n)))
+            for session in sessions.values():
+                apart = max(apart, difference(flat(session(*tensors)), right[n]))
+        sessions["jit"].settle(1200)
+    before = sessions["jit"].stats()
+    tensors = list(map(tvm.runtime.tensor, given(SIZES[0])))
+    times = in_turns({"TVM default": lambda: default(*tensors),
+                      **{k: lambda s=s: s(*tensors) for k, s in sessions.items()}}, 5)  # fmt: skip
+    after = sessions["jit"].stats()
+    for s in sessions.values():
+        s.close()
+    hits, misses = (sum(getattr(s, k) for s in after.sites) - sum(getattr(s, k)
+                    for s in before.sites) for k in ("hits", "misses"))  # fmt: skip
+    functions = done["jit"].functions
+    reasons = Counter(f.why for f in functions if f.why)
+    reasons.update(f"{e.what}: {e.why}" for e in after.events if e.what in ("failed", "refused"))
+    rate, scheduled = hits / max(hits + misses, 1), sum(f.rule != "none" for f in functions)
+    return Row(name, len(functions), scheduled, len(after.sites), after.kernels, rate, apart, times,
+               dict(reasons))  # fmt: skip
+
+
+def flat(result: Any) -> list[Array]:
+    if hasattr(result, "numpy"):
+        return [result.numpy()]
+    return [a for part in result for a in flat(part)]
+
+
+def difference(got: Sequence[Array], right: Sequence[Array]) -> float:
+    """The largest, relative to an output's largest value."""
+    return max(float(np.abs(a.astype("float64") - b).max() / max(float(np.abs(b).max()), 1e-30))
+               for a, b in zip(got, right, strict=True))  # fmt: skip
+
+
+def page(rows: list[Row]) -> str:
+    from benchmarks.layouts.page import table
+
+    names = ("TVM default", "generic", "aot")
+    columns = ("model", "functions", "scheduled", "call sites", "kernels", "jit, ms",
+               *(f"{n} / jit" for n in names), "by special kernels", "outputs within")  # fmt: skip
+    lines = [(r.model, str(r.functions), str(r.scheduled), str(r.sites), str(r.kernels),
+              f"{r.milliseconds['jit']:.2f}",
+              *(f"{r.milliseconds[n] / r.milliseconds['jit']:.3g}" for n in names),
+              f"{r.hit_rate:.0%}", f"{r.apart:.0e}") for r in rows]  # fmt: skip
+    return f"# Real models with symbolic shapes\n\n{HEAD}\n\n{table(columns, lines)}\n"
+
+
+HEAD = """Written by `python -m benchmarks.shapes.real --json FILE --page docs/shapes-models.md`.
+Outputs of all strategies are compared with TVM's own build of the symbolic module at the sizes 1,
+2 and 3; times are of a call at size 1, one thread, medians of calls in turns, over that of `jit`
+once its kernels are there. **Scheduled** is how many PrimFuncs have a schedule of opinfo for
+symbolic shapes. CNNs and PP-OCRv4 have all of their layers and a symbolic batch; transformers are
+the small ones of `tests/models/transformer.py`, `_tokens` with a symbolic length too."""
+
+
+def main() -> int:
+    parser = of_models("benchmarks.shapes.real", __doc__, NAMES)
+    parser.add_argument("--page", metavar="FILE", type=Path, help="write what --json keeps")
+    options = parser.parse_args()
+    if options.page and not options.json:
+        parser.error("--page needs --json")
+    use_threads(1)
+    warnings.simplefilter("ignore")
+    worst = 0.0
+    for name in options.model:
+        row = measure(name)
+        worst = max(worst, row.apart)
+        print(row.told(), flush=True)
+        keep(options.json, row, "model")
+    if options.page:
+        options.page.write_text(page([Row(**r) for r in kept(options.json)]), encoding="utf-8")
+    return int(worst > TOLERANCE)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
