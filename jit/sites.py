@@ -79,7 +79,10 @@ def _site(call: Any, caller: str, known: tuple[Symbol, ...] | str) -> CallSite:
 
 def _types(call: Any) -> list[Any]:
     """Of the arguments that the function is called with: the results stand after the operands."""
-    results = []
-    for t in call.ty_args:
-        results += list(t.fields) if isinstance(t, relax.TupleType) else [t]
-    return [x.ty for x in call.args[1].fields] + results
+    return [x.ty for x in call.args[1].fields] + results(call)
+
+
+def results(call: Any) -> list[Any]:
+    """The types of the results of a ``call_tir``, one or several."""
+    (given,) = call.ty_args
+    return list(given.fields) if isinstance(given, relax.TupleType) else [given]

@@ -20,7 +20,7 @@ from .dims import Unbound, copied, rooted, static, symbols
 from .named import resolved
 from .schedule import schedule
 from .signature import Signature
-from .sites import NUMBERS, CallSite, call_sites
+from .sites import NUMBERS, CallSite, call_sites, results
 from .source import SiteCode, source
 from .strategy import Aot, Config, Generic, Jit, Library, Record, Strategy, chosen, config
 from .tuned import Known
@@ -215,4 +215,4 @@ class _Writer(relax.PyExprMutator):  # type: ignore[misc]
         made = super().visit_call_(call)
         if found is None:
             return made
-        return relax.call_dps_packed(found, made.args[1], out_ty=list(made.ty_args))
+        return relax.call_dps_packed(found, made.args[1], out_ty=results(made))

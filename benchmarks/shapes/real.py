@@ -2,9 +2,8 @@
 
     python -m benchmarks.shapes.real [--json FILE] [--page FILE] [MODEL ...]
 
-CNNs and PP-OCRv4 have a symbolic batch; `bert` and `gpt2` a symbolic batch and, as `bert_tokens`
-and `gpt2_tokens`, a symbolic length too. Each is compiled for `generic`, `aot` (two sizes) and
-`jit`, and called at sizes among which some have no kernel of their own. Exits with 1 where an
+CNNs, PP-OCRv4 and transformers with a symbolic batch are compiled for `generic`, `aot` (two sizes)
+and `jit`, and called at sizes among which some have no kernel of their own. Exits with 1 where an
 output differs by more than 1e-3 of its largest value.
 """
 
@@ -27,7 +26,7 @@ from .stream import in_turns
 
 CNNS = ("resnet50", "squeezenet", "shufflenet", "densenet121", "inception_v1", "ocr_det",
         "ocr_rec", "ocr_cls")  # fmt: skip
-NAMES = (*CNNS, "bert_n", "gpt2_n", "vit_n", "swin_n", "bert_tokens", "gpt2_tokens")
+NAMES = (*CNNS, "bert_n", "gpt2_n", "vit_n", "swin_n")
 SIZES = (1, 2, 3)
 TOLERANCE = 1e-3
 Array = np.ndarray[Any, Any]
@@ -66,28 +65,19 @@ def cnn(name: str) -> tuple[Any, Callable[[int], list[Array]]]:
 
 
 def transformer(name: str) -> tuple[Any, Callable[[int], list[Array]]]:
-    """Of the sizes of `tests.models`; with tokens, both dimensions are symbolic."""
+    """With the sizes of `tests.models`."""
     import torch
 
     import opinfo
     from tests.models import transformer as t
 
-    bare, _, which = name.partition("_")
-    model, sample = t.torch_model(bare)
-    ((key, value),) = sample.items()
-    n, m = torch.export.Dim("n", min=1, max=64), torch.export.Dim("m", min=2, max=30)
-    dims = {key: {0: n, 1: m} if which == "tokens" else {0: n}}
+    bare = name.removesuffix("_n")
+    (value,) = t.torch_model(bare)[1].values()
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():
         path = Path(folder) / "model.pt2"
-        program = torch.export.export(model, (), sample, dynamic_shapes=dims, strict=False)
-        torch.export.save(program, path)
+        torch.export.save(t.program(bare, symbolic=True), path)
         mod = opinfo.load(path)
-
-    def given(size: int) -> list[Array]:
-        array = np.concatenate([value.numpy()[:1]] * size)
-        return [np.ascontiguousarray(array[:, : 5 + size] if which == "tokens" else array)]
-
-    return mod, given
+    return mod, lambda n: [np.concatenate([value.numpy()[:1]] * n)]
 
 
 def measure(name: str) -> Row:
@@ -159,7 +149,7 @@ Outputs of all strategies are compared with TVM's own build of the symbolic modu
 2 and 3; times are of a call at size 1, one thread, medians of calls in turns, over that of `jit`
 once its kernels are there. **Scheduled** is how many PrimFuncs have a schedule of opinfo for
 symbolic shapes. CNNs and PP-OCRv4 have all of their layers and a symbolic batch; transformers are
-the small ones of `tests/models/transformer.py`, `_tokens` with a symbolic length too."""
+the small ones of `tests/models/transformer.py`."""
 
 
 def main() -> int:

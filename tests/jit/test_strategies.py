@@ -26,6 +26,7 @@ from opinfo.jit import (
 from opinfo.jit.compile import lowered, native_target
 from opinfo.jit.schedule import Scheduled
 from opinfo.jit.specialize import _generic
+from opinfo.jit.strategy import strategy
 from tests.jit import modules
 from tests.jit.legalised import module
 
@@ -146,6 +147,25 @@ def test_a_dimension_may_stand_alone_in_the_result_only(how: Any) -> None:
             rows = modules.rows(2 * size)[:, :3].copy()
             got = session(rows, np.zeros(size, "float32")).numpy()
             np.testing.assert_array_equal(got, rows.reshape(size, 6).T)
+
+
+@pytest.mark.parametrize("how", ["jit", "record", Aot({"n": (2, 4)})], ids=["jit", "record", "aot"])
+def test_a_function_may_have_several_results(how: Any) -> None:
+    bb = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((tirx.Var("n", "int64"), 6), "float32"))
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            both = bb.emit(relax.op.split(x, 2, 1))
+            gv = bb.emit_output(relax.Tuple([both[1], both[0]]))
+        bb.emit_func_output(gv)
+    done = compile_shapes(bb.get(), how)
+    assert [t.strategy for t in done.functions] == [strategy(how)]
+    with Session(done) as session:
+        for n in (1, 2, 2, 4, 5):
+            rows = modules.rows(n)[:, :6].copy()
+            right, left = session(rows)
+            np.testing.assert_array_equal(left.numpy(), rows[:, :3])
+            np.testing.assert_array_equal(right.numpy(), rows[:, 3:])
 
 
 def test_small_ranges_are_compiled_whole_and_large_ones_at_their_end() -> None:
