@@ -22,6 +22,7 @@ from ...analysis.lifting.node import NodeDict, items
 from ...analysis.terms.flat import volume
 from ...layout.copies import copies
 from ...layout.define import Definition
+from ..dims import variables
 from .access import Access, access, analyzer_of
 from .program import Axis, Program, Step, Update
 from .tir import Values, as_dtype, integer, is_guard, loads, static, substitute, values
@@ -273,6 +274,9 @@ def _part(s: Step, found: NodeDict[Definition]) -> Part:
     own = {u.buffer.__chandle__(): u for u in s.updates}
     if any(u.init is None for u in s.updates):
         return Plain(s, "a reduction has no start")
+    if any(v.same_as(a.var) for u in s.updates for e in (*u.indices, u.init) for v in variables(e)
+           for a in s.reduced):  # fmt: skip
+        return Plain(s, "a reduction stores along an axis that it reduces")
     if any(not _at_store(e, own) for u in s.updates for e in loads(u.value)):
         return Plain(s, "a reduction reads other elements of its result")
     accumulators, before = _reduction(s, found)

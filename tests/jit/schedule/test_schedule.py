@@ -106,6 +106,22 @@ def test_a_reduction_that_is_read_where_it_has_no_element_is_not_put_there() -> 
     np.testing.assert_allclose(got, [0, *a.sum(1)[:-1]])
 
 
+def test_a_reduction_that_stores_along_its_axis_is_left() -> None:
+    @T.prim_func(private=True, s_tir=True)
+    def summed(x: T.Buffer((4, 9), "float32"), y: T.Buffer((4, 9), "float32")) -> None:
+        T.func_attr({"tirx.noalias": True})
+        for i, k in T.grid(4, 9):
+            with T.sblock("y"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    y[vi, vk] = T.float32(0)
+                y[vi, vk] = y[vi, vk] + x[vi, vk]
+
+    found = schedule(summed, TARGET)
+    assert isinstance(found, Refusal)
+    assert found.reason == "y: a reduction stores along an axis that it reduces"
+
+
 @pytest.mark.parametrize("s", [5, 17])
 def test_nothing_is_computed_twice_where_buffers_share_memory(s: int) -> None:
     """TVM puts the normalised scores in the place of the exponentials."""
