@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from ..byoc.compile import fuse, placed
 from ..byoc.offload import Dispatched
 from ..byoc.prepare import prepare
 from ..layout.unused import check_defined
+from .folder import Folder
 from .kernel import compiled
 from .libraries import handed_over
 from .named import resolved
@@ -35,7 +35,7 @@ class CompiledShapes:
     library: Path
     functions: tuple[Told, ...]
     dispatched: Dispatched | None = None
-    _folder: Any = None
+    _folder: Folder | None = None
 
     def export(self, path: str | Path) -> None:
         """Write the library; it loads in any process that has the TVM runtime."""
@@ -56,8 +56,8 @@ def compile_shapes(mod: Any, given: Config | Strategy | str = "jit",
     prepared = prepare(mod)
     handed = handed_over(prepared, found)
     done, executable = _built(fused(prepared if handed is None else handed.module), found, wanted)
-    folder = tempfile.TemporaryDirectory(prefix="opinfo-")
-    library = Path(folder.name) / "model.so"
+    folder = Folder("opinfo-")
+    library = folder.path / "model.so"
     options = [*OPTIONS, *(handed.options if handed is not None else ())]
     executable.export_library(str(library), options=options)
     return CompiledShapes(library, done.functions, handed, folder)

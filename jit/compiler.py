@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -13,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from .folder import Folder
 
 
 class CompileFailed(RuntimeError):
@@ -42,6 +45,8 @@ class Compiler:
     _rest: bytes = b""
     _stopped: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _folder: Folder | None = None  # of what a process that dies leaves
+    _owner: int = 0
 
     def compile(self, digest: str, text: str, values: Mapping[str, int], target: str,
                 library: Path) -> tuple[str, float]:  # fmt: skip
@@ -82,14 +87,20 @@ class Compiler:
 
     def close(self) -> None:
         """End the process and let go of it; of the thread that asks."""
-        if self._process is None:
+        if self._process is None or self._owner != os.getpid():
             return
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                pipe.close()
+                with contextlib.suppress(OSError):  # what it did not read is lost
+                    pipe.close()
         self._process, self._sent, self._rest = None, set(), b""
+        if self._folder is not None:
+            self._folder.remove()
+
+    def __del__(self) -> None:
+        self.close()
 
     def _start(self) -> None:
         if self._stopped:
@@ -97,7 +108,10 @@ class Compiler:
         if self._process is not None and self._process.poll() is None:
             return
         self.close()
-        environment = {**os.environ, "TVM_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        self._owner = os.getpid()
+        self._folder = Folder("opinfo-compiler-")
+        environment = {**os.environ, "TVM_NUM_THREADS": "1", "OMP_NUM_THREADS": "1",
+                       "TMPDIR": str(self._folder.path)}  # fmt: skip
         self._process = subprocess.Popen(self.command, stdin=subprocess.PIPE,
                                          stdout=subprocess.PIPE, env=environment)  # fmt: skip
         self._answer(self.starting, "starting")
@@ -117,9 +131,11 @@ class Compiler:
         assert self._process is not None and self._process.stdout is not None
         end = time.monotonic() + seconds
         pipe = self._process.stdout.fileno()
+        there = select.poll()  # select takes no descriptor from 1024 on
+        there.register(pipe, select.POLLIN)
         while b"\n" not in self._rest:
             left = end - time.monotonic()
-            if left <= 0 or not select.select([pipe], [], [], left)[0]:
+            if left <= 0 or not there.poll(1e3 * left):
                 self.close()
                 raise CompilerDied(f"{doing} took more than {seconds:g} s; it was stopped")
             got = os.read(pipe, 1 << 16)

@@ -39,6 +39,11 @@ void open(int64_t limit) {
   for (int k = 0; k < kSites; ++k) sites[k].forget();
   queue.open(limit);
 }
+void forked() {
+  for (int k = 0; k < kSites; ++k) sites[k].forked();
+}
+// Unregistered when the library is unloaded.
+const int kWatched = pthread_atfork(nullptr, nullptr, forked);
 void close() {
   queue.close();
   for (int k = 0; k < kSites; ++k) {

@@ -72,7 +72,7 @@ class Maker:
         """A library of its own name, since the loader knows those that it has by their names."""
         file = library.with_name(f"{library.name}.{name}.so")
         compiled(func, self.target, ENTRY).export_library(str(file))
-        return file, tvm.runtime.load_module(str(file))[ENTRY]
+        return file, loaded(file)
 
     @cached_property
     def plain(self) -> Any:
@@ -86,6 +86,13 @@ class Maker:
         if isinstance(done, Refusal):
             return None
         return done.func, compiled(done.func, self.target, "symbolic")["symbolic"]
+
+
+def loaded(library: Path) -> Any:
+    """The function of a kernel's library, which is unloaded when the function is let go."""
+    if not library.is_file():
+        raise ValueError(f"cannot find file {library}")
+    return tvm_ffi.load_module(str(library), keep_module_alive=False)[ENTRY]
 
 
 def slower(kernel: Any, other: Any, bound: Any, values: Mapping[str, int]) -> bool:

@@ -74,7 +74,8 @@ class Sites:
         self._call("open")(waiting)
 
     def next(self, milliseconds: int) -> tuple[int, tuple[int, ...]] | None:
-        """The next shape that is wanted, with the place of its site."""
+        """The next shape that is wanted, with the place of its site; with ``~place``, a shape whose
+        kernel raised an error where the generic one does not."""
         found = [int(v) for v in self._next(milliseconds)]
         return (found[0], tuple(found[1:])) if found else None
 

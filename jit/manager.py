@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import shutil
-import tempfile
 import threading
 import time
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,13 +15,15 @@ from typing import Any
 import tvm
 
 from .compiler import CompileFailed, Compiler, CompilerDied
-from .kernel import ENTRY
+from .folder import Folder
+from .kernel import ENTRY, loaded
 from .library import LoadedSite, Sites
+from .pages import pages
 from .store import KernelStore
 
 LOG = logging.getLogger("opinfo.jit")
-#: What a loaded kernel takes beside its file: the loader's tables and the pages of its data.
-OVERHEAD = 64 << 10
+#: What a loaded kernel takes beside its pages: the loader's tables, a place in the cache of a site.
+OVERHEAD = 16 << 10
 #: A kernel that was used in so many tenths of a second gives no room to another one.
 IDLE = 50
 
@@ -42,7 +43,7 @@ class Budget:
     waiting: int = 256
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Event:
     """What became of a shape: ``compiled``, ``loaded`` from disk, ``shared`` with another site,
     ``failed``, ``refused`` by the budget, or ``evicted``."""
@@ -70,7 +71,7 @@ class Manager(threading.Thread):
     """Serves one library until :meth:`close`."""
 
     def __init__(self, sites: Sites, budget: Budget, store: KernelStore | None,
-                 compiler: Compiler | None) -> None:  # fmt: skip
+                 compiler: Compiler | None, ended: Callable[[], object]) -> None:  # fmt: skip
         super().__init__(name="opinfo-jit", daemon=True)
         self.sites, self.budget, self.store = sites, budget, store
         self.compiler, self._own = compiler or Compiler(), compiler is None
@@ -84,36 +85,75 @@ class Manager(threading.Thread):
         self.events: deque[Event] = deque(maxlen=10_000)
         self.compiles = 0
         self.rests = 0  # how often nothing waited
-        self._folder = Path(tempfile.mkdtemp(prefix="opinfo-jit-"))
-        self._closed = False
+        self._folder = Folder("opinfo-jit-")
+        self._closed, self._ended = False, ended
         self._eager = deque((s, key) for s in sites.sites for key in s.likely)
 
     def run(self) -> None:
-        while not self._closed:
-            if self._eager:
-                site, key = self._eager.popleft()
-                self._serve(site, key, "likely")
-                continue
-            found = self.sites.next(0)
-            if found is None:
-                self.rests += 1
-                found = self.sites.next(100)
-            if found is not None and not self._closed:
-                self._serve(self.sites.sites[found[0]], found[1], "asked for")
+        try:
+            if self.store is not None and not self._closed:
+                self._ready()
+            while not self._closed:
+                self._next()
+        finally:
+            self._end()
 
-    def close(self) -> None:
-        """Stop; sites are generic from now on, and kernels are let go."""
-        self._closed = True
-        self.sites.close()
-        if self._own:
+    def _ready(self) -> None:
+        """What names in the store are made of is found before the first shape comes."""
+        for func in self.functions.values():
+            KernelStore.key(func, {}, self.sites.target, self._schedules)
+
+    def _next(self) -> None:
+        if self._eager:
+            site, shape = self._eager.popleft()
+            return self._serve(site, shape, "likely")
+        found = self.sites.next(0)
+        if found is None:
+            self.rests += 1
+            found = self.sites.next(100)
+        if found is None or self._closed:
+            return None
+        place, shape = found
+        if place < 0:
+            return self._broken(self.sites.sites[~place], shape)
+        return self._serve(self.sites.sites[place], shape, "asked for")
+
+    def close(self, wait: bool = True) -> None:
+        """Stop; sites are generic from now on, and kernels are let go, soon where none waits."""
+        first, self._closed = not self._closed, True
+        if first:  # later the sites may be another session's
+            self.sites.close()
+        if first and self._own:
             self.compiler.stop()
-        if self.is_alive():
+        if first and self.ident is None:
+            self._end()
+        elif wait and self.is_alive() and self is not threading.current_thread():
             self.join()
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def _end(self) -> None:
+        try:
             self.sites.close()  # of a kernel that came in between
-        if self._own:
-            self.compiler.close()
-        self.loaded.clear()
-        shutil.rmtree(self._folder, ignore_errors=True)
+            if self._own:
+                self.compiler.close()
+            self.loaded.clear()
+            self._folder.remove()
+        finally:
+            self._ended()
+
+    def _broken(self, site: LoadedSite, shape: tuple[int, ...]) -> None:
+        """A kernel raised an error where the generic one does not: it goes, of all sites."""
+        key = self.digests[site.function], shape
+        told = self.sites.stats(site.place, misses=False)["broken"]
+        why = next((why for found, why in reversed(told) if tuple(found) == shape), "it failed")
+        self.failed[key] = f"a call of its kernel failed: {why}"
+        gone = self.loaded.pop(key, None)
+        for place in gone.places if gone is not None else ():
+            self.sites.drop(place, shape, False)
+        self._note(Event("failed", site.name, shape, 0.0, self.failed[key]))
 
     def _serve(self, site: LoadedSite, shape: tuple[int, ...], why: str) -> None:
         start = time.perf_counter()
@@ -170,7 +210,7 @@ class Manager(threading.Thread):
         if self.crashes[key[0]] >= CRASHES:
             raise CompileFailed(f"the compiler died of this function {CRASHES} times")
         self.compiles += 1
-        library = self._folder / f"{self.compiles}.so"
+        library = self._folder.path / f"{self.compiles}.so"
         try:
             text = self.sites.functions[site.function]
             rule, _ = self.compiler.compile(key[0], text, values, self.sites.target, library)
@@ -179,7 +219,8 @@ class Manager(threading.Thread):
                 self.store.put(name, library, self._shown(site, values))
             return "compiled", rule
         finally:
-            library.unlink(missing_ok=True)
+            for file in self._folder.path.glob(f"{library.name}*"):  # of a compiler that died, too
+                file.unlink(missing_ok=True)
 
     def _shown(self, site: LoadedSite, values: dict[str, int]) -> dict[str, str]:
         shape = ", ".join(f"{k}={v}" for k, v in values.items())
@@ -192,8 +233,7 @@ class Manager(threading.Thread):
                                self._schedules)  # fmt: skip
 
     def _load(self, key: Key, library: Path) -> None:
-        function = tvm.runtime.load_module(str(library))[ENTRY]
-        self.loaded[key] = _Loaded(function, str(library), library.stat().st_size + OVERHEAD)
+        self.loaded[key] = _Loaded(loaded(library), str(library), pages(library) + OVERHEAD)
 
     def _full(self) -> str:
         """Make room for a kernel; why there is none, "" where there is."""

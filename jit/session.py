@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import threading
 import time
@@ -23,15 +24,17 @@ from .manager import Budget, Event, Manager
 from .record import Recording
 from .store import KernelStore
 
+Served = tuple[int, int]
 _OPEN: weakref.WeakSet[Session] = weakref.WeakSet()
-#: Of the libraries that are served; a library is loaded once, however often it is opened.
-_SERVED: set[tuple[int, int]] = set()
+#: The libraries that are served, by whom; a library is loaded once, however often it is opened.
+_SERVED: dict[Served, Manager | None] = {}
 _LOCK = threading.Lock()
 
 
 @dataclass(frozen=True)
 class SiteStats:
-    """Calls of one site: by special kernels and by the generic one, and by shape."""
+    """Calls of one site: by special kernels and by the generic one, and by shape. A call that
+    failed by its special kernel only is one by the generic kernel, and in ``failed_calls``."""
 
     site: str
     caller: str
@@ -89,36 +92,60 @@ class Session:
                  strict: bool = False, device: Any = None) -> None:  # fmt: skip
         path = Path(getattr(library, "library", library))
         told = path.stat()
-        self._file = told.st_dev, told.st_ino
+        file = told.st_dev, told.st_ino
         with _LOCK:
-            if self._file in _SERVED:
+            ending = _SERVED.get(file)
+            if file in _SERVED and (ending is None or not ending.closed):
                 raise ValueError(f"{path} has a session in this process: share it, or close it "
                                  "first")  # fmt: skip
-            _SERVED.add(self._file)
+            if ending is not None:
+                ending.join()
+            _SERVED[file] = None
         try:
-            self._open(path, library, budget or Budget(), store, compiler, strict, device)
+            self._open(path, library, budget or Budget(), store, compiler, strict, device, file)
         except BaseException:
-            _SERVED.discard(self._file)
+            _SERVED.pop(file, None)
             raise
         _OPEN.add(self)
 
     def _open(self, path: Path, library: Any, budget: Budget, store: KernelStore | None,
-              compiler: Compiler | None, strict: bool, device: Any) -> None:  # fmt: skip
+              compiler: Compiler | None, strict: bool, device: Any,
+              file: Served) -> None:  # fmt: skip
         self._kept, self._pid = library, os.getpid()
         module = loaded(path)
-        self._main = relax.VirtualMachine(module, device or tvm.cpu())["main"]
+        self._module, self._device = module, device or tvm.cpu()
+        self._mains = [self._new_main()]
         sites = Sites(module)
         ranges = {k: r for k, r in sites.ranges.items() if k in sites.signatures["main"].symbols()}
         self._boundary = Boundary(sites.signatures["main"], ranges, strict)
         sites.open(budget.waiting)
-        self._manager = Manager(sites, budget, store, compiler)
-        for s in sites.sites:
-            sites.configure(s, s.strategy, budget.shapes)
-        if any(s.strategy == "jit" for s in sites.sites):
-            self._manager.start()
+        ended = functools.partial(_SERVED.pop, file, None)
+        manager = self._manager = _SERVED[file] = Manager(sites, budget, store, compiler, ended)
+        try:
+            for s in sites.sites:
+                sites.configure(s, s.strategy, budget.shapes)
+            if any(s.strategy == "jit" for s in sites.sites):
+                manager.start()
+        except BaseException:
+            manager.close()
+            raise
+        weakref.finalize(self, _let_go, manager, self._pid).atexit = False
 
     def __call__(self, *args: Any) -> Any:
-        return self._main(*self._boundary(args)[0])
+        given = self._boundary(args)[0]
+        try:
+            main = self._mains.pop()
+        except IndexError:
+            main = self._new_main()
+        try:
+            return main(*given)
+        finally:
+            self._mains.append(main)
+
+    def _new_main(self) -> Any:
+        """Of a virtual machine of its own: TVM's has one call at a time. There are as many as there
+        were calls at the same time."""
+        return relax.VirtualMachine(self._module, self._device)["main"]
 
     def settle(self, seconds: float = 60.0) -> bool:
         """Wait until no shape waits for its kernel; False where the time is over."""
@@ -145,7 +172,7 @@ class Session:
         for shape, calls, *_ in told["kernels"] + told["misses"]:
             shapes[tuple(shape)] += calls
         hits = told["gone"] + sum(k[1] for k in told["kernels"])
-        misses = sum(m[1] for m in told["misses"]) + told["uncounted"]
+        misses = sum(m[1] for m in told["misses"]) + told["uncounted"] + told["failed"]
         return SiteStats(site.name, site.caller, hits, misses, len(told["kernels"]),
                          told["failed"], shapes)  # fmt: skip
 
@@ -163,12 +190,12 @@ class Session:
     def close(self) -> None:
         """Stop compiling and let the kernels go; calls are served by the generic kernels.
 
-        Nothing happens in a process that was forked off: the session is its parent's.
+        Nothing happens in a process that was forked off: the session is its parent's. Calls there
+        are served by the kernels that there were, and are not counted.
         """
         if os.getpid() != self._pid:
             return
         self._manager.close()
-        _SERVED.discard(self._file)
         _OPEN.discard(self)
 
     def __enter__(self) -> Session:
@@ -183,6 +210,16 @@ def _close_all() -> None:
     """A thread that is inside C++ when the interpreter ends would take the process down."""
     for session in list(_OPEN):
         session.close()
+    for manager in list(_SERVED.values()):  # whose session was not closed
+        if manager is not None and manager.is_alive():
+            manager.join()
+
+
+def _let_go(manager: Manager, pid: int) -> None:
+    """Of a session that was not closed. Its thread is not waited for: what collects garbage may
+    hold a lock that it needs."""
+    if pid == os.getpid():
+        manager.close(wait=False)
 
 
 def stats() -> tuple[Stats, ...]:

@@ -2,6 +2,7 @@
 // shapes over the generic kernel, which serves until there is one. A request takes no lock that
 // another holds, waits for no compiler and frees nothing that another reads.
 #include <dlfcn.h>
+#include <pthread.h>
 #include <tvm/ffi/any.h>
 #include <tvm/ffi/container/shape.h>
 #include <tvm/ffi/container/tensor.h>
@@ -20,7 +21,6 @@
 #include <mutex>
 #include <sstream>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 namespace opinfo_jit {
@@ -48,10 +48,6 @@ struct Key {
   }
 };
 
-struct KeyHash {
-  size_t operator()(const Key& key) const { return key.hash(); }
-};
-
 // Tenths of a second, counted by who manages the sites: when a kernel was last used.
 std::atomic<uint32_t> now{0};
 
@@ -69,6 +65,11 @@ struct Kernel {
   }
   TVMFFIObjectHandle handle() const {
     return ffi::details::ObjectUnsafe::TVMFFIObjectPtrFromObjectRef(function);
+  }
+  void served() {
+    hits.store(hits.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    uint32_t tick = now.load(std::memory_order_relaxed);
+    if (used.load(std::memory_order_relaxed) != tick) used.store(tick, std::memory_order_relaxed);
   }
 };
 
@@ -148,13 +149,67 @@ __attribute__((noinline)) Hazard* first_slot() {
 }
 inline Hazard* my_slot() { return __builtin_expect(slot != nullptr, 1) ? slot : first_slot(); }
 
+// How often shapes came for which there is no kernel, in two arrays: a node for each shape would lie
+// among the buffers of requests, whose memory the allocator could not give back then.
+class Counts {
+ public:
+  struct Count {
+    uint64_t calls = 0, next = 0;  // a kernel is asked for at the next-th call
+  };
+
+  explicit Counts(size_t dims) : dims_(dims) { clear(); }
+  size_t size() const { return counts_.size(); }
+  Count* find(const Key& key) {
+    uint32_t place = table_[at(key)];
+    return place ? &counts_[place - 1] : nullptr;
+  }
+  // Of a key that is not there.
+  Count* add(const Key& key) {
+    keys_.insert(keys_.end(), key.values, key.values + dims_);
+    counts_.emplace_back();
+    if (2 * counts_.size() > table_.size()) {
+      std::vector<uint32_t>(2 * table_.size(), 0).swap(table_);
+      for (size_t k = 0; k < counts_.size(); ++k) table_[at(key_of(k))] = k + 1;
+    } else {
+      table_[at(key)] = counts_.size();
+    }
+    return &counts_.back();
+  }
+  Key key_of(size_t k) const {
+    Key key;
+    key.size = dims_;
+    std::copy_n(keys_.begin() + k * dims_, dims_, key.values);
+    return key;
+  }
+  const Count& operator[](size_t k) const { return counts_[k]; }
+  void clear() {
+    std::vector<int64_t>().swap(keys_);
+    std::vector<Count>().swap(counts_);
+    std::vector<uint32_t>(16, 0).swap(table_);
+  }
+
+ private:
+  // Where the key is in the table, or would be.
+  size_t at(const Key& key) const {
+    size_t mask = table_.size() - 1, at = key.hash() & mask;
+    while (table_[at] && !(key_of(table_[at] - 1) == key)) at = (at + 1) & mask;
+    return at;
+  }
+
+  size_t dims_;
+  std::vector<int64_t> keys_;
+  std::vector<Count> counts_;
+  std::vector<uint32_t> table_;  // 1 + place of a key, 0 where there is none
+};
+
 bool is_read(const Snapshot* s) {
   for (Hazard* h = hazards.load(); h; h = h->next)
     if (h->reads.load() == s) return true;
   return false;
 }
 
-// Shapes that are wanted, for the one thread that has them compiled.
+// Shapes that are wanted, for the one thread that has them compiled; where the number of the site is
+// inverted, shapes whose kernel broke.
 class Queue {
  public:
   bool push(int site, const Key& key) {
@@ -164,6 +219,13 @@ class Queue {
     lock.unlock();
     filled_.notify_one();
     return true;
+  }
+  // What must not be lost: of a kernel that broke, once.
+  void tell(int what, const Key& key) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (closed_) return;
+    wanted_.emplace_front(what, key);
+    filled_.notify_one();
   }
   // (site, dimensions…), empty after the time or where the queue is closed.
   ffi::Shape pop(int64_t milliseconds) {
@@ -205,12 +267,14 @@ struct Probe {
   int32_t arg, axis;  // axis -1: the argument is the number itself
 };
 
-enum Mode { kGeneric = 0, kRecord = 1, kSpecialise = 2 };
+// Forked: of a process that was forked off, where nobody compiles. The kernels that were there serve;
+// nothing else is done, since a thread that is no more may hold the locks.
+enum Mode { kGeneric = 0, kRecord = 1, kSpecialise = 2, kForked = 3 };
 
 class Site {
  public:
   Site(int place, Call generic, std::initializer_list<Probe> probes)
-      : place_(place), generic_(generic), probes_(probes) {}
+      : place_(place), generic_(generic), probes_(probes), counts_(probes.size()) {}
   // Sites live as long as the library: at exit of the process nothing may be freed under a thread.
 
   int call(void* self, const TVMFFIAny* args, int32_t n, TVMFFIAny* result) {
@@ -226,16 +290,10 @@ class Site {
       seen = again;
     }
     if (Kernel* kernel = seen->find(key)) {
-      kernel->hits.store(kernel->hits.load(std::memory_order_relaxed) + 1,
-                         std::memory_order_relaxed);
-      uint32_t tick = now.load(std::memory_order_relaxed);
-      if (kernel->used.load(std::memory_order_relaxed) != tick)
-        kernel->used.store(tick, std::memory_order_relaxed);
       int failed = kernel->call(kernel->handle(), args, n, result);
+      if (!failed) kernel->served();
       hazard->reads.store(nullptr, std::memory_order_release);
-      if (!failed) return 0;
-      discard(key);
-      return generic_(self, args, n, result);
+      return failed ? again(key, self, args, n, result) : 0;
     }
     hazard->reads.store(nullptr, std::memory_order_release);
     missed(key);
@@ -255,9 +313,8 @@ class Site {
       swap(without(key));
     }
     std::lock_guard<std::mutex> lock(counting_);
-    auto at = counts_.find(key);
-    if (at == counts_.end()) return;
-    at->second.next = again ? 2 * at->second.calls + kPause : kNever;
+    if (Counts::Count* count = counts_.find(key))
+      count->next = again ? 2 * count->calls + kPause : kNever;
   }
   void clear() {
     std::lock_guard<std::mutex> lock(writer_);
@@ -271,6 +328,11 @@ class Site {
     gone_ = 0;
     uncounted_.store(0);
     failed_.store(0);
+    broken_.clear();
+  }
+  // Of the thread that a process goes on with after it was forked off.
+  void forked() {
+    if (mode.load() != kGeneric) mode.store(kForked);
   }
 
   // JSON; shapes that have no kernel only where they are asked for, since they may be many.
@@ -279,8 +341,14 @@ class Site {
     std::lock_guard<std::mutex> lock(writer_);
     collect();
     out << "{\"failed\": " << failed_.load() << ", \"uncounted\": " << uncounted_.load()
-        << ", \"retired\": " << retired_.size() << ", \"kernels\": [";
+        << ", \"retired\": " << retired_.size() << ", \"broken\": [";
     const char* comma = "";
+    for (auto& [key, why] : broken_) {
+      out << comma << "[" << listed(key) << ", " << quoted(why) << "]";
+      comma = ", ";
+    }
+    out << "], \"kernels\": [";
+    comma = "";
     for (auto& k : table_.load()->kernels()) {
       out << comma << "[" << listed(k->key) << ", " << k->hits.load() << ", " << k->used.load()
           << "]";
@@ -290,8 +358,8 @@ class Site {
     if (!misses) return out.str() + "]}";
     comma = "";
     std::lock_guard<std::mutex> counting(counting_);
-    for (auto& [key, count] : counts_) {
-      out << comma << "[" << listed(key) << ", " << count.calls << "]";
+    for (size_t k = 0; k < counts_.size(); ++k) {
+      out << comma << "[" << listed(counts_.key_of(k)) << ", " << counts_[k].calls << "]";
       comma = ", ";
     }
     out << "]}";
@@ -304,9 +372,7 @@ class Site {
 
  private:
   static constexpr uint64_t kNever = ~uint64_t{0}, kPause = 64;
-  struct Count {
-    uint64_t calls = 0, next = 0;  // a kernel is asked for at the next-th call
-  };
+  static constexpr size_t kReasons = 256;
 
   bool read(const TVMFFIAny* args, int32_t n, Key* key) const {
     key->size = probes_.size();
@@ -335,6 +401,7 @@ class Site {
 
   void missed(const Key& key) {
     int how = mode.load(std::memory_order_relaxed);
+    if (how == kForked) return;
     std::unique_lock<std::mutex> lock(counting_, std::defer_lock);
     if (how == kRecord) {
       lock.lock();
@@ -342,28 +409,45 @@ class Site {
       uncounted_.fetch_add(1, std::memory_order_relaxed);
       return;
     }
-    auto at = counts_.find(key);
-    if (at == counts_.end()) {
+    Counts::Count* count = counts_.find(key);
+    if (!count) {
       if (counts_.size() >= most.load(std::memory_order_relaxed)) {
         uncounted_.fetch_add(1, std::memory_order_relaxed);
         return;
       }
-      at = counts_.emplace(key, Count{}).first;
+      count = counts_.add(key);
     }
-    Count& count = at->second;
-    ++count.calls;
-    if (how == kSpecialise && count.calls >= std::max<uint64_t>(count.next, threshold.load()) &&
+    ++count->calls;
+    if (how == kSpecialise && count->calls >= std::max<uint64_t>(count->next, threshold.load()) &&
         queue.push(place_, key))
-      count.next = kNever;
+      count->next = kNever;
   }
 
-  // A kernel failed at run time: its error is dropped, the generic kernel serves for good.
-  void discard(const Key& key) {
+  // A kernel failed: the generic one answers. Where it fails too, the arguments are to blame, and
+  // its error is told; where it does not, the kernel is: it serves no more, and its error is kept.
+  int again(const Key& key, void* self, const TVMFFIAny* args, int32_t n, TVMFFIAny* result) {
     TVMFFIObjectHandle error = nullptr;
     TVMFFIErrorMoveFromRaised(&error);
+    int failed = generic_(self, args, n, result);
+    if (!failed && mode.load() != kForked) broken(key, error);
     if (error) TVMFFIObjectDecRef(error);
+    return failed;
+  }
+  void broken(const Key& key, TVMFFIObjectHandle error) {
     failed_.fetch_add(1, std::memory_order_relaxed);
     drop(key, false);
+    {
+      std::lock_guard<std::mutex> lock(writer_);
+      if (broken_.size() == kReasons) return;
+      broken_.emplace_back(key, reason(error));
+    }
+    queue.tell(~place_, key);
+  }
+  static std::string reason(TVMFFIObjectHandle error) {
+    if (!error) return "it failed";
+    const TVMFFIErrorCell* told = TVMFFIErrorGetCellPtr(error);
+    std::string out(told->kind.data, told->kind.size);
+    return (out + ": ").append(told->message.data, std::min<size_t>(told->message.size, 300));
   }
 
   std::vector<std::shared_ptr<Kernel>> without(const Key& key) {
@@ -396,14 +480,25 @@ class Site {
     return out.str();
   }
 
+  // A JSON string; what is not ASCII is left out.
+  static std::string quoted(const std::string& text) {
+    std::string out = "\"";
+    for (unsigned char c : text) {
+      if (c == '"' || c == '\\') out += '\\';
+      out += c < 32 || c > 126 ? ' ' : static_cast<char>(c);
+    }
+    return out + "\"";
+  }
+
   int place_;
   Call generic_;
   std::vector<Probe> probes_;
   std::atomic<const Snapshot*> table_{new Snapshot};
   std::mutex writer_, counting_;
   std::vector<std::unique_ptr<const Snapshot>> retired_;
-  std::unordered_map<Key, Count, KeyHash> counts_;
+  Counts counts_;
   std::atomic<uint64_t> uncounted_{0}, failed_{0};
+  std::vector<std::pair<Key, std::string>> broken_;
   uint64_t gone_ = 0;  // hits of kernels that were dropped
 };
 

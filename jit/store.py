@@ -98,14 +98,14 @@ class KernelStore:
         return path
 
     def load(self, key: str) -> Any | None:
-        """The module of a key, ready to be called."""
+        """The module of a key, ready to be called; it is unloaded when nothing of it is held."""
         from tvm_ffi import load_module
 
         path = self.get(key)
         if path is None:
             return None
         try:
-            return load_module(str(path))
+            return load_module(str(path), keep_module_alive=False)
         except Exception as e:  # what a loader raises; or it was evicted just now
             if path.exists():
                 self._discard(path, f"it does not load: {str(e).strip().splitlines()[-1]}")

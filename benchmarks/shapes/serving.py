@@ -1,17 +1,18 @@
-"""What requests see while kernels are compiled, under a storm of shapes, and after a restart.
+"""What requests see while kernels are compiled, and after a restart.
 
-    python -m benchmarks.shapes.serving [--seconds S] [latency | storm | restart ...]
+    python -m benchmarks.shapes.serving [--seconds S] [latency | restart ...]
 
 `latency`: requests of the MLP, one after another, by a session with `jit` and by one with `generic`
 in turns, while kernels are compiled: the 50th and 99th percentile of each and their ratios, and
-the first call of a shape against the generic kernel's. `storm`: 1,000 shapes under a budget of 32
-kernels: resident memory over that of the generic kernels alone, and the time of a call. `restart`:
-a second session over the kernels on disk: how many come from there, and milliseconds for each.
+the first call of a shape against the generic kernel's. `restart`: a second process over the kernels
+on disk: how many come from there, and milliseconds for each, from the shape being seen to its
+kernel being in place.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import sys
 import tempfile
@@ -23,16 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import use_threads
+from benchmarks.measure import fresh, percentile, use_threads
 
 from . import models
-
-PAGE = 4096
-
-
-def resident() -> int:
-    """Bytes of this process in memory."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
 
 
 def timed(call: Callable[[], Any]) -> float:
@@ -74,69 +68,50 @@ def latency(seconds: float) -> None:
               f"({len(both[0])} requests, {dict(counts)})")  # fmt: skip
 
 
-def storm(seconds: float) -> None:
-    import tvm
-
-    from opinfo.jit import Budget, Session, compile_shapes
-
-    mod = models.module("mlp")
-    budget = Budget(kernels=32, bytes=4 << 20)
-    with Session(compile_shapes(mod, "jit"), budget=budget) as ours, \
-            Session(compile_shapes(mod, "generic")) as generic:  # fmt: skip
-        sizes = [int(n) for n in np.random.default_rng(0).permutation(1000) + 1]
-        for n in (*sizes, *sizes):  # what TVM's pool of buffers takes is there before
-            generic(tvm.runtime.tensor(models.given("mlp", n)))
-        ratios: list[float] = []
-        before, most = resident(), 0
-        end, k = time.monotonic() + seconds, 0
-        while time.monotonic() < end or k < 3000:
-            x = tvm.runtime.tensor(models.given("mlp", sizes[k % 1000]))
-            if k % 2:
-                a, b = timed(lambda x=x: ours(x)), timed(lambda x=x: generic(x))
-            else:
-                b, a = timed(lambda x=x: generic(x)), timed(lambda x=x: ours(x))
-            ratios.append(a / b)
-            most = max(most, resident() - before)
-            k += 1
-        told = ours.stats()
-    print(f"storm: {k} calls of 1000 shapes: {told}")
-    print(f"storm: a call takes {statistics.median(ratios):.3f} x generic's (median); resident "
-          f"+{most / 2**20:.1f} MiB at most over generic's, budget "
-          f"{budget.bytes / 2**20:.0f} MiB")  # fmt: skip
-
-
 def restart(seconds: float) -> None:
+    from opinfo.jit import compile_shapes
+
+    with tempfile.TemporaryDirectory() as name:
+        library, kernels = str(Path(name) / "model.so"), str(Path(name) / "kernels")
+        compile_shapes(models.module("mlp"), "jit").export(library)
+        for number in (1, 2):
+            told = fresh("benchmarks.shapes.serving", library, kernels)
+            loaded = [took for what, took in told if what == "loaded"]
+            each = (f": {statistics.median(loaded):.2f} ms each, the first {loaded[0]:.2f}, 95% "
+                    f"{percentile(loaded, 0.95):.2f}" if loaded else "")  # fmt: skip
+            print(f"restart: process {number}: {len(loaded)} of {len(told)} from disk{each}")
+
+
+def worker(library: str, kernels: str) -> list[tuple[str, float]]:
+    """Of a process: what became of the kernels, and milliseconds."""
     import tvm
 
-    from opinfo.jit import KernelStore, Session, compile_shapes
+    from opinfo.jit import KernelStore, Session
 
-    compiled = compile_shapes(models.module("mlp"), "jit")
-    inputs = [tvm.runtime.tensor(models.given("mlp", n)) for n in range(1, 21)]
-    with tempfile.TemporaryDirectory() as folder:
-        for times in (1, 2):
-            with Session(compiled, store=KernelStore(folder)) as session:
-                for x in inputs:
-                    session(x), session(x)
-                session.settle(600)
-                told = session.stats()
-            loaded = [e.milliseconds for e in told.events if e.what == "loaded"]
-            share = len(loaded) / max(len(told.events), 1)
-            typical = f"{statistics.median(loaded):.2f} ms each" if loaded else ""
-            print(
-                f"restart: session {times}: {share:.0%} of {len(told.events)} from disk {typical}"
-            )
+    with Session(library, store=KernelStore(kernels)) as session:
+        for n in range(1, 21):
+            x = tvm.runtime.tensor(models.given("mlp", n))
+            session(x), session(x)
+        if not session.settle(600):
+            raise RuntimeError("kernels are not compiled after ten minutes")
+        return [(e.what, e.milliseconds) for e in session.stats().events]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["--worker"]:
+        use_threads(1)
+        print(json.dumps(worker(*words[1:])))
+        return 0
     how = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser("benchmarks.shapes.serving", description=__doc__,
                                      formatter_class=how)  # fmt: skip
-    parser.add_argument("what", nargs="*", choices=["latency", "storm", "restart", []], default=[])
+    parser.add_argument("what", nargs="*", choices=["latency", "restart", []], default=[])
     parser.add_argument("--seconds", type=float, default=20.0, help="of each stream")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(words)
     use_threads(1)
     warnings.simplefilter("ignore")
-    for name in options.what or ("latency", "storm", "restart"):
+    for name in options.what or ("latency", "restart"):
         globals()[name](options.seconds)
     return 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -28,14 +29,17 @@ class Loaded:
 
     def __init__(self, compiled: CompiledShapes, mode: str = "jit") -> None:
         library = tvm.runtime.load_module(str(compiled.library))
-        self.main = relax.VirtualMachine(library, tvm.cpu())["main"]
+        self.library = library
+        self.thread = threading.local()  # a virtual machine has one call at a time
         self.sites = Sites(library)
         self.site = self.sites.sites[0]
         self.sites.open(4)
         self.sites.configure(self.site, mode, 100)
 
     def __call__(self, n: int) -> Any:
-        return self.main(tvm.runtime.tensor(modules.rows(n))).numpy()
+        if not hasattr(self.thread, "main"):
+            self.thread.main = relax.VirtualMachine(self.library, tvm.cpu())["main"]
+        return self.thread.main(tvm.runtime.tensor(modules.rows(n))).numpy()
 
     def insert(self, n: int, kernel: Any) -> None:
         self.sites.insert(self.site.place, (n,), kernel)
@@ -141,7 +145,33 @@ def test_a_kernel_that_fails_is_dropped_and_the_generic_one_answers(loaded: Load
         np.testing.assert_allclose(loaded(3), modules.expected(modules.rows(3)), rtol=1e-5,
                                    atol=1e-6)  # fmt: skip
     told = loaded.stats()
-    assert told["failed"] == 1 and told["kernels"] == []
+    assert told["failed"] == 1 and told["kernels"] == [] and told["gone"] == 0
+    assert told["broken"] == [[[3], "RuntimeError: no memory"]]
+    assert loaded.sites.next(0) == (~0, (3,)), "who manages the sites is told of it"
+
+
+def test_an_error_of_the_arguments_is_the_generic_kernels_and_costs_no_kernel(
+    loaded: Loaded,
+) -> None:
+    calls = []
+
+    def kernel(*args: Any) -> None:
+        calls.append(args)
+        if args[1].shape[1] != WIDTH:
+            raise RuntimeError("of the special kernel")
+        np.from_dlpack(args[2])[...] = 7
+
+    loaded.insert(3, tvm_ffi.convert(kernel))
+    site = loaded.library.get_function("opinfo_site_0", query_imports=True)
+    x, out = (tvm.runtime.tensor(modules.rows(3)) for _ in range(2))
+    narrow = tvm.runtime.tensor(np.zeros((WIDTH, WIDTH - 1), "float32"))
+    for _ in range(3):
+        with pytest.raises(Exception, match=r"Mismatched|shape") as told:
+            site(x, narrow, out)
+        assert "of the special kernel" not in str(told.value)
+    assert len(calls) == 3 and loaded.stats()["failed"] == 0
+    assert np.all(loaded(3) == 7)
+    assert loaded.sites.next(0) is None
 
 
 def test_a_recording_site_counts_all_shapes_and_asks_for_none(compiled: CompiledShapes) -> None:
@@ -161,11 +191,55 @@ def test_shapes_beyond_the_bound_are_not_counted(compiled: CompiledShapes) -> No
     assert len(told["misses"]) == 3 and told["uncounted"] == 5
 
 
+def test_many_shapes_are_told_apart(compiled: CompiledShapes) -> None:
+    loaded = Loaded(compiled)
+    loaded.sites.configure(loaded.site, "record", 4096)
+    for _ in range(2):
+        for n in range(1, 301):
+            loaded(n)
+    assert sorted(loaded.stats()["misses"]) == [[[n], 2] for n in range(1, 301)]
+    loaded.sites.open(4)
+    assert loaded.stats()["misses"] == []
+
+
 def test_a_closed_library_is_generic(loaded: Loaded) -> None:
     loaded.insert(3, filled(7))
     loaded.sites.close()
     np.testing.assert_allclose(loaded(3), modules.expected(modules.rows(3)), rtol=1e-5, atol=1e-6)
     assert loaded.stats()["kernels"] == []
+
+
+@pytest.mark.parametrize("mode", ["jit", "record"])
+def test_a_forked_process_serves_by_what_there_was(compiled: CompiledShapes, mode: str) -> None:
+    """It takes no lock, since nobody may be there to give it back, and asks for nothing."""
+    loaded = Loaded(compiled, mode)
+
+    def broken(*args: Any) -> None:
+        raise RuntimeError("no memory")
+
+    loaded.insert(3, filled(7))
+    loaded.insert(4, tvm_ffi.convert(broken))
+    loaded(5)
+    before = loaded.stats()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            right = modules.expected(modules.rows(4))
+            good = np.all(loaded(3) == 7) and np.allclose(loaded(4), right, 1e-5, 1e-6)
+            for n in (5, 5, 5, 6, 6, 6):
+                loaded(n)
+            told = loaded.stats()
+            same = all(told[k] == before[k] for k in ("misses", "uncounted", "failed", "broken"))
+            status = 0 if good and same and loaded.sites.next(0) is None else 2
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    assert loaded.sites.next(0) is None
+    assert loaded.stats() == before
+    loaded(5)
+    asked = loaded.sites.next(0)
+    assert asked == ((0, (5,)) if mode == "jit" else None)
 
 
 @pytest.mark.parametrize("place", [-1, 1])

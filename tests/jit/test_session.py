@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
+import tvm_ffi
 from tvm import relax, tirx
 
 from opinfo.byoc.compile import fuse
@@ -152,6 +153,21 @@ def test_a_function_that_kills_the_compiler_is_given_up(compiled: CompiledShapes
             assert session.settle()
         last = session.stats().events[-1]
     assert last.why == "the compiler died of this function 3 times"
+
+
+def test_a_kernel_that_breaks_is_told_and_not_made_again(compiled: CompiledShapes) -> None:
+    def broken(*args: Any) -> None:
+        raise RuntimeError("no memory")
+
+    with Session(compiled, compiler=stub("break")) as session:
+        session._manager.sites.insert(0, (2,), tvm_ffi.convert(broken))
+        ask(session, [2] * 5)
+        assert session.settle()
+        told = session.stats()
+    assert {(e.what, e.shape, e.why) for e in told.events} == {
+        ("failed", (2,), "a call of its kernel failed: RuntimeError: no memory")}  # fmt: skip
+    (site,) = told.sites
+    assert (site.hits, site.misses, site.failed_calls, site.kernels) == (0, 5, 1, 0)
 
 
 def test_a_wrong_kernel_is_found_before_it_serves() -> None:

@@ -1,0 +1,160 @@
+"""A storm of shapes: what memory a process takes beyond one with generic kernels only.
+
+    python -m benchmarks.shapes.storm [--shapes 1000] [--seconds 120] [--kernels 32] [--mib 4]
+
+The MLP in two fresh processes, one with `jit` under the budget, one with `generic`, which answer
+the same requests in turns, in blocks of 50, most of a size that does not come again soon. Between
+blocks the first one may compile for some seconds, so that kernels come and go whatever else the
+machine does. Told are the resident memory of both, the most that the first one has beyond the
+other at the end of a block, over the budget, the libraries of kernels that are mapped, and the time
+of a block over generic's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from benchmarks.measure import percentile, resident, use_threads
+
+from . import models
+
+#: Requests of a block, and how many of them are of the storm; the others are of a few sizes.
+BLOCK, STORM = 50, 45
+USUAL = (1, 8, 16, 64)
+#: Seconds that may be compiled between two blocks.
+PAUSE = 4.0
+
+
+def worker(library: str, kernels: int, size: int) -> None:
+    """Serve blocks of sizes that come in as lines."""
+    import tvm
+
+    from opinfo.jit import Budget, Session
+
+    with Session(library, budget=Budget(kernels=kernels, bytes=size)) as session:
+        for line in sys.stdin:
+            sizes = json.loads(line)
+            taken = []
+            for n in sizes:
+                x = tvm.runtime.tensor(models.given("mlp", n))
+                start = time.perf_counter_ns()
+                session(x)
+                taken.append((time.perf_counter_ns() - start) / 1e3)
+            session.settle(PAUSE)
+            maps = Path("/proc/self/maps").read_text().splitlines()
+            mapped = len({m.split()[4] for m in maps if "opinfo-jit-" in m})
+            row = {"us": taken, "resident": resident(), "mapped": mapped}
+            if not sizes:  # what is asked for at the end
+                told = session.stats()
+                row |= {"told": str(told), "bytes": told.bytes}
+            print(json.dumps(row), flush=True)
+
+
+@dataclass
+class Server:
+    """A process of its own."""
+
+    process: subprocess.Popen[str]
+
+    @staticmethod
+    def start(library: Path, *budget: int) -> Server:
+        command = [sys.executable, "-m", "benchmarks.shapes.storm", "--worker", str(library)]
+        return Server(subprocess.Popen([*command, *map(str, budget)], stdin=subprocess.PIPE,
+                                       stdout=subprocess.PIPE, text=True))  # fmt: skip
+
+    def ask(self, sizes: list[int]) -> dict[str, Any]:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(json.dumps(sizes) + "\n")
+        self.process.stdin.flush()
+        found: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return found
+
+    def stop(self) -> None:
+        self.process.communicate()
+
+
+def storm(shapes: int, seconds: float, kernels: int, size: int) -> list[Any]:
+    """What both told of each block."""
+    from opinfo.jit import compile_shapes
+
+    rng = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as name:
+        servers = []
+        mod = models.module("mlp")
+        for how in ("jit", "generic"):
+            compile_shapes(mod, how).export(Path(name) / f"{how}.so")
+            servers.append(Server.start(Path(name) / f"{how}.so", kernels, size))
+        rows: list[Any] = []
+        waiting: list[int] = []
+        end = time.monotonic() + seconds
+        while time.monotonic() < end or len(rows) * STORM < 2 * shapes:
+            if not waiting:
+                waiting = [int(n) + 1 for n in rng.permutation(shapes)]
+            block, waiting = waiting[:STORM], waiting[STORM:]
+            block += [int(n) for n in rng.choice(USUAL, BLOCK - len(block))]
+            order = (0, 1) if len(rows) % 2 else (1, 0)
+            told = {which: servers[which].ask(block) for which in order}
+            rows.append((told[0], told[1]))
+        rows.append((servers[0].ask([]), servers[1].ask([])))
+        for s in servers:
+            s.stop()
+    return rows
+
+
+def show(rows: list[Any], size: int) -> None:
+    last, generic = rows.pop()
+    extra = [a["resident"] - b["resident"] for a, b in rows]
+    ratios = [sum(a["us"]) / sum(b["us"]) for a, b in rows]
+    whole = sum(sum(a["us"]) for a, _ in rows) / sum(sum(b["us"]) for _, b in rows)
+    told = [
+        f"{len(rows) * BLOCK} requests: {last['told']}",
+        f"resident: {mib(last['resident'])}, with generic kernels only {mib(generic['resident'])}",
+        f"beyond generic: {mib(extra[0])} after the first block, median {mib(median(extra))}, at "
+        f"most {mib(max(extra))}, {max(extra) / size:.2f} x the budget of {mib(size)}",
+        f"kernels: {mib(last['bytes'])} as counted, {max(a['mapped'] for a, _ in rows)} libraries "
+        "mapped at most",
+        f"time of a block over generic's: median {median(ratios):.3f} x, 95% "
+        f"{percentile(ratios, 0.95):.3f} x, all together {whole:.3f} x",
+    ]
+    print("\n".join(told))
+
+
+def mib(size: float) -> str:
+    return f"{size / 2**20:.1f} MiB"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    use_threads(1)
+    warnings.simplefilter("ignore")
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["--worker"]:
+        worker(words[1], int(words[2]), int(words[3]))
+        return 0
+    how = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("benchmarks.shapes.storm", description=__doc__,
+                                     formatter_class=how)  # fmt: skip
+    parser.add_argument("--shapes", type=int, default=1000, help="a multiple of 50")
+    parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--kernels", type=int, default=32)
+    parser.add_argument("--mib", type=int, default=4)
+    options = parser.parse_args(words)
+    size = options.mib << 20
+    show(storm(options.shapes, options.seconds, options.kernels, size), size)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
