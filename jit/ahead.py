@@ -8,13 +8,16 @@ from typing import Any
 
 from ..analysis import Refusal
 from .aot import merge
+from .boundary import Range
 from .dims import bind, copied
 from .padding import Padded, pad_safe
+from .ranges import parts, spans_at
+from .schedule import schedule
 from .sites import CallSite
 from .strategy import Aot, Dim
 from .tuned import Known, scheduled
 from .values import values_at
-from .variants import Bucket, Exact, Variant
+from .variants import Bucket, Exact, Ranged, Span, Variant
 
 
 @dataclass(frozen=True)
@@ -30,33 +33,70 @@ def ahead(func: Any, generic: Any, sites: Sequence[CallSite], dims: Mapping[str,
     """``generic`` with kernels for the declared shapes of ``func`` at these calls of it.
 
     Schedules that are ``known`` from tuning are taken. A refusal where no shape is declared. The
-    first shapes are taken where there are more than ``how.max_variants``.
+    first shapes are taken where there are more than ``how.max_variants``, then the first ranges.
     """
-    of = {name: how.buckets.get(name, _declared(d, how)) for name, d in dims.items()}
-    of |= {name: values for name, values in how.buckets.items() if name not in of}
+    of = {name: _values(name, d, how) for name, d in dims.items()} | dict(how.buckets)
+    ranges = {name: _parts(name, d, how) for name, d in dims.items()} | how.checked()
     shapes = sorted(dict.fromkeys(v for s in sites for v in values_at(s, dims, of)))
-    if not shapes:
-        return Refusal(f"no values are declared for {', '.join(s.name for s in sites[0].symbols)}: "
-                       "give `Dim(likely=…)` or `Aot(buckets=…)`")  # fmt: skip
+    spans: list[dict[str, Span]] = []
+    for s in sites:
+        spans += [x for x in spans_at(s, ranges) if x not in spans]
+    if not shapes and not spans:
+        return Refusal(_undeclared(sites[0], dims, how))
     names = [s.name for s in sites[0].symbols]
-    safe, why = _padded(func, names, how.finite) if how.pad else ((), "")
+    safe, why = _padded(func, names, how.finite) if how.pad or how.max else ((), "")
     taken = shapes[: how.max_variants]
+    some = spans[: how.max_variants - len(taken)]
     variants = [_variant(func, dict(zip(names, shape, strict=True)), safe, target, known)
                 for shape in taken]  # fmt: skip
-    told = f"{len(taken)} shapes" + (
-        f", padded in {', '.join(p.name for p in safe)}" if safe else ""
-    )
-    if len(shapes) > len(taken):
-        told += f"; {len(shapes) - len(taken)} more are left to the generic kernel"
-    return Ahead(merge(generic, variants), told + (f"; not padded: {why}" if why else ""))
+    found = [_ranged(func, s, target) for s in some]
+    kept = [v for v in found if not isinstance(v, Refusal)]
+    told = [f"{len(taken)} shapes{_told(safe)}"] if taken else []
+    told += [f"{len(kept)} ranges"] if kept else []
+    left = len(shapes) + len(spans) - len(taken) - len(some)
+    more = [f"{left} more are left to the generic kernel"] if left else []
+    more += [f"not padded: {why}"] if why else []
+    more += list(dict.fromkeys(f"no ranges: {v.reason}" for v in found if isinstance(v, Refusal)))
+    return Ahead(merge(generic, [*variants, *kept]), "; ".join([", ".join(told), *more]))
 
 
-def _declared(d: Dim, how: Aot) -> tuple[int, ...]:
+def _undeclared(site: CallSite, dims: Mapping[str, Dim], how: Aot) -> str:
+    """Why there is nothing to compile ahead."""
+    names = ", ".join(s.name for s in site.symbols)
+    if how.max:
+        return f"no upper end is declared for {names}: give `Dim(low, high)`"
+    return (f"no values are declared for {names}: give `Dim(likely=…)`, `Aot(buckets=…)` or "
+            "`Aot(ranges=…)`")  # fmt: skip
+
+
+def _told(safe: Sequence[Padded]) -> str:
+    return f", padded in {', '.join(p.name for p in safe)}" if safe else ""
+
+
+def _values(name: str, d: Dim, how: Aot) -> tuple[int, ...]:
     """The values of a dimension that is not named: the likely ones, or all where they are few."""
-    if d.likely or d.high is None:
+    if how.max:
+        return () if d.high is None else (d.high // d.multiple_of * d.multiple_of,)
+    if d.likely or d.high is None or name in how.ranges:
         return d.likely
-    every = tuple(v for v in range(d.low, d.high + 1) if v in d)
-    return every if len(every) <= how.max_variants else (d.high,)
+    every = _every(d, how)
+    return every or (d.high // d.multiple_of * d.multiple_of,)
+
+
+def _every(d: Dim, how: Aot) -> tuple[int, ...]:
+    """All values of a dimension; none where they are not few."""
+    if d.high is None or (d.high - d.low) // d.multiple_of > how.max_variants:
+        return ()
+    every = tuple(v for v in range(max(1, d.low), d.high + 1) if v in d)
+    return every if len(every) <= how.max_variants else ()
+
+
+def _parts(name: str, d: Dim, how: Aot) -> tuple[Range, ...]:
+    """The ranges of a dimension that is not named: none where there is a kernel for each value, or
+    its values are said."""
+    if how.max or name in how.buckets or (not d.likely and _every(d, how)):
+        return ()
+    return parts(d)
 
 
 def _padded(func: Any, names: Sequence[str], finite: bool) -> tuple[tuple[Padded, ...], str]:
@@ -68,6 +108,12 @@ def _padded(func: Any, names: Sequence[str], finite: bool) -> tuple[tuple[Padded
         f"{p.name}: only where {', '.join(p.assumes)}" for p in safe if p.assumes and not finite
     ]
     return tuple(p for p in safe if finite or not p.assumes), "; ".join(why)
+
+
+def _ranged(func: Any, spans: Mapping[str, Span], target: Any) -> Ranged | Refusal:
+    """A kernel by a schedule for these spans, where there is one."""
+    done = schedule(func, target, spans)
+    return done if isinstance(done, Refusal) else Ranged(done.func, spans)
 
 
 def _variant(func: Any, values: Mapping[str, int], padded: tuple[Padded, ...],

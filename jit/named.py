@@ -25,8 +25,10 @@ def resolved(given: Config, mod: Any) -> Config:
 
     def own(s: Strategy | str) -> Strategy:
         found = strategy(s)
-        return replace(found, buckets=_renamed(found.buckets, places)) if isinstance(found, Aot) \
-            else found  # fmt: skip
+        if not isinstance(found, Aot):
+            return found
+        return replace(found, buckets=_renamed(found.buckets, places),
+                       ranges=_renamed(found.ranges, places))  # fmt: skip
 
     return replace(given, default=own(given.default), dims=dims,
                    by_function={k: own(s) for k, s in given.by_function.items()},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -41,13 +41,71 @@ class Aot:
     ``buckets`` are values by dimension: by default the likely ones and, where the range is small,
     all of it. ``pad`` also serves what lies between two buckets with the upper one, where that is
     proved; with ``finite`` also where the proof takes inputs for finite (0 in the padding times a
-    number is 0, times infinity it is not). ``max_variants`` bounds the product over dimensions.
+    number is 0, times infinity it is not).
+
+    ``ranges`` are kernels with symbolic shapes for a part of the values: ``(low, high)`` or ``(low,
+    high, multiple)``, both ends included, or `Range`. Their tiles are as large as the range allows,
+    and have no rest where they divide the multiple. By default the declared range is cut where that
+    is faster (see `ranges.parts`); ``{"n": ()}`` asks for none of n. Ranges may overlap: the first
+    one serves, after the buckets.
+
+    ``max``: one kernel for all, at the upper end of each declared range, over inputs that are
+    padded to it where that is proved. It is ``buckets`` of the upper ends alone, with ``pad``.
+
+    ``max_variants`` bounds the kernels of a function, over all combinations of dimensions. What no
+    kernel is for the generic one serves.
     """
 
     buckets: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     pad: bool = False
     finite: bool = False
     max_variants: int = 16
+    ranges: Mapping[str, Sequence[Range | tuple[int, ...]]] = field(default_factory=dict)
+    max: bool = False
+
+    def __post_init__(self) -> None:
+        for name, values in self.buckets.items():
+            if not isinstance(values, list | tuple) or not all(map(_positive, values)):
+                raise ValueError(f"Aot: buckets of {name}: expected positive integers, like "
+                                 f"(1, 8), got {values!r}")  # fmt: skip
+        self.checked()
+        if self.max and (self.buckets or self.ranges):
+            raise ValueError("Aot: max is one kernel at the upper ends; expected no buckets and no "
+                             f"ranges beside it, got those of "
+                             f"{', '.join([*self.buckets, *self.ranges])}")  # fmt: skip
+        if not _positive(self.max_variants):
+            raise ValueError("Aot: expected a positive integer as max_variants, got "
+                             f"{self.max_variants!r}")  # fmt: skip
+
+    def checked(self) -> dict[str, tuple[Range, ...]]:
+        """The ranges. Raises ``ValueError``."""
+        return {name: _ranges(name, given) for name, given in self.ranges.items()}
+
+
+def _positive(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _ranges(name: str, given: Any) -> tuple[Range, ...]:
+    """What is given as ranges of a dimension. Raises ``ValueError``."""
+    expected = "(low, high) or (low, high, multiple) of positive integers, or a Range"
+    if not isinstance(given, list | tuple):
+        raise ValueError(f"Aot: ranges of {name}: expected several of {expected}, got {given!r}")
+    return tuple(_range(name, r, expected) for r in given)
+
+
+def _range(name: str, given: Any, expected: str) -> Range:
+    if not isinstance(given, Range):
+        numbers = given if isinstance(given, list | tuple) else ()
+        if len(numbers) not in (2, 3) or not all(map(_positive, numbers)):
+            raise ValueError(f"Aot: ranges of {name}: expected {expected}, got {given!r}")
+        try:
+            given = Range(*numbers)
+        except ValueError as e:
+            raise ValueError(f"Aot: ranges of {name}: {e}") from None
+    if given.low < 1:
+        raise ValueError(f"Aot: ranges of {name}: expected a range from 1 on, got {given!r}")
+    return Range(given.low, given.high, given.multiple_of)
 
 
 @dataclass(frozen=True)

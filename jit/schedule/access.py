@@ -11,6 +11,7 @@ from tvm import tirx
 from tvm.sym import detect_linear_equation
 
 from ...analysis.lifting.node import NodeDict, items
+from .sizes import UNSAID, Sizes
 from .tir import mentions, static
 
 
@@ -68,8 +69,8 @@ def same(a: Any, b: Any, analyzer: Any) -> bool:
     return bool(analyzer.can_prove_equal(a, b))
 
 
-def analyzer_of(axes: Sequence[Any]) -> Any:
-    """An analyzer that knows the domains of axes, and that sizes are positive."""
+def analyzer_of(axes: Sequence[Any], sizes: Sizes = UNSAID) -> Any:
+    """An analyzer that knows the domains of axes, where sizes are, and that they are positive."""
     found = tvm.sym.Analyzer()
     for a in axes:
         for v, _ in mentions(a.extent).items() if not isinstance(a.extent, int) else ():
@@ -77,6 +78,8 @@ def analyzer_of(axes: Sequence[Any]) -> Any:
                 tirx.IntImm(str(v.ty.dtype), 1), tirx.IntImm(str(v.ty.dtype), 2**31 - 1)
             )
             found.bind(v, positive, allow_override=True)
+    for v, values in sizes.ranges():
+        found.bind(v, values, allow_override=True)
     for a in axes:
         zero = tirx.IntImm(str(a.var.ty.dtype), 0)
         found.bind(a.var, tvm.ir.Range.from_min_extent(zero, a.extent), allow_override=True)

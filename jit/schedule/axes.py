@@ -16,8 +16,9 @@ TYPICAL = 64
 ENOUGH = 4
 
 
-def extent(a: Axis) -> int:
-    return TYPICAL if a.static is None else a.static
+def extent(kernel: Kernel, a: Axis) -> int:
+    """The extent of an axis, or what it is taken for."""
+    return kernel.bounds(a).within(TYPICAL)
 
 
 def vector_axis(kernel: Kernel) -> Axis | None:
@@ -34,7 +35,7 @@ def vector_axis(kernel: Kernel) -> Axis | None:
 def _value(kernel: Kernel, a: Axis) -> tuple[int, int, int]:
     stores = sum(x.step(a.var) == 1 for x in kernel.writes)
     late = sum(x.step(a.var) in (0, 1) for x in kernel.late)
-    return stores, min(extent(a), TYPICAL), late
+    return stores, min(extent(kernel, a), TYPICAL), late
 
 
 def row_axis(kernel: Kernel, j: Axis) -> Axis | None:
@@ -46,7 +47,7 @@ def row_axis(kernel: Kernel, j: Axis) -> Axis | None:
     def value(a: Axis) -> tuple[int, bool, int, int]:
         shared = sum(x.step(j.var) == 1 and x.step(a.var) == 0 for x in kernel.reads)
         scalars = sum(x.step(j.var) == 0 and x.step(a.var) == 0 for x in kernel.reads)
-        return shared, (a.static or 0) >= ENOUGH, min(extent(a), TYPICAL), scalars
+        return shared, (a.static or 0) >= ENOUGH, min(extent(kernel, a), TYPICAL), scalars
 
     others = [a for a in kernel.axes if a is not j]
     return max(others, key=value, default=None)
@@ -74,7 +75,7 @@ def order(kernel: Kernel, i: Axis | None, j: Axis, tile: Tile) -> list[Axis]:
     tiles = {i.var.__chandle__(): tile.rows, j.var.__chandle__(): tile.vectors * tile.lanes}
 
     def count(axes: Sequence[Axis]) -> int:
-        return prod(-(-extent(a) // tiles.get(a.var.__chandle__(), 1)) for a in axes)
+        return prod(-(-extent(kernel, a) // tiles.get(a.var.__chandle__(), 1)) for a in axes)
 
     if one + count(left) * two <= two + count(right) * one:
         return [*ahead, *left, *right]
@@ -87,8 +88,9 @@ def _uses(accesses: Sequence[Access], a: Axis) -> bool:
 
 def _size(kernel: Kernel, accesses: Sequence[Access]) -> int:
     """About how many elements some accesses read."""
-    return max(prod(extent(a) for a in kernel.all_axes if x.step(a.var) != 0) for x in accesses)
+    every = [(a, extent(kernel, a)) for a in kernel.all_axes]
+    return max(prod(n for a, n in every if x.step(a.var) != 0) for x in accesses)
 
 
 def depth(kernel: Kernel) -> int:
-    return prod(map(extent, kernel.reduced))
+    return prod(extent(kernel, a) for a in kernel.reduced)

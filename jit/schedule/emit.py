@@ -9,9 +9,9 @@
         for l in vectorized(16): acc_1[l] += x[it * 2 + 1, k] * w[k, jt * 16 + l]
       for l in vectorized(16): out[it * 2, jt * 16 + l] = acc_0[l]; …
 
-Nothing is predicated. Where a tile does not divide a symbolic axis, the last rows or vectors are
-moved back so that they end with it: some elements are computed twice, to the same value. Kernels
-whose elements may not be have single rows and elements at the end.
+Nothing is predicated. Where a tile is not known to divide a symbolic axis, the last rows or vectors
+are moved back so that they end with it: some elements are computed twice, to the same value.
+Kernels whose elements may not be have single rows and elements at the end.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from .functions import Written, vectorizable
 from .kernel import Kernel
 from .machine import Machine
 from .program import Axis
+from .sizes import Bounds
 from .tile import Tile, columns, pieces
 from .tir import Values, as_dtype, calls, integer, local, loop, seq, substitute, values
 
@@ -104,9 +105,14 @@ class Nest:
         if axis.static is not None:
             return seq([nest(integer(start, axis.var), size, count)
                         for start, count, size in pieces(axis.static, most)])  # fmt: skip
+        bounds = self.kernel.bounds(axis)
+        divides = bounds.multiple % most == 0
         if not self.kernel.twice:
-            return seq([nest(b, s, n) for b, s, n in _apart(axis, (most, 1))])
+            sizes = (most,) if divides else (most, 1)
+            return seq([nest(b, s, n) for b, s, n in _apart(axis, sizes)])
         end, zero = as_dtype(axis.extent, str(axis.var.ty.dtype)), integer(0, axis.var)
+        if divides:
+            return nest(zero, most, tirx.FloorDiv(end, integer(most, axis.var)))
         count = tirx.FloorDiv(end + integer(most - 1, axis.var), integer(most, axis.var))
         return nest(zero, most, count, end - integer(1, axis.var) if most > 1 else None)
 
@@ -145,13 +151,14 @@ class Nest:
 
     def _symbolic(self, axis: Axis, body: Callable[[Columns], Any], kind: Any) -> Any:
         """The extent is bound: TVM would simplify all that it is in."""
+        known = self.kernel.bounds(axis)
         if isinstance(axis.extent, tirx.Var):
-            return self._over(axis, body, kind)
+            return self._over(axis, known, body, kind)
         end = tirx.Var("end", str(axis.var.ty.dtype))
         bound = tirx.stmt.Bind(end, as_dtype(axis.extent, str(axis.var.ty.dtype)))
-        return seq([bound, self._over(replace(axis, extent=end), body, kind)])
+        return seq([bound, self._over(replace(axis, extent=end), known, body, kind)])
 
-    def _over(self, axis: Axis, body: Callable[[Columns], Any], kind: Any) -> Any:
+    def _over(self, axis: Axis, known: Bounds, body: Callable[[Columns], Any], kind: Any) -> Any:
         """Vectors that end with the axis, single elements where it has fewer than a tile.
 
         Where nothing may be computed twice: tiles, then vectors, then elements.
@@ -160,18 +167,22 @@ class Nest:
         if not self.kernel.twice:
             return seq([
                 self._tiles(axis, body, kind, n, min(size, lanes), max(1, size // lanes), base)
-                for base, size, n in _apart(axis, (lanes * wide, lanes, 1))
+                for base, size, n in _apart(axis, known.until(lanes * wide, lanes, 1))
             ])  # fmt: skip
         end = as_dtype(axis.extent, str(axis.var.ty.dtype))
 
         def tiles(lanes: int, wide: int) -> Any:
             size = integer(lanes * wide, axis.var)
+            if known.multiple % (lanes * wide) == 0:
+                return self._tiles(axis, body, kind, tirx.FloorDiv(end, size), lanes, wide)
             count = tirx.FloorDiv(end + size - integer(1, axis.var), size)
             return self._tiles(axis, body, kind, count, lanes, wide, last=end - size)
 
-        found = self._tiles(axis, body, kind, end, 1, 1)
-        for n, w in dict.fromkeys(((min(lanes, FEW), 1), (lanes, 1), (lanes, wide))):
-            if n * w > 1:
+        found: Any = None
+        for n, w in dict.fromkeys(((1, 1), (min(lanes, FEW), 1), (lanes, 1), (lanes, wide))):
+            if found is None or known.low >= n * w:
+                found = tiles(n, w)
+            elif known.high is None or known.high >= n * w:
                 found = tirx.IfThenElse(end >= integer(n * w, axis.var), tiles(n, w), found)
         return found
 

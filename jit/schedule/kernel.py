@@ -25,6 +25,7 @@ from ...layout.define import Definition
 from ..dims import variables
 from .access import Access, access, analyzer_of
 from .program import Axis, Program, Step, Update
+from .sizes import UNSAID, Bounds, Sizes
 from .tir import Values, as_dtype, integer, is_guard, loads, static, substitute, values
 from .virtual import Expander, Let, virtual
 
@@ -53,7 +54,8 @@ class Kernel:
     """``before`` is bound at every point of the reduction, ``after`` where results are stored.
 
     ``twice`` says whether elements may be computed twice. TVM may put a buffer inside in the place
-    of another one that is read here for the last time, and then they may not.
+    of another one that is read here for the last time, and then they may not. ``sizes`` is what is
+    known of symbolic extents.
     """
 
     axes: tuple[Axis, ...]
@@ -65,6 +67,11 @@ class Kernel:
     name: str = ""
     twice: bool = True
     copy: bool = False
+    sizes: Sizes = UNSAID
+
+    def bounds(self, a: Axis) -> Bounds:
+        """What is known of an axis's extent."""
+        return self.sizes.of(a.extent)
 
     @property
     def all_axes(self) -> tuple[Axis, ...]:
@@ -72,7 +79,7 @@ class Kernel:
 
     @cached_property
     def analyzer(self) -> Any:
-        return analyzer_of(self.all_axes)
+        return analyzer_of(self.all_axes, self.sizes)
 
     @cached_property
     def reads(self) -> tuple[Access, ...]:
@@ -152,8 +159,9 @@ def parts(made: Program) -> list[Part]:
             continue
         anchor = into.get(id(s))
         part = _part(s, found) if anchor is None else _merged(anchor, s, found)
-        out.append(replace(part, twice=twice(part, made.inner)) if isinstance(part, Kernel)
-                   else part)  # fmt: skip
+        if isinstance(part, Kernel):
+            part = replace(part, twice=twice(part, made.inner), sizes=made.sizes)
+        out.append(part)
     return out
 
 

@@ -20,6 +20,7 @@ from tvm import tirx
 from .emit import Nest, Rows, Run
 from .kernel import Accumulator, Kernel
 from .program import Axis
+from .sizes import Bounds
 from .tile import columns
 from .tir import Values, as_dtype, integer, local, loop, mentions, seq, values
 
@@ -73,7 +74,8 @@ class _Block:
         self.nest, self.kernel, self.rows, self.run, self.k = nest, kernel, rows, run, k
         self.count = rows.count if rows else 1
         self.spots = self.count * run.count
-        self.lanes, self.chains = nest.wide, _chains(k, nest.wide, self.spots)
+        self.bounds = kernel.bounds(k)
+        self.lanes, self.chains = nest.wide, _chains(self.bounds, nest.wide, self.spots)
         self.width = self.lanes * self.chains  # of one row and column
         self.terms = [t for a in kernel.accumulators if (t := term(a))]
         kinds = [a.dtype for a in kernel.accumulators]
@@ -120,11 +122,14 @@ class _Block:
             base = whole * step
             count = tirx.FloorDiv(end - base, integer(self.lanes, self.k.var))
             rest = base + count * integer(self.lanes, self.k.var)
+            vectors = self.bounds.multiple % self.width != 0 and self.chains > 1
+            single = self.bounds.multiple % self.lanes != 0
             return [
                 self.steps(kernel, integer(0, self.k.var), whole, self.chains),
-                *([self.steps(kernel, base, count, 1)] if self.chains > 1 else []),
-                loop("k", end - rest, self.k.var, lambda v: self.single(kernel, rest + v)),
-            ]
+                *([self.steps(kernel, base, count, 1)] if vectors else []),
+                *([loop("k", end - rest, self.k.var, lambda v: self.single(kernel, rest + v))]
+                  if single else []),
+            ]  # fmt: skip
         whole, left = divmod(self.k.static, self.width)
         out = [self.steps(kernel, integer(0, self.k.var), whole, self.chains)] if whole else []
         for start, lanes in columns(left, self.lanes, twice=False) if left else ():
@@ -174,10 +179,10 @@ def _fold(b: Any, t: Term, base: Any, half: int, lane: Any) -> Any:
     return tirx.BufferStore(b, t.op(tirx.BufferLoad(b, [place]), other), [place])
 
 
-def _chains(k: Axis, lanes: int, spots: int) -> int:
+def _chains(k: Bounds, lanes: int, spots: int) -> int:
     """How many vectors a step takes, so that there are some sums to do at a time."""
     chains = 1
-    most = CHAINS * lanes if k.static is None else k.static
+    most = CHAINS * lanes if k.high is None else k.high
     while spots * chains < CHAINS and 2 * chains * lanes <= most:
         chains *= 2
     return chains

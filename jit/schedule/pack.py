@@ -21,7 +21,6 @@ from tvm import tirx
 
 from ...analysis.lifting.node import items
 from .access import Access, access
-from .axes import extent
 from .emit import Columns, Nest, Rows, Run
 from .kernel import Kernel
 from .machine import Machine, bits
@@ -58,13 +57,14 @@ def worthwhile(
         return None
     e, x = along[0]
     after = loops[list(loops).index(j) + 1 :]
-    uses = prod(-(-extent(a) // tile.rows) if a is i else extent(a) for a in after)
-    if uses < USES or any(a.static is None or x.step(a.var) != 0 for a in after):
+    least = [kernel.bounds(a).low for a in after]
+    uses = prod(-(-n // tile.rows) if a is i else n for a, n in zip(after, least, strict=True))
+    if uses < USES or any(x.step(a.var) != 0 for a in after):
         return None
     reduced = tuple(a for a in kernel.reduced if x.step(a.var) != 0)
     if any(a.static is None for a in reduced) or not _apart(x, reduced, tile):
         return None
-    shape = [*map(extent, reduced), tile.lanes * tile.vectors]
+    shape = [*(a.static or 0 for a in reduced), tile.lanes * tile.vectors]
     if not LEAST <= prod(shape) * bits(dtype_of(e)) // 8 <= MOST:
         return None
     return Strip(e, reduced, local("strip", shape, dtype_of(e)))

@@ -16,6 +16,7 @@ from tvm import tirx
 
 from ...analysis.lifting.node import NodeDict, items
 from ...layout.stages import Opaque, Stage, standard
+from .sizes import UNSAID, Sizes
 from .tir import Values, integer, loads, loop, seq, static, substitute, values
 
 
@@ -99,6 +100,7 @@ class Program:
     func: Any
     steps: tuple[Step, ...]
     inner: NodeDict[None]
+    sizes: Sizes = UNSAID
 
 
 class Unscheduled(Exception):
@@ -109,8 +111,8 @@ class Unscheduled(Exception):
         self.reason = reason
 
 
-def program(func: Any) -> Program:
-    """The steps of a PrimFunc. Raises :class:`Unscheduled`."""
+def program(func: Any, sizes: Sizes = UNSAID) -> Program:
+    """The steps of a PrimFunc, of symbolic ``sizes``. Raises :class:`Unscheduled`."""
     attrs = func.attrs or {}
     if not bool(attrs.get("tirx.noalias", False)):
         raise Unscheduled("the parameters may overlap: the function has no tirx.noalias")
@@ -121,7 +123,7 @@ def program(func: Any) -> Program:
     inner: NodeDict[None] = NodeDict()
     for b in items(func.body.block.alloc_buffers):
         inner[b] = None
-    made = Program(func, tuple(map(_step, stages)), inner)
+    made = Program(func, tuple(map(_step, stages)), inner, sizes)
     _pure(made)
     return made
 

@@ -10,6 +10,8 @@ computed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import tvm_ffi
@@ -17,12 +19,16 @@ from tvm import tirx
 
 from ...analysis import Refusal
 from ...analysis.lifting.node import NodeDict, items
+from ..dims import Unbound, symbols
+from ..dims import name as called
+from ..variants import Span
 from .collapse import Views, collapsed
 from .kernel import Part, Plain, parts
 from .machine import Machine, machine
 from .program import Unscheduled, program
 from .result import Scheduled
 from .rules import rules
+from .sizes import UNSAID, Sizes
 from .strided import unstrided
 from .tir import seq
 
@@ -30,36 +36,59 @@ from .tir import seq
 DONE = "tirx.is_scheduled"
 
 
-def schedule(func: Any, target: Any) -> Scheduled | Refusal:
-    """The PrimFunc scheduled for an LLVM target; the function given is not changed."""
+def schedule(
+    func: Any, target: Any, spans: Mapping[str, Span] = MappingProxyType({})
+) -> Scheduled | Refusal:
+    """The PrimFunc scheduled for an LLVM target; the function given is not changed.
+
+    ``spans`` say where dimensions are, by the names of :func:`..dims.symbols`: it is for these
+    values only. Others are taken as positive. Raises ``ValueError`` for a dimension there is not.
+    """
     if not isinstance(func, tirx.PrimFunc):
         return Refusal(f"expected a PrimFunc, got {type(func).__name__}")
     cpu = machine(target)
     if cpu is None:
         return Refusal("the target is not LLVM")
+    _check(func, spans)
     if bool((func.attrs or {}).get(DONE, False)):
         return Refusal("it is scheduled already")
     try:
-        return _scheduled(func, cpu)
+        return _scheduled(func, cpu, _sizes(func, spans))
     except Unscheduled as e:
         return Refusal(e.reason)
     except Exception as e:  # what fails to be scheduled is served as it is
         return Refusal(f"scheduling failed: {type(e).__name__}: {str(e)[:200]}")
 
 
-def _scheduled(func: Any, cpu: Machine) -> Scheduled | Refusal:
-    made = program(func)
+def _check(func: Any, spans: Mapping[str, Span]) -> None:
+    known = {s.name for s in symbols(func)} if spans else set()
+    if strange := sorted(spans.keys() - known):
+        raise ValueError(f"schedule: there is no dimension {', '.join(strange)}; those of "
+                         f"{called(func)}: {', '.join(sorted(known)) or 'none'}")  # fmt: skip
+
+
+def _sizes(func: Any, spans: Mapping[str, Span]) -> Sizes:
+    try:
+        known = symbols(func)
+    except Unbound:
+        return UNSAID
+    told = {s.name: Span() for s in known if s.axis is not None} | dict(spans)
+    return Sizes(*((s.var, told[s.name]) for s in known if s.name in told))
+
+
+def _scheduled(func: Any, cpu: Machine, sizes: Sizes) -> Scheduled | Refusal:
+    made = program(func, sizes)
     views = Views(items(func.params))
     written = [_written(p, cpu, views) for p in unstrided(parts(made), made.inner)]
     body = [w[0] for w in written]
-    names = tuple(dict.fromkeys(w[1] for w in written))
+    rules_of = tuple(dict.fromkeys(w[1] for w in written))
     reasons = tuple(w[2] for w in written if w[2])
-    if all(name == PLAIN for name in names):
+    if all(rule == PLAIN for rule in rules_of):
         return Refusal("; ".join(reasons) or "there is nothing to schedule")
     stored = [tirx.AllocBuffer(b) for b in _used(body, made.inner)]
     whole = seq([*stored, *views.declared(), *body])
     new = tirx.PrimFunc(func.params, whole, func.ret_type, func.attrs)
-    return Scheduled(new.with_attr(DONE, True), names, reasons)
+    return Scheduled(new.with_attr(DONE, True), rules_of, reasons)
 
 
 PLAIN = "plain"

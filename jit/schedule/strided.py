@@ -50,7 +50,8 @@ def unstrided(parts: Sequence[Part], inner: NodeDict[None]) -> list[Part]:
             maker = _maker(out, p, parts[k + 1 :], inner)
             if maker is not None:
                 out.remove(maker)
-            out += [replace(c, twice=twice(c, inner)) for c in _copies(p, maker)]
+            out += [replace(c, twice=twice(c, inner), sizes=part.sizes)
+                    for c in _copies(p, maker)]  # fmt: skip
         out.append(_reading(part, j, phases))
     return out
 

@@ -10,13 +10,15 @@ Loads are never free altogether: each is taken for a twentieth of a cycle more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from .machine import Machine
 
 LATENCY = 4
+#: Rows of a tile, where vectors are shared among them.
+FEWEST, MOST = 4, 14
 #: What a tile costs beside its reduction, in cycles: its start and its stores.
 START = 12
 
@@ -70,16 +72,31 @@ def _within(extent: int, lanes: int) -> int:
     return min(lanes, 1 << (extent.bit_length() - 1))
 
 
-def best(rows: int, vectors: int, depth: int, lanes: int, m: Machine) -> Tile:
-    """The tile for so many rows and vectors and a reduction of ``depth`` points."""
-    r, v = _best(rows, vectors, depth, m.registers)
+def best(
+    rows: int, vectors: int, depth: int, lanes: int, m: Machine, sizes: Sequence[int] = ()
+) -> Tile:
+    """The tile for so many rows and vectors and a reduction of ``depth`` points; of so many rows
+    as ``sizes`` has, where it has some."""
+    r, v = _best(rows, vectors, depth, m.registers, tuple(sizes))
     return Tile(r, v, lanes)
 
 
 @lru_cache(maxsize=4096)
-def _best(rows: int, vectors: int, depth: int, registers: int) -> tuple[int, int]:
-    return min(_tiles(rows, vectors, registers),
-               key=lambda t: (_cycles(rows, vectors, depth, *t), -t[1]))  # fmt: skip
+def _best(
+    rows: int, vectors: int, depth: int, registers: int, sizes: tuple[int, ...]
+) -> tuple[int, int]:
+    every = list(_tiles(rows, vectors, registers))
+    fits = [t for t in every if t[0] in sizes]
+    return min(fits or every, key=lambda t: (_cycles(rows, vectors, depth, *t), -t[1]))
+
+
+def divisors(multiple: int) -> list[int]:
+    """The numbers of rows of which a tile is worthwhile that divide a number.
+
+    >>> divisors(8), divisors(24), divisors(2)
+    ([4, 8], [4, 6, 8, 12], [])
+    """
+    return [r for r in range(FEWEST, MOST + 1) if multiple % r == 0]
 
 
 def _tiles(rows: int, vectors: int, registers: int) -> Iterator[tuple[int, int]]:

@@ -99,7 +99,7 @@ def test_declared_shapes_are_compiled_ahead(pad: bool) -> None:
     given = Config(Aot(pad=pad), dims={"n": Dim(1, 16, likely=(1, 4, 9))})
     done = compile_shapes(modules.dense(), given)
     (told,) = done.functions
-    assert told.why == ("3 shapes, padded in n" if pad else "3 shapes")
+    assert told.why == ("3 shapes, padded in n, 1 ranges" if pad else "3 shapes, 1 ranges")
     with Session(done) as session:
         for n in range(1, 17):
             x = modules.rows(n)
@@ -172,7 +172,9 @@ def test_small_ranges_are_compiled_whole_and_large_ones_at_their_end() -> None:
     small = Config("aot", dims={"n": Dim(2, 8, 2)})
     assert specialize_shapes(lowered(modules.dense()), small).functions[0].why == "4 shapes"
     large = Config("aot", dims={"n": Dim(1, 1000)})
-    assert specialize_shapes(lowered(modules.dense()), large).functions[0].why == "1 shapes"
+    assert specialize_shapes(lowered(modules.dense()), large).functions[0].why == (
+        "1 shapes, 2 ranges"
+    )
 
 
 def test_more_shapes_than_allowed_are_left_and_told() -> None:

@@ -17,7 +17,8 @@ from ..kernel import Kernel
 from ..machine import Machine, bits
 from ..pack import Packed, worthwhile
 from ..program import Axis
-from ..tile import Tile, best, columns
+from ..sizes import Bounds
+from ..tile import Tile, best, columns, divisors
 from . import rule
 
 #: Rows and vectors of a tile where the number of rows is not known.
@@ -52,15 +53,31 @@ def _tile(kernel: Kernel, machine: Machine, i: Axis | None, j: Axis) -> Tile:
     lanes = max(1, machine.vector_bits // width)
     each = len(kernel.accumulators)
     share = Machine(machine.vector_bits, machine.registers // each, machine.cores)
-    rows = 1 if i is None else extent(i)
+    rows = 1 if i is None else extent(kernel, i)
     if j.static is not None:
         found = columns(j.static, lanes)
         lanes, vectors = found[0][1], len(found)
     else:
-        vectors = 2
+        known = kernel.bounds(j)
+        lanes = columns(known.within(lanes), lanes)[0][1]
+        vectors = min(2, -(-known.within(2 * lanes) // lanes))
     if i is not None and not reuses(kernel, i, j):
         return best(min(rows, 4), min(vectors, 4), depth(kernel), lanes, share)
     if i is not None and i.static is None:
         wide = min(VECTORS, vectors)
-        return Tile(max(1, min(ROWS * VECTORS // wide, 12) // each), wide, lanes)
+        some = max(1, min(ROWS * VECTORS // wide, 12) // each)
+        return _ranged(kernel.bounds(i), vectors, depth(kernel), lanes, share, some) \
+            or Tile(some, wide, lanes)  # fmt: skip
     return best(rows, vectors, depth(kernel), lanes, share)
+
+
+def _ranged(
+    rows: Bounds, vectors: int, depth: int, lanes: int, share: Machine, some: int
+) -> Tile | None:
+    """The tile that divides any number of rows that there may be, or has as many as there may be
+    at most; None where neither is worthwhile."""
+    if sizes := divisors(rows.multiple):
+        return best(rows.multiple, vectors, depth, lanes, share, sizes)
+    if rows.high is not None and rows.high <= some:
+        return best(rows.high, vectors, depth, lanes, share)
+    return None

@@ -38,11 +38,14 @@ def lanes(kernel: Kernel, machine: Machine) -> Any | Refusal:
     if not all(vectorizable(e, k.var) for e in every):
         return Refusal("what is reduced is computed one element at a time")
     wide = min(machine.lanes(a.dtype) for a in kernel.accumulators)
-    if k.static is not None:
-        wide = columns(k.static, wide)[0][1]
+    most = kernel.bounds(k).high
+    if most is not None:
+        wide = columns(min(most, wide), wide)[0][1]
     i, j = _pair(kernel)
     tile = Tile(
-        1 if i is None else min(ROWS, extent(i)), 1 if j is None else min(COLUMNS, extent(j)), 1
+        1 if i is None else min(ROWS, extent(kernel, i)),
+        1 if j is None else min(COLUMNS, extent(kernel, j)),
+        1,
     )
     others = [a for a in kernel.axes if a is not i and a is not j]
     order = [*others, *(a for a in (j, i) if a is not None)]
@@ -52,10 +55,11 @@ def lanes(kernel: Kernel, machine: Machine) -> Any | Refusal:
 def _contiguous(kernel: Kernel) -> Axis | None:
     def fits(a: Axis) -> bool:
         steps = [x.step(a.var) for x in kernel.reads]
-        long = a.static is None or a.static >= 4
+        most = kernel.bounds(a).high
+        long = most is None or most >= 4
         return long and all(s in (0, 1) for s in steps) and 1 in steps
 
-    return max(filter(fits, kernel.reduced), key=extent, default=None)
+    return max(filter(fits, kernel.reduced), key=lambda a: extent(kernel, a), default=None)
 
 
 def _pair(kernel: Kernel) -> tuple[Axis | None, Axis | None]:
@@ -67,4 +71,4 @@ def _pair(kernel: Kernel) -> tuple[Axis | None, Axis | None]:
         return mine and any(a == 0 and b != 0 for a, b in steps)
 
     found = [p for p in permutations(kernel.axes, 2) if fits(*p)]
-    return max(found, key=lambda p: min(map(extent, p)), default=(None, None))
+    return max(found, key=lambda p: min(extent(kernel, a) for a in p), default=(None, None))

@@ -48,4 +48,4 @@ def _nest(kernel: Kernel, whole: Kernel, machine: Machine, j: Axis) -> Any:
 def _value(kernel: Kernel, a: Axis) -> tuple[int, int, int]:
     stores = sum(x.step(a.var) == 1 for x in kernel.writes)
     loads = sum(x.step(a.var) in (0, 1) for x in kernel.late)
-    return 2 * stores + loads, kernel.axes.index(a), extent(a)
+    return 2 * stores + loads, kernel.axes.index(a), extent(kernel, a)

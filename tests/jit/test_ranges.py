@@ -1,0 +1,124 @@
+"""Kernels for ranges of a dimension: which there are, and that each shape is served rightly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+
+from opinfo.jit import Aot, Config, Dim, Range, specialize_shapes
+from opinfo.jit.compile import lowered
+from opinfo.jit.ranges import parts, spans_at
+from opinfo.jit.sites import call_sites
+from opinfo.jit.variants import Span
+from tests.jit import modules
+
+
+def merged(given: Config) -> tuple[Any, str]:
+    """The PrimFunc of `modules.dense` as it is compiled ahead, built, and what is told of it."""
+    done = specialize_shapes(lowered(modules.dense()), given)
+    (told,) = done.functions
+    func = done.module[told.function]
+    return tvm.tirx.build(tvm.IRModule({"f": func.with_attr("global_symbol", "f")}), "llvm"), \
+        told.why  # fmt: skip
+
+
+def check(built: Any, sizes: tuple[int, ...]) -> None:
+    w = tvm.runtime.tensor(modules.weight())
+    for n in sizes:
+        x = modules.rows(n)
+        y = tvm.runtime.tensor(np.full((n, modules.WIDTH), np.nan, "float32"))
+        built["f"](tvm.runtime.tensor(x), w, y)
+        np.testing.assert_allclose(y.numpy(), modules.expected(x), rtol=1e-4, atol=1e-5)
+
+
+def test_ranges_serve_with_the_generic_kernel_around() -> None:
+    """At and between the edges, and outside."""
+    built, told = merged(Config(Aot(ranges={"n": ((2, 6), (17, 40))})))
+    assert told == "2 ranges"
+    check(built, (1, 2, 3, 6, 7, 16, 17, 29, 40, 41, 200))
+
+
+def test_multiples_are_served_by_kernels_without_a_rest() -> None:
+    """A multiple inside, its neighbours, multiples outside; a bucket goes before the range."""
+    built, told = merged(Config(Aot({"n": (16,)}, ranges={"n": ((8, 64, 8), Range(5, None, 5))})))
+    assert told == "1 shapes, 2 ranges"
+    check(built, (1, 5, 8, 9, 16, 24, 25, 40, 63, 64, 65, 72, 80))
+
+
+def test_a_declared_range_is_cut_where_that_is_faster() -> None:
+    told = [(Dim(1, 1000), "1 shapes, 2 ranges"), (Dim(8, 1000, 8), "1 shapes, 2 ranges"),
+            (Dim(1, 16), "16 shapes"), (Dim(1, 16, likely=(3,)), "1 shapes, 1 ranges"),
+            (Dim(likely=(3, 4)), "2 shapes"), (Dim(20), "1 ranges")]  # fmt: skip
+    for dim, why in told:
+        done = specialize_shapes(lowered(modules.dense()), Config("aot", dims={"n": dim}))
+        assert done.functions[0].why == why, dim
+    off = Config(Aot(ranges={"n": ()}), dims={"n": Dim(1, 1000, likely=(2,))})
+    assert specialize_shapes(lowered(modules.dense()), off).functions[0].why == "1 shapes"
+
+
+@pytest.mark.parametrize(
+    ("declared", "expected"),
+    [(Range(), []), (Range(1, 512), ["1 to 4", "17 to 512"]), (Range(1, 3), ["1 to 3"]),
+     (Range(5, 16), []), (Range(6, 30, 3), ["6 to 16, a multiple of 3",
+                                            "18 to 30, a multiple of 3"]),
+     (Range(0, 20), ["1 to 4", "17 to 20"]), (Range(32), ["32 or more"]),
+     (Range(1, None, 8), ["8 to 16, a multiple of 8", "24 or more, a multiple of 8"])],
+)  # fmt: skip
+def test_parts_of_a_range(declared: Range, expected: list[str]) -> None:
+    assert [str(r) for r in parts(declared)] == expected
+
+
+def test_ranges_of_a_model_are_those_of_what_its_functions_see() -> None:
+    """`attention` has n and m; softmax and both products see both."""
+    sites = call_sites(lowered(modules.attention()))
+    two = next(s for s in sites if len(s.symbols) == 2)
+    found = spans_at(two, {"n": (Range(1, 4), Range(8, 64, 8)), "m": ()})
+    n = two.symbols[0].name
+    assert [s[n] for s in found] == [Span(1, 4), Span(8, 64, 8)]
+    assert all(s == Span() for f in found for k, s in f.items() if k != n)
+    both = {"n": (Range(1, 4), Range(9, 64)), "m": (Range(2, 3), Range(2, 3))}
+    assert len(spans_at(two, both)) == 2
+    assert spans_at(two, {"other": (Range(1, 4),)}) == ()
+
+
+def test_more_kernels_than_allowed_are_left_and_told() -> None:
+    given = Config(Aot({"n": (1, 2)}, ranges={"n": ((3, 4), (5, 9))}, max_variants=3))
+    (told,) = specialize_shapes(lowered(modules.dense()), given).functions
+    assert told.why == "2 shapes, 1 ranges; 1 more are left to the generic kernel"
+
+
+def test_one_kernel_at_the_upper_end() -> None:
+    built, told = merged(Config(Aot(max=True), dims={"n": Dim(1, 20)}))
+    assert told == "1 shapes, padded in n"
+    check(built, (1, 7, 19, 20, 21))
+    given = Config(Aot(max=True), dims={"n": Dim(4)})
+    (none,) = specialize_shapes(lowered(modules.dense()), given).functions
+    assert none.why == "no upper end is declared for n: give `Dim(low, high)`"
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [(lambda: Aot(ranges={"n": (1, 16)}),  # type: ignore[dict-item]
+      r"ranges of n: expected \(low, high\) .*, got 1"),
+     (lambda: Aot(ranges={"n": ((1, 2, 3, 4),)}), r"got \(1, 2, 3, 4\)"),
+     (lambda: Aot(ranges={"n": ((0, 4),)}), r"got \(0, 4\)"),
+     (lambda: Aot(ranges={"n": (Range(0, 4),)}), "expected a range from 1 on"),
+     (lambda: Aot(ranges={"n": ((9, 4),)}), "ranges of n: .* there is no such number"),
+     (lambda: Aot(ranges={"n": ((9, 15, 8),)}), "ranges of n: .* there is no such number"),
+     (lambda: Aot(ranges={"n": "1:16"}), "got '1:16'"),  # type: ignore[dict-item]
+     (lambda: Aot({"n": (1, 0)}), r"buckets of n: expected positive integers.*got \(1, 0\)"),
+     (lambda: Aot({"n": 8}), "got 8"),  # type: ignore[dict-item]
+     (lambda: Aot({"n": (8,)}, max=True), "max is one kernel .* got those of n"),
+     (lambda: Aot(max_variants=0), "as max_variants, got 0")],
+)  # fmt: skip
+def test_settings_that_cannot_be_are_refused(make: Any, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        make()
+
+
+def test_a_range_of_no_dimension_is_refused() -> None:
+    with pytest.raises(ValueError, match="there is no dimension m"):
+        specialize_shapes(lowered(modules.dense()), Aot(ranges={"m": ((1, 4),)}))
