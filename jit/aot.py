@@ -82,7 +82,8 @@ def _inlined(v: Variant, outer: Any, known: tuple[Symbol, ...], where: str) -> A
     _check_params(func, outer, inside, _numbers(known, values), where)
     if isinstance(v, Bucket):
         return held(func, outer, v, where)
-    views = [_view(p, q) for p, q in zip(func.params, outer.params, strict=True)]
+    views = [_view(p, q) for p, q in zip(func.params, outer.params, strict=True)
+             if not any(p.same_as(a) for a, _ in inside)]  # fmt: skip
     return tirx.SeqStmt([*(tirx.Bind(a, b) for a, b in inside), *views, func.body])
 
 
@@ -118,8 +119,7 @@ def _bound(own: tuple[Symbol, ...], known: tuple[Symbol, ...], where: str) -> li
                 f"merge: {where} has the dimension {s.name} at axis {s.axis} of parameter "
                 f"{s.param}, where {sorted(there, key=str)} are expected"
             )
-        if s.axis is not None:
-            out.append((s.var, there[s.param, s.axis]))
+        out.append((s.var, there[s.param, s.axis]))
     return out
 
 

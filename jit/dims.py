@@ -23,7 +23,8 @@ class Unbound(ValueError):
 class Symbol:
     """A symbolic dimension and where to read it: ``shape[axis]`` of the parameter ``param``.
 
-    ``axis`` is None where the parameter is the number itself.
+    ``axis`` is None where the parameter is the number itself. A number on which no shape and no
+    loop depends is no dimension.
     """
 
     name: str
@@ -40,9 +41,10 @@ def symbols(func: Any) -> tuple[Symbol, ...]:
     """
     found: list[Symbol] = []
     inside: list[Any] = []
+    sizes = _sizes(func)
     for k, p in enumerate(func.params):
         if not tirx.is_buffer_var(p):
-            if p.ty.dtype.startswith("int"):
+            if any(p.same_as(v) for v in sizes):
                 _note(found, p, k, None)
             continue
         for axis, extent in enumerate(p.ty.shape):
@@ -54,6 +56,34 @@ def symbols(func: Any) -> tuple[Symbol, ...]:
         if not any(s.var.same_as(v) for s in found):
             raise Unbound(f"the dimension {v.name} of {name(func)} stands in no shape alone")
     return tuple(found)
+
+
+def _sizes(func: Any) -> list[Any]:
+    """The integers among the parameters on which a shape or how often a loop runs depends."""
+    numbers = [p for p in func.params
+               if not tirx.is_buffer_var(p) and p.ty.dtype.startswith("int")]  # fmt: skip
+    if not numbers:
+        return []
+    used = [v for p in func.params if tirx.is_buffer_var(p) for e in p.ty.shape
+            for v in variables(e)]  # fmt: skip
+    bound: list[tuple[Any, Any]] = []
+
+    def note(*expressions: Any) -> None:
+        used.extend(v for e in expressions for v in variables(e))
+
+    tvm_ffi.structural_walk(func.body, [
+        (tirx.For, lambda s: note(s.min, s.extent)),
+        (s_tir.SBlock, lambda s: note(*(e for iv in s.iter_vars for e in (iv.dom.min, iv.dom.extent)),
+                                      *(e for b in s.alloc_buffers for e in b.ty.shape))),
+        (tirx.AllocBuffer, lambda s: note(*s.buffer.ty.shape)),
+        (tirx.DeclBuffer, lambda s: note(*s.buffer.ty.shape)),
+        (tirx.Bind, lambda s: bound.append((s.var, s.value))),
+        (tirx.While, lambda s: note(s.condition)),
+    ])  # fmt: skip
+    for v, e in reversed(bound):  # what a name stands for
+        if any(v.same_as(u) for u in used):
+            note(e)
+    return [p for p in numbers if any(p.same_as(v) for v in used)]
 
 
 def _note(found: list[Symbol], var: Any, param: int, axis: int | None) -> None:
@@ -87,8 +117,8 @@ def variables(expr: Any) -> list[Any]:
 
 def static(func: Any) -> bool:
     """Whether a PrimFunc has but one shape."""
-    return all(isinstance(e, tirx.IntImm) for p in func.params if tirx.is_buffer_var(p)
-               for e in p.ty.shape)  # fmt: skip
+    return not _sizes(func) and all(isinstance(e, tirx.IntImm) for p in func.params
+                                    if tirx.is_buffer_var(p) for e in p.ty.shape)  # fmt: skip
 
 
 def rooted(func: Any) -> Any:
@@ -118,7 +148,7 @@ def bind(func: Any, values: Mapping[str, int]) -> Any:
     After:  ``f(x: Buffer((3, 4)), y: Buffer((6, 4)))``
 
     Attributes are kept, the function given is not changed. A parameter that is the number itself
-    stays a parameter, but is not read. Raises ``ValueError`` where values and symbols are not the
+    stays a parameter, by the dimension's name, but is not read. Raises ``ValueError`` where values and symbols are not the
     same names, or a value is not positive.
     """
     known = symbols(func)
@@ -130,15 +160,17 @@ def bind(func: Any, values: Mapping[str, int]) -> Any:
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"bind: {key} must be a positive integer, got {value!r}")
     own = copied(func)
-    numbers = {s.var: tirx.IntImm(s.var.ty.dtype, values[s.name]) for s in symbols(own)}
-    buffers = [p for p in own.params if tirx.is_buffer_var(p)]
-    bare = tirx.PrimFunc(buffers, own.body, own.ret_type, own.attrs)
+    given = symbols(own)
+    numbers = {s.var: tirx.IntImm(s.var.ty.dtype, values[s.name]) for s in given}
+    names = [next((s.name for s in given if s.var.same_as(p)), None) for p in own.params]
+    bare = tirx.PrimFunc([p for p, n in zip(own.params, names, strict=True) if n is None],
+                         own.body, own.ret_type, own.attrs)  # fmt: skip
     bound = _substituted(bare, numbers)
-    if len(buffers) == len(own.params):
+    if not any(names):
         return bound
     rest = iter(bound.params)
-    params = [next(rest) if tirx.is_buffer_var(p) else tirx.Var(p.name, p.ty.dtype)
-              for p in own.params]  # fmt: skip
+    params = [next(rest) if n is None else tirx.Var(n, p.ty.dtype)
+              for p, n in zip(own.params, names, strict=True)]  # fmt: skip
     return tirx.PrimFunc(params, bound.body, bound.ret_type, bound.attrs)
 
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from tvm import relax
+from tvm import relax, tirx
 
+from .dims import variables
 from .signature import Signature
 from .strategy import Aot, Config, Strategy, strategy
 
@@ -36,7 +37,7 @@ def resolved(given: Config, mod: Any) -> Config:
 
 
 def _places(mod: Any) -> dict[str, str]:
-    """Variables by their own names and by ``argument:axis``."""
+    """Variables by their own names and by ``argument:axis``, where they stand alone."""
     found: dict[str, str] = {}
     for func in mod.functions.values():
         if not isinstance(func, relax.Function):
@@ -45,12 +46,25 @@ def _places(mod: Any) -> dict[str, str]:
             for axis, extent in enumerate(p.shape or ()):
                 if isinstance(extent, str):
                     found[f"{p.name}:{axis}"] = found[extent] = extent
+        for p in func.params:
+            shape = p.ty.values if isinstance(p.ty, relax.ShapeType) else _shape(p.ty)
+            for axis, extent in enumerate(shape or ()):
+                if isinstance(p.ty, relax.ShapeType) and isinstance(extent, tirx.Var):
+                    found[f"{p.name}:{axis}"] = extent.name
+                for v in variables(extent):
+                    found.setdefault(v.name, v.name)
     return found
+
+
+def _shape(t: Any) -> Any:
+    shape = getattr(t, "shape", None)
+    return shape.values if isinstance(shape, relax.ShapeExpr) else None
 
 
 def _renamed(given: Mapping[str, T], places: Mapping[str, str]) -> dict[str, T]:
     for name in given:
         if name not in places:
-            known = ", ".join(f"{n} ({where})" for where, n in places.items() if where != n)
+            stand = {n: f"{n} ({where})" for where, n in places.items() if where != n}
+            known = ", ".join(stand.get(n, n) for n in dict.fromkeys(places.values()))
             raise ValueError(f"there is no dimension {name}; those of the model: {known or 'none'}")
     return {places[name]: value for name, value in given.items()}

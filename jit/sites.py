@@ -12,7 +12,6 @@ from .dims import Symbol, Unbound, symbols
 
 #: As many as a key of the C++ cache holds.
 MOST = 8
-NUMBERS = "dimensions are passed to it as numbers"
 
 
 @dataclass(frozen=True)
@@ -66,10 +65,15 @@ def _site(call: Any, caller: str, known: tuple[Symbol, ...] | str) -> CallSite:
     if len(known) > MOST:
         return CallSite(caller, name, known, (), f"it has {len(known)} symbolic dimensions; a key "
                         f"has {MOST}")  # fmt: skip
-    if len(call.args) > 2 or any(s.axis is None for s in known):
-        return CallSite(caller, name, known, (), NUMBERS)
-    dims, types = [], _types(call)
+    if len(call.args) > 2:
+        return CallSite(caller, name, known, (), "it is passed a shape beside its arguments")
+    dims, types, fields = [], _types(call), call.args[1].fields
     for s in known:
+        if s.axis is None:
+            if s.param >= len(fields):
+                return CallSite(caller, name, known, (), f"{s.name} is not among its arguments")
+            dims.append(fields[s.param])
+            continue
         shape = getattr(types[s.param], "shape", None)
         if shape is None:
             return CallSite(caller, name, known, (), f"argument {s.param} has no known shape")

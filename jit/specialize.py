@@ -20,7 +20,7 @@ from .dims import Unbound, copied, rooted, static, symbols
 from .named import resolved
 from .schedule import schedule
 from .signature import Signature
-from .sites import NUMBERS, CallSite, call_sites, results
+from .sites import CallSite, call_sites, results
 from .source import SiteCode, source
 from .strategy import Aot, Config, Generic, Jit, Library, Record, Strategy, chosen, config
 from .tuned import Known
@@ -133,10 +133,10 @@ def _generic(func: Any, name: str, target: Any,
 def _unreadable(func: Any) -> Refusal | None:
     """Why the dimensions of a function cannot be read off its tensors."""
     try:
-        known = symbols(func)
+        symbols(func)
     except Unbound as e:
         return Refusal(str(e))
-    return Refusal(NUMBERS) if any(s.axis is None for s in known) else None
+    return None
 
 
 def _guarded(func: Any, made: Any) -> Any:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import tvm
+from tvm import tirx
 
 from ..byoc.measure import Excluded, Measure, Measured, MeasureError
 from .dims import bind
@@ -84,6 +85,8 @@ def tasks(recording: Recording) -> list[Task]:
     for shape, calls in merged.values():
         try:
             func = functions[shape.function]
+            if not all(map(tirx.is_buffer_var, func.params)):
+                raise ValueError("dimensions are passed to it as numbers")
             out.append(Task(shape, bind(func, dict(shape.values)), calls))
         except KeyError:
             warnings.warn(f"{shape} is not tuned: its function was not recorded", stacklevel=2)

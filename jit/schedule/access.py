@@ -70,14 +70,8 @@ def same(a: Any, b: Any, analyzer: Any) -> bool:
 
 
 def analyzer_of(axes: Sequence[Any], sizes: Sizes = UNSAID) -> Any:
-    """An analyzer that knows the domains of axes, where sizes are, and that they are positive."""
+    """An analyzer that knows the domains of axes, and where sizes are."""
     found = tvm.sym.Analyzer()
-    for a in axes:
-        for v, _ in mentions(a.extent).items() if not isinstance(a.extent, int) else ():
-            positive = tvm.ir.Range.from_min_extent(
-                tirx.IntImm(str(v.ty.dtype), 1), tirx.IntImm(str(v.ty.dtype), 2**31 - 1)
-            )
-            found.bind(v, positive, allow_override=True)
     for v, values in sizes.ranges():
         found.bind(v, values, allow_override=True)
     for a in axes:

@@ -158,7 +158,7 @@ def parts(made: Program) -> list[Part]:
         if id(s) in gone:
             continue
         anchor = into.get(id(s))
-        part = _part(s, found) if anchor is None else _merged(anchor, s, found)
+        part = _part(s, found) if anchor is None else _merged(anchor, s, found, made.sizes)
         if isinstance(part, Kernel):
             part = replace(part, twice=twice(part, made.inner), sizes=made.sizes)
         out.append(part)
@@ -335,14 +335,14 @@ def loaded(e: Any, held: NodeDict[Any]) -> Any:
     return tvm_ffi.structural_mutate(e, [(tvm.ir.TensorLoad, load)])
 
 
-def _merged(r: Step, e: Step, found: NodeDict[Definition]) -> Part:
+def _merged(r: Step, e: Step, found: NodeDict[Definition], sizes: Sizes) -> Part:
     """A reduction and the step that reads it, over the axes of the latter."""
     whole = _part(r, found)
     if isinstance(whole, Plain):  # it is not what _joins took it for
         raise AssertionError(whole.reason)
     (place,) = _places(r, e, found)
     assert place is not None
-    analyzer = analyzer_of(e.axes)
+    analyzer = analyzer_of(e.axes, sizes)
     at = values(*((a.var, integer(0, a.var)) for a in r.spatial))
     for i, target in zip(place, r.updates[0].indices, strict=True):
         if static(target) != 0:

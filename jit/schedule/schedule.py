@@ -72,8 +72,7 @@ def _sizes(func: Any, spans: Mapping[str, Span]) -> Sizes:
         known = symbols(func)
     except Unbound:
         return UNSAID
-    told = {s.name: Span() for s in known if s.axis is not None} | dict(spans)
-    return Sizes(*((s.var, told[s.name]) for s in known if s.name in told))
+    return Sizes(*((s.var, spans.get(s.name, Span())) for s in known))
 
 
 def _scheduled(func: Any, cpu: Machine, sizes: Sizes) -> Scheduled | Refusal:
