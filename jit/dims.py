@@ -73,7 +73,7 @@ def _sizes(func: Any) -> list[Any]:
 
     tvm_ffi.structural_walk(func.body, [
         (tirx.For, lambda s: note(s.min, s.extent)),
-        (s_tir.SBlock, lambda s: note(*(e for iv in s.iter_vars for e in (iv.dom.min, iv.dom.extent)),
+        (s_tir.SBlock, lambda s: note(*(iv.dom.extent for iv in s.iter_vars),
                                       *(e for b in s.alloc_buffers for e in b.ty.shape))),
         (tirx.AllocBuffer, lambda s: note(*s.buffer.ty.shape)),
         (tirx.DeclBuffer, lambda s: note(*s.buffer.ty.shape)),
@@ -148,8 +148,8 @@ def bind(func: Any, values: Mapping[str, int]) -> Any:
     After:  ``f(x: Buffer((3, 4)), y: Buffer((6, 4)))``
 
     Attributes are kept, the function given is not changed. A parameter that is the number itself
-    stays a parameter, by the dimension's name, but is not read. Raises ``ValueError`` where values and symbols are not the
-    same names, or a value is not positive.
+    stays a parameter, by the dimension's name, but is not read. Raises ``ValueError`` where values
+    and symbols are not the same names, or a value is not positive.
     """
     known = symbols(func)
     wanted = {s.name for s in known}

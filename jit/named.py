@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from tvm import relax, tirx
 
 from .dims import variables
-from .signature import Signature
+from .signature import Signature, variable_names
 from .strategy import Aot, Config, Strategy, strategy
 
 T = TypeVar("T")
@@ -19,9 +19,11 @@ def resolved(given: Config, mod: Any) -> Config:
     """A configuration by the names of variables, where it has places like ``x:0``.
 
     An importer may rename variables; the argument and the axis stay. Raises ``ValueError`` for a
-    dimension that no function has, with those there are.
+    dimension that no function has, with those there are, and for a name that two have.
     """
     places = _places(mod)
+    for name in _twice(mod):
+        places.pop(name, None)
     dims = _renamed(given.dims, places)
 
     def own(s: Strategy | str) -> Strategy:
@@ -42,6 +44,7 @@ def _places(mod: Any) -> dict[str, str]:
     for func in mod.functions.values():
         if not isinstance(func, relax.Function):
             continue
+        names = variable_names(func)
         for p in Signature.of(func).params:
             for axis, extent in enumerate(p.shape or ()):
                 if isinstance(extent, str):
@@ -50,10 +53,20 @@ def _places(mod: Any) -> dict[str, str]:
             shape = p.ty.values if isinstance(p.ty, relax.ShapeType) else _shape(p.ty)
             for axis, extent in enumerate(shape or ()):
                 if isinstance(p.ty, relax.ShapeType) and isinstance(extent, tirx.Var):
-                    found[f"{p.name}:{axis}"] = extent.name
+                    found[f"{p.name}:{axis}"] = names.get(extent, extent.name)
                 for v in variables(extent):
-                    found.setdefault(v.name, v.name)
+                    found.setdefault(names.get(v, v.name), names.get(v, v.name))
     return found
+
+
+def _twice(mod: Any) -> list[str]:
+    """The names that two variables of one Relax function have: only their places tell them."""
+    out: list[str] = []
+    for func in mod.functions.values():
+        if isinstance(func, relax.Function):
+            names = [str(v.name) for v in variable_names(func)]
+            out += [n for n in dict.fromkeys(names) if names.count(n) > 1]
+    return out
 
 
 def _shape(t: Any) -> Any:
@@ -63,6 +76,10 @@ def _shape(t: Any) -> Any:
 
 def _renamed(given: Mapping[str, T], places: Mapping[str, str]) -> dict[str, T]:
     for name in given:
+        if name not in places and name in places.values():
+            known = ", ".join(where for where, n in places.items() if where != n)
+            raise ValueError(f"several dimensions are called {name}: give each by its place, one "
+                             f"of {known}")  # fmt: skip
         if name not in places:
             stand = {n: f"{n} ({where})" for where, n in places.items() if where != n}
             known = ", ".join(stand.get(n, n) for n in dict.fromkeys(places.values()))

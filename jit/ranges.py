@@ -52,9 +52,9 @@ def spans_at(
     free: list[Any] = []
     for e in site.dims:
         free += [v for v in variables(e) if not any(v.same_as(f) for f in free)]
-    free = [v for v in free if ranges.get(v.name)]
+    free = [v for v in free if ranges.get(site.called(v))]
     out: list[dict[str, Span]] = []
-    for chosen in itertools.product(*(ranges[v.name] for v in free)):
+    for chosen in itertools.product(*(ranges[site.called(v)] for v in free)):
         sizes = Sizes(*((v, span(r)) for v, r in zip(free, chosen, strict=True)))
         found = {s.name: _span(sizes.of(e)) for s, e in zip(site.symbols, site.dims, strict=True)}
         if found not in out and any(s != Span() for s in found.values()):

@@ -81,6 +81,14 @@ class Signature:
             raise ValueError(f"not a signature: {type(e).__name__}: {e}") from e
 
 
+def variable_names(func: Any) -> dict[Any, str]:
+    """The variables of the parameters' shapes of a Relax function, by names that are unique."""
+    names: dict[Any, str] = {}
+    for p in func.params:
+        _param(p, names)
+    return names
+
+
 def spelled(extent: Extent) -> str:
     """For people: ``n``, ``(n + 1)``, ``?``."""
     if not isinstance(extent, tuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import tvm
 from tvm import relax, tirx
 
 from .dims import Symbol, Unbound, symbols
+from .signature import variable_names
 
 #: As many as a key of the C++ cache holds.
 MOST = 8
@@ -28,6 +30,12 @@ class CallSite:
     dims: tuple[Any, ...]
     why_not: str | None = None
     call: Any = field(default=None, compare=False, repr=False)
+    #: The Relax function's variables by unique names: two of them may be called ``n``.
+    names: Mapping[Any, str] = field(default_factory=dict, compare=False, repr=False)
+
+    def called(self, v: Any) -> str:
+        """The name of a variable of the Relax function."""
+        return self.names.get(v, str(v.name))
 
 
 def call_sites(mod: Any) -> tuple[CallSite, ...]:
@@ -38,9 +46,14 @@ def call_sites(mod: Any) -> tuple[CallSite, ...]:
         if not isinstance(func, relax.Function):
             continue
 
-        def visit(node: Any, caller: str = gvar.name_hint) -> None:
+        names = variable_names(func)
+
+        def visit(
+            node: Any, caller: str = gvar.name_hint, names: Mapping[Any, str] = names
+        ) -> None:
             if is_call_tir(node) and known[node.args[0]]:
-                found.append(replace(_site(node, caller, known[node.args[0]]), call=node))
+                site = _site(node, caller, known[node.args[0]])
+                found.append(replace(site, call=node, names=names))
 
         relax.analysis.post_order_visit(func, visit)
     return tuple(found)

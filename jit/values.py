@@ -25,7 +25,7 @@ def values_at(
     for e in site.dims:
         free += [v for v in variables(e) if not any(v.same_as(f) for f in free)]
     given = of if of is not None else {name: d.likely for name, d in dims.items()}
-    choices = [given.get(v.name, ()) for v in free]
+    choices = [given.get(site.called(v), ()) for v in free]
     found = dict.fromkeys(at(site, dict(zip(free, values, strict=True)))
                           for values in itertools.product(*choices))  # fmt: skip
     return tuple(found)

@@ -26,6 +26,9 @@ class Padded:
     inputs whose axes are padded from their extents at n to those at N, computes at the indices
     that are valid for n what the function computes at n.
 
+    Other dimensions that are passed as numbers are at least 1 too: who calls the function at N
+    sees to it, as the spans of a `Bucket` do.
+
     Parameters that neither ``inputs`` nor ``outputs`` list do not grow. ``assumes`` are conditions
     on what the valid elements hold; without one it is so for all their values.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...analysis import Refusal, lift
@@ -11,8 +11,8 @@ from ...analysis.lifting.comprehension import Lifted
 from ...analysis.lifting.from_tir import Unliftable
 from ...analysis.terms.rewrite import free, subterms
 from ...analysis.terms.scalar import SMALL, ge0
-from ...analysis.terms.term import Const, Tensor, Term, Var
-from ..dims import Unbound, symbols
+from ...analysis.terms.term import Const, Tensor, Term, Var, variable
+from ..dims import Symbol, Unbound, symbols
 from .claim import FINITE, Grown, Padded
 from .problem import Needs, Number, Problem, Unproved
 from .same import Same
@@ -46,7 +46,7 @@ def _proved(func: Any, name: str) -> Padded:
     if symbol is None:
         raise ValueError(f"pad_safe: expected one of the dimensions {[s.name for s in known]}, got "
                          f"{name!r}")  # fmt: skip
-    lifted = lift(func)
+    lifted = lift(func, _positive(func, known))
     place = lifted.params[symbol.param]
     dim: Term | None = place if isinstance(place, Var) else None
     if isinstance(place, Tensor) and symbol.axis is not None:
@@ -59,6 +59,15 @@ def _proved(func: Any, name: str) -> Padded:
     zero = demands(func, lifted, grown)
     start: dict[Tensor, Number] = {t: 0 for t in grown if t.position in zero and "int" in t.dtype}
     return _searched(lifted, dim, grown, start, name)
+
+
+def _positive(func: Any, known: Sequence[Symbol]) -> list[Any]:
+    """The parameters that are dimensions, as sizes: who pads sees to it that they are at least 1
+    (see :class:`.claim.Padded`)."""
+    numbers = {s.param: s.name for s in known if s.axis is None}
+    taken = max((len(s.var.name) for s in known), default=0)
+    return [variable("size", f"{numbers[k]}{'#' * (taken + 1)}") if k in numbers else None
+            for k in range(len(func.params))]  # fmt: skip
 
 
 def _grown(lifted: Lifted, dim: Var) -> dict[Tensor, tuple[int, ...]]:

@@ -101,6 +101,37 @@ def test_a_number_stays_a_parameter() -> None:
     np.testing.assert_array_equal(run(bound, x, 4, np.zeros((3, 8), "float32")), x[1:4])
 
 
+@T.prim_func(s_tir=True)
+def masked(a: T.handle, most: T.int64, times: T.int64, b: T.handle) -> None:
+    n = T.int64()
+    A = T.match_buffer(a, (n,))
+    B = T.match_buffer(b, (n,))
+    for i, k in T.grid(n, times):
+        with T.sblock("B"):
+            vi, _ = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = T.float32(0)
+            B[vi] = B[vi] + T.if_then_else(vi < most, A[vi], T.float32(1))
+
+
+def test_a_number_on_which_no_loop_depends_is_no_dimension() -> None:
+    """It stays what it is: a kernel for each value would be one for each position."""
+    assert [(s.name, s.param, s.axis) for s in symbols(masked)] == [("n", 0, 0), ("times", 2, None)]
+    bound = bind(masked, {"n": 3, "times": 2})
+    x = np.arange(3, dtype="float32")
+    assert run(bound, x, 1, 2, np.zeros(3, "float32")).tolist() == [0, 2, 2]
+    assert run(bound, x, 3, 2, np.zeros(3, "float32")).tolist() == [0, 2, 4]
+
+
+def test_a_number_has_the_name_of_its_dimension() -> None:
+    """Two variables ``n``: what a kernel is called with is looked up by name."""
+    n, other = tirx.Var("n", "int64"), tirx.Var("n", "int64")
+    a, b = tirx.decl_buffer((n,), name="a"), tirx.decl_buffer((n * other,), name="b")
+    func = tirx.PrimFunc([a, other, b], tirx.Evaluate(0))
+    assert [s.name for s in symbols(func)] == ["n", "n_1"]
+    assert bind(func, {"n": 2, "n_1": 3}).params[1].name == "n_1"
+
+
 @pytest.mark.parametrize(
     ("values", "told"),
     [({"n": 3}, r"has the dimensions \['m', 'n'\], got values of \['n'\]"),

@@ -7,12 +7,16 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
+import tvm
 from tvm import relax
 from tvm.script import tirx as T
 
 from benchmarks.padding import page, rows
 from opinfo.analysis import Refusal
+from opinfo.jit.aot import Bucket, merge
+from opinfo.jit.dims import bind
 from opinfo.jit.padding import Padded, pad_safe
 from opinfo.jit.padding.claim import FINITE
 
@@ -278,3 +282,30 @@ def test_the_page_counts() -> None:
     assert "**0 wrong proofs.** Of 2 pairs" in text and "1 are proved: 50.0%" in text
     assert "| f | 3 | 1 | 1 | 0 | 1 | 1 | 0 |" in text
     assert "| a number depends on the dimension | 1 | 0 |" in text
+
+
+@T.prim_func(s_tir=True)
+def counted(a: T.handle, n: T.int64, b: T.handle) -> None:
+    """``b = 2 * a`` of n + 1 elements: no shape says that n is at least 1."""
+    T.func_attr({"tirx.noalias": True})
+    x = T.match_buffer(a, (n + 1,), "float32")
+    y = T.match_buffer(b, (n + 1,), "float32")
+    for i in T.grid(n + 1):
+        with T.sblock("y"):
+            k = T.axis.remap("S", [i])
+            y[k] = x[k] * T.float32(2)
+
+
+def test_a_dimension_that_is_a_number_is_at_least_one() -> None:
+    """The spans of a bucket see to it; below them the function itself serves."""
+    found = pad_safe(counted, "n")
+    assert isinstance(found, Padded)
+    assert [(g.param, g.axes) for g in (*found.inputs, *found.outputs)] == [(0, (0,)), (2, (0,))]
+    bucket = Bucket(bind(counted, {"n": 6}), {"n": 6}, [found])
+    func = merge(counted, [bucket]).with_attr("global_symbol", "f")
+    built = tvm.tirx.build(tvm.IRModule({"f": func}), "llvm")["f"]
+    for n in (0, 1, 4, 6, 7):
+        x = np.arange(n + 1, dtype="float32")
+        y = tvm.runtime.tensor(np.full(n + 1, np.nan, "float32"))
+        built(tvm.runtime.tensor(x), n, y)
+        np.testing.assert_array_equal(y.numpy(), 2 * x)

@@ -23,8 +23,11 @@ from opinfo.jit import (
     compile_shapes,
     specialize_shapes,
 )
+from opinfo.jit.boundary import Boundary
 from opinfo.jit.compile import lowered, native_target
+from opinfo.jit.named import resolved
 from opinfo.jit.schedule import Scheduled
+from opinfo.jit.signature import Signature
 from opinfo.jit.specialize import _generic
 from opinfo.jit.strategy import strategy
 from tests.jit import modules
@@ -212,7 +215,8 @@ def test_settings_that_cannot_be_are_refused(make: Any, told: str) -> None:
         make()
 
 
-def test_numbers_that_are_passed_keep_a_call_generic() -> None:
+def sliced() -> Any:
+    """``x[1:n]`` of x: (2 * n, 8): the function is passed n as a number."""
     n = tirx.Var("n", "int64")
     x = relax.Var("x", relax.TensorType((n * 2, 8), "float32"))
     bb = relax.BlockBuilder()
@@ -220,15 +224,99 @@ def test_numbers_that_are_passed_keep_a_call_generic() -> None:
         with bb.dataflow():
             out = bb.emit_output(relax.op.strided_slice(x, [0], [1], [n]))
         bb.emit_func_output(out)
-    done = specialize_shapes(lowered(bb.get()), "jit")
+    return bb.get()
+
+
+def test_numbers_that_are_passed_are_dimensions() -> None:
+    """The site reads them off the arguments; each shape gets its kernel."""
+    with Session(compile_shapes(sliced(), Jit(threshold=1))) as session:
+        for _ in range(30):  # a call that meets a lock is not counted
+            for n in (1, 2):
+                x = np.arange(16 * n, dtype="float32").reshape(2 * n, 8)
+                got = session(x, tvm_ffi.Shape([n])).numpy()
+                np.testing.assert_array_equal(got, x[1:n])
+            (site,) = session.stats().sites
+            if site.hits >= 2:
+                break
+            session.settle()
+        assert dict(session.stats().counts) == {"compiled": 2}
+        assert set(site.shapes) == {(1,), (2,)}
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [(Aot({"n": (1, 4)}), "2 shapes"), (Aot({"s:0": (4,)}), "1 shapes"),
+     (Aot(ranges={"n": ((2, 6),)}), "1 ranges")],
+)  # fmt: skip
+def test_numbers_that_are_passed_choose_the_kernel(how: Aot, why: str) -> None:
+    done = specialize_shapes(lowered(sliced()), how)
     (told,) = done.functions
-    assert told.strategy == Generic() and told.why == "dimensions are passed to it as numbers"
+    assert isinstance(told.strategy, Aot) and told.why == why
+    func = done.module[told.function].with_attr("global_symbol", "f")
+    built = tvm.tirx.build(tvm.IRModule({"f": func}), "llvm")["f"]
+    for n in (1, 2, 4, 6, 7):
+        x = np.arange(16 * n, dtype="float32").reshape(2 * n, 8)
+        y = tvm.runtime.tensor(np.full((n - 1, 8), np.nan, "float32"))
+        built(tvm.runtime.tensor(x), n, y)
+        np.testing.assert_array_equal(y.numpy(), x[1:n])
+
+
+@T.prim_func(s_tir=True)
+def rounds(x: T.Buffer((4,), "float32"), n: T.int64, y: T.Buffer((4,), "float32")) -> None:
+    """``y = x * n`` by n additions: no shape has n."""
+    T.func_attr({"tirx.noalias": True})
+    for i, k in T.grid(4, n):
+        with T.sblock("y"):
+            vi, _ = T.axis.remap("SR", [i, k])
+            with T.init():
+                y[vi] = T.float32(0)
+            y[vi] = y[vi] + x[vi]
+
+
+def test_a_number_of_rounds_is_a_dimension_and_may_be_none() -> None:
+    """The schedule is for n >= 1; others are left to the function as it was: nothing is stored."""
+    made, told = _generic(rounds, "f", native_target())
+    assert told.rule != "none"
+    built = tvm.tirx.build(tvm.IRModule({"f": made}), native_target())["f"]
+    x = np.arange(4, dtype="float32")
+    for n in (-3, 0, 1, 5):
+        y = tvm.runtime.tensor(np.full(4, 9, "float32"))
+        built(tvm.runtime.tensor(x), n, y)
+        np.testing.assert_array_equal(y.numpy(), x * n if n > 0 else np.full(4, 9))
 
 
 def test_dimensions_have_the_name_of_their_place_too() -> None:
     given = Config(Aot({"x:0": (3, 5)}), dims={"x:0": Dim(1, 64)})
     (told,) = specialize_shapes(lowered(modules.dense()), given).functions
     assert told.why == "2 shapes"
+
+
+def two() -> Any:
+    """``relu(x)`` and ``relu(y)`` of x: (n, 4) and y: (n, 6), where the two n are not one."""
+    bb = relax.BlockBuilder()
+    x, y = (relax.Var(k, relax.TensorType((tirx.Var("n", "int64"), w), "float32"))
+            for k, w in (("x", 4), ("y", 6)))  # fmt: skip
+    with bb.function("main", [x, y]):
+        with bb.dataflow():
+            one, other = (bb.emit(relax.op.nn.relu(v)) for v in (x, y))
+            out = bb.emit_output(relax.Tuple([one, other]))
+        bb.emit_func_output(out)
+    return bb.get()
+
+
+def test_two_dimensions_of_one_name_are_told_apart_by_their_places() -> None:
+    told_so = "several dimensions are called n: give each by its place, one of x:0, y:0"
+    with pytest.raises(ValueError, match=told_so):
+        specialize_shapes(lowered(two()), Config("aot", dims={"n": Dim(1, 8)}))
+    declared = resolved(Config(dims={"y:0": Dim(1, 8)}), two()).dims
+    boundary = Boundary(Signature.of(two()["main"]), declared, strict=True)
+    x, y, short = (tvm.runtime.empty(s, "float32") for s in ((9, 4), (9, 6), (8, 6)))
+    boundary([x, short])
+    with pytest.raises(ValueError, match=r"dimension 0 of argument y .* is 9; allowed is 1 to 8"):
+        boundary([x, y])
+    given = Config(Aot({"y:0": (3, 4, 5)}), dims={"x:0": Dim(likely=(2,))})
+    told = specialize_shapes(lowered(two()), given).functions
+    assert [t.why for t in told] == ["1 shapes", "3 shapes"]
 
 
 def test_a_dimension_that_is_not_there_is_refused() -> None:
