@@ -18,6 +18,7 @@ from .folder import Folder
 from .kernel import compiled
 from .libraries import handed_over
 from .named import resolved
+from .simplify import simplified
 from .specialize import Specialized, Told, specialize_shapes
 from .strategy import Config, Strategy, config
 
@@ -103,7 +104,7 @@ def lowered(mod: Any) -> Any:
 
 def fused(mod: Any) -> Any:
     """A lowered module, fused; what only reshapes is a view, which needs no kernel."""
-    return relax.transform.RewriteDataflowReshape()(fuse(mod))
+    return relax.transform.RewriteDataflowReshape()(fuse(simplified(mod)))
 
 
 def native_target() -> Any:

@@ -57,6 +57,8 @@ class Sites:
         self.sites = tuple(_site(k, s) for k, s in enumerate(told["sites"]))
         self._next, self._insert, self._drop, self._stats = (
             self._call(n) for n in ("next", "insert", "drop", "stats"))  # fmt: skip
+        #: See `straight.hpp`.
+        self.straight = self._call("straight")
 
     def _call(self, name: str) -> Any:
         try:

@@ -23,6 +23,7 @@ from .library import Sites, loaded
 from .manager import Budget, Event, Manager
 from .record import Recording
 from .store import KernelStore
+from .straight import plan
 
 Served = tuple[int, int]
 _OPEN: weakref.WeakSet[Session] = weakref.WeakSet()
@@ -118,6 +119,8 @@ class Session:
         sites = Sites(module)
         ranges = {k: r for k, r in sites.ranges.items() if k in sites.signatures["main"].symbols()}
         self._boundary = Boundary(sites.signatures["main"], ranges, strict)
+        self._plan = plan(self._boundary)
+        self._straight = sites.straight
         sites.open(budget.waiting)
         ended = functools.partial(_SERVED.pop, file, None)
         manager = self._manager = _SERVED[file] = Manager(sites, budget, store, compiler, ended)
@@ -132,13 +135,19 @@ class Session:
         weakref.finalize(self, _let_go, manager, self._pid).atexit = False
 
     def __call__(self, *args: Any) -> Any:
-        given = self._boundary(args)[0]
         try:
             main = self._mains.pop()
         except IndexError:
             main = self._new_main()
         try:
-            return main(*given)
+            if self._plan is not None:
+                try:
+                    out = self._straight(main, self._plan, *args)
+                    if out is not None:
+                        return out
+                except Exception:  # what cannot be passed to C++, or the model's own: raised below
+                    pass
+            return main(*self._boundary(args)[0])
         finally:
             self._mains.append(main)
 

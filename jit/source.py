@@ -40,6 +40,7 @@ def source(sites: Sequence[SiteCode], about: str) -> str:
         "}  // namespace", "}  // namespace opinfo_jit",
         "using opinfo_jit::sites;",
         *(f"OPINFO_SITE({s.symbol}, {k})" for k, s in enumerate(sites)),
+        (HERE / "straight.hpp").read_text(encoding="utf-8"),
         (HERE / "control.hpp").read_text(encoding="utf-8"),
     ])  # fmt: skip
 

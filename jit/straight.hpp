@@ -1,0 +1,67 @@
+// Calls whose arguments are as a model needs them, without a look at them in Python.
+namespace opinfo_jit {
+namespace {
+
+// Reads a plan: see `straight.py`, which writes it.
+class Arguments {
+ public:
+  explicit Arguments(const TVMFFIShapeCell* plan)
+      : at_(plan->data), end_(plan->data + plan->size), params_(next()), symbols_(next()),
+        ranges_(at_) {
+    at_ += 3 * symbols_;
+  }
+
+  bool fit(const TVMFFIAny* args, int32_t n) {
+    if (n != params_ || symbols_ > kMost) return false;
+    std::fill(values_, values_ + symbols_, -1);
+    for (int32_t k = 0; k < n; ++k)
+      if (!fits(args[k])) return false;
+    for (int64_t k = 0; k < symbols_; ++k) {
+      const int64_t *r = ranges_ + 3 * k, v = values_[k];
+      if (v < r[0] || (r[1] >= 0 && v > r[1]) || v % r[2]) return false;
+    }
+    return at_ == end_;
+  }
+
+ private:
+  static constexpr int64_t kMost = 32, kAny = -1, kFirst = -2;
+
+  bool fits(const TVMFFIAny& arg) {
+    if (!next()) return true;  // no tensor
+    int64_t device = next(), code = next(), bits = next(), lanes = next(), ndim = next();
+    if (arg.type_index != kTVMFFITensor) return false;
+    const DLTensor& t = *TVMFFITensorGetDLTensorPtr(arg.v_obj);
+    if (t.device.device_type != device) return false;
+    if (code != kAny && (t.dtype.code != code || t.dtype.bits != bits || t.dtype.lanes != lanes))
+      return false;
+    if (ndim != kAny && t.ndim != ndim) return false;
+    for (int64_t axis = 0; axis < t.ndim; ++axis) {
+      int64_t got = t.shape[axis], extent = ndim == kAny ? kAny : next();
+      if (got < 1 || (extent >= 0 && got != extent)) return false;
+      if (extent > kFirst) continue;
+      int64_t& known = values_[kFirst - extent];
+      if (known < 0) known = got;
+      if (known != got) return false;
+    }
+    return (reinterpret_cast<uintptr_t>(t.data) + t.byte_offset) % 64 == 0 && ffi::IsContiguous(t);
+  }
+  int64_t next() { return at_ < end_ ? *at_++ : 0; }
+
+  const int64_t *at_, *end_;
+  int64_t params_, symbols_;
+  const int64_t* ranges_;
+  int64_t values_[kMost];
+};
+
+}  // namespace
+}  // namespace opinfo_jit
+
+// (function, plan, arguments…): what the function gives, nothing where they do not fit the plan.
+extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_opinfo_jit_straight(void*, const TVMFFIAny* args,
+                                                                int32_t n, TVMFFIAny* result) {
+  if (n < 2 || args[0].type_index != kTVMFFIFunction || args[1].type_index != kTVMFFIShape) return 0;
+  opinfo_jit::Arguments wanted(TVMFFIShapeGetCellPtr(args[1].v_obj));
+  if (!wanted.fit(args + 2, n - 2)) return 0;
+  auto call = TVMFFIFunctionGetCellPtr(args[0].v_obj)->safe_call;
+  return call(args[0].v_obj, args + 2, n - 2, result);
+}

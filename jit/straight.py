@@ -1,0 +1,62 @@
+"""Arguments that need nothing, checked in C++: the plan by which `straight.hpp` does it.
+
+A request that streams the weights of a model through the caches finds none of the interpreter's
+objects there: looking at its arguments in Python costs it tens of microseconds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm_ffi
+
+from .boundary import Boundary
+from .signature import Param
+
+#: An extent or a dtype that may be any; the first symbol, those after it are below.
+ANY, FIRST = -1, -2
+#: As many symbols as the C++ counts.
+MOST = 32
+
+
+def plan(boundary: Boundary) -> Any | None:
+    """What arguments must be, in numbers; None where that is more than numbers tell.
+
+    Parameters and symbols, how many; lowest, highest (-1: none) and divisor of each symbol; and of
+    each parameter 0 for what is no tensor, or 1, device, code, bits and lanes of its dtype, rank,
+    extents.
+    """
+    names = list(boundary.places)
+    params = boundary.signature.params
+    if len(names) > MOST or any(isinstance(e, tuple) for p in params for e in p.shape or ()):
+        return None
+    out = [len(params), len(names)]
+    for name in names:
+        allowed = boundary.ranges.get(name) if boundary.strict else None
+        if allowed is None:
+            out += [0, -1, 1]
+        else:
+            out += [allowed.low, -1 if allowed.high is None else allowed.high, allowed.multiple_of]
+    for p in params:
+        out += _param(p, names)
+    return tvm_ffi.Shape(tuple(out))
+
+
+def _param(p: Param, names: list[str]) -> list[int]:
+    if p.dtype is None and p.shape is None:
+        return [0]
+    out = [1, int(tvm_ffi.device(p.device, 0).dlpack_device_type())]
+    if p.dtype is None:
+        out += [ANY, 0, 0]
+    else:
+        dtype = tvm_ffi.dtype(p.dtype)
+        out += [int(dtype.type_code), int(dtype.bits), int(dtype.lanes)]
+    if p.shape is None:
+        return [*out, ANY]
+    out.append(len(p.shape))
+    for e in p.shape:
+        if isinstance(e, int):
+            out.append(e)
+        else:
+            out.append(ANY if e is None else FIRST - names.index(str(e)))
+    return out

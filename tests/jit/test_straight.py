@@ -1,0 +1,121 @@
+"""Arguments that go straight to the model are those that the boundary passes on untouched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+import tvm_ffi
+
+from opinfo.jit import Generic, Session, compile_shapes
+from opinfo.jit.boundary import Boundary, BoundaryError, Range
+from opinfo.jit.library import Sites
+from opinfo.jit.signature import Param, Signature
+from opinfo.jit.straight import plan
+from tests.jit import modules
+from tests.jit.test_boundary import REFUSED, SIGNATURE, W, X, placed
+
+
+@pytest.fixture(scope="module")
+def straight() -> Any:
+    done = compile_shapes(modules.dense(), Generic())
+    found = Sites(tvm.runtime.load_module(str(done.library))).straight
+    yield found
+    del done
+
+
+def called(straight: Any, boundary: Boundary, args: Any) -> bool:
+    """Whether the function is called, with what it is given."""
+    seen: list[Any] = []
+
+    @tvm_ffi.convert
+    def function(*given: Any) -> int:
+        seen.append(len(given))
+        return 7
+
+    assert straight(function, plan(boundary), *args) in (7, None)
+    assert seen in ([], [len(args)])
+    return bool(seen)
+
+
+def one(dtype: str | None, shape: Any, **how: Any) -> Boundary:
+    return Boundary(Signature("f", (Param("x", dtype, shape),)), **how)
+
+
+def test_what_fits_is_given_to_the_function(straight: Any) -> None:
+    x, w = placed(X), placed(W)
+    assert called(straight, Boundary(SIGNATURE), (x, w))
+    assert called(straight, Boundary(SIGNATURE), (tvm.runtime.tensor(x), tvm.runtime.tensor(w)))
+    assert called(straight, one("bfloat16", ("n",)), (tvm.runtime.empty((3,), "bfloat16"),))
+    assert called(straight, one(None, None), ("anything",))
+    assert called(straight, one(None, (None, 64)), (placed(X, "int8"),))
+
+
+@pytest.mark.parametrize("args", [
+    (placed(X, off=4), placed(W)), (placed(X), placed((32, 64)).T), (placed((0, 64)), placed(W)),
+    (placed(X)[:, ::2], placed(W)), (placed(X), placed(W), placed(W)),
+])  # fmt: skip
+def test_what_is_copied_or_refused_is_not(straight: Any, args: Any) -> None:
+    assert not called(straight, Boundary(SIGNATURE), args)
+
+
+@pytest.mark.parametrize("number", range(len(REFUSED)))
+def test_what_the_boundary_refuses_never_is(straight: Any, number: int) -> None:
+    args, _ = REFUSED[number]
+    try:
+        assert not called(straight, Boundary(SIGNATURE), args)
+    except (BufferError, RuntimeError, TypeError):  # it cannot be passed to C++
+        with pytest.raises(BoundaryError):
+            Boundary(SIGNATURE)(args)
+
+
+def test_symbols_are_the_same_in_all_arguments(straight: Any) -> None:
+    two = Boundary(Signature("f", (Param("x", "float32", ("n", "m")),
+                                   Param("y", "float32", ("m", "n")))))  # fmt: skip
+    assert called(straight, two, (placed((2, 3)), placed((3, 2))))
+    assert not called(straight, two, (placed((2, 3)), placed((3, 4))))
+    assert not called(straight, two, (placed((2, 3)), placed((2, 2))))
+
+
+@pytest.mark.parametrize("allowed, good, bad", [
+    (Range(2, 8, 2), [2, 8], [1, 3, 10]), (Range(3), [3, 900], [1, 2]), (Range(), [1, 5], []),
+])  # fmt: skip
+def test_ranges_hold_where_strict(straight: Any, allowed: Range, good: list[int],
+                                  bad: list[int]) -> None:  # fmt: skip
+    for strict in (True, False):
+        check = one("float32", ("n",), ranges={"n": allowed}, strict=strict)
+        for n in good:
+            assert called(straight, check, (placed((n,)),))
+        for n in bad:
+            assert called(straight, check, (placed((n,)),)) is not strict
+
+
+def test_another_device_or_dtype_is_not(straight: Any) -> None:
+    elsewhere = Boundary(Signature("f", (Param("x", "float32", ("n",), "cuda"),)))
+    assert not called(straight, elsewhere, (placed((4,)),))
+    for dtype in ("int32", "uint32", "float16", "float64"):
+        assert not called(straight, one("float32", ("n",)), (placed((4,), dtype),))
+
+
+def test_expressions_are_left_to_the_boundary() -> None:
+    assert plan(one("float32", ("n", ("+", "n", 1)))) is None
+    assert plan(one("float32", tuple(f"n{k}" for k in range(33)))) is None
+
+
+def test_an_error_of_the_model_is_its_own() -> None:
+    with Session(compile_shapes(modules.dense(), Generic())) as session:
+        x = modules.rows(3)
+        given = placed(x.shape)
+        given[...] = x
+        want = modules.expected(x)
+        np.testing.assert_allclose(session(given).numpy(), want, rtol=1e-4, atol=1e-5)
+
+        @tvm_ffi.convert
+        def broken(*args: Any) -> None:
+            raise RuntimeError("of the model")
+
+        session._mains = [broken]
+        with pytest.raises(RuntimeError, match="of the model"):
+            session(given)
