@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import relax
 
 from .boundary import Boundary
@@ -140,14 +141,15 @@ class Session:
         except IndexError:
             main = self._new_main()
         try:
+            out = None
             if self._plan is not None:
                 try:
                     out = self._straight(main, self._plan, *args)
-                    if out is not None:
-                        return out
-                except Exception:  # what cannot be passed to C++, or the model's own: raised below
+                except Exception:  # what cannot be passed to C++: told below
                     pass
-            return main(*self._boundary(args)[0])
+            if isinstance(out, tvm_ffi.core.Error):  # the model's, which is not run again
+                raise out.py_error()
+            return main(*self._boundary(args)[0]) if out is None else out
         finally:
             self._mains.append(main)
 

@@ -282,6 +282,8 @@ class Site {
     if (mode.load(std::memory_order_relaxed) == kGeneric || !read(args, n, &key))
       return generic_(self, args, n, result);
     Hazard* hazard = my_slot();
+    // inside a kernel that calls back: the slot is for the kernel around
+    if (hazard->reads.load(std::memory_order_relaxed)) return generic_(self, args, n, result);
     const Snapshot* seen = table_.load(std::memory_order_acquire);
     while (true) {
       hazard->reads.store(seen, std::memory_order_seq_cst);

@@ -3,9 +3,9 @@
     python -m benchmarks.shapes.fuzz [--count 200] [--seed 0] [--only SEED]
 
 Each seed is a chain of operators over n and m (`tests.jit.padding.graphs`) and a strategy: a
-generic schedule, buckets, padded buckets, or kernels compiled for the shapes that come in. It is
-called at every pair of a few sizes, at the buckets, between and beyond them. Exits with 1 where an
-output differs, or where the module compiles and runs by TVM alone only.
+generic schedule, buckets, ranges, padded buckets, or kernels compiled for the shapes that come in.
+It is called at every pair of a few sizes, at the buckets, between and beyond them. Exits with 1
+where an output differs, or where the module compiles and runs by TVM alone only.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ SIZES = (1, 2, 3, 4, 6, 8, 9, 17)
 STRATEGIES: dict[str, Any] = {
     "generic": Generic(),
     "buckets": Aot({"n": (1, 3, 8), "m": (2, 4)}),
+    "ranges": Aot({"n": (6,)}, ranges={"n": ((2, 4), (8, 64, 8), (5, 17)), "m": ((3, 9, 3),)}),
     "padded": Aot({"n": (4, 8), "m": (3, 9)}, pad=True),
     "padded, finite": Aot({"n": (4, 8), "m": (3, 9)}, pad=True, finite=True),
     "jit": Jit("eager", threshold=1),
@@ -111,7 +112,9 @@ def _named(strategy: Any, dims: list[str]) -> Any:
     """With buckets of the dimensions that there are."""
     if not isinstance(strategy, Aot):
         return strategy
-    return Aot({d: strategy.buckets[d] for d in dims}, strategy.pad, strategy.finite)
+    buckets, ranges = ({d: of[d] for d in dims if d in of}
+                       for of in (strategy.buckets, strategy.ranges))  # fmt: skip
+    return Aot(buckets, strategy.pad, strategy.finite, ranges=ranges)
 
 
 def main() -> int:

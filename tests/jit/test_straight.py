@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
+from tvm import relax, tirx
 
 from opinfo.jit import Generic, Session, compile_shapes
 from opinfo.jit.boundary import Boundary, BoundaryError, Range
@@ -119,3 +120,25 @@ def test_an_error_of_the_model_is_its_own() -> None:
         session._mains = [broken]
         with pytest.raises(RuntimeError, match="of the model"):
             session(given)
+
+
+def test_an_error_of_the_model_is_told_and_it_runs_once() -> None:
+    calls: list[int] = []
+
+    def checked(x: Any) -> None:
+        calls.append(x.shape[0])
+        if x.shape[0] == 3:
+            raise ValueError("three rows")
+
+    tvm.register_global_func("tests.jit.checked", checked, override=True)
+    bb = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((tirx.Var("n", "int64"), 4), "float32"))
+    with bb.function("main", [x], pure=False):
+        bb.emit(relax.Call(relax.ExternFunc("tests.jit.checked"), [x], None, [relax.AnyType()]))
+        bb.emit_func_output(bb.emit(relax.op.nn.relu(x)))
+    with Session(compile_shapes(bb.get(), Generic())) as session:
+        session(tvm.runtime.tensor(placed((2, 4))))
+        with pytest.raises(ValueError, match="three rows"):
+            session(tvm.runtime.tensor(placed((3, 4))))
+        session(tvm.runtime.tensor(placed((2, 4))))
+    assert calls == [2, 3, 2]
