@@ -47,8 +47,8 @@ def ahead(func: Any, generic: Any, sites: Sequence[CallSite], dims: Mapping[str,
     safe, why = _padded(func, names, how.finite) if how.pad or how.max else ((), "")
     taken = shapes[: how.max_variants]
     some = spans[: how.max_variants - len(taken)]
-    variants = [_variant(func, dict(zip(names, shape, strict=True)), safe, target, known)
-                for shape in taken]  # fmt: skip
+    values = [dict(zip(names, shape, strict=True)) for shape in taken]
+    variants = [v for at in values for v in _variants(func, at, safe, target, known)]
     found = [_ranged(func, s, target) for s in some]
     kept = [v for v in found if not isinstance(v, Refusal)]
     told = [f"{len(taken)} shapes{_told(safe)}"] if taken else []
@@ -116,9 +116,11 @@ def _ranged(func: Any, spans: Mapping[str, Span], target: Any) -> Ranged | Refus
     return done if isinstance(done, Refusal) else Ranged(done.func, spans)
 
 
-def _variant(func: Any, values: Mapping[str, int], padded: tuple[Padded, ...],
-             target: Any, known: Known | None) -> Variant:  # fmt: skip
+def _variants(func: Any, values: Mapping[str, int], padded: tuple[Padded, ...],
+              target: Any, known: Known | None) -> tuple[Variant, ...]:  # fmt: skip
+    """The kernel of a shape, which needs no copies, and over copies for those below it."""
     bound = bind(func, values)
     done = scheduled(bound, target, known)
     made = copied(bound) if isinstance(done, Refusal) else done.func
-    return Bucket(made, values, padded) if padded else Exact(made, values)
+    exact = Exact(made, values)
+    return (exact, Bucket(made, values, padded)) if padded else (exact,)

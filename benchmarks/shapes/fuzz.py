@@ -112,8 +112,8 @@ def _named(strategy: Any, dims: list[str]) -> Any:
     """With buckets of the dimensions that there are."""
     if not isinstance(strategy, Aot):
         return strategy
-    buckets, ranges = ({d: of[d] for d in dims if d in of}
-                       for of in (strategy.buckets, strategy.ranges))  # fmt: skip
+    buckets = {d: strategy.buckets[d] for d in dims if d in strategy.buckets}
+    ranges = {d: strategy.ranges[d] for d in dims if d in strategy.ranges}
     return Aot(buckets, strategy.pad, strategy.finite, ranges=ranges)
 
 
