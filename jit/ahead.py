@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import tvm_ffi
+from tvm import s_tir, tirx
+
 from ..analysis import Refusal
 from .aot import merge
 from .boundary import Range
@@ -45,16 +48,22 @@ def ahead(func: Any, generic: Any, sites: Sequence[CallSite], dims: Mapping[str,
         return Refusal(_undeclared(sites[0], dims, how))
     names = [s.name for s in sites[0].symbols]
     safe, why = _padded(func, names, how.finite) if how.pad or how.max else ((), "")
+    full = {s: bind(func, dict(zip(names, s, strict=True))) for s in shapes}
+    shapes, empty = (
+        [s for s in shapes if not _empty(full[s])],
+        [s for s in shapes if _empty(full[s])],
+    )
     taken = shapes[: how.max_variants]
     some = spans[: how.max_variants - len(taken)]
-    values = [dict(zip(names, shape, strict=True)) for shape in taken]
-    variants = [v for at in values for v in _variants(func, at, safe, target, known)]
+    variants = [v for s in taken for v in _variants(
+        full[s], dict(zip(names, s, strict=True)), safe, target, known)]  # fmt: skip
     found = [_ranged(func, s, target) for s in some]
     kept = [v for v in found if not isinstance(v, Refusal)]
     told = [f"{len(taken)} shapes{_told(safe)}"] if taken else []
     told += [f"{len(kept)} ranges"] if kept else []
     left = len(shapes) + len(spans) - len(taken) - len(some)
     more = [f"{left} more are left to the generic kernel"] if left else []
+    more += [f"{len(empty)} at which a tensor is empty are left, too"] if empty else []
     more += [f"not padded: {why}"] if why else []
     more += list(dict.fromkeys(f"no ranges: {v.reason}" for v in found if isinstance(v, Refusal)))
     return Ahead(merge(generic, [*variants, *kept]), "; ".join([", ".join(told), *more]))
@@ -104,10 +113,30 @@ def _padded(func: Any, names: Sequence[str], finite: bool) -> tuple[tuple[Padded
     found = [(n, pad_safe(func, n)) for n in names]
     why = [f"{n}: {p.reason}" for n, p in found if isinstance(p, Refusal)]
     safe = [p for _, p in found if isinstance(p, Padded)]
+    safe, apart = _agreeing(safe)
+    why += apart
     why += [
         f"{p.name}: only where {', '.join(p.assumes)}" for p in safe if p.assumes and not finite
     ]
     return tuple(p for p in safe if finite or not p.assumes), "; ".join(why)
+
+
+def _agreeing(safe: Sequence[Padded]) -> tuple[list[Padded], list[str]]:
+    """Those whose paddings of one parameter hold the same, the first before others, and why not."""
+    held: dict[int, tuple[Any, str]] = {}
+    kept: list[Padded] = []
+    why: list[str] = []
+    for p in safe:
+        own = {g.param: (g.content, p.name) for g in p.inputs if g.content is not None}
+        other = next((k for k in own if k in held and held[k][0] != own[k][0]), None)
+        if other is None:
+            kept.append(p)
+            held |= own
+        else:
+            content, name = held[other]
+            why.append(f"{p.name}: the padding of parameter {other} would hold {own[other][0]}, "
+                       f"and that of {name} {content}")  # fmt: skip
+    return kept, why
 
 
 def _ranged(func: Any, spans: Mapping[str, Span], target: Any) -> Ranged | Refusal:
@@ -116,10 +145,18 @@ def _ranged(func: Any, spans: Mapping[str, Span], target: Any) -> Ranged | Refus
     return done if isinstance(done, Refusal) else Ranged(done.func, spans)
 
 
-def _variants(func: Any, values: Mapping[str, int], padded: tuple[Padded, ...],
+def _empty(bound: Any) -> bool:
+    """Whether a tensor of a function with a bound shape has no elements."""
+    nodes: list[Any] = []
+    tvm_ffi.structural_walk(bound.body, (s_tir.SBlock, nodes.append))
+    buffers = [p for p in bound.params if tirx.is_buffer_var(p)]
+    buffers += [b for n in nodes for b in n.alloc_buffers]
+    return any(isinstance(e, tirx.IntImm) and e.value < 1 for b in buffers for e in b.ty.shape)
+
+
+def _variants(bound: Any, values: Mapping[str, int], padded: tuple[Padded, ...],
               target: Any, known: Known | None) -> tuple[Variant, ...]:  # fmt: skip
     """The kernel of a shape, which needs no copies, and over copies for those below it."""
-    bound = bind(func, values)
     done = scheduled(bound, target, known)
     made = copied(bound) if isinstance(done, Refusal) else done.func
     exact = Exact(made, values)

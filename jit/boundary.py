@@ -7,6 +7,7 @@ one that is not aligned or not contiguous is copied (``strict``: refused).
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,14 @@ class ShapeOutOfRange(BoundaryError):
     """A symbolic extent that is not in its declared range."""
 
 
+def whole(value: Any, what: str) -> int:
+    """An integer of any library as Python's. Raises ``ValueError``."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ValueError(f"{what}: expected an integer, got {value!r}") from None
+
+
 @dataclass(frozen=True)
 class Range:
     """``low`` … ``high``, both included; ``high`` None: unbounded. Raises ``ValueError``."""
@@ -39,6 +48,9 @@ class Range:
     multiple_of: int = 1
 
     def __post_init__(self) -> None:
+        for name in ("low", "high", "multiple_of"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, whole(getattr(self, name), name))
         if self.low < 0 or self.multiple_of < 1:
             raise ValueError(f"{self!r}: low must not be negative, multiple_of must be positive")
         if self.high is not None and self.first() > self.high:

@@ -12,6 +12,7 @@ import tvm
 import tvm_ffi
 
 from .boundary import Range
+from .pages import cut
 from .signature import Signature
 from .specialize import FORMAT
 
@@ -100,6 +101,8 @@ class Sites:
 
 def loaded(path: str | Path) -> Any:
     """A shared library as a module of TVM; ``ValueError`` where it does not load here."""
+    if Path(path).is_file() and cut(Path(path)):
+        raise ValueError(f"{path} is no library that loads here: its end is missing")
     try:
         return tvm.runtime.load_module(str(path))
     except Exception as e:  # what TVM's loader raises

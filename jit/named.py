@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from tvm import relax, tirx
@@ -15,12 +15,19 @@ from .strategy import Aot, Config, Strategy, strategy
 T = TypeVar("T")
 
 
-def resolved(given: Config, mod: Any) -> Config:
+@dataclass(frozen=True)
+class Resolved(Config):
+    """A configuration whose dimensions are by the names of variables."""
+
+
+def resolved(given: Config, mod: Any) -> Resolved:
     """A configuration by the names of variables, where it has places like ``x:0``.
 
     An importer may rename variables; the argument and the axis stay. Raises ``ValueError`` for a
     dimension that no function has, with those there are, and for a name that two have.
     """
+    if isinstance(given, Resolved):
+        return given
     places = _places(mod)
     for name in _twice(mod):
         places.pop(name, None)
@@ -33,9 +40,8 @@ def resolved(given: Config, mod: Any) -> Config:
         return replace(found, buckets=_renamed(found.buckets, places),
                        ranges=_renamed(found.ranges, places))  # fmt: skip
 
-    return replace(given, default=own(given.default), dims=dims,
-                   by_function={k: own(s) for k, s in given.by_function.items()},
-                   by_op={k: own(s) for k, s in given.by_op.items()})  # fmt: skip
+    return Resolved(own(given.default), {k: own(s) for k, s in given.by_function.items()},
+                    {k: own(s) for k, s in given.by_op.items()}, dims, given.tuned)  # fmt: skip
 
 
 def _places(mod: Any) -> dict[str, str]:

@@ -98,8 +98,8 @@ class Session:
         with _LOCK:
             ending = _SERVED.get(file)
             if file in _SERVED and (ending is None or not ending.closed):
-                raise ValueError(f"{path} has a session in this process: share it, or close it "
-                                 "first")  # fmt: skip
+                raise ValueError(f"{path} has a session in this process, or in that which it was "
+                                 "forked off: share it, or close it first")  # fmt: skip
             if ending is not None:
                 ending.join()
             _SERVED[file] = None
@@ -171,7 +171,9 @@ class Session:
         return True
 
     def stats(self) -> Stats:
-        """What was called and compiled until now."""
+        """What was called and compiled until now. ``RuntimeError`` in a process that was forked
+        off: it is not counted there."""
+        self._own()
         manager = self._manager
         sites = tuple(self._site(s) for s in manager.sites.sites)
         kernels = list(manager.loaded.values())
@@ -188,7 +190,9 @@ class Session:
                          told["failed"], shapes)  # fmt: skip
 
     def recording(self) -> Recording:
-        """The shapes that came in until now, with the functions that they came to."""
+        """The shapes that came in until now, with the functions that they came to. ``RuntimeError``
+        in a process that was forked off."""
+        self._own()
         found = Recording()
         for s in self._manager.sites.sites:
             function = self._manager.digests[s.function]
@@ -197,6 +201,16 @@ class Session:
                 if calls:
                     found.add(s.name, function, s.values(shape), calls)
         return found
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it was opened in this process, not in one that this was forked off."""
+        return os.getpid() == self._pid
+
+    def _own(self) -> None:
+        if not self.is_own:
+            raise RuntimeError(f"the session is of process {self._pid}, which this one was forked "
+                               "off: ask it there")  # fmt: skip
 
     def close(self) -> None:
         """Stop compiling and let the kernels go; calls are served by the generic kernels.
@@ -234,5 +248,5 @@ def _let_go(manager: Manager, pid: int) -> None:
 
 
 def stats() -> tuple[Stats, ...]:
-    """What each open session did."""
-    return tuple(s.stats() for s in list(_OPEN))
+    """What each open session of this process did."""
+    return tuple(s.stats() for s in list(_OPEN) if s.is_own)

@@ -404,6 +404,12 @@ class Site {
   void missed(const Key& key) {
     int how = mode.load(std::memory_order_relaxed);
     if (how == kForked) return;
+    // no kernel is compiled for what is empty
+    if (how == kSpecialise && std::any_of(key.values, key.values + key.size,
+                                          [](int64_t v) { return v < 1; })) {
+      uncounted_.fetch_add(1, std::memory_order_relaxed);
+      return;
+    }
     std::unique_lock<std::mutex> lock(counting_, std::defer_lock);
     if (how == kRecord) {
       lock.lock();

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import tvm
 
 from ..analysis.op_info import PatternKind
-from .boundary import Range
+from .boundary import Range, whole
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,8 @@ class Dim(Range):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        likely = tuple(whole(v, "a likely value") for v in self.likely)
+        object.__setattr__(self, "likely", likely)
         for v in self.likely:
             if v not in self:
                 raise ValueError(f"the likely value {v} is not in {self}")
@@ -68,6 +71,8 @@ class Aot:
             if not isinstance(values, list | tuple) or not all(map(_positive, values)):
                 raise ValueError(f"Aot: buckets of {name}: expected positive integers, like "
                                  f"(1, 8), got {values!r}")  # fmt: skip
+        buckets = {name: tuple(map(int, values)) for name, values in self.buckets.items()}
+        object.__setattr__(self, "buckets", buckets)
         self.checked()
         if self.max and (self.buckets or self.ranges):
             raise ValueError("Aot: max is one kernel at the upper ends; expected no buckets and no "
@@ -83,7 +88,7 @@ class Aot:
 
 
 def _positive(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) > 0
 
 
 def _ranges(name: str, given: Any) -> tuple[Range, ...]:
@@ -100,7 +105,7 @@ def _range(name: str, given: Any, expected: str) -> Range:
         if len(numbers) not in (2, 3) or not all(map(_positive, numbers)):
             raise ValueError(f"Aot: ranges of {name}: expected {expected}, got {given!r}")
         try:
-            given = Range(*numbers)
+            given = Range(*map(int, numbers))
         except ValueError as e:
             raise ValueError(f"Aot: ranges of {name}: {e}") from None
     if given.low < 1:
@@ -175,6 +180,9 @@ def config(given: Config | Strategy | str) -> Config:
     for s in (*found.by_function.values(), *found.by_op.values()):
         strategy(s)
     known = {*tvm.ir.Op.list_op_names(), *get_args(PatternKind)}
+    for name, d in found.dims.items():
+        if not isinstance(d, Dim):
+            raise ValueError(f"dims: expected a Dim of {name}, like Dim(1, 8), got {d!r}")
     for name in found.by_op:
         if name not in known:
             raise ValueError(f"by_op: {name} is neither an operator, like relax.matmul, nor a "

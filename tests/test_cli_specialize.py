@@ -77,6 +77,15 @@ def test_inspect_of_what_is_no_library_is_one_line(
     assert said.count("\n") == 1 and told in said
 
 
+def test_a_library_whose_end_is_missing_is_told(model: Path, tmp_path: Path) -> None:
+    """To load it would be a bus error."""
+    library = tmp_path / "dense.so"
+    assert run(model, "-o", library, "--strategy", "generic")[0] == 0
+    library.write_bytes(library.read_bytes()[:8000])
+    with pytest.raises(ValueError, match="its end is missing"):
+        Session(library)
+
+
 def test_a_library_without_sites_is_told() -> None:
     with pytest.raises(ValueError, match="it was not made by opinfo's SpecializeShapes"):
         Sites(loaded(Path(tvm.__file__).parent / "lib" / "libtvm_runtime.so"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -171,6 +171,97 @@ def test_a_function_may_have_several_results(how: Any) -> None:
             np.testing.assert_array_equal(right.numpy(), rows[:, 3:])
 
 
+def test_dimensions_whose_paddings_differ_are_not_both_padded() -> None:
+    """Of a sum over n and a largest over m of one tensor."""
+    mod = modules_of_both()
+    given = Aot({"n": (4,), "m": (4,)}, pad=True, finite=True)
+    done = compile_shapes(mod, given)
+    (told,) = done.functions
+    assert "the padding of parameter 0 would hold" in told.why
+    with Session(done) as session:
+        for n, m in [(1, 1), (2, 4), (4, 3), (4, 4), (5, 2)]:
+            x = np.random.default_rng(n).standard_normal((n, m)).astype("float32")
+            total, largest = session(x)
+            np.testing.assert_allclose(total.numpy(), x.sum(0), rtol=1e-5, atol=1e-5)
+            np.testing.assert_array_equal(largest.numpy(), x.max(1))
+
+
+def modules_of_both() -> Any:
+    @T.prim_func(private=True, s_tir=True)
+    def both(a: T.handle, b: T.handle, c: T.handle) -> None:
+        T.func_attr({"tirx.noalias": True})
+        n, m = T.int64(), T.int64()
+        x = T.match_buffer(a, (n, m), "float32")
+        total = T.match_buffer(b, (m,), "float32")
+        largest = T.match_buffer(c, (n,), "float32")
+        for j, k in T.grid(m, n):
+            with T.sblock("total"):
+                vj, vk = T.axis.remap("SR", [j, k])
+                with T.init():
+                    total[vj] = T.float32(0)
+                total[vj] = total[vj] + x[vk, vj]
+        for i, k in T.grid(n, m):
+            with T.sblock("largest"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    largest[vi] = T.min_value("float32")
+                largest[vi] = T.max(largest[vi], x[vi, vk])
+
+    bb = relax.BlockBuilder()
+    n, m = (tirx.Var(k, "int64") for k in "nm")
+    x = relax.Var("x", relax.TensorType((n, m), "float32"))
+    function = bb.add_func(both, "both")
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            types = [relax.TensorType((m,), "float32"), relax.TensorType((n,), "float32")]
+            out = bb.emit_output(relax.call_tir(function, [x], types))
+        bb.emit_func_output(out)
+    return bb.get()
+
+
+@pytest.mark.parametrize("pad", [False, True])
+def test_shapes_at_which_a_tensor_is_empty_are_left(pad: bool) -> None:
+    """A window of 3 over 2 elements."""
+    mod = module(lambda x, w: relax.op.nn.conv1d(x, w), [(1, 2, "n"), (3, 2, 3)])
+    done = compile_shapes(mod, Aot({"n": (2, 8)}, pad=pad))
+    (told,) = done.functions
+    assert told.why.startswith("1 shapes") and "1 at which a tensor is empty are left" in told.why
+    with Session(done) as session:
+        for n in (3, 5, 8, 9):
+            x = np.random.default_rng(n).standard_normal((1, 2, n)).astype("float32")
+            w = np.ones((3, 2, 3), "float32")
+            right = np.lib.stride_tricks.sliding_window_view(x, 3, 2).sum((1, 3))
+            np.testing.assert_allclose(session(x, w).numpy()[0], [right[0]] * 3, rtol=1e-4)
+
+
+@pytest.mark.parametrize("place", ["x:0", "y:0"])
+def test_dimensions_of_one_name_are_compiled_by_place(place: str) -> None:
+    bb = relax.BlockBuilder()
+    x, y = (relax.Var(k, relax.TensorType((tirx.Var("n", "int64"), 4), "float32")) for k in "xy")
+    with bb.function("main", [x, y]):
+        with bb.dataflow():
+            out = bb.emit_output(relax.op.concat([x, y], 0))
+        bb.emit_func_output(out)
+    done = compile_shapes(bb.get(), Config(Generic(), dims={place: Dim(1, 8)}))
+    shapes = [(9, 4), (2, 4)] if place == "x:0" else [(2, 4), (9, 4)]
+    with Session(done, strict=True) as session, pytest.raises(ValueError, match="1 to 8"):
+        session(*(tvm.runtime.tensor(np.zeros(s, "float32")) for s in shapes))
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [(lambda: Dim(likely=(cast("int", 2.0),)), "a likely value: expected an integer, got 2.0"),
+     (lambda: Dim(cast("int", 1.5), 8), "low: expected an integer, got 1.5"),
+     (lambda: Aot({"n": (cast("int", 1.5),)}), "expected positive integers"),
+     (lambda: specialize_shapes(lowered(modules.dense()), Config(dims={"n": cast("Dim", (1, 8))})),
+      r"dims: expected a Dim of n, like Dim\(1, 8\), got \(1, 8\)")],
+)  # fmt: skip
+def test_numbers_that_are_none_are_told(made: Any, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        made()
+    assert Aot({"n": (cast("int", np.int64(4)),)}).buckets == {"n": (4,)}
+
+
 def test_small_ranges_are_compiled_whole_and_large_ones_at_their_end() -> None:
     small = Config("aot", dims={"n": Dim(2, 8, 2)})
     assert specialize_shapes(lowered(modules.dense()), small).functions[0].why == "4 shapes"
@@ -245,7 +336,8 @@ def test_numbers_that_are_passed_are_dimensions() -> None:
 
 @pytest.mark.parametrize(
     ("how", "why"),
-    [(Aot({"n": (1, 4)}), "2 shapes"), (Aot({"s:0": (4,)}), "1 shapes"),
+    [(Aot({"n": (1, 4)}), "1 shapes; 1 at which a tensor is empty are left, too"),
+     (Aot({"n": (2, 4)}), "2 shapes"), (Aot({"s:0": (4,)}), "1 shapes"),
      (Aot(ranges={"n": ((2, 6),)}), "1 ranges")],
 )  # fmt: skip
 def test_numbers_that_are_passed_choose_the_kernel(how: Aot, why: str) -> None:
