@@ -141,7 +141,7 @@ class Session:
         except IndexError:
             main = self._new_main()
         try:
-            out = None
+            out = main
             if self._plan is not None:
                 try:
                     out = self._straight(main, self._plan, *args)
@@ -149,7 +149,7 @@ class Session:
                     pass
             if isinstance(out, tvm_ffi.core.Error):  # the model's, which is not run again
                 raise out.py_error()
-            return main(*self._boundary(args)[0]) if out is None else out
+            return main(*self._boundary(args)[0]) if isinstance(out, tvm_ffi.Function) else out
         finally:
             self._mains.append(main)
 

@@ -57,12 +57,15 @@ class Arguments {
 }  // namespace opinfo_jit
 
 // (function, plan, arguments…): what the function gives, its error as a value where it raises one;
-// nothing where they do not fit the plan.
+// the function itself where they do not fit the plan.
 extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_opinfo_jit_straight(void*, const TVMFFIAny* args,
                                                                 int32_t n, TVMFFIAny* result) {
-  if (n < 2 || args[0].type_index != kTVMFFIFunction || args[1].type_index != kTVMFFIShape) return 0;
   opinfo_jit::Arguments wanted(TVMFFIShapeGetCellPtr(args[1].v_obj));
-  if (!wanted.fit(args + 2, n - 2)) return 0;
+  if (!wanted.fit(args + 2, n - 2)) {
+    *result = args[0];
+    TVMFFIObjectIncRef(args[0].v_obj);
+    return 0;
+  }
   auto call = TVMFFIFunctionGetCellPtr(args[0].v_obj)->safe_call;
   int failed = call(args[0].v_obj, args + 2, n - 2, result);
   if (failed != -1) return failed;
