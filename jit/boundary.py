@@ -2,13 +2,13 @@
 
 Compiled code believes what it is given: it loads whole vectors from what is not aligned to 64
 bytes and crashes. An argument of another dtype, rank, extent or device is refused with its name,
-one that is not aligned or not contiguous is copied (``strict``: refused).
+one that is not aligned or not contiguous is copied (``strict``: refused). So are those in tuples.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,8 @@ from .signature import Extent, Param, Signature, spelled, value
 #: Bytes that compiled code may load at once.
 ALIGNMENT = 64
 Values = dict[str, int]
+#: An argument, a field of it, a field of that, …
+Path = tuple[int, ...]
 _Tensor = tvm_ffi.Tensor
 
 
@@ -91,8 +93,9 @@ class Boundary:
             known = ", ".join(self.places) or "none"
             raise ValueError(f"{signature.function} has no symbolic extent {', '.join(unknown)}; "
                              f"those that stand alone in a parameter's shape: {known}")  # fmt: skip
-        self._accept = [_Acceptor(self, k, p) for k, p in enumerate(signature.params)]
-        self._composed = [(a, axis, e) for a in self._accept for axis, e in a.composed]
+        self._accept = [_acceptor(self, p) for p in signature.params]
+        self._composed = [(a, path, axis, e) for k, whole in enumerate(self._accept)
+                          for a, path in whole.leaves((k,)) for axis, e in a.composed]  # fmt: skip
 
     def __call__(self, args: Sequence[Any]) -> tuple[list[Any], Values]:
         """What to call the function with, and what its symbolic extents are.
@@ -104,8 +107,8 @@ class Boundary:
                                 f"got {len(args)}: {self.signature}")  # fmt: skip
         values: Values = {}
         out = [accept(arg, values) for accept, arg in zip(self._accept, args, strict=True)]
-        for accept, axis, extent in self._composed:
-            accept.compose(out[accept.number].shape[axis], axis, extent, values)
+        for accept, path, axis, extent in self._composed:
+            accept.compose(_extents_at(out, path)[axis], axis, extent, values)
         if self.strict:
             for name, allowed in self.ranges.items():
                 if values[name] not in allowed:
@@ -113,8 +116,7 @@ class Boundary:
         return out, values
 
     def _out_of_range(self, name: str, got: int) -> ShapeOutOfRange:
-        number, axis = self.places[name]
-        param = self.signature.params[number].name
+        param, axis = self.places[name]
         return ShapeOutOfRange(
             f"{self.signature.function}: dimension {axis} of argument {param} ({name}) is {got}; "
             f"allowed is {self.ranges[name]}"
@@ -124,20 +126,100 @@ class Boundary:
 class _Acceptor:
     """Checks one argument; called for each, so that it is written for speed."""
 
-    def __init__(self, of: Boundary, number: int, param: Param) -> None:
-        self.number, self.param, self.strict = number, param, of.strict
-        self.function = of.signature.function
-        self.dtype, self.numpy_dtype = param.dtype, _numpy_dtype(param.dtype)
+    def __init__(self, of: Boundary, param: Param) -> None:
+        self.param, self.strict, self.function = param, of.strict, of.signature.function
         self.extents = param.shape
-        self.fixed = all(isinstance(e, int) for e in param.shape or (None,))
         self.composed = [(k, e) for k, e in enumerate(param.shape or ()) if isinstance(e, tuple)]
+
+    def __call__(self, arg: Any, values: Values) -> Any:
+        """What is no tensor, tuple or shape; TVM takes None for any of them, and crashes."""
+        if arg is None and self.param.kind != "object":
+            raise self.wrong("is None", f"must be a {self.param.kind}")
+        return arg
+
+    def leaves(self, path: Path) -> Iterator[tuple[_Acceptor, Path]]:
+        """Those that are of no tuple, and where their arguments are."""
+        yield self, path
+
+    def shape(self, shape: tuple[int, ...], values: Values) -> None:
+        extents = self.extents or ()
+        if len(shape) != len(extents):
+            raise self.wrong(f"has {len(shape)} dimensions, {list(shape)}",
+                             f"must have {len(extents)}: {self.param}")  # fmt: skip
+        for axis, extent in enumerate(extents):
+            got = shape[axis]
+            if isinstance(extent, int):
+                if got != extent:
+                    raise self.extent(axis, got, str(extent))
+            elif isinstance(extent, str) and values.setdefault(extent, got) != got:
+                known = values[extent]
+                raise self.extent(axis, got, f"{known}, as {extent} is elsewhere")
+
+    def compose(self, got: int, axis: int, extent: Extent, values: Values) -> None:
+        """Extents like ``n + 1``, once all symbols are known."""
+        expected = value(extent, values)
+        if expected is not None and got != expected:
+            raise self.extent(axis, got, f"{expected}, which is {spelled(extent)}")
+
+    def extent(self, axis: int, got: int, expected: str) -> BoundaryError:
+        return self.wrong(f"has {got} in dimension {axis}", f"must have {expected}: {self.param}")
+
+    def wrong(self, got: str, expected: str) -> BoundaryError:
+        return BoundaryError(f"{self.function}: argument {self.param.name} {got}; it {expected}")
+
+
+class _TupleAcceptor(_Acceptor):
+    """Each field by its own acceptor; the tuple is made anew of what they give."""
+
+    def __init__(self, of: Boundary, param: Param) -> None:
+        super().__init__(of, param)
+        self.fields = [_acceptor(of, f) for f in param.fields]
+
+    def __call__(self, arg: Any, values: Values) -> Any:
+        if not isinstance(arg, tuple | list | tvm_ffi.Array):
+            raise self.wrong(f"is {type(arg).__name__}", f"must be a tuple: {self.param}")
+        if len(arg) != len(self.fields):
+            raise self.wrong(f"has {len(arg)} fields",
+                             f"must have {len(self.fields)}: {self.param}")  # fmt: skip
+        return tuple(accept(a, values) for accept, a in zip(self.fields, arg, strict=True))
+
+    def leaves(self, path: Path) -> Iterator[tuple[_Acceptor, Path]]:
+        for k, f in enumerate(self.fields):
+            yield from f.leaves((*path, k))
+
+
+class _ShapeAcceptor(_Acceptor):
+    """A shape, or a list or a tuple of numbers, which it is made of."""
+
+    def __call__(self, arg: Any, values: Values) -> Any:
+        if not isinstance(arg, tuple | list):
+            raise self.wrong(f"is {type(arg).__name__}", f"must be a shape: {self.param}")
+        try:
+            numbers = tuple(map(operator.index, arg))
+            shape = arg if isinstance(arg, tvm_ffi.Shape) else tvm_ffi.Shape(numbers)
+        except (TypeError, ValueError, OverflowError) as e:
+            raise self.wrong(f"is no shape: {e}", f"must be {self.param}") from e
+        for axis, got in enumerate(shape):
+            if got < 0:
+                raise self.extent(axis, got, "0 or more")
+        if self.extents is not None:
+            self.shape(shape, values)
+        return shape
+
+
+class _TensorAcceptor(_Acceptor):
+    """A tensor, copied where it must be."""
+
+    def __init__(self, of: Boundary, param: Param) -> None:
+        super().__init__(of, param)
+        self.dtype, self.numpy_dtype = param.dtype, _numpy_dtype(param.dtype)
+        self.fixed = all(isinstance(e, int) for e in param.shape or (None,))
         self.device = int(tvm_ffi.device(param.device, 0).dlpack_device_type())
-        self.is_tensor = param.dtype is not None or param.shape is not None
         #: The last tensor of a parameter without symbols: a weight is checked once.
         self.known: Any = self
 
     def __call__(self, arg: Any, values: Values) -> Any:
-        if arg is self.known or not self.is_tensor:
+        if arg is self.known:
             return arg
         if isinstance(arg, _Tensor):
             tensor, dtype = arg, arg.dtype
@@ -165,26 +247,6 @@ class _Acceptor:
         if self.fixed and tensor is arg:
             self.known = tensor
         return tensor
-
-    def shape(self, shape: tuple[int, ...], values: Values) -> None:
-        extents = self.extents or ()
-        if len(shape) != len(extents):
-            raise self.wrong(f"has {len(shape)} dimensions, {list(shape)}",
-                             f"must have {len(extents)}: {self.param}")  # fmt: skip
-        for axis, extent in enumerate(extents):
-            got = shape[axis]
-            if isinstance(extent, int):
-                if got != extent:
-                    raise self.extent(axis, got, str(extent))
-            elif isinstance(extent, str) and values.setdefault(extent, got) != got:
-                known = values[extent]
-                raise self.extent(axis, got, f"{known}, as {extent} is elsewhere")
-
-    def compose(self, got: int, axis: int, extent: Extent, values: Values) -> None:
-        """Extents like ``n + 1``, once all symbols are known."""
-        expected = value(extent, values)
-        if expected is not None and got != expected:
-            raise self.extent(axis, got, f"{expected}, which is {spelled(extent)}")
 
     def imported(self, arg: Any) -> Any:
         """What speaks DLPack."""
@@ -214,11 +276,22 @@ class _Acceptor:
         except (BufferError, TypeError, RuntimeError, ValueError) as e:
             raise self.wrong(f"cannot be copied: {e}", "must be aligned and contiguous") from e
 
-    def extent(self, axis: int, got: int, expected: str) -> BoundaryError:
-        return self.wrong(f"has {got} in dimension {axis}", f"must have {expected}: {self.param}")
 
-    def wrong(self, got: str, expected: str) -> BoundaryError:
-        return BoundaryError(f"{self.function}: argument {self.param.name} {got}; it {expected}")
+def _acceptor(of: Boundary, param: Param) -> _Acceptor:
+    return _ACCEPTORS.get(param.kind, _Acceptor)(of, param)
+
+
+_ACCEPTORS: dict[str, type[_Acceptor]] = {
+    "tensor": _TensorAcceptor,
+    "tuple": _TupleAcceptor,
+    "shape": _ShapeAcceptor,
+}
+
+
+def _extents_at(args: Any, path: Path) -> Any:
+    for k in path:
+        args = args[k]
+    return args if isinstance(args, tvm_ffi.Shape) else args.shape
 
 
 def _numpy_dtype(dtype: str | None) -> Any:

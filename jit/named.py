@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from tvm import relax, tirx
+from tvm import relax
 
 from .dims import variables
 from .signature import Signature, variable_names
@@ -51,17 +51,13 @@ def _places(mod: Any) -> dict[str, str]:
         if not isinstance(func, relax.Function):
             continue
         names = variable_names(func)
-        for p in Signature.of(func).params:
+        for p in Signature.of(func).leaves():
             for axis, extent in enumerate(p.shape or ()):
                 if isinstance(extent, str):
                     found[f"{p.name}:{axis}"] = found[extent] = extent
-        for p in func.params:
-            shape = p.ty.values if isinstance(p.ty, relax.ShapeType) else _shape(p.ty)
-            for axis, extent in enumerate(shape or ()):
-                if isinstance(p.ty, relax.ShapeType) and isinstance(extent, tirx.Var):
-                    found[f"{p.name}:{axis}"] = names.get(extent, extent.name)
-                for v in variables(extent):
-                    found.setdefault(names.get(v, v.name), names.get(v, v.name))
+        for extent in (e for p in func.params for e in _extents(p.ty)):
+            for v in variables(extent):
+                found.setdefault(names.get(v, v.name), names.get(v, v.name))
     return found
 
 
@@ -75,9 +71,11 @@ def _twice(mod: Any) -> list[str]:
     return out
 
 
-def _shape(t: Any) -> Any:
-    shape = getattr(t, "shape", None)
-    return shape.values if isinstance(shape, relax.ShapeExpr) else None
+def _extents(t: Any) -> list[Any]:
+    if isinstance(t, relax.TupleType):
+        return [e for f in t.fields for e in _extents(f)]
+    shape = t if isinstance(t, relax.ShapeType) else getattr(t, "shape", None)
+    return list(getattr(shape, "values", None) or ())
 
 
 def _renamed(given: Mapping[str, T], places: Mapping[str, str]) -> dict[str, T]:

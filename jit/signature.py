@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, Literal, get_args
 
-FORMAT = 1
+FORMAT = 2
 
 #: A number, the name of a symbolic extent, an expression of them like ("+", "n", 1), or None for
 #: an expression that only TVM can check.
@@ -16,20 +16,43 @@ Extent = int | str | tuple[Any, ...] | None
 OPERATORS = {"Add": "+", "Sub": "-", "Mul": "*", "FloorDiv": "//", "FloorMod": "%", "Max": "max",
              "Min": "min"}  # fmt: skip
 
+#: ``object`` may be anything, None too.
+Kind = Literal["tensor", "tuple", "shape", "number", "function", "object"]
+
 
 @dataclass(frozen=True)
 class Param:
-    """A tensor; ``shape`` None: of any rank; ``dtype`` None: of any, or no tensor at all."""
+    """By default a tensor; ``shape``, also of a shape itself, None: of any rank; ``dtype`` None: of
+    any. ``fields`` are those of a tuple, called ``t[0]``, ``t[1]``, … in a tuple ``t``."""
 
     name: str
     dtype: str | None
     shape: tuple[Extent, ...] | None
     device: str = "cpu"
+    kind: Kind = "tensor"
+    fields: tuple[Param, ...] = ()
 
     def __str__(self) -> str:
+        return f"{self.name}: {self.spelled}"
+
+    @property
+    def spelled(self) -> str:
+        """What it must be."""
+        if self.kind == "tuple":
+            return f"({', '.join(f.spelled for f in self.fields)})"
+        if self.kind not in ("tensor", "shape"):
+            return "anything" if self.kind == "object" else self.kind
+        kind = "shape" if self.kind == "shape" else self.dtype
         if self.shape is None:
-            return f"{self.name}: {self.dtype or 'anything'}"
-        return f"{self.name}: {self.dtype or 'any'}[{', '.join(map(spelled, self.shape))}]"
+            return kind or "tensor"
+        return f"{kind or 'any'}[{', '.join(map(spelled, self.shape))}]"
+
+    def leaves(self) -> Iterator[Param]:
+        """Itself, or what a tuple and those in it have."""
+        if self.kind != "tuple":
+            yield self
+        for f in self.fields:
+            yield from f.leaves()
 
 
 @dataclass(frozen=True)
@@ -52,21 +75,24 @@ class Signature:
         attrs = func.attrs or {}
         told = name or str(attrs.get("global_symbol", "main"))
         names: dict[Any, str] = {}
-        return cls(told, tuple(_param(p, names) for p in func.params))
+        return cls(told, tuple(_param(str(p.name), p.ty, names) for p in func.params))
 
-    def symbols(self) -> dict[str, tuple[int, int]]:
+    def leaves(self) -> Iterator[Param]:
+        """The parameters that are no tuples, and those that are within tuples."""
+        for p in self.params:
+            yield from p.leaves()
+
+    def symbols(self) -> dict[str, tuple[str, int]]:
         """Each symbolic extent, and the parameter and dimension where it stands alone first."""
-        out: dict[str, tuple[int, int]] = {}
-        for k, p in enumerate(self.params):
+        out: dict[str, tuple[str, int]] = {}
+        for p in self.leaves():
             for axis, extent in enumerate(p.shape or ()):
                 if isinstance(extent, str):
-                    out.setdefault(extent, (k, axis))
+                    out.setdefault(extent, (p.name, axis))
         return out
 
     def to_json(self) -> dict[str, Any]:
-        params = [{"name": p.name, "dtype": p.dtype, "device": p.device,
-                   "shape": None if p.shape is None else list(map(_listed, p.shape))}
-                  for p in self.params]  # fmt: skip
+        params = [_told(p) for p in self.params]
         return {"format": FORMAT, "function": self.function, "params": params}
 
     @classmethod
@@ -85,7 +111,7 @@ def variable_names(func: Any) -> dict[Any, str]:
     """The variables of the parameters' shapes of a Relax function, by names that are unique."""
     names: dict[Any, str] = {}
     for p in func.params:
-        _param(p, names)
+        _param(str(p.name), p.ty, names)
     return names
 
 
@@ -122,21 +148,29 @@ _COMPUTE: dict[str, Callable[[int, int], int]] = {
 }
 
 
-def _param(p: Any, names: dict[Any, str]) -> Param:
-    from tvm import relax
+def _param(name: str, ty: Any, names: dict[Any, str]) -> Param:
+    from tvm import ir, relax
 
-    if not isinstance(p.ty, relax.TensorType):
-        return Param(str(p.name), None, None)
-    shape = p.ty.shape
-    extents = None
-    if isinstance(shape, relax.ShapeExpr):
-        extents = tuple(_extent(e, names) for e in shape.values)
-    elif p.ty.ndim >= 0:
-        extents = (None,) * p.ty.ndim
-    device = p.ty.vdevice
-    kind = "cpu" if device is None else str(device.target.kind.name)
-    return Param(str(p.name), None if p.ty.dtype is None else str(p.ty.dtype), extents,
-                 "cpu" if kind in ("llvm", "c") else kind)  # fmt: skip
+    if isinstance(ty, relax.TupleType):
+        fields = tuple(_param(f"{name}[{k}]", f, names) for k, f in enumerate(ty.fields))
+        return Param(name, None, None, kind="tuple", fields=fields)
+    if isinstance(ty, relax.ShapeType):
+        return Param(name, None, _extents(ty.values, ty.ndim, names), kind="shape")
+    if isinstance(ty, ir.PrimType):
+        return Param(name, str(ty.dtype), None, kind="number")
+    if not isinstance(ty, relax.TensorType):
+        return Param(name, None, None, kind="object" if type(ty) is relax.AnyType else "function")
+    shape = ty.shape.values if isinstance(ty.shape, relax.ShapeExpr) else None
+    device = ty.vdevice
+    on = "cpu" if device is None else str(device.target.kind.name)
+    return Param(name, None if ty.dtype is None else str(ty.dtype),
+                 _extents(shape, ty.ndim, names), "cpu" if on in ("llvm", "c") else on)  # fmt: skip
+
+
+def _extents(shape: Any, ndim: int, names: dict[Any, str]) -> tuple[Extent, ...] | None:
+    if shape is not None:
+        return tuple(_extent(e, names) for e in shape)
+    return (None,) * ndim if ndim >= 0 else None
 
 
 def _extent(e: Any, names: dict[Any, str]) -> Extent:
@@ -160,11 +194,19 @@ def _listed(extent: Extent) -> Any:
     return [extent[0], *map(_listed, extent[1:])] if isinstance(extent, tuple) else extent
 
 
+def _told(p: Param) -> dict[str, Any]:
+    shape = None if p.shape is None else list(map(_listed, p.shape))
+    return {"name": p.name, "dtype": p.dtype, "device": p.device, "shape": shape, "kind": p.kind,
+            "fields": list(map(_told, p.fields))}  # fmt: skip
+
+
 def _read(told: Mapping[str, Any]) -> Param:
-    dtype, shape = told["dtype"], told["shape"]
+    dtype, shape, kind = told["dtype"], told["shape"], told["kind"]
+    if kind not in get_args(Kind):
+        raise ValueError(f"kind {kind!r}")
     extents = None if shape is None else tuple(map(_read_extent, shape))
     return Param(_text(told["name"]), None if dtype is None else _text(dtype), extents,
-                 _text(told["device"]))  # fmt: skip
+                 _text(told["device"]), kind, tuple(map(_read, told["fields"])))  # fmt: skip
 
 
 def _read_extent(told: Any) -> Extent:

@@ -28,7 +28,7 @@ from .values import values_at
 from .variants import Ranged, Span
 
 #: Of the text that a library tells about its functions and sites.
-FORMAT = 3
+FORMAT = 4
 
 
 @dataclass(frozen=True)

@@ -25,25 +25,40 @@ class Arguments {
 
  private:
   static constexpr int64_t kMost = 32, kAny = -1, kFirst = -2;
+  static constexpr int64_t kAnything = 0, kTensor = 1, kShape = 2;
 
   bool fits(const TVMFFIAny& arg) {
-    if (!next()) return true;  // no tensor
-    int64_t device = next(), code = next(), bits = next(), lanes = next(), ndim = next();
+    int64_t kind = next();
+    if (kind == kAnything) return true;
+    if (kind == kShape) {
+      if (arg.type_index != kTVMFFIShape) return false;
+      const TVMFFIShapeCell& shape = *TVMFFIShapeGetCellPtr(arg.v_obj);
+      return extents(shape.data, static_cast<int64_t>(shape.size));
+    }
+    return kind == kTensor ? tensor(arg) : arg.type_index != kTVMFFINone;
+  }
+  bool tensor(const TVMFFIAny& arg) {
+    int64_t device = next(), code = next(), bits = next(), lanes = next();
     if (arg.type_index != kTVMFFITensor) return false;
     const DLTensor& t = *TVMFFITensorGetDLTensorPtr(arg.v_obj);
     if (t.device.device_type != device) return false;
     if (code != kAny && (t.dtype.code != code || t.dtype.bits != bits || t.dtype.lanes != lanes))
       return false;
-    if (ndim != kAny && t.ndim != ndim) return false;
-    for (int64_t axis = 0; axis < t.ndim; ++axis) {
-      int64_t got = t.shape[axis], extent = ndim == kAny ? kAny : next();
+    if (!extents(t.shape, t.ndim)) return false;
+    return (reinterpret_cast<uintptr_t>(t.data) + t.byte_offset) % 64 == 0 && ffi::IsContiguous(t);
+  }
+  bool extents(const int64_t* shape, int64_t rank) {
+    int64_t ndim = next();
+    if (ndim != kAny && rank != ndim) return false;
+    for (int64_t axis = 0; axis < rank; ++axis) {
+      int64_t got = shape[axis], extent = ndim == kAny ? kAny : next();
       if (got < 1 || (extent >= 0 && got != extent)) return false;
       if (extent > kFirst) continue;
       int64_t& known = values_[kFirst - extent];
       if (known < 0) known = got;
       if (known != got) return false;
     }
-    return (reinterpret_cast<uintptr_t>(t.data) + t.byte_offset) % 64 == 0 && ffi::IsContiguous(t);
+    return true;
   }
   int64_t next() { return at_ < end_ ? *at_++ : 0; }
 

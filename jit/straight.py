@@ -23,12 +23,14 @@ def plan(boundary: Boundary) -> Any | None:
     """What arguments must be, in numbers; None where that is more than numbers tell.
 
     Parameters and symbols, how many; lowest, highest (-1: none) and divisor of each symbol; and of
-    each parameter 0 for what is no tensor, or 1, device, code, bits and lanes of its dtype, rank,
-    extents.
+    each parameter 0 for what may be anything, 1, device, code, bits and lanes of its dtype, rank,
+    extents for a tensor, 2, rank, extents for a shape, or 3 for anything but None.
     """
     names = list(boundary.places)
     params = boundary.signature.params
-    if len(names) > MOST or any(isinstance(e, tuple) for p in params for e in p.shape or ()):
+    if len(names) > MOST or any(p.kind == "tuple" for p in params):
+        return None
+    if any(isinstance(e, tuple) for p in params for e in p.shape or ()):
         return None
     out = [len(params), len(names)]
     for name in names:
@@ -43,17 +45,24 @@ def plan(boundary: Boundary) -> Any | None:
 
 
 def _param(p: Param, names: list[str]) -> list[int]:
-    if p.dtype is None and p.shape is None:
-        return [0]
+    if p.kind == "shape":
+        return [2, *_extents(p, names)]
+    if p.kind != "tensor":
+        return [0 if p.kind == "object" else 3]
     out = [1, int(tvm_ffi.device(p.device, 0).dlpack_device_type())]
     if p.dtype is None:
         out += [ANY, 0, 0]
     else:
         dtype = tvm_ffi.dtype(p.dtype)
         out += [int(dtype.type_code), int(dtype.bits), int(dtype.lanes)]
+    return out + _extents(p, names)
+
+
+def _extents(p: Param, names: list[str]) -> list[int]:
+    """The rank and the extents."""
     if p.shape is None:
-        return [*out, ANY]
-    out.append(len(p.shape))
+        return [ANY]
+    out = [len(p.shape)]
     for e in p.shape:
         if isinstance(e, int):
             out.append(e)

@@ -16,7 +16,7 @@ from opinfo.jit.library import Sites
 from opinfo.jit.signature import Param, Signature
 from opinfo.jit.straight import plan
 from tests.jit import modules
-from tests.jit.test_boundary import REFUSED, SIGNATURE, W, X, placed
+from tests.jit.test_boundary import REFUSED, SIGNATURE, TUPLE, W, X, placed
 
 
 @pytest.fixture(scope="module")
@@ -46,12 +46,21 @@ def one(dtype: str | None, shape: Any, **how: Any) -> Boundary:
     return Boundary(Signature("f", (Param("x", dtype, shape),)), **how)
 
 
+def of(kind: Any, shape: Any = None, **how: Any) -> Boundary:
+    return Boundary(Signature("f", (Param("s", None, shape, kind=kind),)), **how)
+
+
 def test_what_fits_is_given_to_the_function(straight: Any) -> None:
     x, w = placed(X), placed(W)
     assert called(straight, Boundary(SIGNATURE), (x, w))
     assert called(straight, Boundary(SIGNATURE), (tvm.runtime.tensor(x), tvm.runtime.tensor(w)))
     assert called(straight, one("bfloat16", ("n",)), (tvm.runtime.empty((3,), "bfloat16"),))
-    assert called(straight, one(None, None), ("anything",))
+    assert called(straight, one(None, None), (placed(X),))
+    for given in ("anything", None):
+        assert called(straight, of("object"), (given,))
+    assert called(straight, of("number"), (3,))
+    for rank in (("n", 3), None):
+        assert called(straight, of("shape", rank), (tvm_ffi.Shape((2, 3)),))
     assert called(straight, one(None, (None, 64)), (placed(X, "int8"),))
 
 
@@ -99,6 +108,22 @@ def test_another_device_or_dtype_is_not(straight: Any) -> None:
     assert not called(straight, elsewhere, (placed((4,)),))
     for dtype in ("int32", "uint32", "float16", "float64"):
         assert not called(straight, one("float32", ("n",)), (placed((4,), dtype),))
+
+
+@pytest.mark.parametrize("given", [None, 3, (2, 3), tvm_ffi.Shape((2,)), tvm_ffi.Shape((2, 4)),
+                                   tvm_ffi.Shape((-2, 3)), tvm_ffi.Shape((9, 3))])  # fmt: skip
+def test_what_is_no_such_shape_is_not(straight: Any, given: Any) -> None:
+    check = of("shape", ("n", 3), ranges={"n": Range(1, 8)}, strict=True)
+    assert not called(straight, check, (given,))
+
+
+@pytest.mark.parametrize("check", [of("number"), of("function"), one(None, None)])
+def test_none_is_not_what_is_wanted(straight: Any, check: Boundary) -> None:
+    assert not called(straight, check, (None,))
+
+
+def test_tuples_are_left_to_the_boundary() -> None:
+    assert plan(Boundary(TUPLE)) is None
 
 
 def test_expressions_are_left_to_the_boundary() -> None:
