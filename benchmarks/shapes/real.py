@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import sys
 import tempfile
-import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import keep, kept, of_models, use_threads
+from benchmarks.measure import keep, kept
 
-from .stream import in_turns
+from .stream import asked, in_turns
 
 CNNS = ("resnet50", "squeezenet", "shufflenet", "densenet121", "inception_v1", "ocr_det",
         "ocr_rec", "ocr_cls")  # fmt: skip
@@ -153,13 +152,7 @@ the small ones of `tests/models/transformer.py`."""
 
 
 def main() -> int:
-    parser = of_models("benchmarks.shapes.real", __doc__, NAMES)
-    parser.add_argument("--page", metavar="FILE", type=Path, help="write what --json keeps")
-    options = parser.parse_args()
-    if options.page and not options.json:
-        parser.error("--page needs --json")
-    use_threads(1)
-    warnings.simplefilter("ignore")
+    options = asked("benchmarks.shapes.real", __doc__, NAMES)
     worst = 0.0
     for name in options.model:
         row = measure(name)

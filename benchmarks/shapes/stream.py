@@ -14,7 +14,7 @@ import statistics
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -185,14 +185,20 @@ shapes, **static** a build for each size by the same schedules, **ONNX Runtime**
 takes the whole graph, in TVM's virtual machine. Models: `benchmarks/shapes/models.py`."""
 
 
-def main() -> int:
-    parser = of_models("benchmarks.shapes.stream", __doc__, models.NAMES)
+def asked(module: str, doc: str | None, names: Sequence[str]) -> Any:
+    """The options of a benchmark of models that writes a page; the process gets one thread."""
+    parser = of_models(module, doc, names)
     parser.add_argument("--page", metavar="FILE", type=Path, help="write what --json keeps")
     options = parser.parse_args()
     if options.page and not options.json:
         parser.error("--page needs --json")
     use_threads(1)
     warnings.simplefilter("ignore")
+    return options
+
+
+def main() -> int:
+    options = asked("benchmarks.shapes.stream", __doc__, models.NAMES)
     for name in options.model:
         row = measure(name)
         print(row.told(), flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any, cast
 
 import numpy as np
@@ -30,6 +31,7 @@ from opinfo.jit.schedule import Scheduled
 from opinfo.jit.signature import Signature
 from opinfo.jit.specialize import _generic
 from opinfo.jit.strategy import strategy
+from opinfo.jit.variants import Bucket, Exact
 from tests.jit import modules
 from tests.jit.legalised import module
 
@@ -260,6 +262,21 @@ def test_numbers_that_are_none_are_told(made: Any, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         made()
     assert Aot({"n": (cast("int", np.int64(4)),)}).buckets == {"n": (4,)}
+
+
+def test_a_buckets_own_shape_has_no_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    home = import_module("opinfo.jit.ahead")
+    merge = home.merge
+
+    def noted(func: Any, variants: Any) -> Any:
+        seen.extend(variants)
+        return merge(func, variants)
+
+    monkeypatch.setattr(home, "merge", noted)
+    specialize_shapes(lowered(modules.dense()), Aot({"n": (4, 8)}, pad=True))
+    assert [type(v) for v in seen] == [Exact, Bucket, Exact, Bucket]
+    assert [v.values["n"] for v in seen] == [4, 4, 8, 8]
 
 
 def test_small_ranges_are_compiled_whole_and_large_ones_at_their_end() -> None:
