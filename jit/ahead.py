@@ -45,7 +45,7 @@ def ahead(func: Any, generic: Any, sites: Sequence[CallSite], dims: Mapping[str,
     for s in sites:
         spans += [x for x in spans_at(s, ranges) if x not in spans]
     if not shapes and not spans:
-        return Refusal(_undeclared(sites[0], dims, how))
+        return Refusal(_undeclared(sites[0], ranges, how))
     names = [s.name for s in sites[0].symbols]
     safe, why = _padded(func, names, how.finite) if how.pad or how.max else ((), "")
     full = {s: bind(func, dict(zip(names, s, strict=True))) for s in shapes}
@@ -69,9 +69,13 @@ def ahead(func: Any, generic: Any, sites: Sequence[CallSite], dims: Mapping[str,
     return Ahead(merge(generic, [*variants, *kept]), "; ".join([", ".join(told), *more]))
 
 
-def _undeclared(site: CallSite, dims: Mapping[str, Dim], how: Aot) -> str:
+def _undeclared(site: CallSite, ranges: Mapping[str, Sequence[Range]], how: Aot) -> str:
     """Why there is nothing to compile ahead."""
     names = ", ".join(s.name for s in site.symbols)
+    of = {name: ranges[name] for name in map(site.called, site.free()) if ranges.get(name)}
+    if of:
+        told = ", ".join(f"{name} in {' or '.join(map(str, some))}" for name, some in of.items())
+        return f"with {told} its dimensions are as good as without bounds"
     if how.max:
         return f"no upper end is declared for {names}: give `Dim(low, high)`"
     return (f"no values are declared for {names}: give `Dim(likely=…)`, `Aot(buckets=…)` or "

@@ -19,6 +19,8 @@ from .signature import Extent, Param, Signature, spelled, value
 
 #: Bytes that compiled code may load at once.
 ALIGNMENT = 64
+#: Extents are below it.
+END = 1 << 63
 Values = dict[str, int]
 #: An argument, a field of it, a field of that, …
 Path = tuple[int, ...]
@@ -36,9 +38,12 @@ class ShapeOutOfRange(BoundaryError):
 def whole(value: Any, what: str) -> int:
     """An integer of any library as Python's. Raises ``ValueError``."""
     try:
-        return operator.index(value)
+        found = operator.index(value)
     except TypeError:
         raise ValueError(f"{what}: expected an integer, got {value!r}") from None
+    if not -END < found < END:
+        raise ValueError(f"{what}: expected an integer of 64 bits, got {value!r}")
+    return found
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from .boundary import Range
-from .dims import variables
 from .schedule.sizes import Bounds, Sizes
 from .sites import CallSite
 from .variants import Span
@@ -44,15 +42,12 @@ def _part(declared: Range, low: int, high: int | None) -> Range | None:
 
 def spans_at(
     site: CallSite, ranges: Mapping[str, Sequence[Range]]
-) -> tuple[dict[str, Span], ...]:  # fmt: skip
+) -> tuple[dict[str, Span], ...]:
     """The spans of the site's dimensions for each combination of ranges of the Relax function's.
 
     Dimensions without ranges are free. None of a combination that says nothing of the site.
     """
-    free: list[Any] = []
-    for e in site.dims:
-        free += [v for v in variables(e) if not any(v.same_as(f) for f in free)]
-    free = [v for v in free if ranges.get(site.called(v))]
+    free = [v for v in site.free() if ranges.get(site.called(v))]
     out: list[dict[str, Span]] = []
     for chosen in itertools.product(*(ranges[site.called(v)] for v in free)):
         sizes = Sizes(*((v, span(r)) for v, r in zip(free, chosen, strict=True)))

@@ -9,7 +9,7 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
-from .dims import Symbol, Unbound, symbols
+from .dims import Symbol, Unbound, symbols, variables
 from .signature import variable_names
 
 #: As many as a key of the C++ cache holds.
@@ -36,6 +36,13 @@ class CallSite:
     def called(self, v: Any) -> str:
         """The name of a variable of the Relax function."""
         return self.names.get(v, str(v.name))
+
+    def free(self) -> list[Any]:
+        """The variables of the Relax function that its dimensions are made of."""
+        found: list[Any] = []
+        for e in self.dims:
+            found += [v for v in variables(e) if not any(v.same_as(f) for f in found)]
+        return found
 
 
 def call_sites(mod: Any) -> tuple[CallSite, ...]:

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 import tvm
 
 from ..analysis.op_info import PatternKind
-from .boundary import Range, whole
+from .boundary import END, Range, whole
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class Aot:
     def __post_init__(self) -> None:
         for name, values in self.buckets.items():
             if not isinstance(values, list | tuple) or not all(map(_positive, values)):
-                raise ValueError(f"Aot: buckets of {name}: expected positive integers, like "
-                                 f"(1, 8), got {values!r}")  # fmt: skip
+                raise ValueError(f"Aot: buckets of {name}: expected positive integers of 64 "
+                                 f"bits, like (1, 8), got {values!r}")  # fmt: skip
         buckets = {name: tuple(map(int, values)) for name, values in self.buckets.items()}
         object.__setattr__(self, "buckets", buckets)
         self.checked()
@@ -88,7 +88,7 @@ class Aot:
 
 
 def _positive(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) > 0
+    return isinstance(value, Integral) and not isinstance(value, bool) and 0 < int(value) < END
 
 
 def _ranges(name: str, given: Any) -> tuple[Range, ...]:

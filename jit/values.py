@@ -9,7 +9,6 @@ from typing import Any
 import tvm
 from tvm import tirx
 
-from .dims import variables
 from .sites import CallSite
 from .strategy import Dim
 
@@ -21,9 +20,7 @@ def values_at(
 
     ``of`` are the values by the name of the Relax function's variable, by default the likely ones.
     """
-    free: list[Any] = []
-    for e in site.dims:
-        free += [v for v in variables(e) if not any(v.same_as(f) for f in free)]
+    free = site.free()
     given = of if of is not None else {name: d.likely for name, d in dims.items()}
     choices = [given.get(site.called(v), ()) for v in free]
     found = dict.fromkeys(at(site, dict(zip(free, values, strict=True)))

@@ -99,6 +99,15 @@ def test_one_kernel_at_the_upper_end() -> None:
     assert none.why == "no upper end is declared for n: give `Dim(low, high)`"
 
 
+def test_a_range_that_is_as_good_as_none_is_told() -> None:
+    """From 1 on, without a multiple, to an end beyond all sizes."""
+    given = Config(Aot(ranges={"n": ((1, 2**31), (1, 2**30))}))
+    (told,) = specialize_shapes(lowered(modules.dense()), given).functions
+    assert told.row[1] == "generic"
+    assert told.why == ("with n in 1 to 2147483648 or 1 to 1073741824 its dimensions are as good "
+                        "as without bounds")  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("make", "told"),
     [(lambda: Aot(ranges={"n": (1, 16)}),  # type: ignore[dict-item]
@@ -110,6 +119,8 @@ def test_one_kernel_at_the_upper_end() -> None:
      (lambda: Aot(ranges={"n": ((9, 15, 8),)}), "ranges of n: .* there is no such number"),
      (lambda: Aot(ranges={"n": "1:16"}), "got '1:16'"),  # type: ignore[dict-item]
      (lambda: Aot({"n": (1, 0)}), r"buckets of n: expected positive integers.*got \(1, 0\)"),
+     (lambda: Aot({"n": (1 << 63,)}), "expected positive integers of 64 bits.*got .9223372036"),
+     (lambda: Range(1, 1 << 63), "high: expected an integer of 64 bits, got 9223372036854775808"),
      (lambda: Aot({"n": 8}), "got 8"),  # type: ignore[dict-item]
      (lambda: Aot({"n": (8,)}, max=True), "max is one kernel .* got those of n"),
      (lambda: Aot(max_variants=0), "as max_variants, got 0")],
