@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +13,14 @@ import tvm
 import tvm_ffi
 
 from .boundary import Range
+from .folder import Folder
 from .pages import cut
 from .signature import Signature
 from .specialize import FORMAT
 
 MODES = {"generic": 0, "record": 1, "jit": 2}
+#: What a path was when this process loaded a library from it first.
+_LOADED: dict[Path, tuple[int, ...]] = {}
 
 
 @dataclass(frozen=True)
@@ -104,10 +108,26 @@ def loaded(path: str | Path) -> Any:
     if Path(path).is_file() and cut(Path(path)):
         raise ValueError(f"{path} is no library that loads here: its end is missing")
     try:
-        return tvm.runtime.load_module(str(path))
+        return _loaded(Path(path).resolve())
     except Exception as e:  # what TVM's loader raises
         told = (str(e).strip().splitlines() or [type(e).__name__])[-1]
         raise ValueError(f"{path} is no library that loads here: {told}") from e
+
+
+def _loaded(path: Path) -> Any:
+    """The loader gives what it has by a name, which may have been written anew since: then a copy
+    is loaded, whose file may go at once."""
+    if not path.is_file():
+        return tvm.runtime.load_module(str(path))
+    told = path.stat()
+    now = told.st_dev, told.st_ino, told.st_mtime_ns, told.st_size
+    if _LOADED.setdefault(path, now) == now:
+        return tvm.runtime.load_module(str(path))
+    folder = Folder("opinfo-")
+    try:
+        return tvm.runtime.load_module(shutil.copy(path, folder.path))
+    finally:
+        folder.remove()
 
 
 def _site(place: int, told: dict[str, Any]) -> LoadedSite:

@@ -40,9 +40,7 @@ def _part(declared: Range, low: int, high: int | None) -> Range | None:
     return None if high is not None and high < low else Range(low, high, by)
 
 
-def spans_at(
-    site: CallSite, ranges: Mapping[str, Sequence[Range]]
-) -> tuple[dict[str, Span], ...]:
+def spans_at(site: CallSite, ranges: Mapping[str, Sequence[Range]]) -> tuple[dict[str, Span], ...]:
     """The spans of the site's dimensions for each combination of ranges of the Relax function's.
 
     Dimensions without ranges are free. None of a combination that says nothing of the site.

@@ -346,6 +346,18 @@ def test_a_model_may_be_exported_over_one_that_serves(
     assert [p.name for p in tmp_path.iterdir()] == ["model.so"]
 
 
+def test_what_was_exported_last_is_what_is_served(compiled: CompiledShapes, tmp_path: Path) -> None:
+    """The loader goes by the name of a file; who opened the first keeps it."""
+    path = tmp_path / "model.so"
+    compiled.export(path)
+    first = Session(path)
+    compile_shapes(modules.dense(2)).export(path)
+    with Session(path) as second, first:
+        for _ in range(2):
+            ask(second, [3], layers=2)
+            ask(first, [3])
+
+
 def test_a_forked_process_leaves_its_parent_alone(
     compiled: CompiledShapes, compiler: Compiler
 ) -> None:
