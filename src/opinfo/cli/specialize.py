@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .common import Model, Problem, Shapes, app, loaded, refusing, show, status, telling, working
+from .dims import declared, named, settings, with_settings
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-#: Low, high and multiple where they are not said.
-UNBOUNDED: tuple[int | None, ...] = (1, None, 1)
 
 
 @app.command("specialize")
@@ -30,11 +28,21 @@ def specialize_model(
     ] = None,
     dim: Annotated[
         list[str] | None,
-        typer.Option("--dim", help="A dimension's range, n=1:128 or n=8:512:8 (multiples)."),
+        typer.Option("--dim", help="A dimension's range: n=1:128, n=8:512:8 (multiples), n=17:."),
     ] = None,
     likely: Annotated[
         list[str] | None, typer.Option("--likely", help="Values that come most: n=1,16.")
     ] = None,
+    ranges: Annotated[
+        list[str] | None,
+        typer.Option("--range", help="With aot: ranges with a kernel each, n=1:4,17:128,8:512:8."),
+    ] = None,
+    largest: Annotated[
+        bool, typer.Option("--max", help="With aot: one kernel, padded to each range's end.")
+    ] = False,
+    pad: Annotated[
+        bool, typer.Option("--pad", help="With aot: a likely value serves smaller ones, padded.")
+    ] = False,
     target: Annotated[str | None, typer.Option(help="TVM's target; else this CPU.")] = None,
     tuned: Annotated[
         Path | None, typer.Option(help="With aot: a database of `opinfo tune`.")
@@ -49,8 +57,14 @@ def specialize_model(
     with working() as console, telling(console), refusing(model):
         from ..jit import Config, compile_shapes
 
-        dims = _dims(dim or [], likely or [])
-        given = Config(strategy, by_op=dict(map(_pair, op or [])), dims=dims, tuned=tuned)
+        dims = declared(named("--dim", dim), named("--likely", likely))
+        ahead = settings(named("--range", ranges), largest, pad)
+        wanted = {"": strategy, **named("--op", op)}
+        if ahead and "aot" not in wanted.values():
+            raise Problem(f"--range, --max and --pad: expected --strategy aot or --op ...=aot, got "
+                          f"{', '.join(dict.fromkeys(wanted.values()))}")  # fmt: skip
+        taken = {name: with_settings(s, ahead) for name, s in wanted.items()}
+        given = Config(taken.pop(""), by_op=taken, dims=dims, tuned=tuned)
         mod = loaded(model, shape or [])
         with status(console, f"compiling {model}"):
             done = compile_shapes(mod, given, target)
@@ -59,37 +73,6 @@ def specialize_model(
         [strategies(t.row for t in done.functions)],
         f"written: {output}, {len(done.functions)} functions",
     )
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not (name and equals and value):
-        raise Problem(f"{text}: expected NAME=VALUE")
-    return name, value
-
-
-def _dims(ranges: list[str], likely: list[str]) -> dict[str, Any]:
-    """Declared dimensions by name."""
-    from ..jit import Dim
-
-    bounds = {name: _numbers(value, ":") for name, value in map(_pair, ranges)}
-    values = {name: _numbers(value, ",") for name, value in map(_pair, likely)}
-    found = {}
-    for name in {**bounds, **values}:
-        given = bounds.get(name, ())
-        if len(given) > len(UNBOUNDED):
-            raise Problem(f"--dim {name}: expected LOW:HIGH or LOW:HIGH:MULTIPLE")
-        whole: tuple[int | None, ...] = given + UNBOUNDED[len(given) :]
-        low, high, multiple = whole
-        found[name] = Dim(low or 1, high, multiple or 1, values.get(name, ()))
-    return found
-
-
-def _numbers(text: str, by: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(by))
-    except ValueError:
-        raise Problem(f"{text}: expected integers with {by!r} between them") from None
 
 
 def strategies(rows: Iterable[tuple[str, ...]]) -> Table:
