@@ -4,7 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .boundary import BoundaryError, Range, ShapeOutOfRange
+    from .accept import BoundaryError
+    from .boundary import Range, ShapeOutOfRange
     from .compile import CompiledShapes, compile_shapes
     from .compiler import Compiler
     from .manager import Budget, Event
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from .strategy import Aot, Config, Dim, Generic, Jit, Library, Record, Strategy
 
 _HOMES = {
-    "boundary": ("BoundaryError", "Range", "ShapeOutOfRange"),
+    "accept": ("BoundaryError",),
+    "boundary": ("Range", "ShapeOutOfRange"),
     "compile": ("CompiledShapes", "compile_shapes"),
     "compiler": ("Compiler",),
     "manager": ("Budget", "Event"),

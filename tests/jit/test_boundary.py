@@ -14,7 +14,8 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from opinfo.jit import Config, Dim, Generic, Session, compile_shapes
-from opinfo.jit.boundary import Boundary, BoundaryError, Range, ShapeOutOfRange
+from opinfo.jit.accept import BoundaryError
+from opinfo.jit.boundary import Boundary, Range, ShapeOutOfRange
 from opinfo.jit.named import resolved
 from opinfo.jit.signature import Param, Signature, spelled, value
 

@@ -11,7 +11,8 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from opinfo.jit import Generic, Session, compile_shapes
-from opinfo.jit.boundary import Boundary, BoundaryError, Range
+from opinfo.jit.accept import BoundaryError
+from opinfo.jit.boundary import Boundary, Range
 from opinfo.jit.library import Sites
 from opinfo.jit.signature import Param, Signature
 from opinfo.jit.straight import plan
