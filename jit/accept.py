@@ -32,8 +32,8 @@ class Acceptor:
         self.composed = [(k, e) for k, e in enumerate(param.shape or ()) if isinstance(e, tuple)]
 
     def __call__(self, arg: Any, values: Values) -> Any:
-        """What is no tensor, tuple or shape; TVM takes None for any of them, and crashes."""
-        if arg is None and self.param.kind != "object":
+        """A function. TVM takes None for anything, and crashes."""
+        if arg is None:
             raise self.wrong("is None", f"must be a {self.param.kind}")
         return arg
 
@@ -105,6 +105,45 @@ class _ShapeAcceptor(Acceptor):
         if self.extents is not None:
             self.shape(shape, values)
         return shape
+
+
+class _NumberAcceptor(Acceptor):
+    """A number of any library, as Python's."""
+
+    def __init__(self, param: Param, function: str, strict: bool) -> None:
+        super().__init__(param, function, strict)
+        self.bounds = bounds(param.dtype)
+
+    def __call__(self, arg: Any, values: Values) -> Any:
+        try:
+            arg = bool(arg) if isinstance(arg, np.bool_) else arg
+            number = operator.index(arg) if self.bounds else self.real(arg)
+        except (TypeError, ValueError, OverflowError):
+            raise self.wrong(f"is {type(arg).__name__}", f"must be {self.param}") from None
+        if self.bounds and not self.bounds[0] <= number <= self.bounds[1]:
+            raise self.wrong(f"is {number}", f"must be {self.param}")
+        return number
+
+    @staticmethod
+    def real(arg: Any) -> float:
+        if isinstance(arg, str | bytes | bytearray):  # float() reads them
+            raise TypeError
+        return float(arg)
+
+
+class _ObjectAcceptor(Acceptor):
+    """Anything; tensors in it are copied where the code that finds them could not read them."""
+
+    def __init__(self, param: Param, function: str, strict: bool) -> None:
+        super().__init__(param, function, strict)
+        self.tensor = _TensorAcceptor(Param(param.name, None, None), function, strict)
+
+    def __call__(self, arg: Any, values: Values) -> Any:
+        if isinstance(arg, tuple | list | tvm_ffi.Array) and not isinstance(arg, tvm_ffi.Shape):
+            return tuple(self(a, values) for a in arg)
+        if not hasattr(arg, "__dlpack_device__"):
+            return arg
+        return self.tensor(arg, values) if arg.__dlpack_device__()[0] == self.tensor.device else arg
 
 
 class _TensorAcceptor(Acceptor):
@@ -182,7 +221,20 @@ def acceptor(param: Param, function: str, strict: bool) -> Acceptor:
     return _ACCEPTORS.get(param.kind, Acceptor)(param, function, strict)
 
 
+def bounds(dtype: str | None) -> tuple[int, int] | None:
+    """The least and the largest integer of a type; None where it is of no integers."""
+    if dtype == "bool":
+        return 0, 1
+    kind, bits = str(dtype).rstrip("0123456789"), str(dtype).lstrip("uint")
+    if kind not in ("int", "uint"):
+        return None
+    half = 1 << int(bits) - 1
+    return (-half, half - 1) if kind == "int" else (0, 2 * half - 1)
+
+
 _ACCEPTORS: dict[str, type[Acceptor]] = {
+    "number": _NumberAcceptor,
+    "object": _ObjectAcceptor,
     "tensor": _TensorAcceptor,
     "tuple": _TupleAcceptor,
     "shape": _ShapeAcceptor,

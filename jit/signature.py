@@ -22,8 +22,9 @@ Kind = Literal["tensor", "tuple", "shape", "number", "function", "object"]
 
 @dataclass(frozen=True)
 class Param:
-    """By default a tensor; ``shape``, also of a shape itself, None: of any rank; ``dtype`` None: of
-    any. ``fields`` are those of a tuple, called ``t[0]``, ``t[1]``, … in a tuple ``t``."""
+    """By default a tensor; ``shape``, also of a shape itself, None: of any rank; ``dtype``, also of
+    a number, None: of any. ``fields`` are those of a tuple, called ``t[0]``, ``t[1]``, … in a tuple
+    ``t``."""
 
     name: str
     dtype: str | None
@@ -40,8 +41,10 @@ class Param:
         """What it must be."""
         if self.kind == "tuple":
             return f"({', '.join(f.spelled for f in self.fields)})"
+        if self.kind == "object":
+            return "anything"
         if self.kind not in ("tensor", "shape"):
-            return "anything" if self.kind == "object" else self.kind
+            return " ".join(filter(None, (self.dtype, self.kind)))
         kind = "shape" if self.kind == "shape" else self.dtype
         if self.shape is None:
             return kind or "tensor"

@@ -28,7 +28,7 @@ from .values import values_at
 from .variants import Ranged, Span
 
 #: Of the text that a library tells about its functions and sites.
-FORMAT = 4
+FORMAT = 5
 
 
 @dataclass(frozen=True)

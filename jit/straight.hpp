@@ -25,17 +25,37 @@ class Arguments {
 
  private:
   static constexpr int64_t kMost = 32, kAny = -1, kFirst = -2;
-  static constexpr int64_t kAnything = 0, kTensor = 1, kShape = 2;
+  enum Kind { kAnything = 0, kTensor = 1, kShape = 2, kNotNone = 3, kInteger = 4, kReal = 5 };
 
   bool fits(const TVMFFIAny& arg) {
-    int64_t kind = next();
-    if (kind == kAnything) return true;
-    if (kind == kShape) {
-      if (arg.type_index != kTVMFFIShape) return false;
-      const TVMFFIShapeCell& shape = *TVMFFIShapeGetCellPtr(arg.v_obj);
-      return extents(shape.data, static_cast<int64_t>(shape.size));
+    switch (next()) {
+      case kAnything:
+        return anything(arg);
+      case kTensor:
+        return tensor(arg);
+      case kShape:
+        return shape(arg);
+      case kInteger:
+        return integer(arg);
+      case kReal:
+        return arg.type_index == kTVMFFIFloat || arg.type_index == kTVMFFIInt;
+      default:
+        return arg.type_index != kTVMFFINone;
     }
-    return kind == kTensor ? tensor(arg) : arg.type_index != kTVMFFINone;
+  }
+  bool anything(const TVMFFIAny& arg) {
+    if (arg.type_index == kTVMFFITensor) return readable(*TVMFFITensorGetDLTensorPtr(arg.v_obj));
+    return arg.type_index != kTVMFFIArray && arg.type_index != kTVMFFIDLTensorPtr;
+  }
+  bool integer(const TVMFFIAny& arg) {
+    int64_t least = next(), largest = next();
+    if (arg.type_index != kTVMFFIInt && arg.type_index != kTVMFFIBool) return false;
+    return arg.v_int64 >= least && arg.v_int64 <= largest;
+  }
+  bool shape(const TVMFFIAny& arg) {
+    if (arg.type_index != kTVMFFIShape) return false;
+    const TVMFFIShapeCell& shape = *TVMFFIShapeGetCellPtr(arg.v_obj);
+    return extents(shape.data, static_cast<int64_t>(shape.size));
   }
   bool tensor(const TVMFFIAny& arg) {
     int64_t device = next(), code = next(), bits = next(), lanes = next();
@@ -44,7 +64,9 @@ class Arguments {
     if (t.device.device_type != device) return false;
     if (code != kAny && (t.dtype.code != code || t.dtype.bits != bits || t.dtype.lanes != lanes))
       return false;
-    if (!extents(t.shape, t.ndim)) return false;
+    return extents(t.shape, t.ndim) && readable(t);
+  }
+  static bool readable(const DLTensor& t) {
     return (reinterpret_cast<uintptr_t>(t.data) + t.byte_offset) % 64 == 0 && ffi::IsContiguous(t);
   }
   bool extents(const int64_t* shape, int64_t rank) {

@@ -10,7 +10,8 @@ from typing import Any
 
 import tvm_ffi
 
-from .boundary import Boundary
+from .accept import bounds
+from .boundary import END, Boundary
 from .signature import Param
 
 #: An extent or a dtype that may be any; the first symbol, those after it are below.
@@ -24,7 +25,8 @@ def plan(boundary: Boundary) -> Any | None:
 
     Parameters and symbols, how many; lowest, highest (-1: none) and divisor of each symbol; and of
     each parameter 0 for what may be anything, 1, device, code, bits and lanes of its dtype, rank,
-    extents for a tensor, 2, rank, extents for a shape, or 3 for anything but None.
+    extents for a tensor, 2, rank, extents for a shape, 3 for anything but None, 4, least, largest
+    for an integer, or 5 for a number.
     """
     names = list(boundary.places)
     params = boundary.signature.params
@@ -47,6 +49,9 @@ def plan(boundary: Boundary) -> Any | None:
 def _param(p: Param, names: list[str]) -> list[int]:
     if p.kind == "shape":
         return [2, *_extents(p, names)]
+    if p.kind == "number":
+        limits = bounds(p.dtype)
+        return [5] if limits is None else [4, limits[0], min(limits[1], END - 1)]
     if p.kind != "tensor":
         return [0 if p.kind == "object" else 3]
     out = [1, int(tvm_ffi.device(p.device, 0).dlpack_device_type())]

@@ -43,8 +43,8 @@ def called(straight: Any, boundary: Boundary, args: Any) -> bool:
     return bool(seen)
 
 
-def one(dtype: str | None, shape: Any, **how: Any) -> Boundary:
-    return Boundary(Signature("f", (Param("x", dtype, shape),)), **how)
+def one(dtype: str | None, shape: Any, kind: Any = "tensor", **how: Any) -> Boundary:
+    return Boundary(Signature("f", (Param("x", dtype, shape, kind=kind),)), **how)
 
 
 def of(kind: Any, shape: Any = None, **how: Any) -> Boundary:
@@ -59,7 +59,10 @@ def test_what_fits_is_given_to_the_function(straight: Any) -> None:
     assert called(straight, one(None, None), (placed(X),))
     for given in ("anything", None):
         assert called(straight, of("object"), (given,))
-    assert called(straight, of("number"), (3,))
+    for plain in (3, 3.5):
+        assert called(straight, of("number"), (plain,))
+    for dtype, most in (("int8", 127), ("uint64", 2**63 - 1), ("bool", True)):
+        assert called(straight, one(dtype, None, kind="number"), (most,))
     for rank in (("n", 3), None):
         assert called(straight, of("shape", rank), (tvm_ffi.Shape((2, 3)),))
     assert called(straight, one(None, (None, 64)), (placed(X, "int8"),))
@@ -71,6 +74,20 @@ def test_what_fits_is_given_to_the_function(straight: Any) -> None:
 ])  # fmt: skip
 def test_what_is_copied_or_refused_is_not(straight: Any, args: Any) -> None:
     assert not called(straight, Boundary(SIGNATURE), args)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "given"),
+    [("int8", 128), ("int8", -129), ("uint8", -1), ("bool", 2), ("int64", 3.0), ("int64", "3"),
+     ("float32", "3"), ("float32", None), ("float32", True)],
+)  # fmt: skip
+def test_what_is_no_such_number_is_not(straight: Any, dtype: str, given: Any) -> None:
+    assert not called(straight, one(dtype, None, kind="number"), (given,))
+
+
+@pytest.mark.parametrize("given", [placed(X, off=4), placed(X).T, (placed(X),)])
+def test_what_may_have_to_be_copied_in_anything_is_not(straight: Any, given: Any) -> None:
+    assert not called(straight, of("object"), (given,))
 
 
 @pytest.mark.parametrize("number", range(len(REFUSED)))
