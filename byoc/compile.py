@@ -19,6 +19,7 @@ from ..layout.unused import check_defined
 from ..layout.wants import Desired
 from .backend import Backend
 from .dispatch_plan import DispatchPlan, fingerprint
+from .executable import executable
 from .integers import DEQUANTIZE
 from .offload import Dispatched, dispatch, given
 from .own import in_own_layouts
@@ -150,10 +151,10 @@ def build(done: Dispatched, library: Path, target: Any = "llvm") -> None:
         from .nvidia.schedule import compiled
 
         device = tvm.cuda()
-        executable = compiled(done.module, target, fuse)
+        made = compiled(done.module, target, fuse)
     else:
-        executable = tvm.compile(fuse(done.module), target=target)
-    executable.export_library(str(library), options=["-O2", *done.options])
+        made = executable(fuse(done.module), target)
+    made.export_library(str(library), options=["-O2", *done.options])
     relax.VirtualMachine(tvm.runtime.load_module(str(library)), device)
 
 

@@ -2,8 +2,8 @@
 
 Compiled code believes what it is given: it loads whole vectors from what is not aligned to 64
 bytes and crashes. An argument of another dtype, rank, extent or device is refused with its name,
-one that is not aligned or not contiguous is copied (``strict``: refused). So are those in tuples and
-in what may be anything.
+one that is not aligned or not contiguous is copied (``strict``: refused). So are those in tuples
+and in what may be anything.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from tvm import relax
 from tvm.support import cc
 
 from ..byoc.compile import fuse, placed
+from ..byoc.executable import executable
 from ..byoc.offload import Dispatched
 from ..byoc.prepare import prepare
 from ..layout.unused import check_defined
@@ -56,11 +57,11 @@ def compile_shapes(mod: Any, given: Config | Strategy | str = "jit",
     found = resolved(config(given), mod)
     prepared = prepare(mod)
     handed = handed_over(prepared, found)
-    done, executable = _built(fused(prepared if handed is None else handed.module), found, wanted)
+    done, made = _built(fused(prepared if handed is None else handed.module), found, wanted)
     folder = Folder("opinfo-")
     library = folder.path / "model.so"
     options = [*OPTIONS, *(handed.options if handed is not None else ())]
-    executable.export_library(str(library), options=options)
+    made.export_library(str(library), options=options)
     return CompiledShapes(library, done.functions, handed, folder)
 
 
@@ -82,7 +83,7 @@ def _built(mod: Any, found: Config, target: Any) -> tuple[Specialized, Any]:
     """Compiled; functions whose schedules TVM does not build are as they were, which is told."""
     done = specialize_shapes(mod, found, target)
     try:
-        return done, tvm.compile(done.module, target=target)
+        return done, executable(done.module, target)
     except Exception:
         failed = {}
         for told in done.functions:
@@ -94,7 +95,7 @@ def _built(mod: Any, found: Config, target: Any) -> tuple[Specialized, Any]:
         if not failed:
             raise
     done = specialize_shapes(mod, found, target, failed)
-    return done, tvm.compile(done.module, target=target)
+    return done, executable(done.module, target)
 
 
 def lowered(mod: Any) -> Any:
@@ -104,7 +105,8 @@ def lowered(mod: Any) -> Any:
 
 def fused(mod: Any) -> Any:
     """A lowered module, fused; what only reshapes is a view, which needs no kernel."""
-    return relax.transform.RewriteDataflowReshape()(fuse(simplified(mod)))
+    views = relax.transform.RewriteDataflowReshape()(fuse(simplified(mod)))
+    return relax.transform.EliminateCommonSubexpr()(views)
 
 
 def native_target() -> Any:

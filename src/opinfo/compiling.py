@@ -14,6 +14,7 @@ import tvm
 from tvm import relax
 
 from .byoc.compile import Compiled
+from .byoc.executable import executable
 from .byoc.measure import Excluded, Timing
 from .byoc.why import Left
 from .layout.report import columns
@@ -97,7 +98,7 @@ class Verified:
 def verified(mod: Any, found: Compiled, seed: int = 0) -> Verified:
     """Runs both on the same inputs; each of ``mod``'s symbolic extents is :data:`EXTENT`."""
     values = [tvm.runtime.tensor(a) for a in trial_inputs(mod, seed)]
-    before = relax.VirtualMachine(tvm.compile(mod, target="llvm"), tvm.cpu())["main"]
+    before = relax.VirtualMachine(executable(mod, "llvm"), tvm.cpu())["main"]
     after = found.machine()["main"]
     pairs = zip(_flat(after(*values)), _flat(before(*values)), strict=True)
     worst = max((difference(b, a) for a, b in pairs), key=lambda d: (d != d, d), default=0.0)

@@ -18,6 +18,7 @@ from tests.interpret import interpret
 
 from .legalised import kernel, module
 
+RESHAPE = Op.get("relax.reshape")
 #: Shapes before and after; a name is a symbol, -1 what is left.
 RESHAPES: list[tuple[Any, Any]] = [
     ((1, "n", 256), (-1, 256)), (("n", 12), (1, -1, 4, 3)), ((1, 4, "n", 6), (4, -1, 6)),
@@ -117,3 +118,18 @@ def test_a_reshape_beside_a_transpose_is_one_function() -> None:
     relax.analysis.post_order_visit(made["main"], lambda e: calls.append(e) if isinstance(
         e, tvm.ir.Call) and isinstance(e.op, Op) else None)  # fmt: skip
     assert [c.op.name for c in calls] == ["relax.call_tir"]
+
+
+def test_a_view_that_several_take_is_made_once() -> None:
+    bb = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((1, tvm.tirx.Var("n", "int64"), 8), "float32"))
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            y = bb.emit(relax.op.nn.softmax(x))
+            flat = [bb.emit(relax.op.reshape(y, (-1, 8))) for _ in range(3)]
+            out = bb.emit_output(relax.Tuple([bb.emit(relax.op.nn.softmax(v)) for v in flat]))
+        bb.emit_func_output(out)
+    (block,) = fused(relax.transform.LegalizeOps()(bb.get()))["main"].body.blocks
+    views = [b for b in block.bindings
+             if isinstance(b.value, relax.Call) and b.value.op == RESHAPE]  # fmt: skip
+    assert len(views) == 1

@@ -1,0 +1,97 @@
+"""Code for TVM's virtual machine in which the shape of tensors is made once in a call.
+
+    Before: %3 = make_shape(%1, 2, n, 256);  %4 = alloc_tensor(%2, %3);  …
+            %9 = make_shape(%1, 2, n, 256);  %10 = alloc_tensor(%8, %9)
+    After:  %3 = make_shape(%1, 2, n, 256);  %4 = alloc_tensor(%2, %3);  …
+            %10 = alloc_tensor(%8, %3)
+
+TVM makes one for each tensor of a symbolic shape. A dimension's place on the heap of shapes is
+written once, before the first shape that has it.
+
+Where a function has branches, tensors get memory of their own: TVM's plan puts a tensor behind the
+branches into memory that only one of them allocates.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import relax
+
+from ..analysis.lifting.node import items
+
+MAKE_SHAPE = "vm.builtin.make_shape"
+
+
+def executable(mod: Any, target: Any) -> Any:
+    """A module as `tvm.compile` makes it for a virtual machine, but for that; ``mod`` is not
+    changed."""
+    with memory(mod):
+        if target is not None and "gpu" in tvm.target.Target(target).keys:  # by another pipeline
+            return tvm.compile(mod, target=target)
+        pipeline = tvm.transform.module_pass(_lowered, opt_level=0)
+        return tvm.compile(mod, target=target, relax_pipeline=pipeline)
+
+
+def memory(mod: Any) -> AbstractContextManager[Any]:
+    """A context in which TVM plans memory only where it does it right."""
+    if not any(map(_branches, mod.functions.values())):
+        return nullcontext()
+    now = tvm.transform.PassContext.current()
+    context: AbstractContextManager[Any] = tvm.transform.PassContext(
+        now.opt_level, now.required_pass, [*now.disabled_pass, "StaticPlanBlockMemory"],
+        now.instruments, now.config)  # fmt: skip
+    return context
+
+
+def _branches(func: Any) -> bool:
+    found: list[Any] = []
+    if isinstance(func, relax.Function):
+        tvm_ffi.structural_walk(func.body, [(relax.If, found.append)])
+    return bool(found)
+
+
+def _lowered(mod: Any, _: Any) -> Any:
+    return _Once(relax.get_pipeline("default")(mod)).written()
+
+
+@relax.expr_functor.mutator
+class _Once(relax.PyExprMutator):  # type: ignore[misc]
+    def __init__(self, mod: Any) -> None:
+        super().__init__(mod)
+        self.mod = mod
+        self.made: dict[tuple[int, ...], Any] = {}
+
+    def written(self) -> Any:
+        for gvar, func in self.mod.functions.items():
+            if isinstance(func, relax.Function):
+                self.builder_.update_func(gvar, self.visit_expr(func))
+        return self.builder_.get()
+
+    def visit_seq_expr_(self, e: Any) -> Any:
+        """What a branch made is not there behind it, nor in another function."""
+        before = dict(self.made)
+        made = super().visit_seq_expr_(e)
+        self.made = before
+        return made
+
+    def visit_var_binding_(self, b: Any) -> None:
+        asked = _asked(b.value)
+        if asked in self.made:
+            self.set_var_remap(b.var, self.made[asked])
+            return
+        super().visit_var_binding_(b)
+        if asked is not None:
+            self.made[asked] = self.visit_expr(b.var)
+
+
+def _asked(value: Any) -> tuple[int, ...] | None:
+    """The heap, and how each dimension is to be had, where a shape is made."""
+    if not (isinstance(value, relax.Call) and isinstance(value.op, relax.ExternFunc)
+            and str(value.op.global_symbol) == MAKE_SHAPE):  # fmt: skip
+        return None
+    heap, *told = items(value.args)
+    return heap.__chandle__(), *(int(a.value) for a in told)

@@ -1,0 +1,85 @@
+"""A shape is made once in a call, wherever it is there already; results stay what they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+from tvm.script import from_source
+
+from opinfo.byoc.executable import MAKE_SHAPE, executable
+from opinfo.jit import Session, compile_shapes
+from opinfo.jit.compile import lowered, native_target
+from tests.jit.modules import dense, expected, rows
+
+#: Shapes are made before the branches, in one, in the other, and behind them.
+BRANCHES = """
+@I.ir_module
+class Module:
+    @R.function
+    def main(
+        c: R.Tensor((), "bool"),
+        x: R.Tensor(("n", 4), "float32"),
+        u: R.Tensor(("n", "n"), "float32"),
+    ) -> R.Tensor(("n", 4), "float32"):
+        s = R.cumsum(x, axis=0)
+        if c:
+            a = R.cumsum(u, axis=1)
+            b = R.cumsum(a, axis=0)
+            y = R.matmul(b, s)
+        else:
+            d = R.permute_dims(s)
+            y = R.permute_dims(d)
+        v = R.cumsum(u, axis=1)
+        return R.matmul(v, y)
+"""
+
+
+def made(compiled: Any) -> list[str]:
+    """What each instruction that makes a shape makes it of."""
+    lines = (line.split("dst:")[0].split() for line in compiled.as_text().splitlines())
+    return [" ".join(line[2:]) for line in lines if line[:2] == ["call", MAKE_SHAPE]]
+
+
+def called(compiled: Any, *args: Any) -> Any:
+    main = relax.VirtualMachine(compiled, tvm.cpu())["main"]
+    return main(*map(tvm.runtime.tensor, args)).numpy()
+
+
+def test_tensors_of_one_shape_have_one() -> None:
+    mod = lowered(dense(5))
+    was, found = tvm.compile(mod, native_target()), executable(mod, native_target())
+    assert len(made(was)) > 5
+    assert sorted(made(found)) == sorted(set(made(was)))
+    for n in (1, 3, 17):
+        np.testing.assert_allclose(called(found, rows(n)), expected(rows(n), 5), 1e-4, 1e-3)
+
+
+def branched(n: int, taken: bool) -> tuple[list[Any], Any]:
+    """Arguments of ``BRANCHES``, and its result."""
+    x, u = (np.random.default_rng(k).standard_normal((n, w)).astype("float32")
+            for k, w in enumerate([4, n]))  # fmt: skip
+    s = np.cumsum(x, 0)
+    y = np.cumsum(np.cumsum(u, 1), 0) @ s if taken else s
+    return [np.array(taken), x, u], np.cumsum(u, 1) @ y
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_what_a_branch_makes_is_not_there_behind_it(taken: bool) -> None:
+    mod = from_source(BRANCHES)
+    found = executable(mod, native_target())
+    given, expected = branched(3, taken)
+    np.testing.assert_allclose(called(found, *given), expected, 1e-4, 1e-4)
+    assert len(set(made(found))) < len(made(found)) < len(made(tvm.compile(mod, native_target())))
+
+
+def test_a_model_with_branches_is_served() -> None:
+    with Session(compile_shapes(from_source(BRANCHES))) as session:
+        for n, taken in [(2, True), (3, False), (3, True)] * 3:
+            given, expected = branched(n, taken)
+            np.testing.assert_allclose(session(*given).numpy(), expected, 1e-4, 1e-4)
+            session.settle()
+        assert session.stats().hit_rate > 0
