@@ -29,14 +29,6 @@ def key(func: Any, values: Mapping[str, int], target: Any, schedule: str = "") -
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:DIGITS]
 
 
-def described(func: Any, values: Mapping[str, int], target: Any, schedule: str) -> dict[str, str]:
-    """What people are told of a kernel: ``about`` of :meth:`.KernelStore.put`."""
-    attrs = func.attrs or {}
-    shape = ", ".join(f"{name}={value}" for name, value in values.items())
-    return {"function": str(attrs.get("global_symbol", "")), "shape": shape,
-            "target": str(target), "schedule": schedule}  # fmt: skip
-
-
 @lru_cache(maxsize=1024)
 def fingerprint(func: Any) -> str:
     """Of a PrimFunc, whatever its name is.

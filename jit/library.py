@@ -13,6 +13,7 @@ import tvm
 import tvm_ffi
 
 from .boundary import Range
+from .errors import last_line
 from .folder import Folder
 from .pages import cut
 from .signature import Signature
@@ -110,8 +111,7 @@ def loaded(path: str | Path) -> Any:
     try:
         return _loaded(Path(path).resolve())
     except Exception as e:  # what TVM's loader raises
-        told = (str(e).strip().splitlines() or [type(e).__name__])[-1]
-        raise ValueError(f"{path} is no library that loads here: {told}") from e
+        raise ValueError(f"{path} is no library that loads here: {last_line(e)}") from e
 
 
 def _loaded(path: Path) -> Any:

@@ -15,6 +15,7 @@ from typing import Any
 import tvm
 
 from .compiler import CompileFailed, Compiler, CompilerDied
+from .errors import last_line
 from .folder import Folder
 from .kernel import ENTRY, loaded
 from .library import LoadedSite, Sites
@@ -145,7 +146,8 @@ class Manager(threading.Thread):
             self._ended()
 
     def _broken(self, site: LoadedSite, shape: tuple[int, ...]) -> None:
-        """A kernel raised an error where the generic one does not: it goes, of all sites."""
+        """A kernel raised an error where the generic one does not: it goes, of all sites and from
+        disk."""
         key = self.digests[site.function], shape
         told = self.sites.stats(site.place, misses=False)["broken"]
         why = next((why for found, why in reversed(told) if tuple(found) == shape), "it failed")
@@ -154,6 +156,8 @@ class Manager(threading.Thread):
         for place in gone.places if gone is not None else ():
             self.sites.drop(place, shape, False)
         self._note(Event("failed", site.name, shape, 0.0, self.failed[key]))
+        if self.store is not None:
+            self.store.discard(self._stored_name(site, site.values(shape)), self.failed[key])
 
     def _serve(self, site: LoadedSite, shape: tuple[int, ...], why: str) -> None:
         start = time.perf_counter()
@@ -195,16 +199,15 @@ class Manager(threading.Thread):
     def _get(self, site: LoadedSite, shape: tuple[int, ...], key: Key) -> tuple[str, str]:
         """From disk or the compiler: which of them, and by which schedule."""
         values = site.values(shape)
-        name = self._stored_name(site, values)
-        if self.store is not None and name is not None:
-            found = self.store.get(name)
+        store, name = self.store, "" if self.store is None else self._stored_name(site, values)
+        if store is not None:
+            found = store.get(name)
             if found is not None:
                 try:
                     self._load(key, found)
                     return "loaded", ""
                 except Exception as e:  # evicted just now, or of another system: it is made anew
-                    LOG.warning("%s does not load: %s", found, e)
-                    found.unlink(missing_ok=True)
+                    store.discard(name, f"it does not load: {last_line(e)}")
         if self.compiles >= self.budget.compiles:
             raise CompileFailed(f"{self.compiles} kernels were compiled, as many as the budget has")
         if self.crashes[key[0]] >= CRASHES:
@@ -215,8 +218,8 @@ class Manager(threading.Thread):
             text = self.sites.functions[site.function]
             rule, _ = self.compiler.compile(key[0], text, values, self.sites.target, library)
             self._load(key, library)
-            if self.store is not None and name is not None:
-                self.store.put(name, library, self._shown(site, values))
+            if store is not None:
+                store.put(name, library, self._shown(site, values))
             return "compiled", rule
         finally:
             for file in self._folder.path.glob(f"{library.name}*"):  # of a compiler that died, too
@@ -226,9 +229,8 @@ class Manager(threading.Thread):
         shape = ", ".join(f"{k}={v}" for k, v in values.items())
         return {"function": site.function, "shape": shape, "target": self.sites.target}
 
-    def _stored_name(self, site: LoadedSite, values: dict[str, int]) -> str | None:
-        if self.store is None:
-            return None
+    def _stored_name(self, site: LoadedSite, values: dict[str, int]) -> str:
+        """Of a kernel on disk."""
         return KernelStore.key(self.functions[site.function], values, self.sites.target,
                                self._schedules)  # fmt: skip
 

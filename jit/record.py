@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .errors import last_line
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -69,8 +71,7 @@ class Recording:
             try:
                 out[name] = tvm.ir.load_json(text)
             except Exception as e:  # TVM raises what it likes
-                told = str(e).strip().splitlines()[-1:] or [type(e).__name__]
-                raise RecordError(f"function {name[:12]} cannot be read: {told[0]}") from e
+                raise RecordError(f"function {name[:12]} cannot be read: {last_line(e)}") from e
             if not isinstance(out[name], tvm.tirx.PrimFunc):
                 raise RecordError(f"function {name[:12]} is a {type(out[name]).__name__}")
         return out

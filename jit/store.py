@@ -97,19 +97,11 @@ class KernelStore:
             os.utime(path, ns=(now, now))
         return path
 
-    def load(self, key: str) -> Any | None:
-        """The module of a key, ready to be called; it is unloaded when nothing of it is held."""
-        from tvm_ffi import load_module
-
-        path = self.get(key)
-        if path is None:
-            return None
-        try:
-            return load_module(str(path), keep_module_alive=False)
-        except Exception as e:  # what a loader raises; or it was evicted just now
-            if path.exists():
-                self._discard(path, f"it does not load: {str(e).strip().splitlines()[-1]}")
-            return None
+    def discard(self, key: str, reason: str) -> None:
+        """Remove a kernel that turned out not to work; the reason is told in a warning."""
+        path = self._path(key)
+        if not self._is_refused() and path.exists():
+            self._discard(path, reason)
 
     def put(
         self, key: str, file: str | Path, about: Mapping[str, str] | None = None

@@ -23,10 +23,10 @@ from tvm import tirx
 
 from ..byoc.measure import Excluded, Measure, Measured, MeasureError
 from .dims import bind
+from .errors import last_line
 from .record import Recording, Shape
 from .schedule import Refusal, Scheduled, schedule
 from .search import buffers, search
-from .tune_jobs import last_line
 from .tune_measure import Bench
 from .tuned import (
     RECORDS,

@@ -17,6 +17,7 @@ from ..byoc.measure.compare import Array, difference, drawn
 from ..byoc.measure.jobs import Effort, Unreachable, first_line
 from ..byoc.measure.result import Excluded, Measured
 from ..byoc.measure.subject import Buffer
+from .errors import last_line
 
 #: The name of the kernel in its library.
 ENTRY = "main"
@@ -107,11 +108,6 @@ class TimeKernel:
         timer = module.time_evaluator(ENTRY, device, number=1, repeat=repeat,
                                       min_repeat_ms=self.effort.milliseconds)  # fmt: skip
         return Measured(statistics.median(timer(*arrays).results) * 1e6)
-
-
-def last_line(e: BaseException) -> str:
-    """What a remote error says: its first lines tell where it came from."""
-    return (str(e).strip() or type(e).__name__).splitlines()[-1].strip()
 
 
 def _answers(remote: Any) -> bool:

@@ -14,6 +14,7 @@ import tvm
 from tvm.s_tir import Schedule
 
 from .dims import copied
+from .errors import last_line
 from .kernel_key import fingerprint
 from .schedule import Refusal, Scheduled, schedule
 
@@ -84,8 +85,7 @@ class Known:
             told = json.loads(read(self.folder / SEARCHED) or b"{}")
             self.searched = {str(k): Searched(**v) for k, v in told.items()}
         except Exception as e:  # TVM raises what it likes
-            told = str(e).strip().splitlines()[-1:] or [type(e).__name__]
-            raise TuneError(f"{folder} is no database of tuned kernels: {told[0]}") from e
+            raise TuneError(f"{folder} is no database of tuned kernels: {last_line(e)}") from e
 
     @property
     def version(self) -> str:

@@ -13,7 +13,8 @@ import pytest
 import tvm
 
 from opinfo.jit import kernel_key
-from opinfo.jit.kernel_key import described, fingerprint, key
+from opinfo.jit.kernel import loaded
+from opinfo.jit.kernel_key import fingerprint, key
 from opinfo.jit.store import KernelStore
 
 from .kernels import product
@@ -74,6 +75,7 @@ def test_features_of_the_cpu_count(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 SERVE = """
 import json, sys
 import numpy as np, tvm
+from opinfo.jit.kernel import loaded
 from opinfo.jit.kernel_key import key
 from opinfo.jit.store import KernelStore
 from tests.jit.kernels import product
@@ -81,7 +83,7 @@ store = KernelStore(sys.argv[1])
 found = key(product(name="b"), {"n": 5}, tvm.target.Target("llvm"), "as it is")
 x, w = (np.arange(s[0] * s[1], dtype="float32").reshape(s) % 7 - 3 for s in ((5, 64), (64, 32)))
 out = tvm.runtime.tensor(np.zeros((5, 32), "float32"))
-store.load(found)["kernel"](tvm.runtime.tensor(x), tvm.runtime.tensor(w), out)
+loaded(store.get(found))(tvm.runtime.tensor(x), tvm.runtime.tensor(w), out)
 print(json.dumps([found, float(abs(out.numpy() - np.maximum(x @ w, 0)).max())]))
 """
 
@@ -92,9 +94,7 @@ def test_another_process_has_the_same_key_and_runs_the_kernel(tmp_path: Path) ->
     tvm.tirx.build(product(5), target=TARGET).export_library(str(built))
     store = KernelStore(tmp_path / "kernels")
     mine = key(func, values, TARGET, "as it is")
-    assert store.put(mine, built, described(func, values, TARGET, "as it is")) is not None
-    (row,) = store.ls()
-    assert (row.about["function"], row.about["shape"]) == ("kernel", "n=5")
+    assert store.put(mine, built) is not None
     built.unlink()
     path = os.pathsep.join(filter(None, [*sys.path, str(Path(__file__).parents[2])]))
     environment = {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "7"}
@@ -106,7 +106,7 @@ def test_another_process_has_the_same_key_and_runs_the_kernel(tmp_path: Path) ->
     x = tvm.runtime.tensor(np.ones((5, 64), "float32"))
     w = tvm.runtime.tensor(np.ones((64, 32), "float32"))
     out = tvm.runtime.tensor(np.zeros((5, 32), "float32"))
-    module = store.load(mine)
-    assert module is not None
-    module["kernel"](x, w, out)
+    found = store.get(mine)
+    assert found is not None
+    loaded(found)(x, w, out)
     assert (out.numpy() == 64).all()

@@ -170,6 +170,35 @@ def test_a_kernel_that_breaks_is_told_and_not_made_again(compiled: CompiledShape
     assert (site.hits, site.misses, site.failed_calls, site.kernels) == (0, 5, 1, 0)
 
 
+def test_a_kernel_that_breaks_or_does_not_load_leaves_the_disk(
+    compiled: CompiledShapes, compiler: Compiler, tmp_path: Path
+) -> None:
+    """A restart does not meet it again."""
+
+    def broken(*args: Any) -> None:
+        raise RuntimeError("no memory")
+
+    store = KernelStore(tmp_path / "kernels")
+    with Session(compiled, store=store, compiler=compiler) as session:
+        ask(session, [2, 2, 3, 3])
+        assert session.settle() and len(store.ls()) == 2
+        with pytest.warns(UserWarning, match="is ignored and removed: a call of its kernel failed"):
+            session._manager.sites.insert(0, (2,), tvm_ffi.convert(broken))
+            ask(session, [2])
+            assert session.settle()
+    (left,) = store.ls()
+    assert left.about["shape"] == "n=3"
+
+    (tmp_path / "text").write_text("no library")
+    assert store.put(left.key, tmp_path / "text") is not None
+    with pytest.warns(UserWarning, match="is ignored and removed: it does not load"):
+        with Session(compiled, store=store, compiler=compiler) as again:
+            ask(again, [2, 2, 3, 3])
+            assert again.settle()
+            assert again.stats().counts == {"compiled": 2}
+    assert {r.about.get("shape") for r in store.ls()} == {"n=2", "n=3"}
+
+
 def test_a_wrong_kernel_is_found_before_it_serves() -> None:
     lowered = fuse(relax.transform.LegalizeOps()(modules.dense()))
     func = next(f for f in lowered.functions.values() if isinstance(f, tirx.PrimFunc))

@@ -85,12 +85,14 @@ def test_a_format_of_another_version_is_built_again(
         assert store.get(KEY) is None
 
 
-def test_what_does_not_load_is_removed(tmp_path: Path) -> None:
+def test_what_is_discarded_goes_with_a_warning(tmp_path: Path) -> None:
     store = KernelStore(tmp_path)
     stored(store, KEY)
+    stored(store, KEYS[1])
     with pytest.warns(UserWarning, match="it does not load"):
-        assert store.load(KEY) is None
-    assert store.ls() == []
+        store.discard(KEY, "it does not load")
+    store.discard(KEY, "it is not there")
+    assert [r.key for r in store.ls()] == [KEYS[1]]
 
 
 def child(code: str, *words: str) -> subprocess.Popen[str]:
