@@ -11,18 +11,18 @@ from .sites import CallSite
 from .variants import Span
 
 #: Where schedules for ranges change: one tile has all rows up to here, and from there on there are
-#: so many tiles of rows that columns are packed. In between nothing is gained by knowing the range
-#: (`benchmarks/ranges.py`).
-FEW, MANY = 4, 17
+#: so many tiles of rows that columns that share sets of a cache are packed. In between nothing is
+#: gained by knowing the range (`benchmarks/ranges.py`).
+FEW, MANY = 4, 72
 
 
 def parts(declared: Range) -> tuple[Range, ...]:
     """A declared range in parts whose schedules are better than the one for all sizes.
 
     >>> [str(r) for r in parts(Range(1, 512))]
-    ['1 to 4', '17 to 512']
+    ['1 to 4', '72 to 512']
     >>> [str(r) for r in parts(Range(8, 512, 8))]
-    ['8 to 16, a multiple of 8', '24 to 512, a multiple of 8']
+    ['8 to 71, a multiple of 8', '72 to 512, a multiple of 8']
     """
     if declared.high is None and declared.low <= 1 and declared.multiple_of == 1:
         return ()

@@ -14,11 +14,13 @@ _BITS = re.compile(r"\d+")
 
 @dataclass(frozen=True)
 class Machine:
-    """``registers`` vector registers of ``vector_bits`` each; ``cores`` that may be used."""
+    """``registers`` vector registers of ``vector_bits`` each; ``cores`` that may be used, each with
+    a second cache of ``cache`` bytes."""
 
     vector_bits: int
     registers: int
     cores: int = 1
+    cache: int = 1 << 20
 
     def lanes(self, dtype: str) -> int:
         """How many elements a register holds."""

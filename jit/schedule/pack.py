@@ -3,16 +3,17 @@
     for jt:  for k, l: strip[k, l] = w[k, jt * 32 + l]
              for it, k: acc[…] += x[it, k] * strip[k, l]
 
-The rows of ``w`` are far apart: reading a few columns again and again would take a line of the
-cache and an entry of the TLB for each, and all of them may be in the same set. There is one strip,
-so it is for one core.
+Lines that are a multiple of a power of two apart share the sets of a cache: of a strip whose rows
+start such a ``gap`` apart, the cache holds ``cache / gap`` rows. Where a strip has more, every tile
+of rows would fetch it from further away; else copying it takes longer than it saves. There is one
+strip, so it is for one core.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 import tvm
@@ -28,8 +29,11 @@ from .program import Axis
 from .tile import Tile
 from .tir import Values, dtype_of, integer, loads, local, loop, seq, substitute, values
 
-#: How many tiles of rows use a strip at least, and its size in bytes.
-USES, LEAST, MOST = 3, 8 << 10, 768 << 10
+#: How many tiles of rows use a strip at least, and the most bytes it has. A copied vector took as
+#: long as 7 to 10 of those that are fetched again.
+USES, MOST = 12, 768 << 10
+#: Lines so many bytes apart share a set of the second cache.
+WAY = 64 << 10
 
 
 @dataclass(frozen=True)
@@ -62,19 +66,21 @@ def worthwhile(
     if uses < USES or any(x.step(a.var) != 0 for a in after):
         return None
     reduced = tuple(a for a in kernel.reduced if x.step(a.var) != 0)
-    if any(a.static is None for a in reduced) or not _apart(x, reduced, tile):
+    counts = [a.static or 0 for a in reduced]
+    size = bits(dtype_of(e)) // 8
+    wide = tile.lanes * tile.vectors
+    if not counts or prod(counts) * _gap(x, reduced, size) < 2 * machine.cache:
         return None
-    shape = [*(a.static or 0 for a in reduced), tile.lanes * tile.vectors]
-    if not LEAST <= prod(shape) * bits(dtype_of(e)) // 8 <= MOST:
+    if prod(counts) * wide * size > MOST:
         return None
-    return Strip(e, reduced, local("strip", shape, dtype_of(e)))
+    return Strip(e, reduced, local("strip", [*counts, wide], dtype_of(e)))
 
 
-def _apart(x: Access, reduced: Sequence[Axis], tile: Tile) -> bool:
-    """Whether the rows of the operand are further apart than the tile is wide."""
+def _gap(x: Access, reduced: Sequence[Axis], size: int) -> int:
+    """The largest power of two of which the bytes between rows are a multiple; 1 if not known."""
     steps = [x.step(a.var) for a in reduced]
-    return all(s is not None for s in steps) and any(
-        s is not None and s > tile.lanes * tile.vectors for s in steps)  # fmt: skip
+    bytes_ = gcd(*(s * size if s is not None and s > 0 else 1 for s in steps))
+    return min(bytes_ & -bytes_, WAY)
 
 
 @dataclass

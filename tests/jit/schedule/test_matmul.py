@@ -71,15 +71,24 @@ def test_batch_rows_columns_and_depth_are_symbolic() -> None:
         check(kernel, arrays, arrays[0] @ arrays[1])
 
 
-def test_columns_that_are_used_often_are_packed() -> None:
-    func = fused_one([["n", 70], [70, 90]], lambda emit, x, w: op.matmul(x, w))
-    for n, packed in [(64, True), (61, True), (3, False)]:
-        found = scheduled(at(func, {"n": n})).func
-        assert ("strip" in found.script()) == packed
-        arrays = inputs(func, {"n": n})
-        check(built(found), arrays, arrays[0] @ arrays[1])
-    two = tvm.target.Target({"kind": "llvm", "mcpu": "haswell", "num-cores": 2})
-    assert "strip" not in scheduled(at(func, {"n": 64}), two).func.script()  # there is only one
+@pytest.mark.parametrize(
+    ("n", "width", "packed"), [(128, 1024, True), (117, 1024, True), (33, 1024, False),
+                               (128, 1016, False)])  # fmt: skip
+def test_columns_that_share_sets_of_a_cache_and_are_used_often_are_packed(
+    n: int, width: int, packed: bool
+) -> None:
+    func = fused_one([["n", 512], [512, width]], lambda emit, x, w: op.matmul(x, w))
+    found = scheduled(at(func, {"n": n})).func
+    assert ("strip" in found.script()) == packed
+    arrays = inputs(func, {"n": n})
+    check(built(found), arrays, arrays[0] @ arrays[1], 1e-3)
+
+
+def test_a_strip_is_of_one_core_and_for_many_rows() -> None:
+    func = fused_one([["n", 512], [512, 1024]], lambda emit, x, w: op.matmul(x, w))
+    for cores, packed in [(1, True), (2, False)]:
+        cpu = tvm.target.Target({"kind": "llvm", "mcpu": "haswell", "num-cores": cores})
+        assert ("strip" in scheduled(at(func, {"n": 128}), cpu).func.script()) == packed
     assert "strip" not in scheduled(func).func.script()
 
 
