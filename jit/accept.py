@@ -206,7 +206,7 @@ class _TensorAcceptor(Acceptor):
     def copied(self, array: Any, address: int, contiguous: bool) -> Any:
         if self.strict and not contiguous:
             raise self.wrong("is not contiguous", "must be")
-        if self.strict and address % ALIGNMENT and 0 not in array.shape:
+        if self.strict and address % ALIGNMENT:
             raise self.wrong(f"is at {address:#x}", f"must be aligned to {ALIGNMENT} bytes")
         if self.param.device != "cpu":
             raise self.wrong("is not aligned or not contiguous", "must be, where it is not copied")

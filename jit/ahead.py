@@ -48,25 +48,24 @@ def ahead(func: Any, generic: Any, sites: Sequence[CallSite], dims: Mapping[str,
         return Refusal(_undeclared(sites[0], ranges, how))
     names = [s.name for s in sites[0].symbols]
     safe, why = _padded(func, names, how.finite) if how.pad or how.max else ((), "")
-    full = {s: bind(func, dict(zip(names, s, strict=True))) for s in shapes}
-    shapes, empty = (
-        [s for s in shapes if not _empty(full[s])],
-        [s for s in shapes if _empty(full[s])],
-    )
+    full = {s: bind(func, dict(zip(names, s, strict=True))) for s in shapes if min(s) > 0}
+    empty = [s for s in shapes if s not in full or _empty(full[s])]
+    shapes = [s for s in shapes if s not in empty]
     taken = shapes[: how.max_variants]
     some = spans[: how.max_variants - len(taken)]
     variants = [v for s in taken for v in _variants(
         full[s], dict(zip(names, s, strict=True)), safe, target, known)]  # fmt: skip
     found = [_ranged(func, s, target) for s in some]
     kept = [v for v in found if not isinstance(v, Refusal)]
-    told = [f"{len(taken)} shapes{_told(safe)}"] if taken else []
-    told += [f"{len(kept)} ranges"] if kept else []
+    counts = [f"{len(taken)} shapes{_told(safe)}"] if taken else []
+    counts += [f"{len(kept)} ranges"] if kept else []
+    told = [", ".join(counts)] if counts else []
     left = len(shapes) + len(spans) - len(taken) - len(some)
-    more = [f"{left} more are left to the generic kernel"] if left else []
-    more += [f"{len(empty)} at which a tensor is empty are left, too"] if empty else []
-    more += [f"not padded: {why}"] if why else []
-    more += list(dict.fromkeys(f"no ranges: {v.reason}" for v in found if isinstance(v, Refusal)))
-    return Ahead(merge(generic, [*variants, *kept]), "; ".join([", ".join(told), *more]))
+    told += [f"{left} more are left to the generic kernel"] if left else []
+    told += [f"{len(empty)} at which a tensor is empty are left, too"] if empty else []
+    told += [f"not padded: {why}"] if why else []
+    told += list(dict.fromkeys(f"no ranges: {v.reason}" for v in found if isinstance(v, Refusal)))
+    return Ahead(merge(generic, [*variants, *kept]), "; ".join(told))
 
 
 def _undeclared(site: CallSite, ranges: Mapping[str, Sequence[Range]], how: Aot) -> str:
@@ -88,12 +87,12 @@ def _told(safe: Sequence[Padded]) -> str:
 
 def _values(name: str, d: Dim, how: Aot) -> tuple[int, ...]:
     """The values of a dimension that is not named: the likely ones, or all where they are few."""
+    last = d.last()
     if how.max:
-        return () if d.high is None else (d.high // d.multiple_of * d.multiple_of,)
-    if d.likely or d.high is None or name in how.ranges:
+        return () if last is None else (last,)
+    if d.likely or last is None or name in how.ranges:
         return d.likely
-    every = _every(d, how)
-    return every or (d.high // d.multiple_of * d.multiple_of,)
+    return _every(d, how) or (last,)
 
 
 def _every(d: Dim, how: Aot) -> tuple[int, ...]:

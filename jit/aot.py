@@ -11,11 +11,11 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import s_tir, tirx
+from tvm import tirx
 
 from .bucket import held
 from .decide import branches, decision
-from .dims import Symbol, copied, name, symbols
+from .dims import Symbol, copied, name, rooted, symbols
 from .variants import Bucket, Exact, Ranged, Span, Variant
 from .workspace import lazily
 
@@ -54,13 +54,8 @@ def _own_workspaces(body: Any, outer: Any) -> Any:
 
 def _with_attributes(outer: Any, body: Any, inside: Sequence[Any]) -> Any:
     blocks = any((f.attrs or {}).get("s_tir") for f in (outer, *inside))
-    if blocks:  # TVM's passes look for a root block
-        root = s_tir.SBlock([], [], [], "root", body)
-        body = s_tir.SBlockRealize([], True, root)
     merged = tirx.PrimFunc(outer.params, body, outer.ret_type, outer.attrs)
-    if blocks:
-        merged = merged.with_attr("s_tir", True)
-    return merged.with_attr("tirx.noalias", True)
+    return (rooted(merged) if blocks else merged).with_attr("tirx.noalias", True)
 
 
 # ------------------------------------------------------------------------ one variant

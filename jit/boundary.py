@@ -58,6 +58,10 @@ class Range:
         """The smallest number in it."""
         return -(-self.low // self.multiple_of) * self.multiple_of
 
+    def last(self) -> int | None:
+        """The largest number in it, None where there is no end."""
+        return None if self.high is None else self.high // self.multiple_of * self.multiple_of
+
     def __contains__(self, number: int) -> bool:
         if number < self.low or number % self.multiple_of:
             return False

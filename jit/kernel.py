@@ -97,8 +97,7 @@ def loaded(library: Path) -> Any:
 
 def slower(kernel: Any, other: Any, bound: Any, values: Mapping[str, int]) -> bool:
     """Whether a kernel takes more time than another one at its shape, by more than a little."""
-    given = [tvm.runtime.tensor(a) if isinstance(a, np.ndarray) else a
-             for a in arguments(bound, values)]  # fmt: skip
+    given = _tensors(arguments(bound, values))
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(ROUNDS):
         for call, taken in zip((kernel, other), times, strict=True):
@@ -118,8 +117,7 @@ def compare(kernel: Any, generic: Any, func: Any, values: Mapping[str, int], see
     """Call both on random inputs at one shape; raises :class:`Differs` where an output does."""
     bound = bind(copied(func), values)
     given = arguments(bound, values, seed)
-    one, other = ([tvm.runtime.tensor(a) if isinstance(a, np.ndarray) else a for a in given]
-                  for _ in range(2))  # fmt: skip
+    one, other = _tensors(given), _tensors(given)
     kernel(*one)
     generic(*other)
     for k, (a, b) in enumerate(zip(one, other, strict=True)):
@@ -132,6 +130,11 @@ def arguments(bound: Any, values: Mapping[str, int], seed: int = 0) -> list[Any]
     index: what is read must be there."""
     rng, most = np.random.default_rng(seed), 0 if indexed_by_data(bound) else 2
     return [_random(p, rng, values, most) for p in bound.params]
+
+
+def _tensors(given: list[Any]) -> list[Any]:
+    """Arrays as tensors of their own; numbers as they are."""
+    return [tvm.runtime.tensor(a) if isinstance(a, np.ndarray) else a for a in given]
 
 
 def indexed_by_data(func: Any) -> bool:

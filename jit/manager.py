@@ -14,6 +14,7 @@ from typing import Any
 
 import tvm
 
+from . import kernel_key
 from .compiler import CompileFailed, Compiler, CompilerDied
 from .errors import last_line
 from .folder import Folder
@@ -88,7 +89,7 @@ class Manager(threading.Thread):
         self.rests = 0  # how often nothing waited
         self._folder = Folder("opinfo-jit-")
         self._closed, self._ended = False, ended
-        self._eager = deque((s, key) for s in sites.sites for key in s.likely)
+        self._eager = deque((s, key) for s in sites.sites for key in s.likely if min(key) > 0)
 
     def run(self) -> None:
         try:
@@ -102,7 +103,7 @@ class Manager(threading.Thread):
     def _ready(self) -> None:
         """What names in the store are made of is found before the first shape comes."""
         for func in self.functions.values():
-            KernelStore.key(func, {}, self.sites.target, self._schedules)
+            kernel_key.key(func, {}, self.sites.target, self._schedules)
 
     def _next(self) -> None:
         if self._eager:
@@ -231,8 +232,8 @@ class Manager(threading.Thread):
 
     def _stored_name(self, site: LoadedSite, values: dict[str, int]) -> str:
         """Of a kernel on disk."""
-        return KernelStore.key(self.functions[site.function], values, self.sites.target,
-                               self._schedules)  # fmt: skip
+        return kernel_key.key(self.functions[site.function], values, self.sites.target,
+                              self._schedules)  # fmt: skip
 
     def _load(self, key: Key, library: Path) -> None:
         self.loaded[key] = _Loaded(loaded(library), str(library), pages(library) + OVERHEAD)

@@ -27,7 +27,7 @@ def parts(declared: Range) -> tuple[Range, ...]:
     if declared.high is None and declared.low <= 1 and declared.multiple_of == 1:
         return ()
     by = declared.multiple_of
-    cuts = ((1, FEW), (FEW + 1, MANY - 1), (MANY, declared.high))
+    cuts = ((1, FEW), (FEW + 1, MANY - 1), (MANY, None))
     found = [_part(declared, low, high) for low, high in cuts if low != FEW + 1 or by > 1]
     return tuple(r for r in found if r is not None)
 

@@ -20,7 +20,6 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from . import private
 from .entry import Damaged, opened, packed
@@ -47,6 +46,8 @@ class Row:
 
 class KernelStore:
     """At most ``max_bytes`` and ``max_count`` kernels: those that were not used longest go first.
+
+    Each is kept under the key of :func:`.kernel_key.key`.
 
     ``folder`` None: ``$OPINFO_CACHE``, or the platform's folder for caches. Raises ``ValueError``
     for bounds that are not positive.
@@ -125,13 +126,6 @@ class KernelStore:
             return None
         self._trim(path)
         return path
-
-    @staticmethod
-    def key(func: Any, values: Mapping[str, int], target: Any, schedule: str = "") -> str:
-        """What a kernel is kept under: see :func:`.kernel_key.key`."""
-        from .kernel_key import key
-
-        return key(func, values, target, schedule)
 
     def ls(self) -> list[Row]:
         """What is kept, the last used first. Raises ``OSError`` if the folder cannot be read."""

@@ -48,7 +48,7 @@ class Values:
 
     def __call__(self, t: Term) -> Value:
         if isinstance(t, Const):
-            return Known(t.value) if not isinstance(t.value, str) else ANYTHING
+            return literal(t)
         if isinstance(t, Int):
             return self.integer(t)
         if isinstance(t, Call) and not t.args and t.op.startswith("state"):
@@ -61,14 +61,6 @@ class Values:
             return self.reduce(t)
         if isinstance(t, Call):
             return self.call(t)
-        return ANYTHING
-
-    def at_small(self, t: Term) -> Value:
-        """A term at n, where all loads are of valid elements: a literal, or not known."""
-        if isinstance(t, Const) and not isinstance(t.value, str):
-            return Known(t.value)
-        if isinstance(t, Int):
-            return ANYTHING if t.const is None else Known(t.const)
         return ANYTHING
 
     def stable(self, t: Term) -> bool:
@@ -241,6 +233,13 @@ class Values:
             return Known((max if t.op == "max" else min)(init.number, body.number))
         units = {"add": 0, "mul": 1, "and": True, "or": False}
         return init if t.op in units and body.number == units[t.op] else ANYTHING
+
+
+def literal(t: Term) -> Value:
+    """A term at n, where all loads are of valid elements: a literal, or not known."""
+    if isinstance(t, Const) and not isinstance(t.value, str):
+        return Known(t.value)
+    return Known(t.const) if isinstance(t, Int) and t.const is not None else ANYTHING
 
 
 def _stateful(t: Term) -> bool:

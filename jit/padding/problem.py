@@ -23,9 +23,9 @@ from ...analysis.terms.term import (
     as_int,
     size,
 )
+from .value import Number
 
 Facts = tuple[Term, ...]
-Number = float | int | bool
 #: Of one question to the provers.
 TIMEOUT_MS = 250
 

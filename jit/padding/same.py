@@ -26,7 +26,7 @@ from ...analysis.terms.term import (
     fresh,
     raw_call,
 )
-from .extra import Values, independent
+from .extra import Values, independent, literal
 from .problem import Facts, Needs, Problem, Unproved
 from .value import Known, State
 
@@ -165,9 +165,7 @@ class Same:
         if self.problem.holds(negate(only), facts):
             return
         facts = (*facts, *parts(only))
-        values = Values(self, facts, {})
-        there = values(large)
-        here = values.at_small(small)
+        there, here = Values(self, facts, {})(large), literal(small)
         if not (isinstance(here, Known) and here == there):
             raise Unproved(f"the choice {_short(t)} changes when {self.problem.dim!r} grows")
 
@@ -233,14 +231,12 @@ class Same:
     def nothing(self, t: Reduce, found: Known) -> bool:
         """Whether combining with this value changes nothing."""
         unit = identity(t.op, t.body.dtype)
-        literal = t.init.value if isinstance(t.init, Const) else None
-        if isinstance(t.init, Int):
-            literal = t.init.const
+        init = literal(t.init)
         value = found.number
         if t.op in ("max", "min"):
             ends = [unit.value] if isinstance(unit, Const) else []
             ends += [-math.inf if t.op == "max" else math.inf] if isinstance(unit, Int) else []
-            ends += [] if literal is None else [literal]
+            ends += [init.number] if isinstance(init, Known) else []
             good = any(value <= e if t.op == "max" else value >= e for e in ends)
             if good and "float" in t.body.dtype:
                 self.problem.finite = True  # max(NaN, x) is x

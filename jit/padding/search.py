@@ -14,9 +14,10 @@ from ...analysis.terms.scalar import SMALL, ge0
 from ...analysis.terms.term import Const, Tensor, Term, Var, variable
 from ..dims import Symbol, Unbound, symbols
 from .claim import FINITE, Grown, Padded
-from .problem import Needs, Number, Problem, Unproved
+from .problem import Needs, Problem, Unproved
 from .same import Same
 from .traps import demands
+from .value import Number
 
 #: Contents that are tried for one dimension of one function.
 TRIES = 64

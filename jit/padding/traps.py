@@ -254,12 +254,10 @@ def _operands(e: Any) -> list[Any]:
         return [e.condition, e.true_value, e.false_value]
     if kind == "Let":
         return [e.value, e.body]
-    if kind == "Cast":
+    if kind in ("Cast", "Broadcast"):
         return [e.value]
     if kind == "Ramp":
         return [e.base, e.stride]
-    if kind == "Broadcast":
-        return [e.value]
     if hasattr(e, "b"):
         return [e.a, e.b]
     return [e.a] if hasattr(e, "a") else []
@@ -301,7 +299,7 @@ def _suspicious(body: Any) -> bool:
 def _inside(x: Any) -> list[Any]:
     """The expressions of a node that must not be garbage."""
     kind = type(x).__name__
-    if kind == "TensorLoad" or kind == "BufferStore":
+    if kind in ("TensorLoad", "BufferStore"):
         return list(items(x.indices))
     if kind == "For":
         return [x.min, x.extent]

@@ -337,6 +337,8 @@ def test_a_shape_is_what_it_must_be() -> None:
         assert isinstance(got, tvm_ffi.Shape) and tuple(got) == (8, 3) and values == {"n": 8}
     with pytest.raises(ShapeOutOfRange, match=r"dimension 0 of argument s \(n\) is 9"):
         check([(9, 3)])
+    free = Boundary(Signature("f", (Param("s", None, None, kind="shape"),)))
+    assert tuple(free([(1, 2, 3)])[0][0]) == (1, 2, 3)
     for wrong, why in [((-1, 3), "has -1 in dimension 0; it must have 0 or more: s: shape"),
                        ((1, 4), "has 4 in dimension 1; it must have 3"),
                        ((1,), "has 1 dimensions"), ((1.5, 3), "is no shape"),

@@ -90,6 +90,18 @@ def test_more_kernels_than_allowed_are_left_and_told() -> None:
     assert told.why == "2 shapes, 1 ranges; 1 more are left to the generic kernel"
 
 
+@pytest.mark.parametrize(
+    ("how", "dim", "why"),
+    [(Aot(), Dim(0, 64, likely=(0, 4)), "1 shapes, 2 ranges"),
+     (Aot(max=True), Dim(0, 7, 8), "")],
+)  # fmt: skip
+def test_nothing_is_compiled_for_no_rows(how: Aot, dim: Dim, why: str) -> None:
+    built, told = merged(Config(how, dims={"n": dim}))
+    left = "1 at which a tensor is empty are left, too"
+    assert told == "; ".join(filter(None, (why, left)))
+    check(built, (1, 4, 5, 64))
+
+
 def test_one_kernel_at_the_upper_end() -> None:
     built, told = merged(Config(Aot(max=True), dims={"n": Dim(1, 20)}))
     assert told == "1 shapes, padded in n"
