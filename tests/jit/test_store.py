@@ -12,7 +12,7 @@ import pytest
 
 from opinfo.jit.entry import FOOTER, Damaged, opened, packed
 from opinfo.jit.private import default_folder
-from opinfo.jit.store import KernelStore
+from opinfo.jit.store import PART, KernelStore
 
 from .kernels import KEYS, library, stored
 
@@ -108,6 +108,16 @@ def test_clear_takes_what_is_old_or_everything_that_is_ours(store: KernelStore) 
     other.write_text("not ours")
     assert [p.stem for p in store.clear(50)] == [KEYS[0]]
     assert store.clear() == [new] and [p.name for p in store.folder.iterdir()] == [other.name]
+
+
+def test_clear_takes_what_writers_that_were_killed_left(store: KernelStore) -> None:
+    put(store, KEYS[0])
+    left = {age: store.folder / f"{PART}{age}" for age in (10, 100, 7200)}
+    for age, path in left.items():
+        path.write_bytes(b"half")
+        os.utime(path, (time.time() - age,) * 2)
+    assert store.clear(86400) == [] and [a for a, p in left.items() if p.exists()] == [10, 100]
+    assert len(store.clear()) == 1 and [a for a, p in left.items() if p.exists()] == [10]
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o777])

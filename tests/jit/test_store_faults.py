@@ -91,8 +91,15 @@ def test_what_is_discarded_goes_with_a_warning(tmp_path: Path) -> None:
     stored(store, KEYS[1])
     with pytest.warns(UserWarning, match="it does not load"):
         store.discard(KEY, "it does not load")
-    store.discard(KEY, "it is not there")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        store.discard(KEY, "it is not there")
     assert [r.key for r in store.ls()] == [KEYS[1]]
+    tmp_path.chmod(0o777)
+    refusing = KernelStore(tmp_path)
+    with pytest.warns(UserWarning, match="other users can write"):
+        refusing.discard(KEYS[1], "it is another user's")
+    assert [r.key for r in refusing.ls()] == [KEYS[1]]
 
 
 def child(code: str, *words: str) -> subprocess.Popen[str]:
