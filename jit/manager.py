@@ -15,6 +15,7 @@ from typing import Any
 import tvm
 
 from . import kernel_key
+from .boundary import whole
 from .compiler import CompileFailed, Compiler, CompilerDied
 from .errors import last_line
 from .folder import Folder
@@ -43,6 +44,11 @@ class Budget:
     compiles: int = 4096
     shapes: int = 4096
     waiting: int = 256
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if whole(value, f"Budget: {name}") < 0:
+                raise ValueError(f"Budget: {name} must not be negative, got {value!r}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,8 @@ class Dim(Range):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not isinstance(self.likely, Sequence):
+            raise ValueError(f"likely: expected values, like (1, 8), got {self.likely!r}")
         likely = tuple(whole(v, "a likely value") for v in self.likely)
         object.__setattr__(self, "likely", likely)
         for v in self.likely:
@@ -67,6 +69,8 @@ class Aot:
     max: bool = False
 
     def __post_init__(self) -> None:
+        for what in ("buckets", "ranges"):
+            _mapping(f"Aot: {what}", getattr(self, what))
         for name, values in self.buckets.items():
             if not isinstance(values, list | tuple) or not all(map(_positive, values)):
                 raise ValueError(f"Aot: buckets of {name}: expected positive integers of 64 "
@@ -85,6 +89,11 @@ class Aot:
     def checked(self) -> dict[str, tuple[Range, ...]]:
         """The ranges. Raises ``ValueError``."""
         return {name: _ranges(name, given) for name, given in self.ranges.items()}
+
+
+def _mapping(what: str, given: Any) -> None:
+    if not isinstance(given, Mapping):
+        raise ValueError(f'{what}: expected a mapping, like {{"n": ...}}, got {given!r}')
 
 
 def _positive(value: Any) -> bool:
@@ -124,6 +133,7 @@ class Jit:
     def __post_init__(self) -> None:
         if self.mode not in ("lazy", "eager"):
             raise ValueError(f'Jit: expected "lazy" or "eager", got {self.mode!r}')
+        object.__setattr__(self, "threshold", whole(self.threshold, "Jit: threshold"))
         if self.threshold < 1:
             raise ValueError(f"Jit: threshold must be at least 1, got {self.threshold}")
 
@@ -133,6 +143,11 @@ class Library:
     """A call of a backend that takes symbolic shapes; ``Generic`` where it does not."""
 
     backends: tuple[str, ...] = ("onednn", "blas")
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.backends, list | tuple):
+            raise ValueError('Library: expected names of backends, like ("onednn", "blas"), got '
+                             f"{self.backends!r}")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -177,6 +192,8 @@ def config(given: Config | Strategy | str) -> Config:
     """A configuration, or the strategy of all functions, as a configuration that is checked."""
     found = given if isinstance(given, Config) else Config(given)
     strategy(found.default)
+    for mapping in ("by_function", "by_op", "dims"):
+        _mapping(mapping, getattr(found, mapping))
     for s in (*found.by_function.values(), *found.by_op.values()):
         strategy(s)
     known = {*tvm.ir.Op.list_op_names(), *get_args(PatternKind)}

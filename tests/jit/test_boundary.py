@@ -474,7 +474,8 @@ def test_a_signature_travels_as_json() -> None:
 
 @pytest.mark.parametrize(
     "broken",
-    [None, [], {}, {"format": 1}, {"format": 2, "function": 3, "params": []},
+    [None, [], {}, {"format": 1, "function": "f", "params": []},
+     {"format": 2, "function": 3, "params": []},
      {"format": 2, "function": "f", "params": [{"name": "x"}]},
      {"format": 2, "function": "f", "params": [{**TOLD, "shape": [["^", "n", 2]]}]},
      {"format": 2, "function": "f", "params": [{**TOLD, "kind": "ragged"}]},

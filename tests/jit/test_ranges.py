@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import tvm
 
-from opinfo.jit import Aot, Config, Dim, Range, specialize_shapes
+from opinfo.jit import Aot, Budget, Config, Dim, Jit, Library, Range, specialize_shapes
 from opinfo.jit.compile import lowered
 from opinfo.jit.ranges import parts, spans_at
 from opinfo.jit.sites import call_sites
+from opinfo.jit.strategy import config
 from opinfo.jit.variants import Span
 from tests.jit import modules
 
@@ -135,7 +136,16 @@ def test_a_range_that_is_as_good_as_none_is_told() -> None:
      (lambda: Range(1, 1 << 63), "high: expected an integer of 64 bits, got 9223372036854775808"),
      (lambda: Aot({"n": 8}), "got 8"),  # type: ignore[dict-item]
      (lambda: Aot({"n": (8,)}, max=True), "max is one kernel .* got those of n"),
-     (lambda: Aot(max_variants=0), "as max_variants, got 0")],
+     (lambda: Aot(max_variants=0), "as max_variants, got 0"),
+     (lambda: Aot([8]), r"Aot: buckets: expected a mapping, like .*, got \[8\]"),  # type: ignore
+     (lambda: Aot(ranges=[(1, 4)]), "Aot: ranges: expected a mapping"),  # type: ignore[arg-type]
+     (lambda: config(Config(dims=[Dim(1, 8)])), "dims: expected a mapping"),  # type: ignore
+     (lambda: config(Config(by_op="aot")), "by_op: expected a mapping"),  # type: ignore[arg-type]
+     (lambda: Dim(1, 8, likely=4), "likely: expected values, .*, got 4"),  # type: ignore[arg-type]
+     (lambda: Jit("lazy", 2.5), "Jit: threshold: expected an integer"),  # type: ignore[arg-type]
+     (lambda: Library("onednn"), "expected names of backends, .* got 'onednn'"),  # type: ignore
+     (lambda: Budget(kernels=-1), "Budget: kernels must not be negative, got -1"),
+     (lambda: Budget(bytes=1.5), "Budget: bytes: expected an integer")],  # type: ignore[arg-type]
 )  # fmt: skip
 def test_settings_that_cannot_be_are_refused(make: Any, told: str) -> None:
     with pytest.raises(ValueError, match=told):
