@@ -49,8 +49,8 @@ def compile_shapes(mod: Any, given: Config | Strategy | str = "jit",
     """Compile a Relax module with symbolic shapes; ``mod`` is not changed.
 
     ``target`` is TVM's, by default this CPU and one thread. Raises ``TypeError`` for what is no
-    module, ``ValueError`` for a configuration that is none, a module without a Relax function
-    ``main`` or with a variable that nothing defines, ``FileNotFoundError`` without a C++ compiler.
+    module, ``ValueError`` for a configuration that is none, a module without a Relax function or
+    with a variable that nothing defines, ``FileNotFoundError`` without a C++ compiler.
     """
     _check(mod)
     wanted = tvm.target.Target(target if target is not None else native_target())
@@ -67,13 +67,13 @@ def compile_shapes(mod: Any, given: Config | Strategy | str = "jit",
 
 def _check(mod: Any) -> None:
     check_defined(mod, "compile_shapes")
-    there = [g.name_hint for g, f in mod.functions.items() if isinstance(f, relax.Function)]
-    if "main" not in there:
-        raise ValueError("compile_shapes: the module has no Relax function main; it has "
-                         f"{', '.join(there) or 'none'}")  # fmt: skip
-    if free := relax.analysis.free_vars(mod["main"]):
-        raise ValueError("compile_shapes: nothing defines the variable "
-                         f"{', '.join(v.name for v in free)} of main")  # fmt: skip
+    functions = {g.name_hint: f for g, f in mod.functions.items() if isinstance(f, relax.Function)}
+    if not functions:
+        raise ValueError("compile_shapes: the module has no Relax function")
+    for name, func in functions.items():
+        if free := relax.analysis.free_vars(func):
+            raise ValueError("compile_shapes: nothing defines the variable "
+                             f"{', '.join(v.name for v in free)} of {name}")  # fmt: skip
     if cc.get_cc() is None:
         raise FileNotFoundError("compile_shapes: there is no C++ compiler (g++ or clang++) on PATH "
                                 "to link the library with")  # fmt: skip

@@ -15,16 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import relax
 
-from .boundary import Boundary
 from .compiler import Compiler
+from .function import Function
 from .library import Sites, loaded
 from .manager import Budget, Event, Manager
 from .record import Recording
 from .store import KernelStore
-from .straight import plan
 
 Served = tuple[int, int]
 _OPEN: weakref.WeakSet[Session] = weakref.WeakSet()
@@ -80,7 +78,8 @@ class Stats:
 
 
 class Session:
-    """A compiled model; calling it runs ``main`` on numpy arrays or anything that has DLPack.
+    """A compiled model; calling it runs ``main`` on numpy arrays or anything that has DLPack, and
+    ``session["decode"]`` another function of it.
 
     ``library`` is a path that `compile_shapes` exported to, or what it returned. Arguments are
     checked, and copied where compiled code could not read them; with ``strict`` those are refused,
@@ -113,15 +112,13 @@ class Session:
     def _open(self, path: Path, library: Any, budget: Budget, store: KernelStore | None,
               compiler: Compiler | None, strict: bool, device: Any,
               file: Served) -> None:  # fmt: skip
-        self._kept, self._pid = library, os.getpid()
+        self._kept, self._pid, self._strict = library, os.getpid(), strict
         module = loaded(path)
         self._module, self._device = module, device or tvm.cpu()
-        self._mains = [self._new_main()]
         sites = Sites(module)
-        ranges = {k: r for k, r in sites.ranges.items() if k in sites.signatures["main"].symbols()}
-        self._boundary = Boundary(sites.signatures["main"], ranges, strict)
-        self._plan = plan(self._boundary)
-        self._straight = sites.straight
+        self._sites = sites
+        self._functions: dict[str, Function] = {}
+        self._main = self["main"] if "main" in self.functions else None
         sites.open(budget.waiting)
         ended = functools.partial(_SERVED.pop, file, None)
         manager = self._manager = _SERVED[file] = Manager(sites, budget, store, compiler, ended)
@@ -136,27 +133,27 @@ class Session:
         weakref.finalize(self, _let_go, manager, self._pid).atexit = False
 
     def __call__(self, *args: Any) -> Any:
-        try:
-            main = self._mains.pop()
-        except IndexError:
-            main = self._new_main()
-        try:
-            out = main
-            if self._plan is not None:
-                try:
-                    out = self._straight(main, self._plan, *args)
-                except Exception:  # what cannot be passed to C++: told below
-                    pass
-            if isinstance(out, tvm_ffi.core.Error):  # the model's, which is not run again
-                raise out.py_error()
-            return main(*self._boundary(args)[0]) if isinstance(out, tvm_ffi.Function) else out
-        finally:
-            self._mains.append(main)
+        """Run ``main``; ``ValueError`` where the model has none."""
+        return (self._main or self["main"])(*args)
 
-    def _new_main(self) -> Any:
-        """Of a virtual machine of its own: TVM's has one call at a time. There are as many as there
-        were calls at the same time."""
-        return relax.VirtualMachine(self._module, self._device)["main"]
+    def __getitem__(self, name: str) -> Function:
+        """A function of the model by its name; ``ValueError`` for one that it has not."""
+        found = self._functions.get(name)
+        if found is not None:
+            return found
+        if name not in self.functions:
+            raise ValueError(f"the model has no function {name}; it has "
+                             f"{', '.join(self.functions)}")  # fmt: skip
+        made = Function(self._sites, name, lambda: self._machine()[name], self._strict)
+        return self._functions.setdefault(name, made)
+
+    def _machine(self) -> Any:
+        return relax.VirtualMachine(self._module, self._device)
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The names of the model's public functions."""
+        return tuple(self._sites.signatures)
 
     def settle(self, seconds: float = 60.0) -> bool:
         """Wait until no shape waits for its kernel; False where the time is over."""

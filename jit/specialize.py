@@ -167,7 +167,7 @@ def _code(mod: Any, called: list[CallSite], wanted: Mapping[str, Told], found: C
     functions = {s.function: tvm.ir.save_json(mod[s.function]) for s in called}
     ranges = {k: [d.low, d.high, d.multiple_of] for k, d in found.dims.items()}
     signatures = [Signature.of(f, g.name_hint).to_json() for g, f in mod.functions.items()
-                  if isinstance(f, relax.Function)]  # fmt: skip
+                  if isinstance(f, relax.Function) and _public(g, f)]  # fmt: skip
     about = json.dumps({"format": FORMAT, "target": str(target), "functions": functions,
                         "sites": sites, "ranges": ranges, "signatures": signatures,
                         "told": [t.row for t in wanted.values()]})  # fmt: skip
@@ -175,6 +175,10 @@ def _code(mod: Any, called: list[CallSite], wanted: Mapping[str, Told], found: C
                       tuple((d.param, -1 if d.axis is None else d.axis) for d in s.symbols))
              for k, s in enumerate(called)]  # fmt: skip
     return Code(source(codes, about), ("opinfo_jit_about", *(c.symbol for c in codes)))
+
+
+def _public(gvar: Any, func: Any) -> bool:
+    return gvar.name_hint == "main" or "global_symbol" in (func.attrs or {})
 
 
 def _about(site: CallSite, wanted: Strategy, found: Config) -> dict[str, Any]:

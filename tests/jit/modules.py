@@ -54,3 +54,31 @@ def attention() -> Any:
             out = bb.emit_output(relax.op.matmul(relax.op.nn.softmax(scores), k))
         bb.emit_func_output(out)
     return bb.get()
+
+
+#: Two functions for outside and one for inside.
+SEVERAL = """
+@I.ir_module
+class Module:
+    @R.function
+    def prefill(x: R.Tensor((1, "n", 16), "float32")) -> R.Tensor((1, "n", 16), "float32"):
+        cls = Module
+        with R.dataflow():
+            y = R.nn.softmax(x)
+            R.output(y)
+        return cls.twice(y)
+
+    @R.function
+    def decode(x: R.Tensor(("b", 16), "float32")) -> R.Tensor(("b", 16), "float32"):
+        with R.dataflow():
+            y = R.nn.relu(x)
+            R.output(y)
+        return y
+
+    @R.function(private=True)
+    def twice(x: R.Tensor((1, "k", 16), "float32")) -> R.Tensor((1, "k", 16), "float32"):
+        with R.dataflow():
+            y = R.add(x, x)
+            R.output(y)
+        return y
+"""

@@ -16,6 +16,7 @@ import pytest
 import tvm
 import tvm_ffi
 from tvm import relax, tirx
+from tvm.script import from_source
 
 from opinfo.byoc.compile import fuse
 from opinfo.jit import (
@@ -436,3 +437,29 @@ def test_integers_that_decide_where_are_zero() -> None:
     assert not indices.any()
     one, _, _ = kernel.arguments(bind(added, {"n": 9}), {"n": 9})
     assert one.min() < 0 < one.max()
+
+
+def test_each_function_of_a_model_is_served() -> None:
+    mod = from_source(modules.SEVERAL)
+    with Session(compile_shapes(mod, Config(dims={"n": Dim(1, 8)})), strict=True) as session:
+        assert set(session.functions) == {"prefill", "decode"}
+        prefill, decode = session["prefill"], session["decode"]
+        assert session["decode"] is decode and str(decode.signature) == "decode(x: float32[b, 16])"
+        for n in (3, 5, 3, 3, 5, 5):
+            x = modules.rows(n)
+            e = np.exp(x) / np.exp(x).sum(-1, keepdims=True)
+            got = prefill(tvm.runtime.tensor(x[None])).numpy()
+            np.testing.assert_allclose(got, 2 * e[None], rtol=1e-4)
+            got = decode(tvm.runtime.tensor(x)).numpy()
+            np.testing.assert_array_equal(got, np.maximum(x, 0))
+            session.settle()
+        hits = {s.caller: s.hits for s in session.stats().sites}
+        assert hits.keys() == {"prefill", "decode", "twice"} and min(hits.values()) > 0
+        x = tvm.runtime.tensor(modules.rows(9))
+        decode(x)
+        with pytest.raises(ShapeOutOfRange, match="prefill: dimension 1 of argument x"):
+            prefill(tvm.runtime.tensor(modules.rows(9)[None]))
+        with pytest.raises(ValueError, match="no function main; it has "):
+            session(x)
+        with pytest.raises(ValueError, match="no function twice; it has "):
+            session["twice"]

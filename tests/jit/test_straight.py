@@ -161,7 +161,7 @@ def test_an_error_of_the_model_is_its_own() -> None:
         def broken(*args: Any) -> None:
             raise RuntimeError("of the model")
 
-        session._mains = [broken]
+        session["main"]._free = [broken]
         with pytest.raises(RuntimeError, match="of the model"):
             session(given)
 

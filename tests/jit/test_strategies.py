@@ -532,10 +532,8 @@ def test_a_schedule_that_does_not_build_is_left_and_told(monkeypatch: pytest.Mon
 def test_modules_that_cannot_be_compiled_are_refused_early(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TypeError, match=r"expected a tvm.IRModule, got str"):
         compile_shapes("model.onnx")
-    with pytest.raises(ValueError, match="no Relax function main; it has none"):
+    with pytest.raises(ValueError, match="the module has no Relax function"):
         compile_shapes(tvm.IRModule({}))
-    with pytest.raises(ValueError, match="no Relax function main; it has other"):
-        compile_shapes(tvm.IRModule({"other": modules.dense()["main"]}))
     kind = relax.TensorType((2, 4), "float32")
     x, free = relax.Var("x", kind), relax.Var("free", kind)
     func = relax.Function([x], relax.SeqExpr([], free), kind)
