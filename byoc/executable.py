@@ -22,6 +22,7 @@ import tvm_ffi
 from tvm import relax
 
 from ..analysis.lifting.node import items
+from .once import once
 
 MAKE_SHAPE = "vm.builtin.make_shape"
 
@@ -55,40 +56,10 @@ def _branches(func: Any) -> bool:
 
 
 def _lowered(mod: Any, _: Any) -> Any:
-    return _Once(relax.get_pipeline("default")(mod)).written()
+    return once(relax.get_pipeline("default")(mod), _shape)
 
 
-@relax.expr_functor.mutator
-class _Once(relax.PyExprMutator):  # type: ignore[misc]
-    def __init__(self, mod: Any) -> None:
-        super().__init__(mod)
-        self.mod = mod
-        self.made: dict[tuple[int, ...], Any] = {}
-
-    def written(self) -> Any:
-        for gvar, func in self.mod.functions.items():
-            if isinstance(func, relax.Function):
-                self.builder_.update_func(gvar, self.visit_expr(func))
-        return self.builder_.get()
-
-    def visit_seq_expr_(self, e: Any) -> Any:
-        """What a branch made is not there behind it, nor in another function."""
-        before = dict(self.made)
-        made = super().visit_seq_expr_(e)
-        self.made = before
-        return made
-
-    def visit_var_binding_(self, b: Any) -> None:
-        asked = _asked(b.value)
-        if asked in self.made:
-            self.set_var_remap(b.var, self.made[asked])
-            return
-        super().visit_var_binding_(b)
-        if asked is not None:
-            self.made[asked] = self.visit_expr(b.var)
-
-
-def _asked(value: Any) -> tuple[int, ...] | None:
+def _shape(value: Any) -> tuple[int, ...] | None:
     """The heap, and how each dimension is to be had, where a shape is made."""
     if not (isinstance(value, relax.Call) and isinstance(value.op, relax.ExternFunc)
             and str(value.op.global_symbol) == MAKE_SHAPE):  # fmt: skip

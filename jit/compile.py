@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 from tvm.support import cc
 
+from ..analysis.lifting.node import items
 from ..byoc.compile import fuse, placed
 from ..byoc.executable import executable
 from ..byoc.offload import Dispatched
+from ..byoc.once import once
 from ..byoc.prepare import prepare
 from ..layout.unused import check_defined
 from .folder import Folder
@@ -23,6 +25,7 @@ from .simplify import simplified
 from .specialize import Specialized, Told, specialize_shapes
 from .strategy import Config, Strategy, config
 
+RESHAPE = tvm.ir.Op.get("relax.reshape")
 #: For the C++ compiler; what two libraries have in common must not be one in a process.
 OPTIONS = ["-O2", "-fno-gnu-unique"]
 
@@ -105,8 +108,23 @@ def lowered(mod: Any) -> Any:
 
 def fused(mod: Any) -> Any:
     """A lowered module, fused; what only reshapes is a view, which needs no kernel."""
-    views = relax.transform.RewriteDataflowReshape()(fuse(simplified(mod)))
-    return relax.transform.EliminateCommonSubexpr()(views)
+    return once(relax.transform.RewriteDataflowReshape()(fuse(simplified(mod))), _view)
+
+
+def _view(value: Any) -> tuple[Any, ...] | None:
+    """The tensor and the extents, where a view is made. Views share memory: also where something
+    is written in place, two of them are one."""
+    if not (isinstance(value, relax.Call) and value.op == RESHAPE
+            and isinstance(value.args[1], relax.ShapeExpr)):  # fmt: skip
+        return None
+    extents = [_extent(e) for e in items(value.args[1].values)]
+    return None if None in extents else (value.args[0].__chandle__(), *extents)
+
+
+def _extent(e: Any) -> tuple[str, int] | None:
+    if isinstance(e, tirx.IntImm):
+        return "number", int(e.value)
+    return ("variable", e.__chandle__()) if isinstance(e, tvm.ir.Var) else None
 
 
 def native_target() -> Any:

@@ -83,3 +83,32 @@ def test_a_model_with_branches_is_served() -> None:
             np.testing.assert_allclose(session(*given).numpy(), expected, 1e-4, 1e-4)
             session.settle()
         assert session.stats().hit_rate > 0
+
+
+INPLACE = """
+@I.ir_module
+class Module:
+    @T.prim_func(private=True, s_tir=True)
+    def double(a: T.handle):
+        n = T.int64()
+        A = T.match_buffer(a, (n, T.int64(4)), "float32")
+        for i, j in T.grid(n, T.int64(4)):
+            with T.sblock("b"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                A[vi, vj] = A[vi, vj] * T.float32(2)
+
+    @R.function
+    def main(x: R.Tensor(("n", 4), "float32")) -> R.Tensor(("n", 4), "float32"):
+        n = T.int64()
+        cls = Module
+        a = R.nn.relu(x)
+        b = R.call_tir_inplace(cls.double, (a,), [0], out_ty=R.Tensor((n, 4), dtype="float32"))
+        c = R.nn.relu(x)
+        return R.add(b, c)
+"""
+
+
+def test_what_is_written_in_place_is_made_twice() -> None:
+    x = rows(3)[:, :4].copy()
+    with Session(compile_shapes(from_source(INPLACE), "generic")) as session:
+        np.testing.assert_allclose(session(x).numpy(), 3 * np.maximum(x, 0), 1e-6)
