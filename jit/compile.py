@@ -51,12 +51,12 @@ def compile_shapes(mod: Any, given: Config | Strategy | str = "jit",
                    target: Any = None) -> CompiledShapes:  # fmt: skip
     """Compile a Relax module with symbolic shapes; ``mod`` is not changed.
 
-    ``target`` is TVM's, by default this CPU and one thread. Raises ``TypeError`` for what is no
-    module, ``ValueError`` for a configuration that is none, a module without a Relax function or
-    with a variable that nothing defines, ``FileNotFoundError`` without a C++ compiler.
+    ``target`` is TVM's for a CPU, by default this one and one thread. Raises ``TypeError`` for what
+    is no module, ``ValueError`` for a configuration that is none, a GPU, a module without a Relax
+    function or with a variable that nothing defines, ``FileNotFoundError`` without a C++ compiler.
     """
     _check(mod)
-    wanted = tvm.target.Target(target if target is not None else native_target())
+    wanted = _target(target)
     found = resolved(config(given), mod)
     prepared = prepare(mod)
     handed = handed_over(prepared, found)
@@ -80,6 +80,16 @@ def _check(mod: Any) -> None:
     if cc.get_cc() is None:
         raise FileNotFoundError("compile_shapes: there is no C++ compiler (g++ or clang++) on PATH "
                                 "to link the library with")  # fmt: skip
+
+
+def _target(given: Any) -> Any:
+    target = tvm.target.Target(given if given is not None else native_target())
+    if "gpu" in target.keys:
+        raise ValueError(
+            f"compile_shapes: the target is {target.kind.name}; kernels for shapes "
+            "are made for CPUs (for a GPU: opinfo compile --target cuda)"
+        )
+    return target
 
 
 def _built(mod: Any, found: Config, target: Any) -> tuple[Specialized, Any]:

@@ -534,6 +534,8 @@ def test_modules_that_cannot_be_compiled_are_refused_early(monkeypatch: pytest.M
         compile_shapes("model.onnx")
     with pytest.raises(ValueError, match="the module has no Relax function"):
         compile_shapes(tvm.IRModule({}))
+    with pytest.raises(ValueError, match="the target is cuda; kernels for shapes are made"):
+        compile_shapes(modules.dense(), target={"kind": "cuda", "arch": "sm_90"})
     kind = relax.TensorType((2, 4), "float32")
     x, free = relax.Var("x", kind), relax.Var("free", kind)
     func = relax.Function([x], relax.SeqExpr([], free), kind)
