@@ -73,12 +73,12 @@ def _together(kernel: Kernel, a: Axis, b: Axis, views: Views) -> bool:
     if a.var in kernel.spoken or b.var in kernel.spoken:
         return False
     every = (*kernel.reads, *kernel.late, *kernel.writes)
-    if not all(_follows(x, a, b, kernel.analyzer) for x in every):
+    if not all(follows(x, a, b, kernel.analyzer) for x in every):
         return False
     return b.static is not None or all(x.step(b.var) == 0 or x.buffer in views for x in every)
 
 
-def _follows(x: Access, a: Axis, b: Axis, analyzer: Any) -> bool:
+def follows(x: Access, a: Axis, b: Axis, analyzer: Any) -> bool:
     """Whether a step of ``a`` is as far as all of ``b``."""
     outer, inner = x.steps.get(a.var), x.steps.get(b.var)
     if outer is None or inner is None:

@@ -31,6 +31,7 @@ from .rules import rules
 from .sizes import UNSAID, Sizes
 from .strided import unstrided
 from .tir import seq
+from .windows import joined
 
 #: TVM's mark of what has a schedule.
 DONE = "tirx.is_scheduled"
@@ -78,7 +79,8 @@ def _sizes(func: Any, spans: Mapping[str, Span]) -> Sizes:
 def _scheduled(func: Any, cpu: Machine, sizes: Sizes) -> Scheduled | Refusal:
     made = program(func, sizes)
     views = Views(items(func.params))
-    written = [_written(p, cpu, views) for p in unstrided(parts(made), made.inner)]
+    laid = unstrided(joined(parts(made), made.inner, cpu), made.inner)
+    written = [_written(p, cpu, views) for p in laid]
     body = [w[0] for w in written]
     rules_of = tuple(dict.fromkeys(w[1] for w in written))
     reasons = tuple(w[2] for w in written if w[2])

@@ -47,12 +47,13 @@ def unstrided(parts: Sequence[Part], inner: NodeDict[None]) -> list[Part]:
         j, phases = found
         for p in phases:
             inner[p.new] = None
-            maker = _maker(out, p, parts[k + 1 :], inner)
-            if maker is not None:
-                out.remove(maker)
+            made = maker(out, p.buffer, parts[k + 1 :], inner)
+            if made is not None:
+                out.remove(made)
             out += [replace(c, twice=twice(c, inner), sizes=part.sizes)
-                    for c in _copies(p, maker)]  # fmt: skip
-        out.append(_reading(part, j, phases))
+                    for c in _copies(p, made)]  # fmt: skip
+        read = _reading(part, j, phases)
+        out.append(replace(read, twice=twice(read, inner)))
     return out
 
 
@@ -133,15 +134,15 @@ def _reading(kernel: Kernel, j: Axis, phases: Sequence[_Phases]) -> Kernel:
     )
 
 
-def _maker(
-    done: Sequence[Part], p: _Phases, later: Sequence[Part], inner: NodeDict[None]
+def maker(
+    done: Sequence[Part], buffer: Any, later: Sequence[Part], inner: NodeDict[None]
 ) -> Kernel | None:
     """The kernel that writes a buffer for nobody else, element by element."""
-    if p.buffer not in inner:
+    if buffer not in inner:
         return None
     makers = [k for k in done if isinstance(k, Kernel)
-              and any(r.buffer.same_as(p.buffer) for r in k.results)]  # fmt: skip
-    others = any(_reads(k, p.buffer) for k in (*done, *later))
+              and any(r.buffer.same_as(buffer) for r in k.results)]  # fmt: skip
+    others = any(_reads(k, buffer) for k in (*done, *later))
     if len(makers) != 1 or others:
         return None
     (k,) = makers
@@ -157,24 +158,25 @@ def _reads(part: Part, buffer: Any) -> bool:
     return buffer in part.step.reads
 
 
-def _copies(p: _Phases, maker: Kernel | None) -> list[Kernel]:
+def _copies(p: _Phases, made: Kernel | None) -> list[Kernel]:
     """The kernels that fill the new buffer, one a phase."""
-    return [_copy(p, maker or _identity(p), phase) for phase in range(p.stride)]
+    return [_copy(p, made or identity(p.buffer), phase) for phase in range(p.stride)]
 
 
-def _copy(p: _Phases, maker: Kernel, phase: int) -> Kernel:
-    *outer, last = maker.axes
+def _copy(p: _Phases, made: Kernel, phase: int) -> Kernel:
+    *outer, last = made.axes
     size = integer(last.extent, last.var) if isinstance(last.extent, int) else last.extent
     left = tirx.FloorDiv(size + integer(p.stride - 1 - phase, size), integer(p.stride, size))
-    q = Axis(tirx.Var("q", dtype_of(last.var)), maker.analyzer.simplify(left))
+    q = Axis(tirx.Var("q", dtype_of(last.var)), made.analyzer.simplify(left))
     at = values((last.var, q.var * integer(p.stride, q.var) + integer(phase, q.var)))
-    moved = maker.at(at, (*outer, q), ())
+    moved = made.at(at, (*outer, q), ())
     index = (*(a.var for a in outer), integer(phase, q.var), q.var)
     return replace(moved, results=(Result(p.new, index, moved.results[0].value),))
 
 
-def _identity(p: _Phases) -> Kernel:
-    axes = tuple(Axis(tirx.Var("c", dtype_of(e)), e) for e in items(p.buffer.ty.shape))
+def identity(buffer: Any) -> Kernel:
+    """The kernel that copies a buffer to itself: to be given another result."""
+    axes = tuple(Axis(tirx.Var("c", dtype_of(e)), e) for e in items(buffer.ty.shape))
     index = tuple(a.var for a in axes)
-    result = Result(p.new, index, tirx.BufferLoad(p.buffer, list(index)))
+    result = Result(buffer, index, tirx.BufferLoad(buffer, list(index)))
     return Kernel(axes, (), (), (), (), (result,))

@@ -82,6 +82,11 @@ def best(
     return Tile(r, v, lanes)
 
 
+def cycles(rows: int, vectors: int, depth: int, m: Machine) -> float:
+    """What the best tile takes for all of them."""
+    return _cycles(rows, vectors, depth, *_best(rows, vectors, depth, m.registers, ()))
+
+
 @lru_cache(maxsize=4096)
 def _best(
     rows: int, vectors: int, depth: int, registers: int, sizes: tuple[int, ...]
