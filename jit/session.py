@@ -91,6 +91,10 @@ class Session:
     def __init__(self, library: Any, *, budget: Budget | None = None,
                  store: KernelStore | None = None, compiler: Compiler | None = None,
                  strict: bool = False, device: Any = None) -> None:  # fmt: skip
+        for name, given, kind in (("budget", budget, Budget), ("store", store, KernelStore),
+                                  ("compiler", compiler, Compiler)):  # fmt: skip
+            if given is not None and not isinstance(given, kind):
+                raise TypeError(f"Session: {name}: expected a {kind.__name__}, got {given!r}")
         path = Path(getattr(library, "library", library))
         told = path.stat()
         file = told.st_dev, told.st_ino
@@ -215,7 +219,7 @@ class Session:
         Nothing happens in a process that was forked off: the session is its parent's. Calls there
         are served by the kernels that there were, and are not counted.
         """
-        if os.getpid() != self._pid:
+        if not self.is_own:
             return
         self._manager.close()
         _OPEN.discard(self)

@@ -225,6 +225,28 @@ def weighted(p: T.handle, q: T.handle, y: T.Buffer((1,), "float32")) -> None:
         y[0] = y[0] + x[i] * (T.float32(1) / w[i])
 
 
+@T.prim_func(private=True, s_tir=True)
+def is_last(q: T.handle) -> None:
+    n = T.int64()
+    y = T.match_buffer(q, (n,), "bool")
+    for i in range(n):
+        y[i] = i + 1 < n
+
+
+@T.prim_func(private=True, s_tir=True)
+def is_there(q: T.handle) -> None:
+    n = T.int64()
+    y = T.match_buffer(q, (n,), "bool")
+    for i in range(n):
+        y[i] = i < n
+
+
+def test_a_condition_is_the_same_at_all_sizes() -> None:
+    found = pad_safe(is_last, "n")
+    assert isinstance(found, Refusal) and "condition" in found.reason, found
+    assert isinstance(pad_safe(is_there, "n"), Padded)
+
+
 @pytest.mark.parametrize("func", [bound, sometimes, overflow])
 def test_what_the_padding_could_break_elsewhere_is_refused(func: Any) -> None:
     assert isinstance(pad_safe(func, "n"), Refusal), pad_safe(func, "n")

@@ -98,7 +98,7 @@ def test_shapes_get_kernels_and_results_stay(compiled: CompiledShapes, compiler:
 
 
 def test_likely_shapes_are_compiled_before_they_come(compiler: Compiler) -> None:
-    given = Config(Jit("eager"), dims={"n": Dim(1, 64, likely=(4, 9))})
+    given = Config(Jit("eager"), dims={"n": Dim(0, 64, likely=(0, 4, 9))})
     with Session(compile_shapes(modules.dense(), given), compiler=compiler) as session:
         assert session.settle()
         ask(session, [4, 9])
@@ -268,6 +268,17 @@ def test_a_library_has_one_session(compiled: CompiledShapes) -> None:
             Session(compiled)
         assert len([s for s in stats() if s.sites]) == 1
         ask(session, [1])
+    with Session(compiled):
+        pass
+
+
+@pytest.mark.parametrize("name", ["budget", "store", "compiler"])
+def test_settings_of_a_session_are_what_they_are_called(
+    compiled: CompiledShapes, name: str, tmp_path: Path
+) -> None:
+    given: dict[str, Any] = {name: str(tmp_path)}
+    with pytest.raises(TypeError, match=f"Session: {name}: expected a .*, got .*{tmp_path.name}"):
+        Session(compiled, **given)
     with Session(compiled):
         pass
 
