@@ -93,8 +93,9 @@ def test_the_axes_that_grow_are_told() -> None:
 
 
 def test_what_is_assumed_of_the_valid_elements_is_told() -> None:
-    finite = [pad_safe(kernel(SAFE[k][0], SAFE[k][1]), "n") for k in ("softmax", "sum", "relu")]
-    assert [isinstance(p, Padded) and p.assumes for p in finite] == [(FINITE,), (), ()]
+    names = ("softmax", "max", "min", "sum", "relu")
+    found = [pad_safe(kernel(SAFE[k][0], SAFE[k][1]), "n") for k in names]
+    assert [isinstance(p, Padded) and p.assumes for p in found] == [(FINITE,)] * 3 + [(), ()]
 
 
 def test_another_dimension_stays_as_it_is() -> None:
@@ -223,6 +224,27 @@ def weighted(p: T.handle, q: T.handle, y: T.Buffer((1,), "float32")) -> None:
     y[0] = T.float32(0)
     for i in range(n):
         y[0] = y[0] + x[i] * (T.float32(1) / w[i])
+
+
+def repeated(least: int) -> Any:
+    """The largest of -1 and x, taken over n - least iterations."""
+
+    @T.prim_func(private=True, s_tir=True)
+    def func(p: T.handle, x: T.Buffer((1,), "float32"), y: T.Buffer((1,), "float32")) -> None:
+        n = T.int64()
+        T.match_buffer(p, (n,), "float32")
+        y[0] = T.float32(-1)
+        for _i in range(n - T.int64(least)):
+            y[0] = T.max(y[0], x[0])
+
+    return func
+
+
+def test_the_same_once_more_changes_nothing_where_it_was_there_once() -> None:
+    """At n = 1 a loop over n - 1 does not run. max(NaN, x) is x."""
+    found = pad_safe(repeated(0), "n")
+    assert isinstance(found, Padded) and found.assumes == (FINITE,), found
+    assert isinstance(pad_safe(repeated(1), "n"), Refusal)
 
 
 @T.prim_func(private=True, s_tir=True)
