@@ -31,12 +31,14 @@ class Compiler:
     """Starts the process when it is first needed and again after it died.
 
     Several sessions may share one; it is closed by who made it. ``seconds`` is what a job may take,
-    ``starting`` what the process may take to be ready. ``tuned`` is a database of `opinfo tune`,
-    whose schedules go before those by structure.
+    ``starting`` what the process may take to be ready, ``idle`` how long it stays without a job: it
+    takes some 450 MiB. ``tuned`` is a database of `opinfo tune`, whose schedules go before those by
+    structure.
     """
 
     seconds: float = 60.0
     starting: float = 120.0
+    idle: float = 120.0
     tuned: str | Path | None = None
     check: bool = True
     command: tuple[str, ...] = (sys.executable, "-m", "opinfo.jit.worker")
@@ -47,6 +49,7 @@ class Compiler:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _folder: Folder | None = None  # of what a process that dies leaves
     _owner: int = 0
+    _used: float = 0.0
 
     def compile(self, digest: str, text: str, values: Mapping[str, int], target: str,
                 library: Path) -> tuple[str, float]:  # fmt: skip
@@ -55,7 +58,10 @@ class Compiler:
         Raises :class:`CompileFailed` where it fails, crashes, takes too long or is wrong.
         """
         with self._lock:
-            return self._compiled(digest, text, values, target, library)
+            try:
+                return self._compiled(digest, text, values, target, library)
+            finally:
+                self._used = time.monotonic()
 
     def _compiled(self, digest: str, text: str, values: Mapping[str, int], target: str,
                   library: Path) -> tuple[str, float]:  # fmt: skip
@@ -84,6 +90,16 @@ class Compiler:
         process = self._process
         if process is not None:
             process.kill()
+
+    def rest(self) -> None:
+        """End a process that had no job for long; the next job starts another one."""
+        if self._process is None or time.monotonic() - self._used < self.idle:
+            return
+        if self._lock.acquire(blocking=False):
+            try:
+                self.close()
+            finally:
+                self._lock.release()
 
     def close(self) -> None:
         """End the process and let go of it; of the thread that asks."""

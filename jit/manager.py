@@ -118,6 +118,7 @@ class Manager(threading.Thread):
         found = self.sites.next(0)
         if found is None:
             self.rests += 1
+            self.compiler.rest()
             found = self.sites.next(100)
         if found is None or self._closed:
             return None

@@ -450,6 +450,19 @@ def test_integers_that_decide_where_are_zero() -> None:
     assert one.min() < 0 < one.max()
 
 
+def test_a_compiler_that_is_idle_ends_and_starts_again() -> None:
+    compiler = Compiler(idle=0.0)
+    with Session(compile_shapes(modules.dense()), compiler=compiler) as session:
+        for n in (3, 5):
+            for _ in range(3):
+                x = modules.rows(n)
+                np.testing.assert_allclose(session(x).numpy(), modules.expected(x), 1e-4, 1e-5)
+                session.settle()
+            assert compiler._process is None
+        assert session.stats().counts == {"compiled": 2}
+        assert session.stats().sites[0].hits == 2
+
+
 def test_each_function_of_a_model_is_served() -> None:
     mod = from_source(modules.SEVERAL)
     with Session(compile_shapes(mod, Config(dims={"n": Dim(1, 8)})), strict=True) as session:
