@@ -148,11 +148,9 @@ class Session:
         if name not in self.functions:
             raise ValueError(f"the model has no function {name}; it has "
                              f"{', '.join(self.functions)}")  # fmt: skip
-        made = Function(self._sites, name, lambda: self._machine()[name], self._strict)
+        machine = functools.partial(_function, self._module, self._device, name)
+        made = Function(self._sites, name, machine, self._strict)
         return self._functions.setdefault(name, made)
-
-    def _machine(self) -> Any:
-        return relax.VirtualMachine(self._module, self._device)
 
     @property
     def functions(self) -> tuple[str, ...]:
@@ -239,6 +237,11 @@ def _close_all() -> None:
     for manager in list(_SERVED.values()):  # whose session was not closed
         if manager is not None and manager.is_alive():
             manager.join()
+
+
+def _function(module: Any, device: Any, name: str) -> Any:
+    """Of a virtual machine of its own. It holds no session, which goes when it is let go."""
+    return relax.VirtualMachine(module, device)[name]
 
 
 def _let_go(manager: Manager, pid: int) -> None:
