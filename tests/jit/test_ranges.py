@@ -93,7 +93,7 @@ def test_more_kernels_than_allowed_are_left_and_told() -> None:
 
 @pytest.mark.parametrize(
     ("how", "dim", "why"),
-    [(Aot(), Dim(0, 64, likely=(0, 4)), "1 shapes, 2 ranges"),
+    [(Aot(), Dim(0, 1000, likely=(0, 4)), "1 shapes, 2 ranges"),
      (Aot(max=True), Dim(0, 7, 8), "")],
 )  # fmt: skip
 def test_nothing_is_compiled_for_no_rows(how: Aot, dim: Dim, why: str) -> None:
