@@ -17,6 +17,7 @@ from ..byoc.offload import Dispatched
 from ..byoc.once import once
 from ..byoc.prepare import prepare
 from ..layout.unused import check_defined
+from .errors import last_line
 from .folder import Folder
 from .kernel import compiled
 from .libraries import handed_over
@@ -103,8 +104,7 @@ def _built(mod: Any, found: Config, target: Any) -> tuple[Specialized, Any]:
             try:
                 compiled(done.module[told.function], target, told.function)
             except Exception as e:  # what TVM's lowering and LLVM raise
-                why = (str(e).strip().splitlines() or [type(e).__name__])[-1]
-                failed[told.function] = f"its schedule does not build: {why[:200]}"
+                failed[told.function] = f"its schedule does not build: {last_line(e)[:200]}"
         if not failed:
             raise
     done = specialize_shapes(mod, found, target, failed)
