@@ -202,6 +202,35 @@ def test_a_static_model_that_the_importer_refuses_is_folded_first(tmp_path: Path
     np.testing.assert_array_equal(got, data * 2.5)
 
 
+def _flattened(path: Path) -> Path:
+    """x as rows: its first dimension is sliced off its shape, as Paddle's exporter writes it."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    nodes = [helper.make_node("Shape", ["x"], ["long"]),
+             helper.make_node("Cast", ["long"], ["s"], to=TensorProto.INT32),
+             helper.make_node("Slice", ["s", "zero", "one"], ["short"]),
+             helper.make_node("Cast", ["short"], ["first"], to=TensorProto.INT64),
+             helper.make_node("Concat", ["first", "rest"], ["t"], axis=0),
+             helper.make_node("Reshape", ["x", "t"], ["y"])]  # fmt: skip
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["a", "b", "c"])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    numbers = [("zero", [0]), ("one", [1]), ("rest", [-1])]
+    weights = [numpy_helper.from_array(np.array(v, "int64"), k) for k, v in numbers]
+    graph = helper.make_graph(nodes, "flattened", [x], [y], weights)
+    opset = helper.make_opsetid("", 13)
+    onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=8), path)
+    return path
+
+
+def test_a_dynamic_model_that_the_importer_refuses_is_folded_first(tmp_path: Path) -> None:
+    mod = opinfo.load(_flattened(tmp_path / "m.onnx"), {"x": ("n", 4, 3)})
+    for n in (1, 3):
+        data = np.arange(12 * n, dtype="float32").reshape(n, 4, 3)
+        (got,) = run(mod, [data])
+        np.testing.assert_array_equal(got, data.reshape(n, 12))
+
+
 def test_the_importers_words_stay_where_folding_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,21 +87,36 @@ def _missing() -> str:
 
 
 def _imported(model: Any, shapes: Shapes) -> tvm.IRModule:
-    """Folded first where it is dynamic and numbers are wanted; if static, where it is refused."""
+    """Folded first where it is dynamic and numbers are wanted; else where it is refused."""
     dynamic = bool(_loose(input_shapes(model), {}))
     if dynamic and shapes and not _loose({}, shapes):
         return _import(_folded(model, shapes), shapes)
     try:
         return _import(model, shapes)
     except Exception:  # the importer cannot compute all shapes that exporters write down
-        if dynamic:
-            raise
         folded = None
         with contextlib.suppress(Exception):  # of onnxslim
-            folded = _folded(model, {})
+            folded = _folded(_declared(model, shapes), {})
         if folded is None or folded is model:
             raise
     return _import(folded, shapes)
+
+
+def _declared(model: Any, shapes: Shapes) -> Any:
+    """A model whose inputs have the wanted shapes; symbols stay symbols."""
+    if not shapes:
+        return model
+    copy = type(model)()
+    copy.CopyFrom(model)
+    for value in copy.graph.input:
+        dims = shapes.get(value.name)
+        if dims is None:
+            continue
+        shape = value.type.tensor_type.shape
+        del shape.dim[:]
+        for d in dims:
+            shape.dim.add(**({"dim_param": d} if isinstance(d, str) else {"dim_value": d}))
+    return copy
 
 
 def _folded(model: Any, shapes: Shapes) -> Any:
