@@ -23,7 +23,7 @@ from benchmarks.measure import keep, kept
 
 from .stream import asked, in_turns
 
-CNNS = ("resnet50", "squeezenet", "shufflenet", "densenet121", "inception_v1", "ocr_det",
+CNNS = ("resnet50", "squeezenet", "densenet121", "inception_v1", "ocr_det",
         "ocr_rec", "ocr_cls")  # fmt: skip
 NAMES = (*CNNS, "bert_n", "gpt2_n", "vit_n", "swin_n")
 SIZES = (1, 2, 3)
