@@ -115,6 +115,8 @@ class _NumberAcceptor(Acceptor):
         self.bounds = bounds(param.dtype)
 
     def __call__(self, arg: Any, values: Values) -> Any:
+        if self.param.dtype is None:
+            return super().__call__(arg, values)
         try:
             arg = bool(arg) if isinstance(arg, np.bool_) else arg
             number = operator.index(arg) if self.bounds else self.real(arg)
@@ -122,7 +124,7 @@ class _NumberAcceptor(Acceptor):
             raise self.wrong(f"is {type(arg).__name__}", f"must be {self.param}") from None
         if self.bounds and not self.bounds[0] <= number <= self.bounds[1]:
             raise self.wrong(f"is {number}", f"must be {self.param}")
-        return number
+        return bool(number) if self.param.dtype == "bool" else number
 
     @staticmethod
     def real(arg: Any) -> float:
@@ -222,14 +224,15 @@ def acceptor(param: Param, function: str, strict: bool) -> Acceptor:
 
 
 def bounds(dtype: str | None) -> tuple[int, int] | None:
-    """The least and the largest integer of a type; None where it is of no integers."""
+    """The least and the largest integer of a type that TVM passes (none is above 63 bits); None
+    where it is of no integers."""
     if dtype == "bool":
         return 0, 1
     kind, bits = str(dtype).rstrip("0123456789"), str(dtype).lstrip("uint")
     if kind not in ("int", "uint"):
         return None
     half = 1 << int(bits) - 1
-    return (-half, half - 1) if kind == "int" else (0, 2 * half - 1)
+    return (-half, half - 1) if kind == "int" else (0, min(2 * half, 1 << 63) - 1)
 
 
 _ACCEPTORS: dict[str, type[Acceptor]] = {

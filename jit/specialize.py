@@ -69,6 +69,8 @@ def specialize_shapes(
     After:  lv = R.call_dps_packed("opinfo_site_0", (x, w), …)        # jit, record
     """
     found = resolved(config(given), mod)
+    if taken := sorted(n for n in _public(mod) if n.startswith(("opinfo_site_", "opinfo_jit_"))):
+        raise ValueError(f"a function of the module has a name of opinfo's own: {taken[0]}")
     named = {g.name_hint for g, f in mod.functions.items() if isinstance(f, tirx.PrimFunc)}
     if strange := sorted(found.by_function.keys() - named):
         raise ValueError(f"by_function: there is no PrimFunc {', '.join(strange)}; those of the "
@@ -166,8 +168,7 @@ def _code(mod: Any, called: list[CallSite], wanted: Mapping[str, Told], found: C
     sites = [_about(s, wanted[s.function].strategy, found) for s in called]
     functions = {s.function: tvm.ir.save_json(mod[s.function]) for s in called}
     ranges = {k: [d.low, d.high, d.multiple_of] for k, d in found.dims.items()}
-    signatures = [Signature.of(f, g.name_hint).to_json() for g, f in mod.functions.items()
-                  if isinstance(f, relax.Function) and _public(g, f)]  # fmt: skip
+    signatures = [Signature.of(f, n).to_json() for n, f in _public(mod).items()]
     about = json.dumps({"format": FORMAT, "target": str(target), "functions": functions,
                         "sites": sites, "ranges": ranges, "signatures": signatures,
                         "told": [t.row for t in wanted.values()]})  # fmt: skip
@@ -177,8 +178,15 @@ def _code(mod: Any, called: list[CallSite], wanted: Mapping[str, Told], found: C
     return Code(source(codes, about), ("opinfo_jit_about", *(c.symbol for c in codes)))
 
 
-def _public(gvar: Any, func: Any) -> bool:
-    return gvar.name_hint == "main" or "global_symbol" in (func.attrs or {})
+def _public(mod: Any) -> dict[str, Any]:
+    """The Relax functions by the names that a virtual machine has for them."""
+    out = {}
+    for gvar, func in mod.functions.items():
+        if isinstance(func, relax.Function):
+            name = (func.attrs or {}).get("global_symbol")
+            if name is not None or gvar.name_hint == "main":
+                out[str(name or "main")] = func
+    return out
 
 
 def _about(site: CallSite, wanted: Strategy, found: Config) -> dict[str, Any]:

@@ -25,7 +25,7 @@ class Arguments {
 
  private:
   static constexpr int64_t kMost = 32, kAny = -1, kFirst = -2;
-  enum Kind { kAnything = 0, kTensor = 1, kShape = 2, kNotNone = 3, kInteger = 4, kReal = 5 };
+  enum Kind { kAnything, kTensor, kShape, kNotNone, kInteger, kReal, kBool };
 
   bool fits(const TVMFFIAny& arg) {
     switch (next()) {
@@ -38,7 +38,9 @@ class Arguments {
       case kInteger:
         return integer(arg);
       case kReal:
-        return arg.type_index == kTVMFFIFloat || arg.type_index == kTVMFFIInt;
+        return arg.type_index == kTVMFFIFloat;
+      case kBool:
+        return arg.type_index == kTVMFFIBool;
       default:
         return arg.type_index != kTVMFFINone;
     }
@@ -49,8 +51,7 @@ class Arguments {
   }
   bool integer(const TVMFFIAny& arg) {
     int64_t least = next(), largest = next();
-    if (arg.type_index != kTVMFFIInt && arg.type_index != kTVMFFIBool) return false;
-    return arg.v_int64 >= least && arg.v_int64 <= largest;
+    return arg.type_index == kTVMFFIInt && arg.v_int64 >= least && arg.v_int64 <= largest;
   }
   bool shape(const TVMFFIAny& arg) {
     if (arg.type_index != kTVMFFIShape) return false;

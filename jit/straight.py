@@ -11,7 +11,7 @@ from typing import Any
 import tvm_ffi
 
 from .accept import bounds
-from .boundary import END, Boundary
+from .boundary import Boundary
 from .signature import Param
 
 #: An extent or a dtype that may be any; the first symbol, those after it are below.
@@ -26,7 +26,7 @@ def plan(boundary: Boundary) -> Any | None:
     Parameters and symbols, how many; lowest, highest (-1: none) and divisor of each symbol; and of
     each parameter 0 for what may be anything, 1, device, code, bits and lanes of its dtype, rank,
     extents for a tensor, 2, rank, extents for a shape, 3 for anything but None, 4, least, largest
-    for an integer, or 5 for a number.
+    for an integer, 5 for a real number, or 6 for a bool.
     """
     names = list(boundary.places)
     params = boundary.signature.params
@@ -49,9 +49,9 @@ def plan(boundary: Boundary) -> Any | None:
 def _param(p: Param, names: list[str]) -> list[int]:
     if p.kind == "shape":
         return [2, *_extents(p, names)]
-    if p.kind == "number":
+    if p.kind == "number" and p.dtype is not None:
         limits = bounds(p.dtype)
-        return [5] if limits is None else [4, limits[0], min(limits[1], END - 1)]
+        return [6] if p.dtype == "bool" else [5] if limits is None else [4, *limits]
     if p.kind != "tensor":
         return [0 if p.kind == "object" else 3]
     out = [1, int(tvm_ffi.device(p.device, 0).dlpack_device_type())]

@@ -450,6 +450,18 @@ def test_integers_that_decide_where_are_zero() -> None:
     assert one.min() < 0 < one.max()
 
 
+def test_a_function_has_the_name_that_it_has_outside() -> None:
+    mod = modules.dense()
+    mod.update_func(mod.get_global_var("main"), mod["main"].with_attr("global_symbol", "other"))
+    with Session(compile_shapes(mod, Generic())) as session:
+        assert session.functions == ("other",)
+        x = modules.rows(3)
+        np.testing.assert_allclose(session["other"](x).numpy(), modules.expected(x), 1e-4, 1e-5)
+    taken = tvm.IRModule({"opinfo_site_0": mod["main"].with_attr("global_symbol", "opinfo_site_0")})
+    with pytest.raises(ValueError, match="a name of opinfo's own: opinfo_site_0"):
+        compile_shapes(taken)
+
+
 def test_a_compiler_that_is_idle_ends_and_starts_again() -> None:
     compiler = Compiler(idle=0.0)
     with Session(compile_shapes(modules.dense()), compiler=compiler) as session:

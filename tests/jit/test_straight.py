@@ -61,7 +61,7 @@ def test_what_fits_is_given_to_the_function(straight: Any) -> None:
         assert called(straight, of("object"), (given,))
     for plain in (3, 3.5):
         assert called(straight, of("number"), (plain,))
-    for dtype, most in (("int8", 127), ("uint64", 2**63 - 1), ("bool", True)):
+    for dtype, most in (("int8", 127), ("uint64", 2**63 - 1), ("bool", True), ("float32", 3.5)):
         assert called(straight, one(dtype, None, kind="number"), (most,))
     for rank in (("n", 3), None):
         assert called(straight, of("shape", rank), (tvm_ffi.Shape((2, 3)),))
@@ -79,7 +79,8 @@ def test_what_is_copied_or_refused_is_not(straight: Any, args: Any) -> None:
 @pytest.mark.parametrize(
     ("dtype", "given"),
     [("int8", 128), ("int8", -129), ("uint8", -1), ("bool", 2), ("int64", 3.0), ("int64", "3"),
-     ("float32", "3"), ("float32", None), ("float32", True)],
+     ("float32", "3"), ("float32", None), ("float32", True), ("float32", 3), ("int64", True),
+     ("bool", 1)],
 )  # fmt: skip
 def test_what_is_no_such_number_is_not(straight: Any, dtype: str, given: Any) -> None:
     assert not called(straight, one(dtype, None, kind="number"), (given,))
@@ -198,4 +199,22 @@ def test_a_model_that_gives_nothing_runs_once() -> None:
         bb.emit_func_output(bb.emit(noted))
     with Session(compile_shapes(bb.get(), Generic())) as session:
         assert session(tvm.runtime.tensor(placed((2, 4)))) is None
+    assert calls == [2]
+
+
+def test_a_function_as_a_result_is_one() -> None:
+    calls: list[int] = []
+
+    def made(x: Any) -> Any:
+        calls.append(x.shape[0])
+        return tvm_ffi.convert(lambda: 7)
+
+    tvm.register_global_func("tests.jit.made", made, override=True)
+    bb = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((tirx.Var("n", "int64"), 4), "float32"))
+    with bb.function("main", [x], pure=False):
+        given = relax.Call(relax.ExternFunc("tests.jit.made"), [x], None, [relax.AnyType()])
+        bb.emit_func_output(bb.emit(given))
+    with Session(compile_shapes(bb.get(), Generic())) as session:
+        assert session(tvm.runtime.tensor(placed((2, 4))))() == 7
     assert calls == [2]
