@@ -7,52 +7,31 @@
 
 TVM makes one for each tensor of a symbolic shape. A dimension's place on the heap of shapes is
 written once, before the first shape that has it.
-
-Where a function has branches, tensors get memory of their own: TVM's plan puts a tensor behind the
-branches into memory that only one of them allocates.
 """
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import relax
 
 from ..analysis.lifting.node import items
+from .memory import planning, unbounded
 from .once import once
 
 MAKE_SHAPE = "vm.builtin.make_shape"
 
 
 def executable(mod: Any, target: Any) -> Any:
-    """A module as `tvm.compile` makes it for a virtual machine, but for that; ``mod`` is not
-    changed."""
-    with memory(mod):
+    """A module as `tvm.compile` makes it for a virtual machine, but for that and for plans of
+    memory that cannot be; ``mod`` is not changed."""
+    mod = unbounded(mod)
+    with planning(mod):
         if target is not None and "gpu" in tvm.target.Target(target).keys:  # by another pipeline
             return tvm.compile(mod, target=target)
         pipeline = tvm.transform.module_pass(_lowered, opt_level=0)
         return tvm.compile(mod, target=target, relax_pipeline=pipeline)
-
-
-def memory(mod: Any) -> AbstractContextManager[Any]:
-    """A context in which TVM plans memory only where it does it right."""
-    if not any(map(_branches, mod.functions.values())):
-        return nullcontext()
-    now = tvm.transform.PassContext.current()
-    context: AbstractContextManager[Any] = tvm.transform.PassContext(
-        now.opt_level, now.required_pass, [*now.disabled_pass, "StaticPlanBlockMemory"],
-        now.instruments, now.config)  # fmt: skip
-    return context
-
-
-def _branches(func: Any) -> bool:
-    found: list[Any] = []
-    if isinstance(func, relax.Function):
-        tvm_ffi.structural_walk(func.body, [(relax.If, found.append)])
-    return bool(found)
 
 
 def _lowered(mod: Any, _: Any) -> Any:

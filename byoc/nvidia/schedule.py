@@ -17,7 +17,7 @@ from tvm.relax.backend.cuda import pipeline
 from tvm.s_tir import dlight as dl
 from tvm.s_tir.dlight.analysis.common_analysis import get_sblockrealize
 
-from ..executable import memory
+from ..memory import planning, unbounded
 
 #: dlight marks what it has scheduled.
 DONE = "tirx.is_scheduled"
@@ -39,7 +39,8 @@ def compiled(mod: Any, target: Any, fuse: Callable[[Any], Any]) -> Any:
         mod = tvm.transform.Sequential(first)(mod)
     ready = scheduled(fuse(mod), target)
     lower = [*pipeline.dataflow_lower_passes(target), *pipeline.finalize_passes(target)]
-    with memory(ready):
+    ready = unbounded(ready)
+    with planning(ready):
         return tvm.compile(ready, target=target, relax_pipeline=tvm.transform.Sequential(lower))
 
 

@@ -11,6 +11,7 @@ from tvm import relax
 from tvm.script import from_source
 
 from opinfo.byoc.executable import MAKE_SHAPE, executable
+from opinfo.byoc.memory import UPPER, unbounded
 from opinfo.jit import Session, compile_shapes
 from opinfo.jit.compile import lowered, native_target
 from tests.jit.modules import dense, expected, rows
@@ -112,3 +113,24 @@ def test_what_is_written_in_place_is_made_twice() -> None:
     x = rows(3)[:, :4].copy()
     with Session(compile_shapes(from_source(INPLACE), "generic")) as session:
         np.testing.assert_allclose(session(x).numpy(), 3 * np.maximum(x, 0), 1e-6)
+
+
+@pytest.mark.parametrize("most", [1 << 40, 64])
+def test_bounds_that_no_machine_has_memory_for_are_left_out(most: int) -> None:
+    bb = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((tvm.tirx.Var("n", "int64"), 16), "float32"))
+    with bb.function("main", [x], attrs={UPPER: {"n": most}}):
+        with bb.dataflow():
+            scores = bb.emit(relax.op.matmul(x, bb.emit(relax.op.permute_dims(x))))
+            out = bb.emit_output(relax.op.matmul(bb.emit(relax.op.nn.softmax(scores)), x))
+        bb.emit_func_output(out)
+    mod = bb.get()
+    kept = tvm.IRModule(dict(mod.functions.items()))
+    with Session(compile_shapes(mod, "generic")) as session:
+        for n in (1, 5):
+            v = rows(n)
+            e = np.exp(v @ v.T - (v @ v.T).max(-1, keepdims=True))
+            want = e / e.sum(-1, keepdims=True) @ v
+            np.testing.assert_allclose(session(v).numpy(), want, 1e-4, 1e-4)
+    tvm.ir.assert_structural_equal(mod, kept)
+    assert (UPPER in unbounded(mod)["main"].attrs) == (most == 64)
