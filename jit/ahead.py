@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import tvm_ffi
-from tvm import s_tir, tirx
+from tvm import tirx
 
 from ..analysis import Refusal
 from .aot import merge
@@ -21,6 +20,7 @@ from .strategy import Aot, Dim
 from .tuned import Known, scheduled
 from .values import values_at
 from .variants import Bucket, Exact, Ranged, Span, Variant
+from .worth import ADDRESSED, buffers, lowest, size
 
 
 @dataclass(frozen=True)
@@ -48,22 +48,27 @@ def ahead(func: Any, generic: Any, sites: Sequence[CallSite], dims: Mapping[str,
         return Refusal(_undeclared(sites[0], ranges, how))
     names = [s.name for s in sites[0].symbols]
     safe, why = _padded(func, names, how.finite) if how.pad or how.max else ((), "")
-    full = {s: bind(func, dict(zip(names, s, strict=True))) for s in shapes if min(s) > 0}
-    empty = [s for s in shapes if s not in full or _empty(full[s])]
-    shapes = [s for s in shapes if s not in empty]
+    at = {s: dict(zip(names, s, strict=True)) for s in shapes}
+    full = {s: bind(func, at[s]) for s in shapes if min(s) > 0}
+    huge = [s for s in full if _largest(full[s], s) > ADDRESSED]
+    empty = [s for s in shapes if s not in huge and (s not in full or _empty(full[s]))]
+    shapes = [s for s in shapes if s not in empty and s not in huge]
     taken = shapes[: how.max_variants]
     some = spans[: how.max_variants - len(taken)]
-    variants = [v for s in taken for v in _variants(
-        full[s], dict(zip(names, s, strict=True)), safe, target, known)]  # fmt: skip
+    low = {s: lowest(func, full[s], at[s], safe) for s in taken}
+    variants = [v for s in taken for v in _variants(full[s], at[s], safe, low[s], target, known)]
     found = [_ranged(func, s, target) for s in some]
     kept = [v for v in found if not isinstance(v, Refusal)]
-    counts = [f"{len(taken)} shapes{_told(safe)}"] if taken else []
+    grown = any(isinstance(v, Bucket) for v in variants)
+    counts = [f"{len(taken)} shapes{_told(safe) if grown else ''}"] if taken else []
     counts += [f"{len(kept)} ranges"] if kept else []
     told = [", ".join(counts)] if counts else []
     left = len(shapes) + len(spans) - len(taken) - len(some)
     told += [f"{left} more are left to the generic kernel"] if left else []
+    told += [f"{len(huge)} with a tensor that no machine addresses are left, too"] if huge else []
     told += [f"{len(empty)} at which a tensor is empty are left, too"] if empty else []
     told += [f"not padded: {why}"] if why else []
+    told += [why for s in taken for why in _above(at[s], low[s])]
     told += list(dict.fromkeys(f"no ranges: {v.reason}" for v in found if isinstance(v, Refusal)))
     return Ahead(merge(generic, [*variants, *kept]), "; ".join(told))
 
@@ -150,17 +155,35 @@ def _ranged(func: Any, spans: Mapping[str, Span], target: Any) -> Ranged | Refus
 
 def _empty(bound: Any) -> bool:
     """Whether a tensor of a function with a bound shape has no elements."""
-    nodes: list[Any] = []
-    tvm_ffi.structural_walk(bound.body, (s_tir.SBlock, nodes.append))
-    buffers = [p for p in bound.params if tirx.is_buffer_var(p)]
-    buffers += [b for n in nodes for b in n.alloc_buffers]
-    return any(isinstance(e, tirx.IntImm) and e.value < 1 for b in buffers for e in b.ty.shape)
+    return any(isinstance(e, tirx.IntImm) and e.value < 1
+               for b in buffers(bound) for e in b.ty.shape)  # fmt: skip
+
+
+def _largest(bound: Any, values: Sequence[int]) -> int:
+    """The largest extent or size in bytes of a function with a bound shape."""
+    return max(*values, *map(size, buffers(bound)))
+
+
+def _above(values: Mapping[str, int], low: Mapping[str, int] | Refusal) -> list[str]:
+    """What is told where not all that is smaller is padded."""
+    if isinstance(low, Refusal):
+        return [f"not padded to {_at(values)}: {low.reason}"]
+    return (
+        [f"padded to {_at(values)} from {_at(low)} on"] if max(low.values(), default=1) > 1 else []
+    )
+
+
+def _at(values: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())
 
 
 def _variants(bound: Any, values: Mapping[str, int], padded: tuple[Padded, ...],
-              target: Any, known: Known | None) -> tuple[Variant, ...]:  # fmt: skip
-    """The kernel of a shape, which needs no copies, and over copies for those below it."""
+              low: Mapping[str, int] | Refusal, target: Any,
+              known: Known | None) -> tuple[Variant, ...]:  # fmt: skip
+    """The kernel of a shape, which needs no copies, and over copies for those from ``low`` on."""
     done = scheduled(bound, target, known)
     made = copied(bound) if isinstance(done, Refusal) else done.func
     exact = Exact(made, values)
-    return (exact, Bucket(made, values, padded)) if padded else (exact,)
+    if not padded or isinstance(low, Refusal):
+        return (exact,)
+    return exact, Bucket(made, values, padded, low)

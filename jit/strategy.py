@@ -57,6 +57,9 @@ class Aot:
     ``max``: one kernel for all, at the upper end of each declared range, over inputs that are
     padded to it where that is proved. It is ``buckets`` of the upper ends alone, with ``pad``.
 
+    A bucket is padded to from those sizes on for which that is worth it (see `worth.lowest`): all
+    where it costs little, else those of at least a quarter. What is told says so.
+
     ``max_variants`` bounds the kernels of a function, over all combinations of dimensions. What no
     kernel is for the generic one serves.
     """

@@ -64,10 +64,11 @@ def _large(b: Any) -> bool:
         return False
     if any(not isinstance(e, tirx.IntImm) for e in b.ty.shape):
         return True
-    return math.prod(int(e.value) for e in b.ty.shape) * _bytes(b) > STACK
+    return math.prod(int(e.value) for e in b.ty.shape) * itemsize(b) > STACK
 
 
-def _bytes(b: Any) -> int:
+def itemsize(b: Any) -> int:
+    """Bytes of an element."""
     return (int(tvm.DataType(str(b.ty.dtype)).bits) + 7) // 8
 
 
@@ -110,7 +111,7 @@ def _freed(pointer: Any) -> Any:
 
 def _allocated(b: Any, pointer: Any) -> list[Any]:
     """The pointer, a check that there is memory, and the buffer over it."""
-    count: Any = tirx.IntImm("int64", _bytes(b))
+    count: Any = tirx.IntImm("int64", itemsize(b))
     for e in b.ty.shape:
         count = count * e.astype("int64")
     call = tirx.op.TVMBackendAllocWorkspace(_CPU, 0, count.astype("uint64"), _FLOAT, 32)
