@@ -40,7 +40,7 @@ def planning(mod: Any) -> AbstractContextManager[Any]:
 
 def unbounded(mod: Any) -> Any:
     """The module without upper bounds that make a tensor too large; ``mod`` is not changed."""
-    out = tvm.IRModule(dict(mod.functions.items()), attrs=mod.attrs)
+    out = mod.clone()
     for gvar, func in mod.functions.items():
         if isinstance(func, relax.Function) and UPPER in (func.attrs or {}) and _large(func):
             out.update_func(gvar, func.without_attr(UPPER))

@@ -29,6 +29,8 @@ class Function:
         self._free = [machine()]
 
     def __call__(self, *args: Any) -> Any:
+        """What the function gives. Raises `BoundaryError` for arguments that it cannot take,
+        `ShapeOutOfRange` in strict mode, and what the model itself raises."""
         try:
             run = self._free.pop()
         except IndexError:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 
@@ -27,7 +26,7 @@ DIVISIONS = (tirx.FloorDiv, tirx.FloorMod)
 
 def simplified(mod: Any) -> Any:
     """The module with its symbolic PrimFuncs simplified; ``mod`` is not changed."""
-    out = tvm.IRModule(dict(mod.functions.items()), attrs=mod.attrs)
+    out = mod.clone()
     for gvar, func in mod.functions.items():
         if isinstance(func, tirx.PrimFunc) and not static(func):
             out.update_func(gvar, tvm_ffi.structural_mutate(func, [(s_tir.SBlock, _block)]))

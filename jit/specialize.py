@@ -88,7 +88,7 @@ def specialize_shapes(
             name = gvar.name_hint
             functions[name], wanted[name] = _generic(func, name, target, unscheduled.get(name))
     called = [s for s in sites if isinstance(wanted[s.function].strategy, Jit | Record)]
-    module = tvm.IRModule(dict(mod.functions.items()), attrs=mod.attrs)
+    module = mod.clone()
     for name, func in functions.items():
         module.update_func(module.get_global_var(name), func)
     if called:

@@ -51,7 +51,7 @@ def scheduled(mod: Any, target: Any) -> Any:
     over memory of the GPU.
     """
     _refuse([g for g, f in mod.functions_items() if _waits(f) and not _in_blocks(f)])
-    ready = tvm.IRModule(dict(mod.functions_items()), attrs=mod.attrs)
+    ready = mod.clone()
     for gvar, func in mod.functions_items():
         if _waits(func):
             ready.update_func(gvar, in_order(func))

@@ -134,3 +134,30 @@ def test_bounds_that_no_machine_has_memory_for_are_left_out(most: int) -> None:
             np.testing.assert_allclose(session(v).numpy(), want, 1e-4, 1e-4)
     tvm.ir.assert_structural_equal(mod, kept)
     assert (UPPER in unbounded(mod)["main"].attrs) == (most == 64)
+
+
+DEVICES = """
+@I.ir_module
+class Module:
+    I.module_global_infos({"vdevice": [I.vdevice("llvm")]})
+
+    @R.function
+    def main(
+        x: R.Tensor(("n", 4), "float32", "llvm:0")
+    ) -> R.Tensor(("n", 4), "float32", "llvm:0"):
+        R.func_attr({"tir_var_upper_bound": {"n": 1099511627776}})
+        with R.dataflow():
+            y = R.nn.relu(x)
+            z = R.add(y, y)
+            R.output(z)
+        return z
+"""
+
+
+def test_devices_that_a_module_names_stay() -> None:
+    mod, kept = from_source(DEVICES), from_source(DEVICES)
+    x = rows(3)[:, :4].copy()
+    np.testing.assert_array_equal(called(executable(mod, "llvm"), x), 2 * np.maximum(x, 0))
+    with Session(compile_shapes(mod)) as session:
+        np.testing.assert_array_equal(session(x).numpy(), 2 * np.maximum(x, 0))
+    tvm.ir.assert_structural_equal(mod, kept)

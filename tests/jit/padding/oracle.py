@@ -156,7 +156,8 @@ def _same(kernel: Kernel, name: str, content: Fill) -> bool:
     rng = np.random.default_rng(0)
     others = {s.name: OTHER for s in kernel.known}
     for n, more in PAIRS:
-        if min((e for s in kernel.shapes({**others, name: n}) for e in s), default=0) < 0:
+        shapes = [s for v in (n, more) for s in kernel.shapes({**others, name: v})]
+        if min((e for s in shapes for e in s), default=0) < 0:
             continue  # no such tensors
         for _ in range(TRIALS):
             if not _agree(kernel, {**others, name: n}, {**others, name: more}, content, rng):
