@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 from collections.abc import Mapping
 from functools import cache, lru_cache
-from importlib.metadata import version
+from importlib.metadata import distribution, version
 from pathlib import Path
 from typing import Any
 
-PACKAGE = Path(__file__).parent
+#: All of opinfo: which of its modules a kernel's code comes from is not guessed.
+PACKAGE = Path(__file__).parent.parent
+#: What decides on code, or proves that it is right, beside opinfo.
+TOOLS = ("opinfo", "apache-tvm", "apache-tvm-ffi", "z3-solver", "highspy", "numpy")
 CPUINFO = Path("/proc/cpuinfo")
 #: Hexadecimal digits of a key: 160 bits.
 DIGITS = 40
@@ -46,19 +50,35 @@ def fingerprint(func: Any) -> str:
 @cache
 def toolchain() -> str:
     """Versions of what makes kernels, and the CPU that they are made for."""
-    names = ("opinfo", "apache-tvm", "apache-tvm-ffi")
-    told = [*(f"{n} {version(n)}" for n in names), sources(), cpu()]
-    return "; ".join(told)
+    tools = (f"{n} {version(n)} {_binaries(n)}".rstrip() for n in TOOLS)
+    return "; ".join([*tools, sources(), cpu()])
 
 
 @cache
 def sources() -> str:
-    """A digest of the source that schedules: versions do not change while it is worked on."""
+    """A digest of opinfo's files: versions do not change while it is worked on."""
     digest = hashlib.sha256()
-    for folder in ("jit", "analysis"):
-        for path in sorted((PACKAGE.parent / folder).rglob("*.py")):
-            digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    for path in source_files():
+        raw = path.read_bytes()
+        digest.update(f"{path.relative_to(PACKAGE).as_posix()}\0{len(raw)}\0".encode() + raw)
     return digest.hexdigest()[:16]
+
+
+def source_files() -> list[Path]:
+    """Code and data of the package. Its folders are links where it is worked on."""
+    found: list[Path] = []
+    for folder, inner, names in os.walk(PACKAGE, followlinks=True):
+        inner[:] = [name for name in inner if name != "__pycache__"]
+        found += (Path(folder, name) for name in names)
+    return sorted(found)
+
+
+def _binaries(name: str) -> str:
+    """A digest of a distribution's libraries as its record lists them: a build of one version may
+    differ from another, by its LLVM for instance."""
+    record = distribution(name).read_text("RECORD") or ""
+    lines = sorted(line for line in record.splitlines() if ".so" in line.partition(",")[0])
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16] if lines else ""
 
 
 @cache

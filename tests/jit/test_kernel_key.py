@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 import tvm
 
+import opinfo
 from opinfo.jit import kernel_key
 from opinfo.jit.kernel import loaded
 from opinfo.jit.kernel_key import fingerprint, key
@@ -20,6 +22,12 @@ from opinfo.jit.store import KernelStore
 from .kernels import product
 
 TARGET = tvm.target.Target("llvm")
+
+
+def environment() -> dict[str, str]:
+    """Of a process that imports what this one does."""
+    path = os.pathsep.join(filter(None, [*sys.path, str(Path(__file__).parents[2])]))
+    return {**os.environ, "PYTHONPATH": path}
 
 
 def base() -> str:
@@ -59,6 +67,80 @@ def test_so_do_the_machine_and_what_makes_kernels(
         kernel_key.toolchain.cache_clear()
 
 
+@pytest.fixture
+def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the package whose sources are hashed."""
+    there = Path(opinfo.__file__).parent
+    shutil.copytree(there, tmp_path / "opinfo", ignore=shutil.ignore_patterns("__pycache__"))
+    shift = kernel_key.PACKAGE.relative_to(there)
+    monkeypatch.setattr(kernel_key, "PACKAGE", tmp_path / "opinfo" / shift)
+    return tmp_path / "opinfo"
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["analysis/op_info.py", "layout/stages.py", "layout/define.py", "layout/copies.py",
+     "byoc/executable.py", "byoc/abi.hpp", "jit/schedule/rules/contraction.py", "jit/site.hpp",
+     "__init__.py"],
+)  # fmt: skip
+def test_a_source_of_each_layer_counts(file: str, copied: Path) -> None:
+    before = kernel_key.sources.__wrapped__()
+    assert kernel_key.sources.__wrapped__() == before
+    with (copied / file).open("a") as source:
+        source.write("\n")
+    assert kernel_key.sources.__wrapped__() != before
+
+
+def test_which_file_holds_what_counts_and_bytecode_does_not(copied: Path) -> None:
+    before = kernel_key.sources.__wrapped__()
+    (copied / "jit" / "__pycache__").mkdir()
+    (copied / "jit" / "__pycache__" / "kernel.cpython-311.pyc").write_bytes(b"code")
+    assert kernel_key.sources.__wrapped__() == before
+    (copied / "layout" / "dims.py").write_bytes((copied / "jit" / "dims.py").read_bytes())
+    added = kernel_key.sources.__wrapped__()
+    (copied / "layout" / "dims.py").rename(copied / "analysis" / "dims.py")
+    assert len({before, added, kernel_key.sources.__wrapped__()}) == 3
+
+
+LOADED = """
+import json, sys, tvm
+from opinfo.jit.worker import _done
+from tests.jit.kernels import product
+job = {"function": "f", "text": tvm.ir.save_json(product()), "values": {"n": 5}, "target": "llvm",
+       "library": sys.argv[1], "check": True, "tuned": None}
+_done(job, {})
+told = [getattr(m, "__file__", None) or "" for n, m in sys.modules.items()
+        if n.partition(".")[0] == "opinfo"]
+print(json.dumps(told))
+"""
+
+
+def test_every_module_that_compiles_a_kernel_is_among_the_sources(tmp_path: Path) -> None:
+    told = subprocess.run([sys.executable, "-c", LOADED, str(tmp_path / "k.so")],
+                          env=environment(), capture_output=True, text=True)  # fmt: skip
+    assert told.returncode == 0, told.stderr
+    loaded = {os.path.realpath(f) for f in json.loads(told.stdout)}
+    hashed = {os.path.realpath(f) for f in kernel_key.source_files()}
+    assert loaded <= hashed, loaded - hashed
+    assert any("/layout/" in f for f in loaded)  # the layers below decide on code too
+
+
+def test_another_build_of_a_version_is_another_tool(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Built:
+        def __init__(self, digest: str) -> None:
+            self.digest = digest
+
+        def read_text(self, name: str) -> str:
+            return f"tvm/lib/libtvm.so,sha256={self.digest},9\ntvm/__init__.py,sha256=x,9\n"
+
+    found = set()
+    for digest in ("a", "b", "a"):
+        built = Built(digest)
+        monkeypatch.setattr(kernel_key, "distribution", lambda _, built=built: built)
+        found.add(kernel_key.toolchain.__wrapped__())
+    assert len(found) == 2
+
+
 def test_features_of_the_cpu_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: set[str] = set()
     for flags in ("sse avx", "sse avx avx512f"):
@@ -96,9 +178,8 @@ def test_another_process_has_the_same_key_and_runs_the_kernel(tmp_path: Path) ->
     mine = key(func, values, TARGET, "as it is")
     assert store.put(mine, built) is not None
     built.unlink()
-    path = os.pathsep.join(filter(None, [*sys.path, str(Path(__file__).parents[2])]))
-    environment = {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "7"}
-    told = subprocess.run([sys.executable, "-c", SERVE, str(store.folder)], env=environment,
+    told = subprocess.run([sys.executable, "-c", SERVE, str(store.folder)],
+                          env={**environment(), "PYTHONHASHSEED": "7"},
                           capture_output=True, text=True)  # fmt: skip
     assert told.returncode == 0, told.stderr
     theirs, apart = json.loads(told.stdout)
