@@ -3,10 +3,13 @@
 from typing import TYPE_CHECKING, Any
 
 from .annotate import Annotation, annotation
+from .attempt import RecogniserWarning
 from .chain import Chain, PartlyRead, Result, Step, op_infos
+from .lifting.comprehension import Lifted
 from .lifting.lift import lift
-from .op_info import Certificate, Constant, OpInfo, Refusal
+from .op_info import Certificate, Constant, OpInfo, Proposal, Refusal
 from .recover import op_info
+from .registry import recogniser, recogniser_scope, unregister
 from .undetermined import Undetermined
 
 if TYPE_CHECKING:
@@ -17,8 +20,11 @@ __all__ = [
     "Certificate",
     "Chain",
     "Constant",
+    "Lifted",
     "OpInfo",
     "PartlyRead",
+    "Proposal",
+    "RecogniserWarning",
     "Refusal",
     "Result",
     "Step",
@@ -31,6 +37,9 @@ __all__ = [
     "op_infos",
     "prove_equal",
     "prove_identity",
+    "recogniser",
+    "recogniser_scope",
+    "unregister",
 ]
 
 

@@ -83,6 +83,8 @@ def call_op(name: str, operands: Sequence[Any], attrs: Mapping[str, Any], dtype:
         if value is None:
             break
         named[key] = value
+    if next(rest, None) is not None:
+        raise NotBuilt(f"{name} takes fewer than {len(operands)} operands")
     return constructor(name)(**named)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from tvm import tirx
 
+from .attempt import Failure, attempt, proposals
 from .certify import certify, lowers_to
 from .kind import pattern_kind
 from .lifting.comprehension import Lifted
@@ -17,6 +18,7 @@ from .lifting.lift import lift
 from .op_info import Certificate, OpInfo, Proposal, Refusal
 from .real import TooLarge, idiomatic, real
 from .recognise import recognisers
+from .registry import Recogniser
 from .relay import relayings
 from .relay.answer import physical
 from .same import ByStructure
@@ -145,17 +147,24 @@ def _rounded(lifted: Lifted, func: Any, alternatives: bool) -> OpInfo | Refusal:
         return Refusal(str(TooLarge()))
 
 
-def _proposals(lifted: Lifted, rounded: bool) -> Iterator[Proposal]:
-    """What recognisers believe; up to rounding also about the form that rounding does not tell."""
+def _proposals(
+    lifted: Lifted, rounded: bool, failed: list[Refusal]
+) -> Iterator[tuple[Recogniser, Proposal]]:
+    """What recognisers believe; up to rounding also about the form that rounding does not tell.
+
+    Why one could not be asked is added to ``failed``.
+    """
     own = [r for r in recognisers() if r.rounded == rounded]
     views = [(r, lifted) for r in own]
     if rounded:
         usual = idiomatic(lifted)
         views += [(r, usual) for r in recognisers() if not r.rounded]
     for r, view in views:
-        found = r.run(view)
+        found = proposals(r, view)
         if not isinstance(found, Refusal):
-            yield from found
+            yield from ((r, p) for p in found)
+        elif isinstance(found, Failure):
+            failed.append(found)
 
 
 def _candidates(
@@ -169,18 +178,20 @@ def _candidates(
     """The first op that is certified; one that lowers to this very PrimFunc goes before it."""
     found: list[OpInfo] = []
     refusals: list[Refusal] = []
+    failed: list[Refusal] = []
     tried: list[tuple[Any, ...]] = []
-    for p in _proposals(lifted, rounded):
+    for r, p in _proposals(lifted, rounded, failed):
         claim = (p.name, p.operands, dict(p.attrs))
         if any(p.name == f.name for f in found) or (rounded and claim in tried):
             continue
         tried.append(claim)
         if found and not alternatives:
-            certificate = lowers_to(p, lifted, func)
+            judge = partial(lowers_to, p, lifted, func)
         else:
-            certificate = certify(p, lifted, func, tested=tested, rounded=rounded)
+            judge = partial(certify, p, lifted, func, tested=tested, rounded=rounded)
+        certificate = attempt(r, judge, p)
         if isinstance(certificate, Refusal):
-            refusals.append(certificate)
+            (failed if isinstance(certificate, Failure) else refusals).append(certificate)
             continue
         found.append(_info(p, lifted, certificate))
         if not alternatives and (certificate.kind == "rebuilt" or func is None):
@@ -188,8 +199,8 @@ def _candidates(
     if found:
         found.sort(key=lambda f: f.certificate.kind != "rebuilt")
         return replace(found[0], alternatives=tuple(found[1:]) if alternatives else ())
-    if refusals:
-        return refusals[0]
+    if refusals or failed:
+        return (failed + refusals)[0]
     return Refusal("no recogniser knows this compute", _summary(lifted))
 
 

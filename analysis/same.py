@@ -11,6 +11,8 @@ from typing import Any, Generic, TypeVar
 import tvm_ffi
 from tvm import tirx
 
+from .registry import generation
+
 T = TypeVar("T")
 
 
@@ -32,10 +34,17 @@ def structurally_equal(a: Any, b: Any) -> bool:
 
 
 class ByStructure(Generic[T]):
-    """The results of a function of PrimFuncs, computed once for structurally equal ones."""
+    """The results of a function of PrimFuncs, computed once for structurally equal ones.
+
+    They are forgotten when a recogniser is registered or removed.
+    """
 
     def __init__(self, function: Callable[[Any], T]) -> None:
         self._function = function
+        self._forget()
+
+    def _forget(self) -> None:
+        self._generation = generation()
         self._first: dict[Hashable, tuple[Any, T] | None] = {}
         self._known: dict[tuple[Hashable, int], list[tuple[Any, T]]] = {}
         self._seen: dict[tuple[Hashable, int], tuple[Any, T]] = {}  # by address; kept alive
@@ -45,6 +54,8 @@ class ByStructure(Generic[T]):
 
         The first of a kind is hashed when a second one comes.
         """
+        if self._generation != generation():
+            self._forget()
         place = kind, func.__chandle__()
         found = self._seen.get(place)
         if found is None:

@@ -14,7 +14,7 @@ from types import ModuleType
 import pytest
 from docs import operators
 
-from opinfo.analysis import OpInfo, op_info, recognise
+from opinfo.analysis import OpInfo, op_info, recognise, recogniser_scope, unregister
 
 from .analysis import test_recognisers as cases
 from .strip import strip
@@ -27,13 +27,13 @@ NAME = f"{recognise.__name__}.outer"
 @pytest.fixture
 def without_outer() -> Iterator[None]:
     """The package as it is for somebody who has not yet added the page's file."""
-    own, module = recognise._REGISTERED.pop("outer"), sys.modules.pop(NAME)
-    recognise.recognisers.cache_clear()
-    try:
-        yield
-    finally:
-        recognise._REGISTERED["outer"], sys.modules[NAME] = own, module
-        recognise.recognisers.cache_clear()
+    with recogniser_scope():
+        unregister("outer")
+        module = sys.modules.pop(NAME)
+        try:
+            yield
+        finally:
+            sys.modules[NAME] = module
 
 
 @pytest.fixture
@@ -44,7 +44,6 @@ def outer(without_outer: None) -> Iterator[ModuleType]:
     module.__package__ = recognise.__name__
     sys.modules[NAME] = module
     exec(compile(BLOCKS[1], "outer.py", "exec"), module.__dict__)
-    recognise.recognisers.cache_clear()
     yield module
 
 
@@ -84,3 +83,12 @@ def recognise_one(case: recognise.Matches) -> OpInfo:
 
 def test_the_operator_table_is_up_to_date() -> None:
     assert operators.PAGE.read_text() == operators.page(), "run `python -m docs.operators`"
+
+
+def test_a_recogniser_outside_of_the_package(without_outer: None) -> None:
+    page: dict[str, object] = {"__name__": "notebook"}
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(compile(BLOCKS[0], "page", "exec"), page)
+    for _ in range(2):  # the cell is run twice
+        exec(compile(BLOCKS[2], "cell", "exec"), page)
+        assert getattr(op_info(page["func"]), "name", "") == "relax.outer"

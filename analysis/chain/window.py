@@ -22,6 +22,7 @@ from ..lifting.reduction import canonical
 from ..op_info import OpInfo, Refusal
 from ..proofs.context import simplify, thorough
 from ..recover import recover
+from ..registry import generation
 from ..terms.rewrite import children, free, map_loads, tensors
 from ..terms.term import SIZES, Int, Load, Tensor, Term, Var, load
 from .define import Definition, Program, at, over
@@ -135,8 +136,11 @@ class Recover:
 
     def __init__(self) -> None:
         self._known: dict[Any, OpInfo | Refusal] = {}
+        self._generation = generation()
 
     def __call__(self, w: Window, program: Program | None, how: How = recover) -> OpInfo | Refusal:
+        if self._generation != generation():
+            self._known, self._generation = {}, generation()
         func = None if program is None else Statements.of(w, program)
         key = (
             w.lifted.params,

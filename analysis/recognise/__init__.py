@@ -9,29 +9,14 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from ..lifting.comprehension import Lifted
-from ..op_info import Proposal, Refusal
+from ..registry import recogniser
+from ..registry import registered as recognisers
 
-Recognise = Callable[[Lifted], Sequence[Proposal] | Refusal]
-
-
-@dataclass(frozen=True)
-class Recogniser:
-    """A registered recogniser. Lower ``precedence`` is asked first; it is unique.
-
-    One that is ``rounded`` is only asked for what is an operator up to rounding, see :mod:`..real`.
-    """
-
-    name: str
-    precedence: int
-    ops: tuple[str, ...]
-    run: Recognise
-    rounded: bool = False
+__all__ = ["Matches", "Refuses", "modules", "recogniser", "recognisers"]
 
 
 @dataclass(frozen=True)
@@ -62,27 +47,6 @@ class Refuses:
     script: str
 
 
-_REGISTERED: dict[str, Recogniser] = {}
-
-
-def recogniser(
-    name: str, *, precedence: int, ops: Sequence[str], rounded: bool = False
-) -> Callable[[Recognise], Recognise]:
-    """Register a recogniser; a name or precedence taken already raises ``ValueError``."""
-
-    def register(run: Recognise) -> Recognise:
-        for r in _REGISTERED.values():
-            if r.name == name or r.precedence == precedence:
-                raise ValueError(
-                    f"recogniser {name!r} at precedence {precedence}: taken by {r.name!r} "
-                    f"at {r.precedence}"
-                )
-        _REGISTERED[name] = Recogniser(name, precedence, tuple(ops), run, rounded)
-        return run
-
-    return register
-
-
 @cache
 def modules() -> tuple[Any, ...]:
     """The recogniser modules, in alphabetical order."""
@@ -91,10 +55,3 @@ def modules() -> tuple[Any, ...]:
         for m in sorted(pkgutil.iter_modules(__path__), key=lambda m: m.name)
         if not m.name.startswith("_")
     )
-
-
-@cache
-def recognisers() -> tuple[Recogniser, ...]:
-    """All recognisers, by precedence."""
-    modules()
-    return tuple(sorted(_REGISTERED.values(), key=lambda r: r.precedence))
