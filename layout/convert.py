@@ -10,7 +10,8 @@ from tvm import relax, te, tirx
 
 from .layout import Layout
 
-#: The types that ``layout_transform`` takes a pad value for.
+#: The types that ``layout_transform`` is lowered for: the padding that its lowering writes, also
+#: where nothing is padded, is a float32 for all others.
 PADS = frozenset(("float16", "bfloat16", "float32", "float64", "uint8",
                   *(f"int{n}" for n in (8, 16, 32, 64))))  # fmt: skip
 
@@ -45,7 +46,7 @@ def converted(x: Any, step: Step, add: Add) -> Any:
     if order is not None:
         return relax.op.permute_dims(x, list(order))
     plain = source.is_identity and all(len(d) == 1 for d in target.dims)
-    if plain and (step.dtype in PADS or not target.padded(shape)):
+    if plain and step.dtype in PADS:
         pad = target.pad_value if target.padded(shape) else None
         return relax.op.layout_transform(
             x, index_map=target.index_map(shape), pad_value=pad,

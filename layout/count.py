@@ -15,8 +15,10 @@ from tvm import relax, tirx
 
 from ..analysis.legalise import legalise
 from ..analysis.same import ByStructure
+from .graph import extents
 from .moves import Move, moves
 from .report import Conversions
+from .sizes import size_of
 
 #: Relax operators that convert; the others are counted after they are legalised.
 CONVERTING = frozenset({"relax.permute_dims", "relax.layout_transform"})
@@ -103,11 +105,25 @@ class _Counter:
         if name.startswith("relax.call_tir"):
             func, given = self.callee(call.args[0]), call.args[1].fields
         elif name in CONVERTING:
-            func, given = _lowered(call), call.args[:1]
+            return self.operator(call)
         else:
             return all([self.value(a) for a in call.args])
         constant = [self.value(a) for a in given]
         if isinstance(func, tirx.PrimFunc):
+            self.add(self.moves(func), constant)
+        return all(constant)
+
+    def operator(self, call: Any) -> bool:
+        """An operator that converts; one that TVM cannot lower moves all that it reads."""
+        x = call.args[0]
+        constant = [self.value(x)]
+        try:
+            func = _lowered(call)
+        except RuntimeError:  # a ScheduleError, as of a bool
+            size = size_of(extents(x.ty.shape) or (), str(x.ty.dtype))
+            self.add([Move(size, frozenset([0]))], constant)
+            return all(constant)
+        if func is not None:
             self.add(self.moves(func), constant)
         return all(constant)
 

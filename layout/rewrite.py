@@ -30,6 +30,9 @@ from .verify import Known, known, prove_moved
 
 Layouts = tuple[Layout | None, ...]
 
+#: What TVM raises of TIR that it does not take: InternalError and ScheduleError are RuntimeErrors.
+TVM_RAISES = (RuntimeError, TypeError, ValueError)
+
 
 @dataclass(frozen=True)
 class Rewritten:
@@ -163,11 +166,21 @@ def _rewritten(seen: _Seen, layouts: Layouts, loop_order: LoopOrder) -> Rewritte
         if isinstance(draft, Refusal):
             reasons[draft.reason] = None
             continue
-        proof = _proved(seen, draft, layouts)
+        try:
+            proof = _proved(seen, draft, layouts)
+        except TVM_RAISES as e:
+            proof = _refused(e)
         if isinstance(proof, Certificate):
             return Rewritten(draft.func, layouts, proof, copied(draft.func))
         reasons[proof.reason] = None
     return Refusal("; ".join(reasons))
+
+
+def _refused(e: Exception) -> Refusal:
+    if isinstance(e, (Unmovable, Opaque, Unsupported)):
+        return Refusal(str(e))
+    told = str(e).strip().splitlines() or [""]
+    return Refusal(f"TVM refuses its form: {type(e).__name__}: {told[-1]}")
 
 
 def _still(seen: _Seen, layouts: Layouts) -> int | None:
@@ -212,13 +225,13 @@ def _drafts(seen: _Seen, layouts: Layouts, loop_order: LoopOrder) -> Iterator[Dr
             if func is not seen.func and order != "given":
                 yield drafted(func, layouts, order, read)
             yield drafted(seen.func, layouts, order, seen.standard)
-        except (Unmovable, Opaque, Unsupported) as e:
-            yield Refusal(str(e))
+        except (Unmovable, Opaque, Unsupported, *TVM_RAISES) as e:
+            yield _refused(e)
             break
     try:
         yield Draft(substituted(seen.func, layouts))
-    except (Unmovable, Opaque, Unsupported) as e:
-        yield Refusal(str(e))
+    except (Unmovable, Opaque, Unsupported, *TVM_RAISES) as e:
+        yield _refused(e)
 
 
 def _strided(p: Any) -> bool:

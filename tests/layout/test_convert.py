@@ -9,6 +9,7 @@ import pytest
 from tvm import relax
 
 from opinfo.layout.convert import Step, converted, copy
+from opinfo.layout.count import count
 from opinfo.layout.layout import Digit, Layout
 from tests.run import run
 
@@ -39,6 +40,34 @@ def test_a_conversion_moves_every_element(
         builder.emit_func_output(out)
     value = np.arange(1, 1 + math.prod(shape), dtype="float32").reshape(shape)
     (got,) = run(builder.get(), [source.move(value)])
+    np.testing.assert_array_equal(got, target.move(value))
+
+
+DTYPES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
+          "float16", "bfloat16", "float32", "float64", "float8_e4m3fn")  # fmt: skip
+
+
+@pytest.mark.parametrize("pad", [0, None])
+@pytest.mark.parametrize("channels", [6, 8])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_elements_of_any_type_are_converted_and_padded(
+    dtype: str, channels: int, pad: int | None
+) -> None:
+    shape, target = (1, channels, 2, 2), Layout.parse("NCHW4c", pad_value=pad)
+    x = relax.Var("x", relax.TensorType(shape, dtype))
+    builder = relax.BlockBuilder()
+    step = Step(shape, dtype, Layout.identity(4), target)
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            out = builder.emit_output(converted(x, step, builder.add_func))
+        builder.emit_func_output(out)
+    assert count(builder.get()).number == 1
+    lowered = relax.transform.LegalizeOps()(builder.get())
+    assert str(lowered["main"].ret_ty.dtype) == dtype
+    if dtype in ("bfloat16", "float8_e4m3fn") or pad is None:
+        return
+    value = (np.arange(channels * 4).reshape(shape) % 3 == 0).astype(dtype)
+    (got,) = run(lowered, [value])
     np.testing.assert_array_equal(got, target.move(value))
 
 

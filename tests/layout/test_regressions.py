@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from tvm import relax
+from tvm import relax, s_tir
 
+from opinfo.analysis.op_info import Certificate
 from opinfo.layout import plan_layout
+from opinfo.layout.layout import Layout
+from opinfo.layout.rewrite import Rewritten, rewrite
+from tests.run import run
 
 from . import equal, nets
 
@@ -225,3 +229,36 @@ def test_what_is_not_understood_stays() -> None:
     mod = relax.transform.LegalizeOps()(mod)
     for want in WANTS.values():
         check(mod, plan_layout(mod, want).module, [IMAGE])
+
+
+def test_a_mask_is_converted_to_a_packed_layout() -> None:
+    x, m = (relax.Var(n, relax.TensorType((1, 8, 8, 8), t))
+            for n, t in (("x", "float32"), ("m", "bool")))  # fmt: skip
+    bb = relax.BlockBuilder()
+    with bb.function("main", [x, m]):
+        with bb.dataflow():
+            y = bb.emit(relax.op.nn.max_pool2d(x, (3, 3), padding=1))
+            y = bb.emit(relax.op.multiply(y, bb.emit(relax.op.astype(m, "float32"))))
+            out = bb.emit_output(bb.emit(relax.op.nn.max_pool2d(y, (3, 3), padding=1)))
+        bb.emit_func_output(out)
+    mod = relax.transform.LegalizeOps()(bb.get())
+    planned = plan_layout(mod, {"max_pool2d": ["NCHW4c"]})
+    assert planned.report.after.number == 3
+    rng = np.random.default_rng(0)
+    values = [rng.standard_normal((1, 8, 8, 8)).astype("float32"), rng.random((1, 8, 8, 8)) < 0.5]
+    np.testing.assert_array_equal(run(planned.module, values)[0], run(mod, values)[0])
+
+
+def test_what_tvm_raises_of_a_form_costs_that_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any) -> Any:
+        raise s_tir.ScheduleError("no such loop")
+
+    func = nets.net(nets.convolved, (1, 3, 8, 8))["conv2d"]
+    layouts = [Layout.parse("NHWC"), None, Layout.parse("NHWC")]
+    monkeypatch.setattr("opinfo.layout.rewrite.drafted", refused)
+    found = rewrite(func, layouts)
+    assert isinstance(found, Rewritten) and isinstance(found.certificate, Certificate)
+    monkeypatch.setattr("opinfo.layout.rewrite.substituted", refused)
+    lost = rewrite(func, layouts)
+    assert not isinstance(lost, Rewritten)
+    assert lost.reason == "TVM refuses its form: ScheduleError: no such loop"
