@@ -83,16 +83,15 @@ def scalar(name: str, x1: float | None, x2: float | None) -> tuple[str, float, f
             return "linear", 1.0 / c, 0.0
         case "relax.divide", float(c), None:
             return "pow", c, -1.0
-        case "relax.maximum", _, _:
-            return "clip", _one(x1, x2), float("inf")
-        case "relax.minimum", _, _:
-            return "clip", float("-inf"), _one(x1, x2)
+        case "relax.maximum", float(c), None:
+            return "clip", c, float("inf")
+        case "relax.maximum", None, float(c):
+            return "clip", c, float("inf")
+        case "relax.minimum", float(c), None:
+            return "clip", float("-inf"), c
+        case "relax.minimum", None, float(c):
+            return "clip", float("-inf"), c
     return None
-
-
-def _one(x1: float | None, x2: float | None) -> float:
-    (found,) = (x for x in (x1, x2) if x is not None)
-    return found
 
 
 @dataclass(frozen=True)

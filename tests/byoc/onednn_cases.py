@@ -169,6 +169,13 @@ CASES: dict[str, Case] = {
     "hard swish": Case((IMAGE,), _hard_swish, "conv2d add relu6 divide multiply multiply"),
     "gelu, written out": Case(((N, 6),), _erf, "matmul multiply divide erf add multiply"),
     "layer_norm": Case(((N, 3, 6),), _layer_norm, "layer_norm"),
+    "greater than a tensor": Case(((2, 4, 6, 6), (2, 8, 6, 6)), lambda e, r, x, y: e(nn.relu(e(
+        op.maximum(e(nn.conv2d(x, const(r, 8, 4, 3, 3), padding=1)), y)))), "conv2d maximum relu"),
+    "product less than a tensor": Case(((4, 6), (4, 5)), lambda e, r, x, y: e(op.minimum(y, e(
+        op.matmul(x, const(r, 6, 5))))), "matmul minimum"),
+    "less than a row": Case(((N, 6),), lambda e, r, x: e(op.minimum(e(
+        op.matmul(x, const(r, 6, 5))), const(r, 5))), "matmul minimum"),
+    "greater of inputs": Case((IMAGE, IMAGE), lambda e, r, x, y: e(op.maximum(x, y)), "maximum"),
     "sum of inputs": Case((IMAGE, IMAGE), lambda e, r, x, y: e(nn.relu(e(op.add(x, y)))),
                           "add relu"),
 }  # fmt: skip
