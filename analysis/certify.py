@@ -18,13 +18,14 @@ from .lifting.comprehension import Lifted
 from .lifting.from_tir import Unliftable
 from .lifting.lift import lift
 from .op_info import ASSUMED, Certificate, Proposal, Refusal
+from .partial import partial
 from .proofs.equal import Proof, prove_equal
 from .proofs.pairing import Different
 from .real import TooLarge, real
 from .same import structurally_equal
 from .sampled import Unequal, compare
 from .terms.rewrite import subterms
-from .terms.term import Call, Reduce, Term, Var
+from .terms.term import Reduce, Term, Var
 
 
 def certify(
@@ -155,17 +156,10 @@ def given_of(lifted: Lifted) -> tuple[str, ...]:
     told = {
         "symbolic dimensions are at least 1": symbolic,
         "no two iterations of a parallel loop store in one element": lifted.races,
-        "a float that is cast to an integer fits it": any(
-            truncates(c.body) for c in lifted.outputs
-        ),
+        "what T.assume says holds": lifted.promises,
     }
-    return tuple(text for text, flag in told.items() if flag)
-
-
-def truncates(t: Term) -> bool:
-    """Whether a float becomes an int32 or int64: the lifted form does not tell them apart."""
-    casts = (s for s in subterms(t) if isinstance(s, Call) and s.op == "cast" and s.dtype == "int")
-    return any("float" in s.args[0].dtype for s in casts)
+    stated = tuple(text for text, flag in told.items() if flag)
+    return (*stated, *partial(c.body for c in lifted.outputs))
 
 
 def flags(proof: Proof) -> tuple[str, ...]:

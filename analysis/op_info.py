@@ -22,7 +22,8 @@ STRINGS = {"data_layout": 0, "layout": 0, "kernel_layout": 1, "out_layout": None
 
 #: What every certificate assumes beside what it lists itself.
 ASSUMED = (
-    "int32 and int64 arithmetic does not overflow, nor do casts and shifts of indices over sizes",
+    "arithmetic of 32 and 64 bit integers does not overflow, nor do casts and shifts of indices "
+    "over sizes",
     "accesses that are executed stay inside their buffers",
     "parameters do not alias",
 )

@@ -27,10 +27,11 @@ import tvm_ffi
 from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
-from ..analysis.certify import flags, truncates
+from ..analysis.certify import flags
 from ..analysis.lifting.from_tir import Reader, Unliftable
 from ..analysis.lifting.node import NodeDict, items
 from ..analysis.op_info import ASSUMED, Certificate, Refusal
+from ..analysis.partial import partial
 from ..analysis.proofs.equal import Proof
 from ..analysis.terms.integer import floordiv
 from ..analysis.terms.order import nonneg
@@ -95,13 +96,13 @@ def _proved(func: Any, new: Any, witness: Witness, known: Standard) -> Certifica
         raise Disagree("another number of stages")
     shapes = [t.shape for t in buffers.tensors] + [sizes.shape(b) for b in buffers.inlined]
     proof, symbolic = Proof(), any(e.const is None for shape in shapes for e in shape)
-    cast = False
+    given: dict[str, None] = {}
     for one, two, at in zip(left, after, witness.iterators, strict=True):
         stage = _Pair(one, two, at, buffers, sizes, new_sizes)
         stage.check(proof)
-        cast |= stage.casts
+        given |= dict.fromkeys(stage.given)
     told = ["symbolic dimensions are at least 1"] if symbolic else []
-    told += ["a float that is cast to an integer fits it"] if cast else []
+    told += given
     contracted = any(_product(d.value) for _, d in buffers.defined.items())
     told += ["no compiler contracts what is now one expression (a * b + c)"] if contracted else []
     exact = not (proof.reassociated or proof.ordered or contracted)
@@ -160,7 +161,7 @@ class _Pair:
     buffers: _Buffers
     sizes: Sizes
     new_sizes: Sizes
-    casts: bool = False
+    given: tuple[str, ...] = ()
 
     def check(self, proof: Proof) -> None:
         if set(self.said) != set(self.one.axes):
@@ -180,7 +181,7 @@ class _Pair:
             raise Disagree(f"another start in {block.name_hint}")
         if old(block.body) != other(new.body):
             raise Disagree(f"another statement in {block.name_hint}")
-        self.casts = any(truncates(t) for t in old.values)
+        self.given = partial(old.values)
         if not self.as_it_was():
             self.spatial()
         if not self.in_order():

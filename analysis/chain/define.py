@@ -19,6 +19,7 @@ import tvm_ffi
 from tvm import tirx
 
 from ..lifting.from_tir import Unliftable
+from ..lifting.hints import check_annotations
 from ..lifting.lift import Executor
 from ..proofs.context import simplify, thorough
 from ..terms.rewrite import map_loads, substitute, tensors
@@ -30,8 +31,8 @@ class Definition:
     """``tensor[y0, y1, …] = body``; ``statements`` are the places of the statements that say so.
 
     ``body`` is None, and ``problem`` says why, if the statement is not understood. ``order`` has
-    the tensors that are read in the order in which the statements name them. ``races`` is that of
-    :class:`..lifting.comprehension.Lifted`.
+    the tensors that are read in the order in which the statements name them. ``races`` and
+    ``promises`` are those of :class:`..lifting.comprehension.Lifted`.
     """
 
     tensor: Tensor
@@ -40,6 +41,7 @@ class Definition:
     problem: str = ""
     order: tuple[Tensor, ...] = ()
     races: bool = False
+    promises: bool = False
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,8 @@ class _Splitter(Executor):
         buffers |= {t: b for t, b in names.items() if t in self.inputs}
         outputs = tuple(self.version[t] for t in written)
         before = frozenset(names) - self.inputs | frozenset(written)
-        definitions = tuple(_live(_whole(list(self.found.values()), before), outputs))
+        found = [replace(d, promises=self.promises) for d in self.found.values()]
+        definitions = tuple(_live(_whole(found, before), outputs))
         writers = tuple(
             frozenset(d.tensor for d in self.found.values() if place in d.statements)
             for place in range(len(statements))
@@ -127,6 +130,7 @@ class _Splitter(Executor):
         if kind == "SBlockRealize" and s.same_as(self.func.body) and not len(s.block.iter_vars):
             if len(s.block.match_buffers) or not _is_true(s.predicate):
                 raise Unliftable("the root block is conditional or renames buffers")
+            check_annotations(s.block, s.block.name_hint)
             for b in s.block.alloc_buffers:
                 self.bind_buffer(b)
             yield from self._frame(s.block.body)
@@ -149,6 +153,8 @@ class _Splitter(Executor):
             for t, writes in effects.writes.items():
                 self.check_stores(t, writes)
         except (Unliftable, RecursionError) as e:
+            if not _only_stores(s):
+                raise
             for t in self._stored(s):
                 self._add(t, None, place, str(e), self._loaded(s))
             return
@@ -208,6 +214,29 @@ class _Splitter(Executor):
 
         tvm_ffi.structural_walk(s, (tirx.BufferStore, visit))
         return list(found)
+
+
+#: The greatest kind of effect that calls without one have: they read.
+_READS = 2
+
+
+def _only_stores(s: Any) -> bool:
+    """Whether all that a statement may change is the buffers that it names in stores, if any."""
+    stores, others = list[Any](), list[Any]()
+
+    def visit(e: Any) -> None:
+        kind = e.op.get_attr("TCallEffectKind") if isinstance(e.op, tvm.ir.Op) else None
+        opaque = kind is None or int(kind) > _READS
+        if opaque and not all(type(a.ty).__name__ == "PrimType" or _is_text(a) for a in e.args):
+            others.append(e)  # what it is given a pointer to
+
+    tvm_ffi.structural_walk(s, (tvm.ir.Call, visit))
+    tvm_ffi.structural_walk(s, (tirx.BufferStore, stores.append))
+    return bool(stores) and not others
+
+
+def _is_text(a: Any) -> bool:
+    return type(a).__name__ == "StringImm"
 
 
 def _is_true(e: Any) -> bool:

@@ -112,7 +112,8 @@ def _renumbered(
     sizes |= {v for t in own for e in t.shape for v in free(e)}
     loose = sorted(sizes - whole, key=lambda v: v.uid)
     races = any(d.races for d in found)
-    lifted = Lifted((*own.values(), *loose), tuple(outputs), races)
+    promises = any(d.promises for d in found)
+    lifted = Lifted((*own.values(), *loose), tuple(outputs), races, promises=promises)
     return Window(lifted, reads, writes, tuple(found), canonical(bodies[writes[-1]]))
 
 
@@ -146,6 +147,7 @@ class Recover:
             w.lifted.params,
             tuple(c.body for c in w.lifted.outputs),
             w.lifted.races,
+            w.lifted.promises,
             how,
             0 if func is None else func.hash(),
         )

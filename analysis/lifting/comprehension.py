@@ -25,13 +25,14 @@ class Lifted:
 
     ``races`` says that data decides where iterations of a parallel loop store: it computes this
     only where no two of them store in one element. ``stages`` is the number of buffers that are
-    stored into, 0 if that was not counted.
+    stored into, 0 if that was not counted. ``promises`` says that it has a ``T.assume``.
     """
 
     params: tuple[Tensor | Var, ...]
     outputs: tuple[Comprehension, ...]
     races: bool = False
     stages: int = field(default=0, compare=False)
+    promises: bool = field(default=False, compare=False)
 
     @property
     def inputs(self) -> tuple[Tensor | Var, ...]:

@@ -14,6 +14,7 @@ from . import races
 from .concurrent import Iterations
 from .effects import Effects
 from .from_tir import Unliftable
+from .hints import check_annotations
 from .kernels import Kernels
 from .loops import close
 from .reduction import reduces
@@ -31,6 +32,7 @@ class Loops(Kernels):
     """How loops are executed."""
 
     def run_For(self, s: Any) -> None:
+        check_annotations(s, s.loop_var.name)
         if s.step is not None and self.reader.index(s.step) is not ONE:
             raise Unliftable("a loop with a step is not understood", s.loop_var.name)
         extent, start = self.reader.index(s.extent), self.reader.index(s.min)

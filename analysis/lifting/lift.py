@@ -2,8 +2,9 @@
 
 The body is executed symbolically, statement by statement, with its imperative meaning: an
 ``SBlock`` is a binding of iterators to values, its ``init`` a store guarded by "first iteration".
-Iterator kinds but for that, read and write regions, annotations and names are not consulted, so
-none of them can mislead. What is left is, per output, one closed term over the parameters:
+Iterator kinds but for that, read and write regions and names are not consulted, so none of them
+can mislead; annotations have to be known as neutral (:mod:`.hints`). What is left is, per output,
+one closed term over the parameters:
 
     out[y0, y1, …] = term(y0, y1, …)
 """
@@ -19,6 +20,7 @@ from ..terms.term import TRUE, ZERO, Tensor, Term, Var
 from .comprehension import Lifted
 from .effects import Effects, Write
 from .from_tir import Unliftable, check_index
+from .hints import check_annotations, check_keys
 from .iterate import Loops
 from .node import items
 from .outputs import check_outputs, output
@@ -49,6 +51,7 @@ def lift(func: Any, params: Sequence[Tensor | Var] | None = None) -> Lifted:
         ),
         executor.races,
         len(executor.stored.values()),
+        executor.promises,
     )
 
 
@@ -95,6 +98,7 @@ class Executor(Loops):
 
     def run_SBlockRealize(self, s: Any) -> None:
         block = s.block
+        check_annotations(block, block.name_hint)
         first, init = [], block.init
         over, spatial = set[Var](), set[Var]()
         for iv, value in zip(items(block.iter_vars), items(s.iter_values), strict=True):
@@ -170,6 +174,7 @@ class Executor(Loops):
         self.env[s.var] = self.reader(s.value)
 
     def run_AllocBuffer(self, s: Any) -> None:
+        check_annotations(s, s.buffer.name)
         self.bind_buffer(s.buffer)
 
     def run_DeclBuffer(self, s: Any) -> None:
@@ -180,12 +185,14 @@ class Executor(Loops):
             extent = self.reader.index(s.value)
             self.loop(s, s.node.var, ZERO, extent, extent)
             return
+        check_keys("AttrStmt", [s.attr_key], "")
         self.run(s.body)
 
     def run_Evaluate(self, s: Any) -> None:
         name = str(getattr(getattr(s.value, "op", None), "name", ""))
         if type(s.value).__name__ != "IntImm" and name not in _WITHOUT_EFFECT:
             raise Unliftable(*_effect(name, s.value))
+        self.promises |= name == "tirx.assume"
 
 
 #: Calls whose first argument is the name of a function outside TIR.

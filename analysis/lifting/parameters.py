@@ -13,6 +13,7 @@ from .concurrent import Iterations
 from .effects import Effects
 from .facts import under
 from .from_tir import Reader, Unliftable
+from .hints import check_layout
 from .node import NodeDict, items, lanes_of
 from .threads import Kernel
 from .views import Index, View, contiguous, flat, injective, region, row_major, whole
@@ -178,6 +179,7 @@ class Parameters:
         free_offset = position >= 0 and self.any_offset(offset)
         if not (free_offset or self.reader.index(offset) is ZERO):
             raise Unliftable("a buffer with an offset is not understood", b.name)
+        check_layout(ty, b.name)
         dtype = str(ty.dtype)
         if lanes_of(dtype) != 1:
             raise Unliftable("a buffer of vectors is not understood", b.name)

@@ -25,6 +25,7 @@ class State(Parameters):
         self.func = func
         self.threads: list[str] = []
         self.races = False
+        self.promises = False
         self.stored = NodeDict[bool]()  # the buffers that are stored into
         self.lost: set[Tensor] = set()  # what threads left in memory that each has for itself
 

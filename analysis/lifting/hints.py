@@ -1,0 +1,100 @@
+"""Annotations that do not change what a program computes; any other is refused.
+
+An annotation can mean anything to a pass of TVM: ``pragma_debug_skip_region`` drops its region,
+``pragma_import_llvm`` links other code, ``hand_threaded`` takes the barriers of a kernel away,
+``software_pipeline_order`` moves statements. So it is the neutral keys that are listed, each one
+because the passes that read it unroll, vectorise or partition a loop, place or align memory, guide
+a search for schedules, or because no pass reads it and lowering drops it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tvm_ffi import _ffi_api
+
+from .from_tir import Unliftable
+
+#: How a loop is unrolled, vectorised or split.
+_PRAGMAS = frozenset(
+    {
+        "disable_unroll",
+        "pragma_auto_unroll_max_step",
+        "pragma_loop_partition_hint",
+        "pragma_scope",
+        "pragma_unroll",
+        "pragma_unroll_explicit",
+        "pragma_vectorize",
+    }
+)
+
+#: What guides the search for schedules; not ``layout_rewrite_preproc``, whose block TVM drops.
+_SEARCH = frozenset(
+    f"meta_schedule.{key}"
+    for key in (
+        "auto_tensorize",
+        "auto_tensorize_init",
+        "cache_type",
+        "cooperative_fetch",
+        "inline_rule",
+        "parallel",
+        "random_compute_producer",
+        "thread_extent_high_inclusive",
+        "thread_extent_low_inclusive",
+        "tiling_structure",
+        "unroll_explicit",
+        "unroll_implicit",
+        "vectorize",
+        "write_cache_level",
+    )
+)
+
+#: What tensor expressions carry for schedule rules, and what a parser or a storage pass is told.
+_BLOCKS = frozenset(
+    {
+        "axis",
+        "buffer_dim_align",
+        "const_matrix",
+        "layout_free_buffers",
+        "layout_free_placeholders",
+        "schedule_rule",
+        "tirx.script_parsing_detect_access",
+        "workload",
+    }
+)
+
+#: Where an allocation is placed.
+_ALLOCATIONS = frozenset({"buffer_data_alignment", "buffer_dim_align", "tirx.volatile"})
+
+#: Statements with an attribute; those that bind threads have a rule of their own.
+NEUTRAL = {
+    "For": _PRAGMAS | _SEARCH,
+    "SBlock": _PRAGMAS | _SEARCH | _BLOCKS,
+    "AllocBuffer": _ALLOCATIONS,
+    "AttrStmt": _PRAGMAS,
+}
+
+_size = _ffi_api.MapSize
+
+
+def check_annotations(node: Any, where: str) -> None:
+    """Raise :class:`Unliftable` for an annotation of a statement that is not known as neutral."""
+    annotations = node.annotations
+    if annotations is not None and _size(annotations):
+        check_keys(type(node).__name__, annotations.keys(), where)
+
+
+def check_keys(kind: str, keys: Iterable[Any], where: str) -> None:
+    """:func:`check_annotations` of the keys of one kind of statement."""
+    for key in sorted(map(str, keys)):
+        if key not in NEUTRAL[kind]:
+            raise Unliftable(f"annotation {key} is not known as neutral", f"{kind} {where}".strip())
+
+
+def check_layout(ty: Any, name: str) -> None:
+    """Raise :class:`Unliftable` for a buffer whose elements lie elsewhere than its strides say."""
+    if ty.layout is not None and not ty.layout.is_trivial():
+        raise Unliftable("a buffer in a layout of its own is not understood", name)
+    if len(ty.allocated_addr):
+        raise Unliftable("a buffer at a given address is not understood", name)
