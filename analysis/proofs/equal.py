@@ -45,6 +45,7 @@ from .pairing import (
     near,
     pairings,
     same_number,
+    whole,
     without_zeros,
 )
 from .prove import prove
@@ -100,6 +101,8 @@ class _Prover:
 
     def compare(self, a: Term, b: Term, facts: Facts) -> None:
         if isinstance(a, Int) or isinstance(b, Int):
+            if not (whole(a) and whole(b)):
+                raise Different(f"types {a.dtype} and {b.dtype}")
             self.integers(as_int(a), as_int(b), facts)
         elif a.dtype != b.dtype:
             raise Different(f"types {a.dtype} and {b.dtype}")

@@ -156,5 +156,10 @@ def near(a: Term, b: Term) -> bool:
     return math.isclose(float(a.value), float(b.value), rel_tol=_NEAR[a.dtype])
 
 
+def whole(t: Term) -> bool:
+    """Whether the value is an integer, or a truth value that stands for one."""
+    return isinstance(t, Int) or t.dtype.startswith(("int", "uint", "bool"))
+
+
 def is_choice(t: Term) -> bool:
     return isinstance(t, Call) and t.op == "ite"
