@@ -7,8 +7,8 @@ from .attempt import RecogniserWarning
 from .chain import Chain, PartlyRead, Result, Step, op_infos
 from .lifting.comprehension import Lifted
 from .lifting.lift import lift
-from .op_info import Certificate, Constant, OpInfo, Proposal, Refusal
-from .recover import op_info
+from .op_info import Certificate, Constant, LayoutNormalised, OpInfo, Proposal, Refusal
+from .recover import layout_normalised, op_info
 from .registry import recogniser, recogniser_scope, unregister
 from .undetermined import Undetermined
 
@@ -20,6 +20,7 @@ __all__ = [
     "Certificate",
     "Chain",
     "Constant",
+    "LayoutNormalised",
     "Lifted",
     "OpInfo",
     "PartlyRead",
@@ -32,6 +33,7 @@ __all__ = [
     "annotation",
     "compose",
     "invert",
+    "layout_normalised",
     "lift",
     "op_info",
     "op_infos",

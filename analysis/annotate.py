@@ -8,7 +8,9 @@
 | ``opinfo.body`` | ``String``, the structural hash of the body that all this is about |
 | ``opinfo.op_pattern`` | ``int``, there if the pass set ``op_pattern``, and to what |
 
-An operator is ``{"name", "kind", "attrs", "operands", "buffers", "layouts", "certificate"}``. An
+An operator is ``{"name", "kind", "attrs", "operands", "buffers", "layouts", "certificate"}``. Where
+it is only that of logical buffers, its name is ``layout_normalised(relax.tan)``, the name of no
+operator, and ``maps`` says where the logical elements are in each of ``buffers``. An
 operand is an ``int``, a parameter; an ``Array<int>``, ``[step, output]`` of an earlier operator; or
 a ``Map`` with a literal's ``value`` and ``dtype``. ``layouts`` has a ``String`` for each of
 ``buffers``. Attributes are ``int``, ``float``, ``String`` and ``Array``; symbolic ones are
@@ -33,7 +35,7 @@ from .chain import Chain, Chains, Result, Step, Value
 from .kind import fusion_kind
 from .lifting.from_tir import Unliftable
 from .lifting.lift import lift
-from .op_info import Constant, PatternKind, Refusal, to_plain
+from .op_info import Constant, LayoutNormalised, PatternKind, Refusal, to_plain
 from .same import bare
 from .terms.rewrite import free, substitute
 from .terms.term import Int, Tensor, Var, size
@@ -162,7 +164,7 @@ def _with_pattern(func: Any) -> Any:
 
 
 def _op(s: Step, places: Places) -> dict[str, Any]:
-    return {
+    found = {
         "name": s.name,
         "kind": s.info.kind,
         "attrs": {k: _plain(v, places) for k, v in s.attrs.items() if v is not None},
@@ -171,6 +173,9 @@ def _op(s: Step, places: Places) -> dict[str, Any]:
         "layouts": [s.info.layouts[k] for k in range(len(s.buffers))],
         "certificate": s.info.certificate.kind,
     }
+    if isinstance(s.info, LayoutNormalised):
+        found["maps"] = [b.text if b is not None else "" for b in s.info.buffers]
+    return found
 
 
 def _operand(o: Value | Constant, places: Places) -> Any:

@@ -166,19 +166,7 @@ def _again(known: Known, lifted: Lifted) -> Rebuilt:
 
 def _rebuild(p: Proposal, lifted: Lifted, dtype: str, key: Key | None) -> Rebuilt:
     sizes = _sizes(lifted)
-    tensors: dict[int, Any] = {}
-    args: list[Any] = []
-    for o in p.operands:
-        if isinstance(o, Constant):
-            args.append(relax.const(o.value, o.dtype))
-            continue
-        t = lifted.params[o]
-        if not isinstance(t, Tensor):
-            raise NotBuilt(f"operand {o} is not a tensor")
-        if o not in tensors:
-            shape = [to_prim(e, sizes) for e in t.shape]
-            tensors[o] = relax.Var(f"p{o}", relax.TensorType(shape, t.dtype))
-        args.append(tensors[o])
+    args, tensors = _arguments(p.operands, lifted, sizes)
     params = list(tensors.values())
     if sizes:
         params.append(relax.Var("sizes", relax.ShapeType(list(sizes.values()))))
@@ -192,6 +180,46 @@ def _rebuild(p: Proposal, lifted: Lifted, dtype: str, key: Key | None) -> Rebuil
         places = tuple(lifted.params.index(i) for i in inputs)
         remember(key, Known(found.func, places, len(ordered), found.op, found.rule))
     return Rebuilt(found.func, ordered)
+
+
+def _arguments(
+    operands: Sequence[int | Constant], lifted: Lifted, sizes: Mapping[Var, Any]
+) -> tuple[list[Any], dict[int, Any]]:
+    """The operands of a call, and those that are variables by parameter."""
+    tensors: dict[int, Any] = {}
+    args: list[Any] = []
+    for o in operands:
+        if isinstance(o, Constant):
+            args.append(relax.const(o.value, o.dtype))
+            continue
+        t = lifted.params[o]
+        if not isinstance(t, Tensor):
+            raise NotBuilt(f"operand {o} is not a tensor")
+        if o not in tensors:
+            tensors[o] = relax.Var(f"p{o}", _type(t, sizes))
+        args.append(tensors[o])
+    return args, tensors
+
+
+def _type(t: Tensor, sizes: Mapping[Var, Any]) -> Any:
+    return relax.TensorType([to_prim(e, sizes) for e in t.shape], t.dtype)
+
+
+def typed_call(p: Proposal, lifted: Lifted, out: Tensor) -> tuple[Any, Any]:
+    """The call on operands of the PrimFunc's types, its type inferred, and the type of a buffer.
+
+    Raises :class:`NotBuilt` where the op rejects the operands or attributes.
+    """
+    sizes = _sizes(lifted)
+    args, _ = _arguments(p.operands, lifted, sizes)
+    attrs = {k: to_prim(v, sizes) for k, v in p.attrs.items()}
+    try:
+        call = call_op(p.name, args, attrs, _dtype(p, lifted))
+        return relax.BlockBuilder().normalize(call), _type(out, sizes)
+    except NotBuilt:
+        raise
+    except Exception as e:
+        raise _rejected(p, e) from None
 
 
 def _sizes(lifted: Lifted) -> dict[Var, Any]:
@@ -221,8 +249,12 @@ def _legalised(
     except NotBuilt:
         raise
     except Exception as e:
-        lines = [s for s in str(e).strip().splitlines() if s.strip()]
-        raise NotBuilt(f"{p.name} rejects it: {lines[-1][:160] if lines else e!r}") from None
+        raise _rejected(p, e) from None
+
+
+def _rejected(p: Proposal, e: Exception) -> NotBuilt:
+    lines = [s for s in str(e).strip().splitlines() if s.strip()]
+    return NotBuilt(f"{p.name} rejects it: {lines[-1][:160] if lines else e!r}")
 
 
 def _inputs(

@@ -71,25 +71,14 @@ class Proposal:
 
 
 @dataclass(frozen=True)
-class Relayout:
-    """How the buffers of a PrimFunc lie that computes an op in layouts of its own.
-
-    ``attrs`` are those of the op over the logical buffers, which legalises; ``buffers`` say, by
-    parameter (None for a size), where the elements of the logical buffer are in the PrimFunc's.
-    """
-
-    attrs: Mapping[str, Any]
-    buffers: tuple[BufferLayout | None, ...]
-
-
-@dataclass(frozen=True)
 class OpInfo:
-    """The operator that a PrimFunc computes.
+    """The operator that a PrimFunc computes on its own buffers.
 
     ``op(*operands, **attrs)`` with the public constructor that ``name`` names rebuilds it; symbolic
     dimensions in attributes are polynomials over the PrimFunc's sizes. ``layouts`` has one string a
-    parameter (empty where the op has no notion of layout). ``relayout`` is there if the buffers are
-    packed or permuted: attributes are those of the logical op, layout strings tell the buffers'.
+    parameter (empty where the op has no notion of layout), each of which TVM parses. Where layout
+    attributes such as ``data_layout`` say that buffers are packed or permuted as no lowering of the
+    op has them, ``relayout`` is the same over logical buffers.
     """
 
     name: str
@@ -100,7 +89,7 @@ class OpInfo:
     certificate: Certificate
     undetermined: tuple[Undetermined, ...] = ()
     alternatives: tuple[OpInfo, ...] = ()
-    relayout: Relayout | None = None
+    relayout: LayoutNormalised | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attrs", MappingProxyType(dict(self.attrs)))
@@ -110,36 +99,14 @@ class OpInfo:
 
     @property
     def relaid(self) -> bool:
-        """Whether the buffers are in layouts that the op itself does not have."""
+        """Whether TVM has no lowering of the op in the layouts that its attributes name."""
         return self.relayout is not None
 
     @property
-    def expressed(self) -> bool:
-        """Whether layout attributes of the op tell how all buffers lie: axes in another order."""
-        if self.relayout is None:
-            return True
-        logical = self.relayout.attrs
-        data = next((a for a in STRINGS if a != "kernel_layout" and a in self.attrs), None)
-        if data is None or not isinstance(self.operands[0], int):
-            return False
-        told: dict[int, bool] = {}
-        for key in self.attrs.keys() & STRINGS.keys():
-            place, before = STRINGS[key], str(logical.get(key) or logical[data])
-            k = self._output if place is None else self.operands[place]
-            if not isinstance(k, int):
-                return False
-            told[k] = sorted(before) == sorted(str(self.attrs[key]))
-        if self._output not in told:
-            told[self._output] = self.layouts[self._output] == self.layouts[self.operands[0]]
-        lie = enumerate(self.relayout.buffers)
-        return all(told.get(k, False) or b is None or b.identity for k, b in lie)
-
-    @property
-    def _output(self) -> int:
-        """The parameter that is written, of an op with one result."""
-        assert self.relayout is not None
-        buffers = enumerate(self.relayout.buffers)
-        return next(k for k, b in buffers if b is not None and k not in self.operands)
+    def packed(self) -> bool:
+        """Whether a layout attribute splits a dimension: ``NCHW4c``."""
+        found = (str(self.attrs[k]) for k in self.attrs.keys() & STRINGS.keys())
+        return any(c.islower() for text in found for c in text)
 
     def __repr__(self) -> str:
         inside = [f"%{o}" if isinstance(o, int) else f"{o.value}" for o in self.operands]
@@ -154,7 +121,7 @@ class OpInfo:
             "operands": [o if isinstance(o, int) else to_plain(o.value) for o in self.operands],
             "kind": self.kind,
             "layouts": list(self.layouts),
-            "buffers": [repr(b) for b in self.relayout.buffers] if self.relayout else [],
+            "buffers": self.relayout.to_json()["buffers"] if self.relayout else [],
             "undetermined": [_open(u) for u in self.undetermined],
             "alternatives": [a.to_json() for a in self.alternatives],
             "certificate": {
@@ -166,6 +133,57 @@ class OpInfo:
                     for o in self.certificate.obligations
                 ],
             },
+        }
+
+
+@dataclass(frozen=True)
+class LayoutNormalised:
+    """The operator that a PrimFunc computes once its buffers are seen in the op's own layouts.
+
+    ``logical`` is over logical buffers, not over the PrimFunc's: what it computes on the PrimFunc's
+    own buffers is something else. ``buffers`` says for each parameter (None for a scalar) where the
+    elements of the logical buffer are in the PrimFunc's; ``layouts`` names that with a string that
+    TVM parses, empty where there is none. The certificate and the kind are the PrimFunc's.
+    """
+
+    logical: OpInfo
+    buffers: tuple[BufferLayout | None, ...]
+    layouts: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return True
+
+    @property
+    def certificate(self) -> Certificate:
+        """Why the answer is right, for the PrimFunc with its own buffers."""
+        return self.logical.certificate
+
+    @property
+    def kind(self) -> PatternKind:
+        """The pattern kind of the PrimFunc with its own buffers."""
+        return self.logical.kind
+
+    @property
+    def label(self) -> str:
+        """``layout_normalised(relax.tan)``: for people, and the name of no operator."""
+        return f"layout_normalised({self.logical.name})"
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """By parameter, the layout string, or the index map as text."""
+        pairs = zip(self.layouts, self.buffers, strict=True)
+        return tuple(text or ("" if b is None or b.identity else b.text) for text, b in pairs)
+
+    def __repr__(self) -> str:
+        where = ", ".join(f"%{k} at {text}" for k, text in enumerate(self.places) if text)
+        return f"layout_normalised {self.logical!r}; {where}"
+
+    def to_json(self) -> dict[str, Any]:
+        """A value that ``json.dumps`` takes."""
+        return {
+            "layout_normalised": self.logical.to_json(),
+            "buffers": [None if b is None else repr(b) for b in self.buffers],
+            "layouts": list(self.layouts),
         }
 
 
@@ -184,6 +202,17 @@ class Refusal:
 
     def to_json(self) -> dict[str, Any]:
         return {"reason": self.reason, "where": self.where}
+
+
+#: What is known of a PrimFunc.
+Answer = OpInfo | LayoutNormalised | Refusal
+
+
+def operator(found: Answer) -> OpInfo | None:
+    """The operator that is computed, over whatever layouts of the buffers; None if not known."""
+    if isinstance(found, Refusal):
+        return None
+    return found.logical if isinstance(found, LayoutNormalised) else found
 
 
 def to_plain(value: Any) -> Any:

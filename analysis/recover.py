@@ -15,12 +15,21 @@ from .kind import pattern_kind
 from .lifting.comprehension import Lifted
 from .lifting.from_tir import Unliftable
 from .lifting.lift import lift
-from .op_info import Certificate, OpInfo, Proposal, Refusal
+from .op_info import (
+    Answer,
+    Certificate,
+    LayoutNormalised,
+    OpInfo,
+    Proposal,
+    Refusal,
+    operator,
+)
 from .real import TooLarge, idiomatic, real
 from .recognise import recognisers
 from .registry import Recogniser
 from .relay import relayings
-from .relay.answer import physical
+from .relay.answer import expressed, normalised
+from .relay.layout import as_they_are
 from .same import ByStructure
 from .terms.rewrite import subterms
 from .terms.term import Tensor, Var
@@ -31,19 +40,46 @@ def op_info(func: Any, *, alternatives: bool = False, tested: bool = False) -> O
 
     Reads the body of ``func`` and nothing else: no name, attribute or annotation. With
     ``alternatives`` the other ops that compute the same are certified too; with ``tested`` an op is
-    also answered where it is only equal at random points.
+    also answered where it is only equal at random points. The answer is about the PrimFunc's own
+    buffers; the op that it would be over others is :func:`layout_normalised`.
     Raises ``TypeError`` if ``func`` is not a PrimFunc.
     """
-    return analyse(func, alternatives=alternatives, tested=tested).info
+    found = analyse(func, alternatives=alternatives, tested=tested).info
+    if not isinstance(found, LayoutNormalised):
+        return found
+    return Refusal(
+        f"no operator has these buffers: it is {found.logical.name} with "
+        + ", ".join(f"%{k} at {text}" for k, text in enumerate(found.places) if text),
+        "opinfo.analysis.layout_normalised(func) is that reading",
+    )
+
+
+def layout_normalised(func: Any, *, alternatives: bool = False) -> LayoutNormalised | Refusal:
+    """The operator that a PrimFunc computes over logical buffers, and how its own buffers lie.
+
+    It is not what ``op(*operands, **attrs)`` computes on the PrimFunc's buffers, unless all of them
+    are the logical ones. With ``alternatives`` the other ops that compute the same are certified.
+    Raises ``TypeError`` if ``func`` is not a PrimFunc.
+    """
+    found = analyse(func, alternatives=alternatives)
+    info = found.info
+    if isinstance(info, OpInfo):
+        return info.relayout or LayoutNormalised(info, as_they_are(found.params), info.layouts)
+    return info
 
 
 @dataclass(frozen=True)
 class Recovered:
     """An answer, the parameters that its attributes are over, and which of them are written."""
 
-    info: OpInfo | Refusal
+    info: Answer
     params: tuple[Tensor | Var, ...] = ()
     outputs: tuple[int, ...] = ()
+
+    @property
+    def operator(self) -> OpInfo | None:
+        """The operator that is computed, over whatever layouts of the buffers."""
+        return operator(self.info)
 
 
 def analyse(func: Any, *, alternatives: bool = False, tested: bool = False) -> Recovered:
@@ -101,8 +137,8 @@ class Analyser:
         return Recovered(lifted) if isinstance(lifted, Refusal) else recovered(lifted, func)
 
 
-def recover(lifted: Lifted, func: Any, alternatives: bool = False) -> OpInfo | Refusal:
-    """:func:`op_info` of what was lifted already.
+def recover(lifted: Lifted, func: Any, alternatives: bool = False) -> Answer:
+    """The answer for what was lifted already.
 
     Where no op is found the packed or permuted layouts of the buffers are undone and the logical
     comprehension is tried.
@@ -111,8 +147,8 @@ def recover(lifted: Lifted, func: Any, alternatives: bool = False) -> OpInfo | R
     if isinstance(found, OpInfo):
         return found
     for how in (relaid, _rounded):
-        other = how(lifted, None, alternatives)
-        if isinstance(other, OpInfo):
+        other: Answer = how(lifted, None, alternatives)
+        if not isinstance(other, Refusal):
             return other
     return found
 
@@ -123,12 +159,16 @@ def direct(lifted: Lifted, func: Any, alternatives: bool = False) -> OpInfo | Re
     return found if isinstance(found, OpInfo) else _rounded(lifted, None, alternatives) or found
 
 
-def relaid(lifted: Lifted, func: Any, alternatives: bool = False) -> OpInfo | Refusal:
-    """The op over buffers whose packed or permuted layouts are undone."""
+def relaid(lifted: Lifted, func: Any, alternatives: bool = False) -> Answer:
+    """The op over buffers whose packed or permuted layouts are undone.
+
+    An :class:`.OpInfo` if the op has attributes that say so.
+    """
     for way in relayings(lifted):
         logical = _candidates(way.lifted, None, alternatives)
         if isinstance(logical, OpInfo):
-            return replace(physical(logical, way), kind=pattern_kind(lifted))
+            found = normalised(replace(logical, kind=pattern_kind(lifted)), way)
+            return expressed(found, lifted) or found
     return Refusal("no layout makes the compute an op's")
 
 

@@ -15,7 +15,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from opinfo.analysis import OpInfo, Refusal, op_info
+from opinfo.analysis import Refusal
+from opinfo.analysis.op_info import operator
+from opinfo.analysis.recover import analyse
 from tests.analysis.foreign import corpus
 from tests.analysis.foreign.case import Foreign, judge
 from tests.strip import strip
@@ -38,15 +40,16 @@ def main() -> None:
             continue
         func = strip(case.build())
         start = time.perf_counter()
-        info = op_info(func)
+        info = analyse(func).info
         ms = 1000 * (time.perf_counter() - start)
         verdict, why = judge(case, info)
         told.append((family, case, verdict, info.reason if isinstance(info, Refusal) else why))
         known = "one operator" if case.op else "no operator"
         counts[f"{known}: {verdict}"] += 1
         if options.all or verdict == "wrong" or (verdict == "refused" and case.op):
-            certificate = info.certificate.kind if isinstance(info, OpInfo) else "-"
-            got = info.name if isinstance(info, OpInfo) else "refused"
+            certificate = "-" if isinstance(info, Refusal) else info.certificate.kind
+            op = operator(info)
+            got = "refused" if op is None else op.name
             expected = (case.op or "none").removeprefix("relax.")
             print(
                 f"{verdict:10}{family:15}{case.form[:48]:50}{expected:22}"

@@ -16,7 +16,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from opinfo.analysis import OpInfo, op_info
+from opinfo.analysis import Refusal, op_info
 from tests.mutants import mutants
 from tests.mutation import feeds, legalised, outputs, trial
 from tests.mutation_cases import CASES
@@ -58,7 +58,7 @@ def measure(name: str, limit: int) -> dict[str, int]:
         found = trial(mutant, truth, inputs, expected)
         counts["mutants"] += 1
         counts["different"] += found.different
-        counts["answered"] += found.different and isinstance(found.info, OpInfo)
+        counts["answered"] += found.different and not isinstance(found.info, Refusal)
         counts["wrong"] += bool(found.wrong)
         if found.wrong:
             print(f"WRONG {name}, {change}: {found.wrong}", flush=True)

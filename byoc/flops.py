@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from ..analysis.op_info import OpInfo
+from ..analysis.op_info import Refusal
 from ..analysis.recover import Recovered
 from ..layout.graph import Op
 from ..layout.sizes import extent
@@ -18,27 +19,36 @@ Shape = Sequence[Any]
 def flops(found: Recovered, op: Op) -> int:
     """Multiplications and additions; one for each element of the result where none are known."""
     out = sum(_elements(v.shape) for v in op.outputs)
-    info = found.info
-    if isinstance(info, OpInfo) and info.kind == "kOutEWiseFusable":
-        weights = [op.values[o] for o in info.operands[1:2] if isinstance(o, int)]
-        if weights and weights[0] is not None:
-            return 2 * out * _terms(info.attrs, weights[0].shape)
+    info = found.operator
+    if info is not None and info.kind == "kOutEWiseFusable":
+        for k in info.operands[1:2]:
+            v = op.values[k] if isinstance(k, int) else None
+            if v is not None and isinstance(k, int):
+                return 2 * out * _terms(_kernel_layout(found, k), v.shape)
     return out
+
+
+def _kernel_layout(found: Recovered, k: int) -> str:
+    """The layout string of a kernel as it lies, empty for a matrix."""
+    assert not isinstance(found.info, Refusal)
+    named = found.operator is not None and "kernel_layout" in found.operator.attrs
+    return found.info.layouts[k] if named else ""
 
 
 def products(call: Call) -> int:
     """The multiplications of a convolution or of a matmul, for converters' costs."""
     weight = call.operands[1]
     assert isinstance(weight, Tensor)
-    return _elements(call.result.shape) * _terms(call.attrs, weight.shape)
+    layout = str(call.attrs.get("kernel_layout") or "")
+    return _elements(call.result.shape) * _terms(layout, weight.shape)
 
 
-def _terms(attrs: Mapping[str, Any], weight: Shape) -> int:
+def _terms(layout: str, weight: Shape) -> int:
     """How many products are summed for one element."""
-    layout = attrs.get("kernel_layout")
-    if layout is None:
+    if not layout:
         return extent(weight[-2] if len(weight) > 1 else weight[0])
-    return prod(extent(e) for e, c in zip(weight, str(layout), strict=False) if c != "O")
+    dims = re.findall(r"\d*([A-Za-z])", layout)
+    return prod(extent(e) for e, c in zip(weight, dims, strict=True) if c not in "Oo")
 
 
 def _elements(shape: Shape) -> int:

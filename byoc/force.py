@@ -49,7 +49,7 @@ def forced_ops(
                         pattern not in known[backend].pattern_names):  # fmt: skip
             raise ValueError(f"force: {backend} has no pattern {pattern}")
         wanted = full(name, "force")
-        named = [op for op in ops if _name(infos[op].info) == wanted]
+        named = [op for op in ops if _name(infos[op].operator) == wanted]
         if not named:
             raise ValueError(f"force: no operator of the module is called {name}")
         for op in named:
@@ -66,8 +66,8 @@ def _only(b: Backend, pattern: str | None) -> Backend:
     return replace(b, patterns=chains, coarse=tuple(c for c in b.coarse if c.name == pattern))
 
 
-def _name(info: object) -> str | None:
-    return info.name if isinstance(info, OpInfo) else None
+def _name(info: OpInfo | None) -> str | None:
+    return None if info is None else info.name
 
 
 def allowed(

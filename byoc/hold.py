@@ -22,7 +22,6 @@ import tvm_ffi
 from tvm import relax
 
 from ..analysis.lifting.node import NodeDict, items
-from ..analysis.op_info import OpInfo
 from ..layout.graph import Op
 from .backend import Backend
 from .integers import DEQUANTIZE, SMALL, Integers, Scales, named
@@ -148,8 +147,8 @@ def _small(lowered: Lowered, op: Op) -> bool:
 
 
 def _named(lowered: Lowered, op: Op) -> bool:
-    info = lowered.infos[op].info
-    return isinstance(info, OpInfo) and info.name == DEQUANTIZE
+    info = lowered.infos[op].operator
+    return info is not None and info.name == DEQUANTIZE
 
 
 def _put(mod: Any, scales: Mapping[str, Scales]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..analysis.op_info import OpInfo
+from ..analysis.op_info import LayoutNormalised, OpInfo, Refusal
 from ..layout.graph import Op, Value
 from .backend import Backend
 from .group import Infos
@@ -179,8 +179,13 @@ def _before(p: Pattern, name: str) -> set[str]:
 
 
 def _name(op: Op, infos: Infos) -> str:
-    info = infos[op].info
-    return info.name if isinstance(info, OpInfo) else op.name
+    info = infos[op].operator
+    return op.name if info is None else info.name
+
+
+def laid(info: OpInfo | LayoutNormalised) -> str:
+    """How the buffers of an operator lie."""
+    return ", ".join(info.layouts if isinstance(info, OpInfo) else info.places)
 
 
 def _ending(op: Op, infos: Infos) -> Unmet:
@@ -195,6 +200,6 @@ def _ending(op: Op, infos: Infos) -> Unmet:
         return Unmet(f"nothing reads its result {v.name}")
     reader = v.uses[0]
     info = infos[reader].info
-    if isinstance(info, OpInfo):
-        return Unmet(f"{info.name} reads it laid out as {', '.join(info.layouts)}")
+    if not isinstance(info, Refusal):
+        return Unmet(f"{_name(reader, infos)} reads it laid out as {laid(info)}")
     return Unmet(f"{reader.name}, which is not recognised, reads it")

@@ -9,7 +9,6 @@ where that is as much as another plan, the chain stays whole.
 
 from __future__ import annotations
 
-from ..analysis.op_info import OpInfo
 from ..analysis.recover import analyser
 from ..layout.decide import Cost, bytes_moved
 from ..layout.graph import Op, Value
@@ -57,5 +56,5 @@ class _Chains:
         return self.anchored[op]
 
     def kind(self, op: Op) -> str:
-        info = self.analyse(op.func).info
-        return info.kind if isinstance(info, OpInfo) else ""
+        info = self.analyse(op.func).operator
+        return "" if info is None else info.kind

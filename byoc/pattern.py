@@ -214,7 +214,7 @@ class Pattern:
 def node(op: Op, infos: Infos, chain: Value | None = None) -> Node | None:
     """The op with its info; None where it was not recovered, or its attributes do not tell all."""
     found = infos[op].info
-    if not isinstance(found, OpInfo) or not found.expressed:
+    if not isinstance(found, OpInfo) or found.packed:
         return None
     return Node(op, found, chain, (), infos)
 

@@ -19,7 +19,7 @@ from tvm import relax
 
 from ..analysis import Constant, OpInfo
 from ..analysis.build import NotBuilt, call_op, to_prim
-from ..analysis.op_info import ASSUMED
+from ..analysis.op_info import ASSUMED, LayoutNormalised
 from ..analysis.recover import Recovered, analyser
 from ..analysis.terms.term import Int, Tensor, Var
 from ..layout.unused import without_unused
@@ -159,6 +159,8 @@ class _Raiser(relax.PyExprMutator):  # type: ignore[misc]
         return call
 
     def why_not(self, found: Recovered, call: Any) -> str | None:
+        if isinstance(found.info, LayoutNormalised):
+            return f"the buffers are in the layouts {', '.join(filter(None, found.info.places))}"
         if not isinstance(found.info, OpInfo):
             return repr(found.info)
         results = len(call.ty.fields) if hasattr(call.ty, "fields") else 1

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..analysis.op_info import OpInfo
+from ..analysis.op_info import LayoutNormalised, Refusal
 from ..layout.graph import Op
 from .backend import Backend
 from .group import Infos
-from .near import Chains
+from .near import Chains, laid
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,12 @@ def left_behind(ops: Sequence[Op], infos: Infos, backends: Sequence[Backend]) ->
 def _left(op: Op, infos: Infos, chains: Chains) -> Left:
     name = op.outputs[0].name if op.outputs else op.name
     info = infos[op].info
-    if not isinstance(info, OpInfo):
+    if isinstance(info, Refusal):
         return Left(name, op.name, f"not recognised: {info.reason}")
-    if not info.expressed:
-        return Left(name, info.name, f"its buffers are laid out as {', '.join(info.layouts)}")
+    if isinstance(info, LayoutNormalised):
+        return Left(name, info.logical.name, f"its buffers are laid out as {laid(info)}")
+    if info.packed:
+        return Left(name, info.name, f"its buffers are laid out as {laid(info)}")
     found = chains.nearest(op)
     if found is not None:
         return Left(name, info.name, str(found), found.mend)

@@ -147,9 +147,9 @@ def _guarded(func: Any, made: Any) -> Any:
 
 
 def _ops(func: Any) -> tuple[Any, ...]:
-    """The `OpInfo` of a function, of those of its operators that are known."""
+    """Those of a function's operators that are known, over whatever layouts of the buffers."""
     chain = op_infos(func)
-    return tuple(s.info for s in getattr(chain, "steps", ()))
+    return tuple(s.operator for s in getattr(chain, "steps", ()))
 
 
 def _ahead(func: Any, generic: Any, here: list[CallSite], found: Config, told: Told,

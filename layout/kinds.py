@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..analysis.lifting.comprehension import Lifted
-from ..analysis.op_info import OpInfo, Refusal
+from ..analysis.op_info import Refusal
 from ..analysis.recover import Analyser
 from ..analysis.same import ByStructure
 from ..analysis.terms.flat import volume
@@ -59,7 +59,7 @@ class Kinds:
             return Kind(found, reason, None, moves)
         info = self.analyse(func)
         for one in self.given:
-            if isinstance(info.info, OpInfo) and info.info.name == one.op:
+            if info.operator is not None and info.operator.name == one.op:
                 made = _replaced(func, one)
                 if made is not None:
                     return Kind(found, reason, made, moves, one.func)

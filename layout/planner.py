@@ -94,14 +94,14 @@ class Planner:
     def operator(self, func: Any, new: Rewritten) -> Rewritten | Refusal:
         """An operator stays an operator: in graph mode one that Relax can lower.
 
-        In region mode it is enough that its attributes tell how its buffers lie.
+        In region mode it is enough that its attributes name the order of its axes.
         """
         before = self.analyse(func).info
         if not isinstance(before, OpInfo) or before.relaid:
             return new
         after = self.analyse(new.func).info
         if isinstance(after, OpInfo) and (
-            after.expressed if self.mode == "region" else not after.relaid
+            not after.packed if self.mode == "region" else not after.relaid
         ):
             if before.name == after.name or self.all_kinds.known(func).moves:
                 return new

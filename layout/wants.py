@@ -108,18 +108,33 @@ def want(found: Recovered, desired: Wishes, func: Any) -> Want | None:
     Raises ``ValueError`` if the strings do not fit the layouts that the operator has.
     """
     info = found.info
-    if not isinstance(info, OpInfo) or info.name not in desired:
+    if found.operator is None or found.operator.name not in desired:
         return None
-    wish = desired[info.name]
+    wish = desired[found.operator.name]
+    if not isinstance(info, OpInfo):
+        return _elsewhere(found, wish)
     if wish.by is not None:
         return _named(found, info, wish, wish.by, func)
     strings = wish.strings
-    tensors = [k for k, p in enumerate(found.params) if isinstance(p, Tensor)]
     if not strings:
-        return Want({k: Layout.identity(_rank(found, k)) for k in tensors}, "to stay as given")
+        return _staying(found)
     if not _laid(found, info):
         raise ValueError(f"desired: {info.name} has no layout to choose")
     return Want(_wanted(found, info, strings), f"{info.name} wants {' '.join(strings)}")
+
+
+def _staying(found: Recovered) -> Want:
+    tensors = [k for k, p in enumerate(found.params) if isinstance(p, Tensor)]
+    return Want({k: Layout.identity(_rank(found, k)) for k in tensors}, "to stay as given")
+
+
+def _elsewhere(found: Recovered, wish: Wish) -> Want | None:
+    """What is asked of an operator whose buffers lie as no attributes of it say."""
+    if wish.by is not None:
+        return None
+    if not wish.strings:
+        return _staying(found)
+    raise ValueError(f"desired: {wish.strings} for what is {found.info!r}")
 
 
 Offers = Sequence[Mapping[str, Sequence[str]]]

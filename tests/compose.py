@@ -9,7 +9,7 @@ import tvm
 from tvm import relax
 from tvm.tirx.buffer import is_buffer_var
 
-from opinfo.analysis import Chain, Constant, Result
+from opinfo.analysis import Chain, Constant, OpInfo, Result
 from opinfo.analysis.build import call_op, to_prim
 from opinfo.analysis.terms.rewrite import free
 from opinfo.analysis.terms.term import Int, Var
@@ -37,7 +37,7 @@ def compose(func: tvm.tirx.PrimFunc, chain: Chain) -> tvm.IRModule:
     with builder.function("main", [*params.values(), *([extra] if named else [])]):
         with builder.dataflow():
             for step in chain.steps:
-                if step.info.relaid:
+                if not isinstance(step.info, OpInfo) or step.info.relaid:
                     raise NotComposed(f"{step.name} in the layouts {step.info.layouts}")
                 operands = [_value(o, params, results) for o in step.operands]
                 known = {v: named[v.name] for a in step.attrs.values() for v in _sizes(a)}

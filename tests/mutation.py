@@ -14,12 +14,13 @@ import numpy as np
 from tvm import relax, tirx
 from tvm.tirx.buffer import is_buffer_var
 
-from opinfo.analysis import OpInfo, Refusal, op_info
+from opinfo.analysis import LayoutNormalised, OpInfo, Refusal
 from opinfo.analysis.build import rebuild
 from opinfo.analysis.legalise import lowered
 from opinfo.analysis.lifting.comprehension import Lifted
 from opinfo.analysis.lifting.lift import lift
-from opinfo.analysis.op_info import Proposal
+from opinfo.analysis.op_info import Answer, Proposal
+from opinfo.analysis.recover import analyse
 from opinfo.analysis.terms.term import Tensor
 
 from .interpret import Array, Undefined, interpret
@@ -47,13 +48,15 @@ def outputs(func: Any, inputs: list[Array]) -> list[Array] | None:
         return None
 
 
-def answer(func: Any, info: OpInfo, inputs: list[Array]) -> list[Array] | None:
+def answer(func: Any, info: OpInfo | LayoutNormalised, inputs: list[Array]) -> list[Array] | None:
     """What the answered operator computes, by its own lowering, in the function's buffers."""
-    lifted = logical(lift(func), info)
-    attrs = info.attrs if info.relayout is None else info.relayout.attrs
-    built = rebuild(Proposal(info.name, info.operands, attrs), lifted)
+    found = info if isinstance(info, LayoutNormalised) else info.relayout
+    op = info if isinstance(info, OpInfo) else info.logical
+    op = op if found is None else found.logical
+    lifted = logical(lift(func), found)
+    built = rebuild(Proposal(op.name, op.operands, op.attrs), lifted)
     buffers = [tuple(map(int, p.ty.shape)) for p in func.params if is_buffer_var(p)]
-    views = [view(info, k, shape, {})[1] for k, shape in enumerate(buffers)]
+    views = [view(found, k, shape, {})[1] for k, shape in enumerate(buffers)]
     places = [p.position for p in built.params]  # type: ignore[union-attr]
     results = outputs(built.func, [inputs[p][views[p]] for p in places if p < len(inputs)])
     out = outputs(func, inputs)  # for what is padding
@@ -64,13 +67,13 @@ def answer(func: Any, info: OpInfo, inputs: list[Array]) -> list[Array] | None:
     return out
 
 
-def logical(lifted: Lifted, info: OpInfo) -> Lifted:
+def logical(lifted: Lifted, found: LayoutNormalised | None) -> Lifted:
     """The function over the buffers that the answer's operator has."""
-    if info.relayout is None:
+    if found is None:
         return lifted
     params = tuple(
         Tensor(t.name, layout.shape, t.dtype, t.position) if isinstance(t, Tensor) and layout else t
-        for t, layout in zip(lifted.params, info.relayout.buffers, strict=True)
+        for t, layout in zip(lifted.params, found.buffers, strict=True)
     )
     outs = [params[c.out.position] for c in lifted.outputs]
     return Lifted(
@@ -112,27 +115,26 @@ class Trial:
     """
 
     different: bool
-    info: OpInfo | Refusal
+    info: Answer
     wrong: str = ""
 
 
-def trial(
-    mutant: Any, truth: OpInfo | Refusal, inputs: list[list[Array]], expected: list[Any]
-) -> Trial:
+def trial(mutant: Any, truth: Answer, inputs: list[list[Array]], expected: list[Any]) -> Trial:
     """Compare the answer about a mutant with the mutant, where it is not the operator itself."""
     got = [outputs(mutant, i) for i in inputs]
     meant = [(v, e, i) for v, e, i in zip(got, expected, inputs, strict=True) if v is not None]
     if all(same(v, e) for v, e, _ in meant):
         return Trial(False, truth)
-    info = op_info(mutant)
-    if not isinstance(info, OpInfo):
+    info = analyse(mutant).info
+    if isinstance(info, Refusal):
         return Trial(True, info)
-    if isinstance(truth, OpInfo) and _claim(info) == _claim(truth):
+    if not isinstance(truth, Refusal) and _claim(info) == _claim(truth):
         return Trial(True, info, "the operator itself")
     if all(same(v, answer(mutant, info, i)) for v, _, i in meant):
         return Trial(True, info)
     return Trial(True, info, repr(info))
 
 
-def _claim(info: OpInfo) -> tuple[Any, ...]:
-    return info.name, dict(info.attrs), info.operands, info.relaid
+def _claim(info: OpInfo | LayoutNormalised) -> tuple[Any, ...]:
+    op = info if isinstance(info, OpInfo) else info.logical
+    return op.name, dict(op.attrs), op.operands, isinstance(info, OpInfo) and not info.relaid

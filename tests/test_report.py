@@ -12,6 +12,7 @@ from tvm import relax
 
 import opinfo
 from opinfo.analysis import Certificate, Constant, OpInfo, Refusal
+from opinfo.analysis.recover import Recovered
 from opinfo.frontend.from_script import from_text
 from opinfo.render import call
 from tests.test_cli import MODEL
@@ -59,11 +60,11 @@ def test_one_function() -> None:
 def test_equal_functions_are_analysed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
 
-    def analyse(func: Any, *, alternatives: bool) -> Refusal:
+    def analyse(func: Any, *, alternatives: bool) -> Recovered:
         calls.append(func)
-        return Refusal("not asked")
+        return Recovered(Refusal("not asked"))
 
-    monkeypatch.setattr(inspect_module, "op_info", analyse)
+    monkeypatch.setattr(inspect_module, "analyse", analyse)
     mod = relax.transform.LegalizeOps()(from_text(RELAX))
     func = mod["tir_exp"]
     twins = {f"twin{i}": func.with_attr("global_symbol", f"twin{i}") for i in range(3)}
@@ -73,14 +74,14 @@ def test_equal_functions_are_analysed_once(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_an_error_of_ours_is_told_and_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = opinfo.analysis.op_info
+    real = inspect_module.analyse
 
-    def analyse(func: Any, *, alternatives: bool) -> OpInfo | Refusal:
+    def analyse(func: Any, *, alternatives: bool) -> Any:
         if len(func.params) == 2 and "cos" in str(func):
             raise RuntimeError("boom")
         return real(func, alternatives=alternatives)
 
-    monkeypatch.setattr(inspect_module, "op_info", analyse)
+    monkeypatch.setattr(inspect_module, "analyse", analyse)
     report = opinfo.inspect(from_text(MODEL))
     (refused,) = report.refused
     assert isinstance(refused.result, Refusal) and "RuntimeError: boom" in refused.result.reason

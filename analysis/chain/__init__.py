@@ -9,7 +9,7 @@ from tvm import tirx
 from ..kind import pattern_kind
 from ..lifting.from_tir import Unliftable
 from ..lifting.lift import lift
-from ..op_info import OpInfo, Refusal
+from ..op_info import Refusal
 from ..terms.show import show
 from ..terms.term import Tensor
 from .define import Program, define
@@ -24,9 +24,10 @@ def op_infos(func: Any) -> Chain | Refusal:
     """The operators that a fused PrimFunc computes, in order, with the dataflow between them.
 
     A PrimFunc of one operator is a chain of one. The composition of the steps is the function: each
-    step is certified on a part of the function's own definitions. A :class:`PartlyRead` refusal
-    lists the steps that are known where one is not. Raises ``TypeError`` for anything but a
-    PrimFunc.
+    step is certified on a part of the function's own definitions. A step over buffers that lie as
+    its operator has no attributes for is a ``layout_normalised(...)``. A :class:`PartlyRead`
+    refusal lists the steps that are known where one is not. Raises ``TypeError`` for anything but
+    a PrimFunc.
     """
     return Chains()(func)
 
@@ -56,7 +57,7 @@ def _chain(program: Program, parts: tuple[Part, ...]) -> Chain | Refusal:
     steps: list[Step] = []
     problem: tuple[Part, Refusal] | None = None
     for p in parts:
-        if isinstance(p.found, OpInfo) and p.window is not None:
+        if not isinstance(p.found, Refusal) and p.window is not None:
             here = len(steps)
             values |= {t: Result(here, k) for k, t in enumerate(p.window.writes)}
             buffers = tuple(values[t] for t in p.window.tensors)

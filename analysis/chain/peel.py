@@ -18,14 +18,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace as with_fields
 from typing import Any
 
-from ..op_info import OpInfo
+from ..op_info import LayoutNormalised, OpInfo, Refusal
 from ..recover import direct, relaid
 from ..terms.rewrite import children, free, map_loads, replace, subterms, tensors
 from ..terms.term import ONE, Call, Fold, Int, Load, Reduce, Tensor, Term, axis, load
 from .define import Definition, at, over
 from .window import Growing, How, Recover, Window
 
-Peeled = tuple[tuple[Window, OpInfo], ...]
+Known = tuple[Window, OpInfo | LayoutNormalised]
+Peeled = tuple[Known, ...]
 #: The tensor that is to hold a term.
 New = Callable[[Term, tuple[Int, ...]], Tensor]
 #: Cuts that are tried for one operator, operators inside one another, and windows of one PrimFunc.
@@ -44,7 +45,7 @@ class Peel:
     def __init__(self, recover: Recover, budget: int = BUDGET) -> None:
         self._recover = recover
         self._known: dict[tuple[Term | None, Tensor], Peeled | None] = {}
-        self._tried: dict[tuple[Any, ...], tuple[Window, OpInfo] | None] = {}
+        self._tried: dict[tuple[Any, ...], Known | None] = {}
         self._tensors: dict[tuple[Term, tuple[Int, ...]], Tensor] = {}
         self._budget = budget
 
@@ -76,7 +77,7 @@ class Peel:
         return self._tensors[key]
 
     def _inner(self, parts: Sequence[Definition], depth: int) -> Peeled | None:
-        found: dict[Tensor, tuple[Window, OpInfo]] = {}
+        found: dict[Tensor, Known] = {}
         for v in parts:
             here = self(v, depth)
             if here is None:
@@ -84,19 +85,19 @@ class Peel:
             found |= {w.writes[0]: (w, info) for w, info in here if w.writes[0] not in found}
         return tuple(found.values())
 
-    def _recognised(self, d: Definition, how: How = direct) -> tuple[Window, OpInfo] | None:
+    def _recognised(self, d: Definition, how: How = direct) -> Known | None:
         key = (d.body, d.tensor, how)
         if key not in self._tried:
             self._tried[key] = self._tried_now(d, how) if len(self._tried) < self._budget else None
         return self._tried[key]
 
-    def _tried_now(self, d: Definition, how: How) -> tuple[Window, OpInfo] | None:
+    def _tried_now(self, d: Definition, how: How) -> Known | None:
         growing = Growing()
         if not growing.add(d):
             return None
         w = growing.window(frozenset({d.tensor}))
         info = self._recover(w, None, how)
-        return (w, info) if isinstance(info, OpInfo) else None
+        return None if isinstance(info, Refusal) else (w, info)
 
 
 def _cuts(d: Definition, body: Term, new: New) -> Iterator[tuple[Definition, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..op_info import Constant, OpInfo, PatternKind, Refusal, to_plain
+from ..op_info import Constant, LayoutNormalised, OpInfo, PatternKind, Refusal, to_plain
 from ..terms.term import Tensor, Var
 
 
@@ -30,24 +30,32 @@ class Step:
 
     ``info`` is over buffers of its own: its position k is ``buffers[k]``, a parameter of the fused
     PrimFunc or a result of an earlier step, or of this step for what it writes. ``operands`` are
-    the operator's arguments in these terms. ``shapes`` are the buffers' types as text.
+    the operator's arguments in these terms. ``shapes`` are the buffers' types as text. Where the
+    operator is only that of logical buffers, ``info`` is :class:`.LayoutNormalised` and ``name`` is
+    ``layout_normalised(relax.tan)``, the name of no operator.
     """
 
-    info: OpInfo
+    info: OpInfo | LayoutNormalised
     buffers: tuple[Value, ...]
     shapes: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
-        return self.info.name
+        return self.info.name if isinstance(self.info, OpInfo) else self.info.label
+
+    @property
+    def operator(self) -> OpInfo:
+        """The operator that is computed, over whatever layouts of the buffers."""
+        return self.info if isinstance(self.info, OpInfo) else self.info.logical
 
     @property
     def attrs(self) -> Any:
-        return self.info.attrs
+        return self.operator.attrs
 
     @property
     def operands(self) -> tuple[Value | Constant, ...]:
-        return tuple(o if isinstance(o, Constant) else self.buffers[o] for o in self.info.operands)
+        found = self.operator.operands
+        return tuple(o if isinstance(o, Constant) else self.buffers[o] for o in found)
 
     def __repr__(self) -> str:
         inside = [_value(o) for o in self.operands]
@@ -56,7 +64,8 @@ class Step:
 
     def to_json(self) -> dict[str, Any]:
         told = self.info.to_json()
-        told["operands"] = [
+        op = told if isinstance(self.info, OpInfo) else told["layout_normalised"]
+        op["operands"] = [
             _value(o) if not isinstance(o, Constant) else to_plain(o.value) for o in self.operands
         ]
         return told

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..op_info import OpInfo, Refusal
+from ..op_info import Answer, Refusal
 from ..terms.term import Tensor
 from .define import Definition, Program
 from .peel import Peel
@@ -27,7 +27,7 @@ class Part:
     """A window and what it is."""
 
     window: Window | None
-    found: OpInfo | Refusal
+    found: Answer
     definitions: tuple[Definition, ...]
     strain: int = 0
 

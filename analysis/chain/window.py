@@ -19,7 +19,7 @@ from tvm import s_tir, tirx
 from ..lifting.comprehension import Comprehension, Lifted
 from ..lifting.outputs import hard_choices
 from ..lifting.reduction import canonical
-from ..op_info import OpInfo, Refusal
+from ..op_info import Answer
 from ..proofs.context import simplify, thorough
 from ..recover import recover
 from ..registry import generation
@@ -129,17 +129,17 @@ def _parameter(position: int, shape: tuple[Int, ...], dtype: str) -> Tensor:
 
 
 #: :func:`.recover.recover`, or a part of it.
-How = Callable[[Lifted, Any], OpInfo | Refusal]
+How = Callable[[Lifted, Any], Answer]
 
 
 class Recover:
     """:func:`.recover.recover` of windows, once for windows that are the same compute."""
 
     def __init__(self) -> None:
-        self._known: dict[Any, OpInfo | Refusal] = {}
+        self._known: dict[Any, Answer] = {}
         self._generation = generation()
 
-    def __call__(self, w: Window, program: Program | None, how: How = recover) -> OpInfo | Refusal:
+    def __call__(self, w: Window, program: Program | None, how: How = recover) -> Answer:
         if self._generation != generation():
             self._known, self._generation = {}, generation()
         func = None if program is None else Statements.of(w, program)

@@ -53,9 +53,11 @@ class Relaid:
         )
 
     def name(self, position: int, logical: str) -> str:
-        """The layout string of a parameter, from the one of its logical buffer."""
+        """The layout string of a parameter, from the one of its logical buffer; or empty."""
         found = self.places[position]
-        return "" if found is None else found.name(logical or LETTERS[: len(found.axes)])
+        if found is None or len(found.axes) > len(LETTERS):
+            return ""
+        return found.name(logical or LETTERS[: len(found.axes)])
 
     def layouts(self) -> tuple[BufferLayout | None, ...]:
         """By parameter, where the logical buffer's elements are."""

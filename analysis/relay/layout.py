@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cache
 from typing import Any
 
-from tvm import tirx
+from tvm import s_tir, tirx
 
 from ..index_map.emit import to_tvm
 from ..terms.integer import floordiv
 from ..terms.quotient import is_div
 from ..terms.rewrite import free
-from ..terms.term import ONE, ZERO, Call, Int, Var, as_int, integer, mul, polynomial, variable
+from ..terms.term import (
+    ONE,
+    ZERO,
+    Call,
+    Int,
+    Tensor,
+    Var,
+    as_int,
+    integer,
+    mul,
+    polynomial,
+    variable,
+)
 from .move import Move
 
-LETTERS = "ABCDEFGHIJKLMNOP"
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 @dataclass(frozen=True)
@@ -37,12 +50,21 @@ class BufferLayout:
         same = len(axes) == len(places) and all(map(_same, axes, places))
         return same and not self.padded
 
+    @property
+    def text(self) -> str:
+        """The physical indices: ``[i0, i1, i2 * 8 + i3]``."""
+        return ", ".join(map(_plain, self.index_map.final_indices)).join("[]")
+
     def __repr__(self) -> str:
         return f"{list(self.shape)} at {self.index_map}"
 
 
 def _same(a: Any, b: Any) -> bool:
     return bool(a.same_as(b))
+
+
+def _plain(index: Any) -> str:
+    return re.sub(r"T\.int(?:32|64)\((-?\d+)\)", r"\1", str(index))
 
 
 @dataclass(frozen=True)
@@ -62,26 +84,31 @@ class Place:
         return BufferLayout(shape, tirx.IndexMap(names, final, None), _smaller(shape, physical))
 
     def name(self, logical: str) -> str:
-        """The layout string, ``NCHW4c`` over ``NCHW``; the index map's text if it has none."""
+        """The layout string, ``NCHW4c`` over ``NCHW``; empty if TVM has none for these indices."""
         found = [None if p is ZERO else _digit(p, self.axes) for p in self.indices]
         digits = [d for d in found if d is not None]
         if len(digits) < sum(p is not ZERO for p in self.indices) or not _unambiguous(digits):
-            return self.text(logical)
-        told = ["1" if d is None else _named(d, logical) for d in found]
-        for k, (one, after) in enumerate(pairwise(told)):
-            if one == "1" and after[0].isdigit():  # "1" before "4o" would read as "14o"
-                unit = next((n for n, a in enumerate(self.axes) if a.extent is ONE), None)
-                if unit is None:
-                    return self.text(logical)
-                told[k] = f"1{logical[unit].lower()}"
-        return "".join(told)
+            return ""
+        units = self._units(digits, logical)
+        named = [next(units, "") if d is None else _named(d, logical) for d in found]
+        text = "".join(named)
+        return text if all(named) and parses(text) else ""
 
-    def text(self, logical: str) -> str:
-        names = [tirx.Var(c.lower(), "int32") for c in logical]
-        leaves: dict[Var, Any] = dict(zip(self.axes, names, strict=True))
-        sizes = {v for p in self.indices for v in free(p)} - set(self.axes)
-        leaves.update({v: tirx.Var(v.name, "int32") for v in sizes})
-        return ", ".join(str(to_tvm(p, leaves, "int32")) for p in self.indices).join("[]")
+    def _units(self, digits: Sequence[Digit], logical: str) -> Iterator[str]:
+        """Names for dimensions of extent 1: axes of that extent, then their factors, OIHW1i4o."""
+        used, split = {k for k, _, _ in digits}, {k for k, _, mod in digits if mod is not None}
+        yield from (c for k, c in enumerate(logical) if k not in used)
+        units = {k for k, a in enumerate(self.axes) if a.extent is ONE} - split
+        yield from (f"1{c.lower()}" for k, c in enumerate(logical) if k in units)
+
+
+@cache
+def parses(text: str) -> bool:
+    """Whether TVM takes a layout string, and for as many dimensions as it has names."""
+    try:
+        return len(s_tir.slayout(text)) == sum(c.isalpha() for c in text) > 0
+    except (TypeError, ValueError, RuntimeError):
+        return False
 
 
 def place(moves: Sequence[Move], shape: tuple[Int, ...]) -> Place:
@@ -92,6 +119,13 @@ def place(moves: Sequence[Move], shape: tuple[Int, ...]) -> Place:
     for m in reversed(moves):
         index = m.old(index)
     return Place(axes, index)
+
+
+def as_they_are(params: Sequence[Tensor | Var]) -> tuple[BufferLayout | None, ...]:
+    """By parameter, the buffer as the logical one."""
+    return tuple(
+        place((), p.shape).layout(p.shape) if isinstance(p, Tensor) else None for p in params
+    )
 
 
 def _named(d: Digit, logical: str) -> str:

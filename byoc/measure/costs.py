@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from ...analysis.op_info import OpInfo
 from ...layout.graph import Op
 from ..backend import Backend
 from ..choose import Match
@@ -139,8 +138,8 @@ def _subjects(ops: Ops, points: Sequence[Extents]) -> list[Subject] | Excluded:
 
 
 def _names(ops: Ops, infos: Infos) -> tuple[str, ...]:
-    found = ((op, infos[op].info) for op in ops)
-    return tuple(info.name if isinstance(info, OpInfo) else op.name for op, info in found)
+    found = ((op, infos[op].operator) for op in ops)
+    return tuple(op.name if info is None else info.name for op, info in found)
 
 
 def _fused(matches: Sequence[Match], infos: Infos) -> list[Ops]:

@@ -11,9 +11,11 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
-from .analysis import OpInfo, Refusal, op_info
+from .analysis import Refusal
 from .analysis.legalise import lowered
 from .analysis.lifting.node import items
+from .analysis.op_info import Answer
+from .analysis.recover import analyse
 from .analysis.same import ByStructure
 from .report import Report, Row
 
@@ -131,9 +133,12 @@ def _report(
     return Report(tuple(rows), tuple(others.items()))
 
 
-def _op_info(func: tirx.PrimFunc, alternatives: bool) -> OpInfo | Refusal:
-    """`op_info`; an error of ours on one PrimFunc must not hide what is known of the others."""
+def _op_info(func: tirx.PrimFunc, alternatives: bool) -> Answer:
+    """The operator, over its own layouts if not over the PrimFunc's.
+
+    An error of ours on one PrimFunc must not hide what is known of the others.
+    """
     try:
-        return op_info(func, alternatives=alternatives)
+        return analyse(func, alternatives=alternatives).info
     except Exception as error:
         return Refusal(f"internal error, please report it: {type(error).__name__}: {error}")

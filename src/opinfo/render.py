@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from .analysis import Constant, OpInfo, Refusal, Result, Step
+from .analysis import Constant, LayoutNormalised, OpInfo, Refusal, Result, Step
+from .analysis.op_info import Answer
 
 _MISSING = object()
 
 
-def call(info: OpInfo) -> str:
+def call(info: OpInfo | LayoutNormalised) -> str:
     """`relax.nn.conv2d(%0, %1, strides=[2, 2])`; attributes at their default are left out."""
-    return _call(info, [_operand(operand) for operand in info.operands])
+    op = info if isinstance(info, OpInfo) else info.logical
+    return _call(info, [_operand(operand) for operand in op.operands])
 
 
 def step(s: Step) -> str:
@@ -25,7 +27,11 @@ def step(s: Step) -> str:
     return _call(s.info, [repr(o) if isinstance(o, Result) else _operand(o) for o in s.operands])
 
 
-def _call(info: OpInfo, operands: list[str]) -> str:
+def _call(found: OpInfo | LayoutNormalised, operands: list[str]) -> str:
+    if isinstance(found, LayoutNormalised):
+        where = ", ".join(f"%{k} at {text}" for k, text in enumerate(found.places) if text)
+        return f"layout_normalised({_call(found.logical, operands)}; {where})"
+    info = found
     usual = _defaults(info.name)
     told = info.to_json()["attrs"]
     usual["out_layout"] = told.get("data_layout", told.get("layout"))
@@ -33,7 +39,7 @@ def _call(info: OpInfo, operands: list[str]) -> str:
     return f"{info.name}({', '.join([*operands, *named])})"
 
 
-def explain(func: str, sites: int, buffers: tuple[str, ...], result: OpInfo | Refusal) -> str:
+def explain(func: str, sites: int, buffers: tuple[str, ...], result: Answer) -> str:
     """Everything known of one PrimFunc, a fact a line."""
     told = "".join(f"\n  %{i}: {text}" for i, text in enumerate(buffers))
     head = f"{func} ({sites} call site{'' if sites == 1 else 's'}){told}"
@@ -43,16 +49,18 @@ def explain(func: str, sites: int, buffers: tuple[str, ...], result: OpInfo | Re
     return "\n".join([head, *(f"  {key}: {value}" for key, value in _facts(result))])
 
 
-def _facts(info: OpInfo) -> list[tuple[str, str]]:
+def _facts(found: OpInfo | LayoutNormalised) -> list[tuple[str, str]]:
+    info = found if isinstance(found, OpInfo) else found.logical
     told = info.to_json()
     certificate = info.certificate
+    places = found.layouts if isinstance(found, OpInfo) else found.places
     exact = "bit-equal" if certificate.exact else "equal up to the assumptions"
     facts = [
-        ("operator", info.name),
+        ("operator", found.name if isinstance(found, OpInfo) else found.label),
         ("operands", ", ".join(_operand(o) for o in info.operands) or "none"),
         ("attributes", ", ".join(f"{k}={_short(v)}" for k, v in told["attrs"].items()) or "none"),
         ("kind", info.kind),
-        ("layouts", ", ".join(f"%{i}: {text}" for i, text in enumerate(info.layouts) if text)),
+        ("layouts", ", ".join(f"%{i}: {text}" for i, text in enumerate(places) if text)),
         ("not determined by the compute", "; ".join(map(str, info.undetermined))),
         ("also", "; ".join(call(other) for other in info.alternatives)),
         ("certificate", f"{certificate.kind}, {exact}"),
@@ -63,7 +71,7 @@ def _facts(info: OpInfo) -> list[tuple[str, str]]:
     return [(key, value) for key, value in facts if value]
 
 
-def html(rows: Sequence[tuple[str, int, tuple[str, ...], OpInfo | Refusal]], summary: str) -> str:
+def html(rows: Sequence[tuple[str, int, tuple[str, ...], Answer]], summary: str) -> str:
     """A table for notebooks; each operator unfolds to its explanation."""
     body = "".join(_html_row(*row) for row in rows)
     heads = "".join(
@@ -73,8 +81,8 @@ def html(rows: Sequence[tuple[str, int, tuple[str, ...], OpInfo | Refusal]], sum
     return f"<table><tr>{heads}</tr>{body}</table><p>{escape(summary)}</p>"
 
 
-def _html_row(func: str, sites: int, buffers: tuple[str, ...], result: OpInfo | Refusal) -> str:
-    if isinstance(result, OpInfo):
+def _html_row(func: str, sites: int, buffers: tuple[str, ...], result: Answer) -> str:
+    if not isinstance(result, Refusal):
         short, kind, certificate = call(result), str(result.kind), str(result.certificate.kind)
     else:
         short, kind, certificate = f"? {result.reason}", "", ""

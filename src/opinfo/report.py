@@ -8,7 +8,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .analysis import OpInfo, Refusal
+from .analysis import LayoutNormalised, OpInfo, Refusal
+from .analysis.op_info import Answer, operator
 from .render import call, explain, html
 
 if TYPE_CHECKING:  # rich is imported where a table is made: it is a tenth of our own import
@@ -23,26 +24,29 @@ class Row:
 
     func: str
     sites: int
-    result: OpInfo | Refusal
+    result: Answer
     buffers: tuple[str, ...] = ()
 
     @property
     def output(self) -> str:
         """The first buffer that is no operand; the last one if the operands are not known."""
-        operands = self.result.operands if isinstance(self.result, OpInfo) else ()
+        op = operator(self.result)
+        operands = () if op is None else op.operands
         free = [text for i, text in enumerate(self.buffers) if i not in operands]
         return next(iter(free if operands else self.buffers[-1:]), "")
 
     def to_json(self) -> dict[str, Any]:
-        """A value that `json.dumps` takes; exactly one of `op` and `refusal` is not None."""
-        known = isinstance(self.result, OpInfo)
-        told = self.result.to_json()
+        """A value that `json.dumps` takes.
+
+        Exactly one of `op`, `layout_normalised` and `refusal` is not None.
+        """
+        keys = {OpInfo: "op", LayoutNormalised: "layout_normalised"}
+        told = {keys.get(type(self.result), "refusal"): self.result.to_json()}
         return {
             "func": self.func,
             "sites": self.sites,
             "buffers": list(self.buffers),
-            "op": told if known else None,
-            "refusal": None if known else told,
+            **{k: told.get(k) for k in ("op", "layout_normalised", "refusal")},
         }
 
 
@@ -63,8 +67,8 @@ class Report:
 
     @property
     def known(self) -> tuple[Row, ...]:
-        """The rows with an `OpInfo`."""
-        return tuple(row for row in self.rows if isinstance(row.result, OpInfo))
+        """The rows with an operator, also where it is that of logical buffers."""
+        return tuple(row for row in self.rows if not isinstance(row.result, Refusal))
 
     @property
     def refused(self) -> tuple[Row, ...]:
@@ -84,7 +88,7 @@ class Report:
         """One line: how much is recovered, how it is certified, what is no PrimFunc."""
         got, total = self.sites()
         results = (row.result for row in self.rows)
-        kinds = Counter(r.certificate.kind for r in results if isinstance(r, OpInfo))
+        kinds = Counter(r.certificate.kind for r in results if not isinstance(r, Refusal))
         told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "none"
         text = f"{len(self.known)} of {len(self.rows)} PrimFuncs recovered ({told})"
         if total:
@@ -106,7 +110,7 @@ class Report:
         table.add_column("kind", no_wrap=True)
         table.add_column("certificate", no_wrap=True)
         for row in (*self.known, *self.refused):
-            if isinstance(row.result, OpInfo):
+            if not isinstance(row.result, Refusal):
                 info = row.result
                 cells = [Text(call(info)), Text(info.kind), Text(_certificate(info))]
             else:
@@ -140,5 +144,5 @@ class Report:
         }
 
 
-def _certificate(info: OpInfo) -> str:
+def _certificate(info: OpInfo | LayoutNormalised) -> str:
     return info.certificate.kind + ("" if info.certificate.exact else " ~")

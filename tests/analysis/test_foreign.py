@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opinfo.analysis import op_info
+from opinfo.analysis.recover import analyse
 from tests.analysis.foreign import corpus
 from tests.analysis.foreign.case import Foreign, judge
 from tests.strip import strip
@@ -28,7 +28,7 @@ UNKNOWN = (
 
 @pytest.mark.parametrize("case", SAMPLE)
 def test_foreign_forms_are_the_operators_they_are(case: Foreign) -> None:
-    verdict, why = judge(case, op_info(strip(case.build())))
+    verdict, why = judge(case, analyse(strip(case.build())).info)
     assert verdict != "wrong", why
     if case.op and not any(text in case.form for text in UNKNOWN):
         assert verdict == "recovered", why

@@ -17,7 +17,7 @@ import tvm
 from tvm import relax
 from tvm.tirx.buffer import is_buffer_var
 
-from opinfo.analysis import Constant, OpInfo
+from opinfo.analysis import Constant, LayoutNormalised, OpInfo
 from opinfo.analysis.build import call_op
 from opinfo.analysis.terms.term import Int, Var
 
@@ -32,7 +32,9 @@ class Wrong(AssertionError):
     """The answer does not compute what the PrimFunc computes."""
 
 
-def check(func: Any, info: OpInfo, sizes: Sizes, positive: Sequence[int], seed: int = 0) -> None:
+def check(
+    func: Any, info: LayoutNormalised, sizes: Sizes, positive: Sequence[int], seed: int = 0
+) -> None:
     """Raises :class:`Wrong`."""
     rng = np.random.default_rng(seed)
     buffers = [p for p in func.params if is_buffer_var(p)]
@@ -44,7 +46,7 @@ def check(func: Any, info: OpInfo, sizes: Sizes, positive: Sequence[int], seed: 
     logical = [_random(rng, views[k][0], dtypes[k], k in positive) for k in range(count)]
     physical = [_spread(a, views[k][1], shapes[k], dtypes[k]) for k, a in enumerate(logical)]
     got = execute(func, physical, list(zip(shapes, dtypes, strict=True))[count:])
-    want = _operator(info, logical, sizes)
+    want = _operator(info.logical, logical, sizes)
     if len(want) != len(got):
         raise Wrong(f"{len(want)} results, the PrimFunc has {len(got)}")
     for k, (mine, theirs) in enumerate(zip(got, want, strict=True)):
@@ -79,10 +81,10 @@ def _random(rng: Any, shape: tuple[int, ...], dtype: str, positive: bool) -> Arr
 
 
 def view(
-    info: OpInfo, position: int, shape: tuple[int, ...], sizes: Sizes
+    info: LayoutNormalised | None, position: int, shape: tuple[int, ...], sizes: Sizes
 ) -> tuple[tuple[int, ...], Any]:
     """The logical shape, and the index into the physical buffer of every logical element."""
-    layout = None if info.relayout is None else info.relayout.buffers[position]
+    layout = None if info is None else info.buffers[position]
     if layout is None:
         return shape, tuple(np.indices(shape)) if shape else ()
     logical = tuple(number(e, sizes) for e in layout.shape)
@@ -159,8 +161,7 @@ def execute(
 
 
 def _operator(info: OpInfo, logical: Sequence[Array], sizes: Sizes) -> list[Array]:
-    attrs = info.attrs if info.relayout is None else info.relayout.attrs
-    plain = {k: _plain(v, sizes) for k, v in attrs.items()}
+    plain = {k: _plain(v, sizes) for k, v in info.attrs.items()}
     used = sorted({o for o in info.operands if isinstance(o, int)})
     given = {o: relax.Var(f"p{o}", _type(logical[o])) for o in used}
     operands = [

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 from typing import Literal
 
-from opinfo.analysis import OpInfo, op_info
+from opinfo.analysis import LayoutNormalised, layout_normalised
 
 from .check import Wrong, check
 from .operators import FAMILIES, lower
@@ -37,14 +37,14 @@ def trial(seed: int) -> Trial:
     name = list(FAMILIES)[seed % len(FAMILIES)]
     op = FAMILIES[name](rng)
     func = lower(op)
-    if not isinstance(op_info(func), OpInfo):
+    if not isinstance(layout_normalised(func), LayoutNormalised):
         return Trial(seed, name, op.family, "unknown")
     moved = move(func, rng)
     if not moved.moves:
         return Trial(seed, name, op.family, "unmoved")
-    info = op_info(moved.func)
+    info = layout_normalised(moved.func)
     told = f"{op.operands} {moved.moves}"
-    if not isinstance(info, OpInfo):
+    if not isinstance(info, LayoutNormalised):
         return Trial(seed, name, op.family, "refused", moved.padded, f"{info.reason}: {told}")
     try:
         check(moved.func, info, SIZES, op.positive, seed)

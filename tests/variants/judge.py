@@ -17,7 +17,7 @@ import numpy as np
 import tvm
 from tvm import relax, tirx
 
-from opinfo.analysis import OpInfo, Refusal
+from opinfo.analysis import LayoutNormalised, OpInfo, Refusal
 from opinfo.analysis.build import call_op, constructor, to_prim
 from opinfo.analysis.recover import Recovered, analyse
 from opinfo.analysis.terms.term import Int, Tensor, Var
@@ -60,6 +60,8 @@ def judge(v: Variant) -> Verdict:
     info = found.info
     if isinstance(info, Refusal):
         return told("refused", info.reason)
+    if isinstance(info, LayoutNormalised):
+        return told("refused", f"answered as {info.label}")
     try:
         grade, note = compare(v, low, found, info)
     except Exception as e:

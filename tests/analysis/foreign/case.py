@@ -12,8 +12,8 @@ from typing import Any, Literal
 import tvm
 from tvm import relax, te
 
-from opinfo.analysis import OpInfo, Refusal
-from opinfo.analysis.op_info import Constant, to_plain
+from opinfo.analysis import Refusal
+from opinfo.analysis.op_info import Answer, Constant, operator, to_plain
 
 Verdict = Literal["recovered", "refused", "wrong"]
 
@@ -74,10 +74,11 @@ def tensors(fn: Callable[..., Any], *types: str) -> Callable[[], Any]:
     return build
 
 
-def judge(case: Foreign, info: OpInfo | Refusal) -> tuple[Verdict, str]:
+def judge(case: Foreign, found: Answer) -> tuple[Verdict, str]:
     """Whether an answer is the expected one, and what is not as expected."""
-    if isinstance(info, Refusal):
-        return "refused", repr(info)
+    info = operator(found)
+    if isinstance(found, Refusal) or info is None:
+        return "refused", repr(found)
     if not case.op:
         return "wrong", f"no operator computes this, but: {info!r}"
     attrs = dict(case.attrs)
@@ -100,8 +101,8 @@ def judge(case: Foreign, info: OpInfo | Refusal) -> tuple[Verdict, str]:
         return "wrong", f"no {missing}: {info!r}"
     if case.operands is not None and info.operands != case.operands:
         return "wrong", f"operands {info.operands}: {info!r}"
-    if case.layouts is not None and info.layouts != case.layouts:
-        return "wrong", f"layouts {info.layouts}: {info!r}"
+    if case.layouts is not None and found.layouts != case.layouts:
+        return "wrong", f"layouts {found.layouts}: {found!r}"
     return "recovered", ""
 
 

@@ -78,11 +78,9 @@ CASES = [
         "relax.nn.conv2d",
         {
             **_PAD1,
-            "data_layout": "NCHW8c",
-            "kernel_layout": "OIHW2i8o4i",
-            "out_layout": "NCHW8c",
             "out_dtype": "int32",
         },
+        layouts=("NCHW8c", "", "NCHW8c"),  # TVM has one factor an axis
     ),
     Foreign(
         "group_conv2d_nchw",
@@ -107,7 +105,8 @@ CASES = [
         tensors(lambda x, w: nn.depthwise_conv2d_nchw(x, w, 2, 0, 1), "1,4,9,9", "4,3,3,3"),
         # The kernel is (channels, multiplier, h, w): the digits of Relax's O, and no I.
         "relax.nn.conv2d",
-        {"groups": 4, "strides": (2, 2), "kernel_layout": "O3oHW"},
+        {"groups": 4, "strides": (2, 2)},
+        layouts=("NCHW", "O3oHW", "NCHW"),
     ),
     Foreign(
         "depthwise_conv2d_nhwc",
