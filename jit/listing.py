@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 
 from .entry import FOOTER, Damaged, about_length
 
 
-def about_of(path: Path) -> dict[str, str]:
-    """``{"damaged": reason}`` where it cannot be read."""
+def about_of(name: str, within: int) -> dict[str, str]:
+    """``{"damaged": reason}`` where it cannot be read. ``within``: a descriptor of its folder."""
     try:
-        with path.open("rb") as file:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with os.fdopen(os.open(name, flags, dir_fd=within), "rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - FOOTER))
             length = about_length(file.read(), size)

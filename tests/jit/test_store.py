@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from opinfo.jit.entries import PART
 from opinfo.jit.entry import FOOTER, Damaged, opened, packed
 from opinfo.jit.private import default_folder
-from opinfo.jit.store import PART, KernelStore
+from opinfo.jit.store import KernelStore
 
 from .kernels import KEYS, library, stored
 
@@ -137,24 +138,74 @@ def test_a_folder_that_others_can_replace_is_refused(store: KernelStore) -> None
     put(store, KEYS[0])
     store.folder.parent.chmod(0o777)
     why = KernelStore(store.folder).refusal()
-    assert why is not None and f"everybody can write {store.folder.parent}" in why
+    above = store.folder.parent
+    assert why == (f"other users can replace {store.folder}: {above} has mode 0777; "
+                   f"chmod go-w {above}, or choose another folder")  # fmt: skip
     store.folder.parent.chmod(0o1777)
     assert KernelStore(store.folder).refusal() is None
+
+
+def test_it_is_asked_at_each_use(store: KernelStore) -> None:
+    put(store, KEYS[0])
+    assert store.get(KEYS[0]) is not None and store.refusal() is None
+    store.folder.parent.chmod(0o777)
+    with pytest.warns(UserWarning, match="kernels are not kept: other users can replace"):
+        assert store.get(KEYS[0]) is None and store.put(KEYS[1], __file__) is None
+    assert store.refusal() is not None
+    with pytest.MonkeyPatch.context() as m:
+        m.setattr(store, "_told", {f"kernels are not kept: {store.refusal()}"})
+        assert store.ls() == [] and store.clear() == []
+    store.folder.parent.chmod(0o700)
+    assert store.get(KEYS[0]) is not None and len(store.ls()) == 1
+
+
+def test_a_folder_that_is_swapped_under_the_reader_is_not_read(
+    store: KernelStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was checked is what is read, though its path leads elsewhere by then."""
+    put(store, KEYS[0])
+    planted = KernelStore(tmp_path / "planted")
+    (tmp_path / "k.so").write_bytes(b"\x7fELF planted")
+    path = planted.put(KEYS[0], tmp_path / "k.so")
+    assert path is not None
+    open_ = os.open
+
+    def swapping(name: object, *rest: int, **how: int) -> int:
+        if str(name).endswith(f"{KEYS[0]}.so") and store.folder.exists():
+            store.folder.rename(tmp_path / "aside")
+            (tmp_path / "a" / "kernels").symlink_to(planted.folder)
+        return open_(name, *rest, **how)  # type: ignore[call-overload,no-any-return]
+
+    monkeypatch.setattr(os, "open", swapping)
+    assert store.copy(KEYS[0], tmp_path / "copy.so")
+    assert (tmp_path / "aside").exists()
+    assert (tmp_path / "copy.so").read_bytes().startswith(library(KEYS[0]))
+
+
+def test_a_copy_is_what_was_verified(store: KernelStore, tmp_path: Path) -> None:
+    path, to = put(store, KEYS[0]), tmp_path / "copy.so"
+    assert store.copy(KEYS[0], to) and to.read_bytes() == path.read_bytes()
+    assert not store.copy(KEYS[1], tmp_path / "other.so") and not (tmp_path / "other.so").exists()
+    path.write_bytes(b"")
+    assert to.read_bytes().startswith(library(KEYS[0]))
 
 
 def test_a_folder_of_another_user_is_refused(
     store: KernelStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(store, KEYS[0])
-    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    if os.geteuid() == 0:
+        os.chown(store.folder, 12345, -1)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     why = KernelStore(store.folder).refusal()
-    assert why is not None and "belongs to another user" in why
+    assert why is not None and "belongs to another user" in why and "choose another folder" in why
 
 
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "kernels").write_text("")
     why = KernelStore(tmp_path / "kernels").refusal()
-    assert why is not None and why.endswith("is no folder")
+    assert why == f"{tmp_path / 'kernels'}: Not a directory"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,142 @@
+"""Code is loaded only from what this user and root alone can change, by what was really opened."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import stat
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from opinfo.byoc import trust
+
+OTHER, STICKY = 12345, stat.S_ISVTX
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.parametrize(
+    ("user", "mode", "above", "last"),
+    [(None, 0o700, None, None), (0, 0o755, None, None), (None, 0o750, None, None),
+     (OTHER, 0o700, "belongs to another user, number 12345", "belongs to another user"),
+     (OTHER, 0o1777, "belongs to another user", "belongs to another user"),
+     (None, 0o777, "other users can replace", "other users can write"),
+     (None, 0o702, "other users can replace", "other users can write"),
+     (0, 0o1777, None, "other users can write"), (0, 0o1775, None, "other users can write"),
+     (None, 0o770, "other users can replace", "other users can write")],
+)  # fmt: skip
+def test_who_owns_and_who_writes_decide(
+    user: int | None, mode: int, above: str | None, last: str | None
+) -> None:
+    told: Any = SimpleNamespace(st_uid=os.geteuid() if user is None else user, st_mode=mode,
+                                st_gid=OTHER)  # fmt: skip
+    for why, is_last in ((above, False), (last, True)):
+        if why is None:
+            trust._check(told, Path("/x"), Path("/x/y"), is_last)
+            continue
+        with pytest.raises(trust.Untrusted, match=why) as e:
+            trust._check(told, Path("/x"), Path("/x/y"), is_last)
+        assert "choose another folder" in str(e.value) and "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "members", "private"),
+    [("me", [], True), ("me", ["me"], True), ("me", ["me", "you"], False), ("staff", [], False)],
+)
+def test_a_group_of_this_user_alone_may_write_above(
+    name: str, members: list[str], private: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: SimpleNamespace(pw_name="me"))
+    group = SimpleNamespace(gr_name=name, gr_mem=members)
+    monkeypatch.setattr(grp, "getgrgid", lambda _: group)
+    told: Any = SimpleNamespace(st_uid=os.geteuid(), st_mode=0o775, st_gid=1000)
+    if private:
+        trust._check(told, Path("/x"), Path("/x/y"), False)
+    else:
+        with pytest.raises(trust.Untrusted, match="chmod go-w /x"):
+            trust._check(told, Path("/x"), Path("/x/y"), False)
+
+
+def test_links_are_followed_and_every_folder_on_the_way_counts(tmp_path: Path) -> None:
+    for name in ("open/kernels", "closed/kernels", "links"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "links" / "absolute").symlink_to(tmp_path / "closed" / "kernels")
+    (tmp_path / "links" / "relative").symlink_to("../closed/kernels")
+    (tmp_path / "links" / "out").symlink_to("../open/kernels")
+    (tmp_path / "links" / "round").symlink_to("round")
+    (tmp_path / "closed" / "kernels" / "here").write_text("")
+    (tmp_path / "closed" / "kernels").chmod(0o755)
+    before = open_files()
+    for name in ("absolute", "relative", "../links/./relative"):
+        with trust.folder(tmp_path / "links" / name) as number:
+            assert os.listdir(number) == ["here"]
+    (tmp_path / "open").chmod(0o777)
+    for name, why in (("out", "open has mode 0777"), ("round", "more than 40 links")):
+        with pytest.raises(trust.Untrusted, match=why), trust.folder(tmp_path / "links" / name):
+            pass
+    # On the way there and back is on the way, too.
+    with pytest.raises(trust.Untrusted, match="open has mode 0777"):
+        with trust.folder(tmp_path / "open" / ".." / "closed" / "kernels"):
+            pass
+    assert open_files() == before
+
+
+def test_a_link_of_another_user_leads_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "link").symlink_to("/usr")
+    if os.geteuid() == 0:
+        os.chown(tmp_path / "link", OTHER, -1, follow_symlinks=False)
+        with pytest.raises(trust.Untrusted, match="link is a link of another user, number 12345"):
+            with trust.folder(tmp_path / "link"):
+                pass
+    else:
+        found = os.open(tmp_path, os.O_RDONLY)
+        monkeypatch.setattr(os, "geteuid", lambda: OTHER)
+        with pytest.raises(trust.Untrusted, match="link is a link of another user"):
+            trust._link("link", found, tmp_path)
+        os.close(found)
+
+
+def test_folders_are_made_for_this_user_alone(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError), trust.folder(tmp_path / "a" / "b"):
+        pass
+    before = os.umask(0)
+    try:
+        with trust.folder(tmp_path / "a" / "b", create=True):
+            pass
+    finally:
+        os.umask(before)
+    assert {stat.S_IMODE((tmp_path / p).stat().st_mode) for p in ("a", "a/b")} == {0o700}
+    (tmp_path / "public").mkdir(mode=0o700)
+    (tmp_path / "public").chmod(0o777)
+    with pytest.raises(trust.Untrusted), trust.folder(tmp_path / "public" / "new", create=True):
+        pass
+    assert not (tmp_path / "public" / "new").exists()
+
+
+def test_files(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"code")
+    file.chmod(0o644)
+    assert trust.read(file) == b"code"
+    with trust.folder(tmp_path) as number:
+        assert trust.read("file", number, most=4) == b"code"
+        with pytest.raises(trust.Untrusted, match="it has 4 bytes"):
+            trust.read("file", number, most=3)
+    (tmp_path / "link").symlink_to(file)
+    with pytest.raises(OSError):
+        trust.read(tmp_path / "link")
+    for mode in (0o622, 0o660, 0o666):
+        file.chmod(mode)
+        with pytest.raises(trust.Untrusted, match=f"only this user can write.*mode 0{mode:o}"):
+            trust.read(file)
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    with pytest.raises(trust.Untrusted, match="not a regular file"):
+        trust.read(tmp_path / "pipe")
