@@ -13,6 +13,7 @@ from tvm.support import cc
 from ..analysis.lifting.node import items
 from ..byoc.compile import fuse, placed
 from ..byoc.executable import executable
+from ..byoc.host import native_target
 from ..byoc.offload import Dispatched
 from ..byoc.once import once
 from ..byoc.prepare import prepare
@@ -135,9 +136,3 @@ def _extent(e: Any) -> tuple[str, int] | None:
     if isinstance(e, tirx.IntImm):
         return "number", int(e.value)
     return ("variable", e.__chandle__()) if isinstance(e, tvm.ir.Var) else None
-
-
-def native_target() -> Any:
-    """The CPU of this machine, one thread."""
-    cpu = tvm.get_global_func("target.llvm_get_system_cpu")()
-    return tvm.target.Target({"kind": "llvm", "mcpu": str(cpu), "num-cores": 1})

@@ -83,8 +83,8 @@ def measure(name: str) -> Row:
     import tvm
     from tvm import relax
 
+    from opinfo.byoc.host import native_target
     from opinfo.jit import Aot, Session, compile_shapes
-    from opinfo.jit.compile import native_target
 
     mod, given = (cnn if name in CNNS else transformer)(name)
     symbols = sorted(relax.analysis.defined_symbolic_vars(mod["main"]), key=lambda v: v.name)

@@ -11,9 +11,10 @@ from tvm import relax
 from tvm.script import from_source
 
 from opinfo.byoc.executable import MAKE_SHAPE, executable
+from opinfo.byoc.host import native_target
 from opinfo.byoc.memory import UPPER, unbounded
 from opinfo.jit import Session, compile_shapes
-from opinfo.jit.compile import lowered, native_target
+from opinfo.jit.compile import lowered
 from tests.jit.modules import dense, expected, rows
 
 #: Shapes are made before the branches, in one, in the other, and behind them.

@@ -12,6 +12,7 @@ import tvm_ffi
 from tvm import relax, tirx
 from tvm.script import tirx as T
 
+from opinfo.byoc.host import native_target
 from opinfo.jit import (
     Aot,
     Config,
@@ -25,7 +26,7 @@ from opinfo.jit import (
     specialize_shapes,
 )
 from opinfo.jit.boundary import Boundary
-from opinfo.jit.compile import lowered, native_target
+from opinfo.jit.compile import lowered
 from opinfo.jit.named import resolved
 from opinfo.jit.schedule import Scheduled
 from opinfo.jit.signature import Signature

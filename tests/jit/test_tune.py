@@ -19,12 +19,12 @@ import tvm_ffi
 from tvm.script import tirx as T
 from typer.testing import CliRunner
 
+from opinfo.byoc.host import native_target
 from opinfo.byoc.measure import Excluded, Measure, Measured
 from opinfo.cli import app
 from opinfo.jit import Aot, Compiler, Config, kernel, specialize_shapes, worker
 from opinfo.jit import tune as tuning
 from opinfo.jit import tune_measure as measuring
-from opinfo.jit.compile import native_target
 from opinfo.jit.dims import bind
 from opinfo.jit.intrinsics import PACKAGE, only_for
 from opinfo.jit.record import Recording

@@ -64,7 +64,7 @@ def _tuned(
     recording: Recording, database: Path, trials: int, top: int | None, seconds: float | None,
     target: str | None, how: Tuning, console: Console,
 ) -> list[Found]:  # fmt: skip
-    from ..jit.compile import native_target
+    from ..byoc.host import native_target
     from ..jit.tune import tasks, tune
 
     with bar(console) as shown:

@@ -10,13 +10,14 @@ import numpy as np
 import tvm
 from tvm import relax, tirx
 
+from opinfo.byoc.host import native_target
 from opinfo.jit.dims import bind, symbols
 from opinfo.jit.schedule import Scheduled, schedule
 
 Shape = Sequence[int | str]
 Expr = Callable[..., Any]
 
-TARGET = tvm.target.Target({"kind": "llvm", "mcpu": tvm.target.codegen.llvm_get_system_cpu()})
+TARGET = native_target()
 
 
 def fused(shapes: Sequence[Shape], expr: Expr, dtypes: Sequence[str] = ()) -> list[Any]:
