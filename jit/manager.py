@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import logging
 import threading
 import time
@@ -16,12 +17,13 @@ import tvm
 
 from . import kernel_key
 from .boundary import whole
-from .compiler import CompileFailed, Compiler, CompilerDied
+from .compiler import CompileFailed, Compiler, CompilerDied, Interrupted
 from .errors import last_line
 from .folder import Folder
 from .kernel import ENTRY, loaded
 from .library import LoadedSite, Sites
 from .pages import pages
+from .postponed import Postponed
 from .store import KernelStore
 
 LOG = logging.getLogger("opinfo.jit")
@@ -30,7 +32,7 @@ OVERHEAD = 16 << 10
 #: A kernel that was used in so many tenths of a second gives no room to another one.
 IDLE = 50
 
-#: A function that the compiler died of so many times stays generic.
+#: A function of whose shapes so many crashed the compiler stays generic.
 CRASHES = 3
 
 
@@ -54,7 +56,8 @@ class Budget:
 @dataclass(frozen=True, slots=True)
 class Event:
     """What became of a shape: ``compiled``, ``loaded`` from disk, ``shared`` with another site,
-    ``failed``, ``refused`` by the budget, or ``evicted``."""
+    ``postponed`` since something else ended the compiler, ``failed``, ``refused`` by the budget, or
+    ``evicted``."""
 
     what: str
     site: str
@@ -90,11 +93,13 @@ class Manager(threading.Thread):
         self.loaded: dict[Key, _Loaded] = {}
         self.failed: dict[Key, str] = {}
         self.crashes: Counter[str] = Counter()
+        self._postponed = Postponed()
+        self._numbers = itertools.count()
         self.events: deque[Event] = deque(maxlen=10_000)
         self.compiles = 0
         self.rests = 0  # how often nothing waited
         self._folder = Folder("opinfo-jit-")
-        self._closed, self._ended = False, ended
+        self._closed, self._ended, self._outdated = False, ended, False
         self._eager = deque((s, key) for s in sites.sites for key in s.likely if min(key) > 0)
 
     def run(self) -> None:
@@ -115,9 +120,11 @@ class Manager(threading.Thread):
         if self._eager:
             site, shape = self._eager.popleft()
             return self._serve(site, shape, "likely")
+        if due := self._postponed.pop():
+            return self._serve(*due, "tried again")
         found = self.sites.next(0)
         if found is None:
-            self.rests += 1
+            self.rests += not self._postponed.is_awaited
             self.compiler.rest()
             found = self.sites.next(100)
         if found is None or self._closed:
@@ -180,6 +187,8 @@ class Manager(threading.Thread):
                 reason = full
             else:
                 what, rule = self._get(site, shape, key)
+        except Interrupted as e:
+            return self._postpone(site, shape, key, str(e))
         except CompilerDied as e:
             self.crashes[key[0]] += 1
             what, reason = "failed", str(e)
@@ -198,6 +207,13 @@ class Manager(threading.Thread):
             took = 1e3 * (time.perf_counter() - start)
             self._note(Event(what, site.name, shape, took, reason, rule))
 
+    def _postpone(self, site: LoadedSite, shape: tuple[int, ...], key: Key, why: str) -> None:
+        """Of what no kernel is to blame for; the site does not ask again."""
+        if not self._closed:
+            seconds, rarely = self._postponed.add(key[0], site, shape)
+            self._note(Event("failed" if rarely else "postponed", site.name, shape, 0.0,
+                             f"{why}; it is tried again in {seconds:g} s"))  # fmt: skip
+
     def _note(self, event: Event) -> None:
         self.events.append(event)
         level = logging.WARNING if event.what == "failed" else logging.INFO
@@ -208,30 +224,40 @@ class Manager(threading.Thread):
         """From disk or the compiler: which of them, and by which schedule."""
         values = site.values(shape)
         store, name = self.store, "" if self.store is None else self._stored_name(site, values)
-        if store is not None:
-            found = store.get(name)
-            if found is not None:
+        library = self._folder.path / f"{next(self._numbers)}.so"
+        try:
+            if store is not None and store.copy(name, library):
                 try:
-                    self._load(key, found)
+                    self._load(key, library)
                     return "loaded", ""
-                except Exception as e:  # evicted just now, or of another system: it is made anew
+                except Exception as e:  # of another system: it is made anew
                     store.discard(name, f"it does not load: {last_line(e)}")
+                library = self._folder.path / f"{next(self._numbers)}.so"
+            return "compiled", self._compile(site, values, key, library, name)
+        finally:
+            for file in self._folder.path.glob("*.so*"):  # of a compiler that died, too
+                file.unlink(missing_ok=True)
+
+    def _compile(self, site: LoadedSite, values: dict[str, int], key: Key, library: Path,
+                 name: str) -> str:  # fmt: skip
+        """By which schedule. ``name``: of the kernel on disk, if there is a store."""
         if self.compiles >= self.budget.compiles:
             raise CompileFailed(f"{self.compiles} kernels were compiled, as many as the budget has")
         if self.crashes[key[0]] >= CRASHES:
             raise CompileFailed(f"the compiler died of this function {CRASHES} times")
         self.compiles += 1
-        library = self._folder.path / f"{self.compiles}.so"
-        try:
-            text = self.sites.functions[site.function]
-            rule, _ = self.compiler.compile(key[0], text, values, self.sites.target, library)
-            self._load(key, library)
-            if store is not None:
-                store.put(name, library, self._shown(site, values))
-            return "compiled", rule
-        finally:
-            for file in self._folder.path.glob(f"{library.name}*"):  # of a compiler that died, too
-                file.unlink(missing_ok=True)
+        text = self.sites.functions[site.function]
+        rule, _ = self.compiler.compile(key[0], text, values, self.sites.target, library)
+        self._load(key, library)
+        if self.store is None:
+            return rule
+        if self.compiler.toolchain == kernel_key.toolchain():
+            self.store.put(name, library, self._shown(site, values))
+        elif not self._outdated:
+            self._outdated = True
+            LOG.warning("kernels are not kept: the compiler process runs other versions than this "
+                        "one, which was started before they changed; start it again")  # fmt: skip
+        return rule
 
     def _shown(self, site: LoadedSite, values: dict[str, int]) -> dict[str, str]:
         shape = ", ".join(f"{k}={v}" for k, v in values.items())

@@ -157,14 +157,17 @@ class Session:
         """The names of the model's public functions."""
         return tuple(self._sites.signatures)
 
-    def settle(self, seconds: float = 60.0) -> bool:
-        """Wait until no shape waits for its kernel; False where the time is over."""
+    def settle(self, seconds: float | None = None) -> bool:
+        """Wait until no shape waits for its kernel; False where ``seconds`` are over before.
+
+        None waits for as long as it takes, which ends: each kernel has a limit of its own.
+        """
         manager = self._manager
         if not manager.is_alive():
             return True
-        end, seen = time.monotonic() + seconds, manager.rests
-        while manager.rests < seen + 2:  # the first may have begun before the last request
-            if time.monotonic() > end:
+        end, seen = None if seconds is None else time.monotonic() + seconds, manager.rests
+        while manager.is_alive() and manager.rests < seen + 2:  # the first may have begun before
+            if end is not None and time.monotonic() > end:
                 return False
             time.sleep(0.002)
         return True

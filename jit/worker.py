@@ -1,18 +1,23 @@
 """The process that compiles: `python -m opinfo.jit.worker`, one JSON line for each job and answer.
 
-A compiler that crashes, hangs or grows does so here. Jobs are ``{"function": digest, "text": JSON
-of the PrimFunc or null if it was sent before, "values", "target", "library", "check", "tuned": a
-folder or null}``, answers ``{"rule", "milliseconds"}`` or ``{"error"}``.
+A compiler that crashes, hangs or grows does so here. Its first line is ``{"ready": its number,
+"toolchain": what kernels are made by}``. Jobs are ``{"function": digest, "text": JSON of the
+PrimFunc or null if it was sent before, "values", "target", "library", "check", "tuned": a folder or
+null}``, answers ``{"rule", "milliseconds"}`` or ``{"error"}``.
 """
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import json
 import os
 import sys
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
+
+from .kernel_key import toolchain
 
 if TYPE_CHECKING:
     from .kernel import Maker
@@ -22,8 +27,11 @@ def main() -> int:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a library prints is no answer
     _yielding()
+    # Before what it hashes is imported: sources that change in between have another key.
+    made_by = toolchain()
+    importlib.import_module(".kernel", __package__)
     makers: dict[str, Maker] = {}
-    _say(answers, {"ready": os.getpid()})
+    _say(answers, {"ready": os.getpid(), "toolchain": made_by})
     for line in sys.stdin:
         job = json.loads(line)
         try:
@@ -45,6 +53,8 @@ def _yielding() -> None:
     os.nice(10)
     if hasattr(os, "SCHED_BATCH"):
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    with contextlib.suppress(OSError):  # where memory runs out, this goes and not who serves
+        Path("/proc/self/oom_score_adj").write_text("800")
 
 
 @lru_cache(maxsize=4)

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,24 @@ import pytest
 import tvm
 from tvm import tirx
 
-from opinfo.jit import Budget, CompiledShapes, Compiler, KernelStore, Session, compile_shapes
+from opinfo.byoc.host import native_target
+from opinfo.jit import (
+    Budget,
+    CompiledShapes,
+    Compiler,
+    KernelStore,
+    Session,
+    compile_shapes,
+    kernel_key,
+)
 from opinfo.jit import kernel as kernels
-from opinfo.jit.compile import lowered, native_target
+from opinfo.jit.compile import lowered
 from opinfo.jit.pages import pages
 from tests.jit import modules
 
 STUB = """
 import json, os, shutil, sys, time
-print('{"ready": 1}', flush=True)
+print(json.dumps({"ready": 1, "toolchain": TOOLCHAIN}), flush=True)
 for job in sys.stdin:
     job = json.loads(job)
     %s
@@ -58,7 +67,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def stub(what: str, seconds: float = 20.0) -> Compiler:
-    return Compiler(seconds=seconds, command=(sys.executable, "-S", "-c", STUB % what))
+    code = STUB.replace("TOOLCHAIN", repr(kernel_key.toolchain())) % what
+    return Compiler(seconds=seconds, command=(sys.executable, "-S", "-c", code))
 
 
 def copying(library: Path) -> Compiler:
@@ -109,11 +119,11 @@ def served(compiled: CompiledShapes, compiler: Compiler | None, **how: Any) -> S
 Scenario = Callable[[CompiledShapes, Path, Path], None]
 
 
-def failing(what: str, seconds: float = 20.0) -> Scenario:
+def failing(does: str, seconds: float = 20.0, what: Set[str] = frozenset({"failed"})) -> Scenario:
     def scenario(compiled: CompiledShapes, library: Path, place: Path) -> None:
-        compiler = stub(what, seconds)
+        compiler = stub(does, seconds)
         with served(compiled, compiler) as session:
-            assert set(session.stats().counts) == {"failed"}
+            assert set(session.stats().counts) == what
         compiler.close()
 
     return scenario
@@ -156,10 +166,10 @@ def evicted(compiled: CompiledShapes, library: Path, place: Path) -> None:
 def stored(compiled: CompiledShapes, library: Path, place: Path) -> None:
     """From disk, twice; the files stay."""
     store = KernelStore(place.parent / "store")
-    for _ in range(2):
+    for n in range(2):
         compiler = copying(library)
-        with served(compiled, compiler, store=store):
-            pass
+        with served(compiled, compiler, store=store) as session:
+            assert n == 0 or session.stats().counts == {"loaded": 3}
         compiler.close()
     assert mapped(str(store.folder)) == 0
 
@@ -183,6 +193,7 @@ SCENARIOS: dict[str, Scenario] = {
     "hangs": failing("open(os.environ['TMPDIR'] + '/part', 'w').close(); time.sleep(60)", 0.2),
     "garbage": failing("open(job['library'], 'w').write('garbage')"),
     "no library": failing("open(job['library'] + '.special.so', 'w').close()"),
+    "killed": failing("os.kill(os.getpid(), 9)", what={"postponed", "failed"}),
     "no process": failing("pass; sys.exit(0)"),
     "closed": closed,
     "let go": let_go,
@@ -198,6 +209,7 @@ SCENARIOS: dict[str, Scenario] = {
 def test_nothing_is_left(compiled: CompiledShapes, library: Path, place: Path, name: str,
                          monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
     monkeypatch.setattr("opinfo.jit.manager.IDLE", -1)  # the oldest goes, however young
+    monkeypatch.setattr("opinfo.jit.postponed.RETRIES", (0.001,))
     scenario = SCENARIOS[name]
     scenario(compiled, library, place)
     before = held(place)

@@ -19,6 +19,7 @@ from tvm import relax, tirx
 from tvm.script import from_source
 
 from opinfo.byoc.compile import fuse
+from opinfo.byoc.host import native_target
 from opinfo.jit import (
     BoundaryError,
     Budget,
@@ -34,9 +35,10 @@ from opinfo.jit import (
     ShapeOutOfRange,
     compile_shapes,
     kernel,
+    kernel_key,
     stats,
 )
-from opinfo.jit.compile import lowered, native_target
+from opinfo.jit.compile import lowered
 from opinfo.jit.dims import bind
 from tests.jit import modules
 from tests.jit.legalised import kernel as kernel_of
@@ -154,6 +156,134 @@ def test_a_function_that_kills_the_compiler_is_given_up(compiled: CompiledShapes
             assert session.settle()
         last = session.stats().events[-1]
     assert last.why == "the compiler died of this function 3 times"
+
+
+def counted(tmp_path: Path, kernel: Path, what: str) -> Compiler:
+    """A process that copies a kernel; before that `what` is done, where ``runs`` is how many
+    processes there were with this one, and ``jobs`` how many jobs this one has."""
+    started = str(tmp_path / "started")
+    code = f"""
+import json, os, shutil, signal, sys
+with open({started!r}, "a") as file:
+    file.write("x")
+runs, jobs = os.path.getsize({started!r}), 0
+print(json.dumps({{"ready": 1, "toolchain": {kernel_key.toolchain()!r}}}), flush=True)
+for job in sys.stdin:
+    jobs += 1
+    {what}
+    shutil.copy({str(kernel)!r}, json.loads(job)["library"])
+    print('{{"rule": "x", "milliseconds": 1}}', flush=True)
+"""
+    return Compiler(command=(sys.executable, "-c", code))
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A kernel that is right for all shapes."""
+    func = next(f for f in lowered(modules.dense()).functions.values()
+                if isinstance(f, tirx.PrimFunc))  # fmt: skip
+    path = tmp_path_factory.mktemp("plain") / "kernel.so"
+    kernel.compiled(func, native_target(), kernel.ENTRY).export_library(str(path))
+    return path
+
+
+@pytest.mark.parametrize("number", ["SIGKILL", "SIGTERM"])
+def test_who_kills_the_compiler_costs_no_kernel(
+    number: str, compiled: CompiledShapes, plain: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """A limit on memory, or an administrator: the function is not to blame, nor is the shape."""
+    monkeypatch.setattr("opinfo.jit.postponed.RETRIES", (0.01, 0.02, 0.03, 0.04))
+    killing = f"runs % 4 and os.kill(os.getpid(), signal.{number})"
+    with Session(compiled, compiler=counted(tmp_path, plain, killing)) as session:
+        ask(session, [1, 1, 2, 2, 3, 3])
+        assert session.settle()
+        ask(session, [1, 2, 3])
+        told = session.stats()
+    assert told.counts["compiled"] == 3 and told.counts["postponed"] == 3
+    assert (
+        f"was ended by {number}" in told.events[0].why and "again in 0.01 s" in told.events[0].why
+    )
+    assert told.sites[0].hits == 3
+
+
+def test_what_is_always_killed_is_tried_rarely_and_others_have_kernels(
+    compiled: CompiledShapes, plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("opinfo.jit.postponed.RETRIES", (0.01, 0.02))
+    killing = "json.loads(job)['values'] == {'n': 2} and os.kill(os.getpid(), signal.SIGKILL)"
+    with Session(compiled, compiler=counted(tmp_path, plain, killing)) as session:
+        for n in (2, 3, 4, 5):
+            ask(session, [n, n])
+            assert session.settle()
+        told = session.stats()
+    assert [e.what for e in told.events] == ["postponed"] * 2 + ["failed"] + ["compiled"] * 3
+    assert told.events[2].why.endswith("it is tried again in 600 s")
+
+
+def test_a_compiler_that_crashes_of_what_was_before_costs_no_kernel(
+    compiled: CompiledShapes, plain: Path, tmp_path: Path
+) -> None:
+    compiler = counted(tmp_path, plain, "jobs == 2 and os.abort()")
+    with Session(compiled, compiler=compiler) as session:
+        for n in range(1, 6):
+            ask(session, [n, n])
+            assert session.settle()
+        assert session.stats().counts == {"compiled": 5}
+    assert (tmp_path / "started").stat().st_size == 5
+
+
+def test_a_compiler_that_does_not_start_blames_no_function(
+    compiled: CompiledShapes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("opinfo.jit.postponed.RETRIES", (0.01, 0.02))
+    monkeypatch.setattr("opinfo.jit.compiler.FIRST", 0.001)
+    compiler = Compiler(command=(sys.executable, "-c", "raise SystemExit(3)"))
+    with Session(compiled, compiler=compiler) as session:
+        for n in range(1, 5):
+            ask(session, [n, n])
+            assert session.settle()
+        told = session.stats()
+    assert told.counts == {"postponed": 8, "failed": 4}
+    assert "did not start: the compiler process ended with exit status 3" in told.events[0].why
+    compiler = Compiler(command=("/there/is/no/such/program",))
+    with Session(compiled, compiler=compiler) as session:
+        ask(session, [7, 7])
+        assert session.settle()
+        assert "No such file" in session.stats().events[0].why
+
+
+def test_kernels_of_other_sources_are_not_kept(
+    compiled: CompiledShapes, plain: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The package was written anew while this process ran; its compiler was started after that."""
+    store = KernelStore(tmp_path / "kernels")
+    newer = counted(tmp_path, plain, "pass")
+    newer.command = (*newer.command[:-1], newer.command[-1].replace('"toolchain"', '"older"'))
+    for compiler, kept in ((newer, 0), (counted(tmp_path, plain, "pass"), 2)):
+        with Session(compiled, store=store, compiler=compiler) as session:
+            ask(session, [2, 2, 3, 3])
+            assert session.settle()
+            assert session.stats().counts == {"compiled": 2}
+        assert len(store.ls()) == kept
+    assert [r.getMessage()[:20] for r in caplog.records if r.levelname == "WARNING"] == [
+        "kernels are not kept"]  # fmt: skip
+
+
+def test_a_stored_kernel_that_is_cut_while_it_serves(
+    compiled: CompiledShapes, plain: Path, tmp_path: Path
+) -> None:
+    """What is mapped is not what lies in the store: a file that is cut under it would be SIGBUS."""
+    store = KernelStore(tmp_path / "kernels")
+    for what in ("compiled", "loaded"):
+        with Session(compiled, store=store, compiler=counted(tmp_path, plain, "pass")) as session:
+            ask(session, [2, 2])
+            assert session.settle() and session.stats().counts == {what: 1}
+            ask(session, [2])
+            if what == "loaded":
+                os.truncate(tmp_path / "kernels" / f"{store.ls()[0].key}.so", 0)
+                ask(session, [2, 2])
+                assert session.stats().sites[0].hits == 3
 
 
 def test_a_kernel_that_breaks_is_told_and_not_made_again(compiled: CompiledShapes) -> None:

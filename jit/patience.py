@@ -1,0 +1,56 @@
+"""How long a process may take, whatever else the machine does meanwhile."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+#: Times the limit for a process that waits for a CPU all the while.
+STARVED = 20
+
+
+@dataclass
+class Patience:
+    """It is over when a process and what it started took ``seconds`` of CPU time, or did nothing
+    for so long. (Where the system does not say: after so many seconds.)"""
+
+    pid: int
+    seconds: float
+    _begun: float = field(init=False)
+    _since: float = field(init=False)  # when it was seen to do something
+    _cpu: float | None = field(init=False)  # what had been used before
+    _last: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._begun = self._since = time.monotonic()
+        self._cpu = cpu_seconds(self.pid)
+        self._last = self._cpu or 0.0
+
+    @property
+    def next(self) -> float:
+        """Seconds until it may be over."""
+        return max(0.001, min(self._since + self.seconds - time.monotonic(), 1.0))
+
+    def is_over(self) -> bool:
+        now, cpu = time.monotonic(), cpu_seconds(self.pid)
+        if self._cpu is None or cpu is None:
+            return now - self._begun >= self.seconds
+        if cpu != self._last:
+            self._last, self._since = cpu, now
+        idle = now - self._since >= self.seconds
+        starved = now - self._begun >= STARVED * self.seconds
+        return idle or starved or cpu - self._cpu >= self.seconds
+
+
+def cpu_seconds(pid: int) -> float | None:
+    """What a process and its descendants have used until now; None where nobody says."""
+    try:
+        told = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        inner = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return None
+    # user and system time, its own and that of children that have ended
+    own = sum(map(int, told[11:15])) / os.sysconf("SC_CLK_TCK")
+    return own + sum(cpu_seconds(int(child)) or 0.0 for child in inner)
