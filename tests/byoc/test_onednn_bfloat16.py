@@ -11,13 +11,14 @@ import pytest
 import tvm
 from tvm import relax
 
+from opinfo.byoc import host
 from opinfo.byoc.compile import compile_module
 from opinfo.byoc.offload import dispatch
 from opinfo.byoc.onednn import cpu
 
 nn, op = relax.op.nn, relax.op
 #: oneDNN computes bfloat16 on these CPUs, with or without instructions for it.
-ENOUGH = "avx512bw" in (cpu.INFO.read_text() if cpu.INFO.exists() else "")
+ENOUGH = "avx512bw" in host.flags()
 
 
 def _rounded(a: Any) -> Any:
@@ -69,7 +70,8 @@ def test_a_cpu_without_it_is_told(
 ) -> None:
     info = tmp_path / "cpuinfo"
     info.write_text(f"processor : 0\nflags\t: fpu {flags}\n")
-    monkeypatch.setattr(cpu, "INFO", info)
+    monkeypatch.setattr(host, "INFO", info)
+    monkeypatch.delenv(host.VARIABLE, raising=False)
     assert cpu.has_bfloat16.__wrapped__() is has
     monkeypatch.setattr("opinfo.byoc.onednn.patterns.has_bfloat16", lambda: has)
     done = dispatch(relax.transform.LegalizeOps()(_module()), ["onednn"])

@@ -29,8 +29,15 @@ from .int8_cases import Q, dequantized
 
 nn, op = relax.op.nn, relax.op
 SMALL = Backend("small", QUANTISED, convert)
-here = pytest.mark.skipif(not has_int8(), reason="the CPU has no products of int8")
+#: What is decided does not depend on this CPU; what oneDNN computes is exact where it has them.
+EXACT = has_int8()
 CONV, PRODUCT = "small, pattern conv_int8: ", "small, pattern matmul_int8: "
+
+
+@pytest.fixture(autouse=True)
+def instructions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A CPU that has products of int8."""
+    monkeypatch.setattr("opinfo.byoc.onednn.int8.has_int8", lambda: True)
 
 
 DATA, WEIGHTS = Q("int8", 0.02, 3), Q("int8", (0.01, 0.02, 0.03, 0.04), 0, 0)
@@ -102,12 +109,10 @@ def _why(mod: Any) -> list[str]:
     return [o.why for o in done.left if o.op == "relax.nn.conv2d"]
 
 
-@here
 def test_a_quantised_convolution_is_taken() -> None:
     assert _why(TAKEN.module()) == []
 
 
-@here
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_refused_and_why(name: str) -> None:
     case, why = REFUSED[name]
@@ -123,7 +128,6 @@ def test_a_cpu_without_the_instructions(monkeypatch: pytest.MonkeyPatch) -> None
     assert _operators(ready) == ["dequantize", "conv2d"]
 
 
-@here
 def test_a_refusal_is_told_where_it_is_forced_or_folded() -> None:
     mod = REFUSED["weights around another zero"][0].module()
     with pytest.warns(
@@ -185,7 +189,6 @@ MOVED: dict[str, tuple[Callable[..., Any], list[str]]] = {
 }  # fmt: skip
 
 
-@here
 @pytest.mark.parametrize("name", MOVED)
 def test_what_moves_elements_is_done_to_the_integers(name: str) -> None:
     build, operators = MOVED[name]
@@ -196,7 +199,6 @@ def test_what_moves_elements_is_done_to_the_integers(name: str) -> None:
     np.testing.assert_array_equal(run(ready, [x])[0], run(mod, [x])[0])
 
 
-@here
 def test_scales_go_with_the_axis_that_is_moved() -> None:
     q = Q("int8", (0.1, 0.2, 0.3), 0, 1)
     w = np.arange(-6, 6).reshape(4, 3).astype("int8")
@@ -209,7 +211,6 @@ def test_scales_go_with_the_axis_that_is_moved() -> None:
     np.testing.assert_allclose(run(ready, [x])[0], HALF.real(x) @ q.real(w), rtol=1e-6)
 
 
-@here
 def test_copies_that_nothing_takes_are_one_again() -> None:
     def build(emit: Any, x: Any) -> Any:
         y = dequantized(emit, HALF, x)
@@ -227,7 +228,6 @@ def compiled(name: str) -> tuple[Any, Compiled]:
     return mod, compile_module(mod, ["onednn"])
 
 
-@here
 @pytest.mark.parametrize("name", NETS)
 def test_whole_nets_are_computed_in_integers(name: str) -> None:
     mod, found = compiled(name)
@@ -236,7 +236,7 @@ def test_whole_nets_are_computed_in_integers(name: str) -> None:
              if any("conv" in o or "matmul" in o for o in t.ops)]  # fmt: skip
     nodes = [n.op_type for n in NETS[name]().graph.node]
     assert heavy == ["conv_int8"] * nodes.count("Conv") + ["matmul_int8"] * nodes.count("Gemm")
-    for seed in range(3):
+    for seed in range(3 * EXACT):
         x = np.random.default_rng(seed).standard_normal((1, 3, 16, 16)).astype("float32")
         (expected,) = run(mod, [x])
         y = found.machine()["main"](tvm.runtime.tensor(x)).numpy()
@@ -244,7 +244,6 @@ def test_whole_nets_are_computed_in_integers(name: str) -> None:
         assert len(np.unique(np.rint(expected / qdq.STEP))) > 5
 
 
-@here
 def test_a_plan_is_done_again() -> None:
     ready = prepare(TAKEN.module(), ["onednn"])
     done = dispatch(ready, ["onednn"], layouts="best")
@@ -252,11 +251,10 @@ def test_a_plan_is_done_again() -> None:
     assert replay(ready, done.plan).taken == done.taken
 
 
-@here
 def test_steps_are_accepted_where_values_are_quantised() -> None:
     mod, found = compiled("residual")
     told = verified(mod, found)
-    assert told.same and told.tolerance == STEPS
+    assert told.same >= EXACT and told.tolerance == STEPS
     assert str(told).endswith("; values are quantised, 1.6e-02 is accepted")
     assert not replace(told, difference=3 / 127).same
 

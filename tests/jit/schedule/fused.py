@@ -13,11 +13,14 @@ from tvm import relax, tirx
 from opinfo.byoc.host import native_target
 from opinfo.jit.dims import bind, symbols
 from opinfo.jit.schedule import Scheduled, schedule
+from opinfo.jit.schedule.machine import machine
 
 Shape = Sequence[int | str]
 Expr = Callable[..., Any]
 
 TARGET = native_target()
+#: CPUs by the floats of a vector. What is built runs on those that are not wider than this one.
+WIDTHS = {"x86-64": 4, "haswell": 8, "skylake-avx512": 16}
 
 
 def fused(shapes: Sequence[Shape], expr: Expr, dtypes: Sequence[str] = ()) -> list[Any]:
@@ -55,6 +58,13 @@ def built(func: Any, target: Any = TARGET) -> Any:
 @cache
 def target_of(mcpu: str) -> Any:
     return tvm.target.Target({"kind": "llvm", "mcpu": mcpu})
+
+
+def target_lanes() -> int:
+    """The floats of a vector of this CPU."""
+    found = machine(TARGET)
+    assert found is not None
+    return found.lanes("float32")
 
 
 def scheduled(func: Any, target: Any = TARGET) -> Scheduled:

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tvm import relax
+import tvm_ffi
+from tvm import relax, tirx
+from tvm.tirx import ForKind
 
-from .fused import at, built, fused_one, inputs, run, scheduled
+from .fused import WIDTHS, at, built, fused_one, inputs, run, scheduled, target_lanes, target_of
 
 op, nn = relax.op, relax.op.nn
 
@@ -47,10 +49,30 @@ def test_same_as_numpy(name: str) -> None:
             np.testing.assert_allclose(got, oracle(*arrays[:-1]), rtol=1e-5, atol=1e-5)
 
 
-def test_what_moves_together_is_one_loop() -> None:
+@pytest.mark.parametrize("mcpu", WIDTHS)
+def test_what_moves_together_is_one_loop(mcpu: str) -> None:
+    """105 elements: a loop of steps of four vectors, whole vectors, and one that overlaps."""
     func = fused_one([[3, 5, 7], [3, 5, 7]], lambda emit, x, y: op.add(x, y))
-    text = scheduled(func).func.script()
-    assert "T.vectorized" in text and text.count(" range(") == 0, text  # 105 elements: one step
+    found = scheduled(func, target_of(mcpu))
+    loops, vectors = _loops(found.func)
+    step = 4 * WIDTHS[mcpu]
+    assert loops == ([105 // step] if 105 // step > 1 else [])
+    assert set(vectors) == {WIDTHS[mcpu]}
+    if WIDTHS[mcpu] <= target_lanes():
+        arrays = inputs(func, {})
+        (got,) = run(built(found.func, target_of(mcpu)), arrays)
+        np.testing.assert_array_equal(got, arrays[0] + arrays[1])
+
+
+def _loops(func: Any) -> tuple[list[int], list[int]]:
+    """The extents of serial loops, and of vectors."""
+    found: dict[Any, list[int]] = {ForKind.SERIAL: [], ForKind.VECTORIZED: []}
+
+    def note(loop: Any) -> None:
+        found.get(ForKind(loop.kind), []).append(int(loop.extent))
+
+    tvm_ffi.structural_walk(func.body, (tirx.For, note))
+    return found[ForKind.SERIAL], found[ForKind.VECTORIZED]
 
 
 def test_rows_are_gathered() -> None:
