@@ -17,6 +17,7 @@ from tvm.support import cc
 from ..layout.report import Report
 from ..layout.unused import check_defined
 from ..layout.wants import Desired
+from . import trust
 from .backend import Backend
 from .dispatch_plan import DispatchPlan, fingerprint
 from .executable import executable
@@ -97,7 +98,7 @@ def compile_module(
         if plan:
             done = in_own_layouts(done, desired, target)
         used = {t.backend for t in done.taken}
-        folder = tempfile.TemporaryDirectory(prefix="opinfo-")
+        folder = trust.temporary("opinfo-")
         library = Path(folder.name) / "model.so"
         try:
             build(done, library, target)

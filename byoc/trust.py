@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import tempfile
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,13 +17,15 @@ from pathlib import Path
 #: Folders on the way need not be readable.
 _WAY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 #: Links on one path, as many as Linux follows.
 _LINKS = 40
 
 
-class Untrusted(Exception):
+class Untrusted(PermissionError):
     """Others could have put code there: one line with what, where, and what to do."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 @contextlib.contextmanager
@@ -42,6 +45,22 @@ def folder(path: str | Path, create: bool = False) -> Iterator[int]:
         yield number
     finally:
         os.close(number)
+
+
+def temporary(prefix: str) -> tempfile.TemporaryDirectory[str]:
+    """A new folder for code. Raises `Untrusted` where others could replace it."""
+    made = tempfile.TemporaryDirectory(prefix=prefix)
+    check_temporary(made.name)
+    return made
+
+
+def check_temporary(path: str | Path) -> None:
+    """Raises `Untrusted` where others could replace a temporary folder."""
+    try:
+        with folder(path):
+            pass
+    except Untrusted as e:
+        raise Untrusted(f"temporary files: {e} ($TMPDIR)") from None
 
 
 def refusal(path: str | Path) -> str | None:
@@ -69,7 +88,7 @@ def read(name: str | Path, within: int | None = None, most: int | None = None) -
         told = os.fstat(file.fileno())
         if not stat.S_ISREG(told.st_mode):
             raise Untrusted("it is not a regular file")
-        if not _is_ours(told.st_uid) or told.st_mode & _OTHERS:
+        if not _is_ours(told.st_uid) or _others_write(told):
             raise Untrusted(f"it is not a file that only this user can write: it belongs to user "
                             f"{told.st_uid}, mode {stat.S_IMODE(told.st_mode):04o}")  # fmt: skip
         if most is not None and told.st_size > most:
@@ -135,12 +154,12 @@ def _check(told: os.stat_result, at: Path, path: Path, last: bool) -> None:
     if not _is_ours(told.st_uid):
         raise Untrusted(f"{at} belongs to another user, number {told.st_uid}; choose another "
                         f"folder than {path}")  # fmt: skip
-    if last and mode & _OTHERS:
+    if last and _others_write(told):
         raise Untrusted(f"other users can write {at}: its mode is {mode:04o}; "
                         f"chmod go-w {at}, or choose another folder")  # fmt: skip
     if last or mode & stat.S_ISVTX:  # of /tmp: names belong to whoever made them
         return
-    if mode & stat.S_IWOTH or (mode & stat.S_IWGRP and not _is_private(told.st_gid)):
+    if _others_write(told):
         raise Untrusted(f"other users can replace {path}: {at} has mode {mode:04o}; "
                         f"chmod go-w {at}, or choose another folder")  # fmt: skip
 
@@ -148,6 +167,11 @@ def _check(told: os.stat_result, at: Path, path: Path, last: bool) -> None:
 def _is_ours(user: int) -> bool:
     """Root could do anything anyway."""
     return user in (0, os.geteuid())
+
+
+def _others_write(told: os.stat_result) -> bool:
+    group = told.st_mode & stat.S_IWGRP and not _is_private(told.st_gid)
+    return bool(told.st_mode & stat.S_IWOTH or group)
 
 
 def _is_private(number: int) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import tempfile
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +12,7 @@ from typing import Any
 
 import tvm
 
+from ..byoc import trust
 from ..byoc.measure import Excluded, Measure, Measured, MeasureError
 from ..byoc.measure.jobs import Unreachable
 from ..byoc.measure.processes import Died, Processes
@@ -30,7 +30,7 @@ class Bench:
 
     def __init__(self, how: Measure) -> None:
         self.how = how
-        self.folder = tempfile.TemporaryDirectory(prefix="opinfo-tune-")
+        self.folder = trust.temporary("opinfo-tune-")
         self.numbers = itertools.count()
         self.closed = threading.Event()
         self.processes = Processes(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -13,6 +14,7 @@ from typing import Any
 import tvm
 from tvm.s_tir import Schedule
 
+from ..byoc import trust
 from .dims import copied
 from .errors import last_line
 from .kernel_key import fingerprint
@@ -74,11 +76,15 @@ class Searched:
 class Known:
     """A database that was opened once; ``mine``: this process writes it, and no other.
 
-    Raises :class:`TuneError` where it cannot be read.
+    Its traces decide on code. Raises :class:`TuneError` where it cannot be read, or others can
+    write it.
     """
 
     def __init__(self, folder: str | Path, mine: bool = False) -> None:
         self.folder = Path(folder)
+        with contextlib.suppress(FileNotFoundError):
+            if why := trust.refusal(self.folder):
+                raise TuneError(f"the database of tuned kernels is not read: {why}")
         self._raw = b"".join(read(self.folder / name) for name in (RECORDS, SEARCHED))
         try:
             self.database = _opened(self.folder) if mine else _copied(self.folder)
@@ -160,7 +166,7 @@ def _copied(folder: Path) -> Any:
     with tempfile.TemporaryDirectory(prefix="opinfo-tuned-") as name:
         # Records first: their workloads were written before them.
         for file in (RECORDS, WORKLOADS):
-            raw = (folder / file).read_bytes()
+            raw = trust.read(folder / file)
             (Path(name) / file).write_bytes(raw[: raw.rfind(b"\n") + 1])
         return _opened(Path(name))
 
@@ -176,4 +182,10 @@ def _plain(target: Any) -> dict[str, str]:
 
 
 def read(path: Path) -> bytes:
-    return path.read_bytes() if path.exists() else b""
+    """b"" where it is not there. Raises :class:`TuneError` where others can write it."""
+    try:
+        return trust.read(path)
+    except FileNotFoundError:
+        return b""
+    except trust.Untrusted as e:
+        raise TuneError(f"the database of tuned kernels is not read: {path}: {e}") from e

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -16,6 +15,7 @@ from typing import TypeVar
 
 import tvm
 
+from .. import trust
 from .candidate import Candidate, ConverterFailed, arrays, program
 from .jobs import Build, Compute, NotLoaded, Time, Unreachable
 from .measure import Measure
@@ -55,7 +55,7 @@ class Session:
 
     def __init__(self, how: Measure, candidates: Sequence[Candidate], put: Put) -> None:
         self.how, self.put = how, put
-        self.folder = tempfile.TemporaryDirectory(prefix="opinfo-measure-")
+        self.folder = trust.temporary("opinfo-measure-")
         self.numbers = itertools.count()
         self.closed = threading.Event()
         self.lock = threading.Lock()

@@ -6,6 +6,7 @@ operands' types and alignment, so these must be known: extents of rows and batch
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -17,6 +18,7 @@ from pathlib import Path
 import tvm
 import tvm_ffi
 
+from .. import trust
 from ..backend import Backend, Code, register
 from ..onednn.post import number
 from ..onednn.source import Constants
@@ -96,15 +98,16 @@ def _read(dtype: str, extent: object) -> int:
 
 
 def compiled(text: str) -> Path:
-    """The object file of a source: the one that was made for it before, or a new one."""
+    """The object file of a source: the one that was made for it before, or a new one. Raises
+    :class:`.trust.Untrusted` where others could have written it."""
     command = [_nvcc(), "-c", "-O3", "-std=c++17", "-Xcompiler", "-fPIC,-O1",
                "--expt-relaxed-constexpr", *_architecture(), *_includes()]  # fmt: skip
     key = hashlib.sha256("\0".join([text, *command]).encode()).hexdigest()[:32]
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "opinfo" / "cutlass"
     made, told = folder / f"{key}.o", folder / f"{key}.cu"
-    if made.exists():
+    with trust.folder(folder, create=True) as within, contextlib.suppress(FileNotFoundError):
+        trust.read(made.name, within)
         return made
-    folder.mkdir(parents=True, exist_ok=True)
     told.write_text(text, encoding="utf-8")
     part = folder / f"{key}.{os.getpid()}.o"
     done = subprocess.run([*command, str(told), "-o", str(part)], capture_output=True, text=True)

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from opinfo.byoc import trust
+from opinfo.byoc.nvidia import cutlass
+from opinfo.jit.folder import Folder
 
 OTHER, STICKY = 12345, stat.S_ISVTX
 
@@ -56,11 +58,12 @@ def test_a_group_of_this_user_alone_may_write_above(
     group = SimpleNamespace(gr_name=name, gr_mem=members)
     monkeypatch.setattr(grp, "getgrgid", lambda _: group)
     told: Any = SimpleNamespace(st_uid=os.geteuid(), st_mode=0o775, st_gid=1000)
-    if private:
-        trust._check(told, Path("/x"), Path("/x/y"), False)
-    else:
+    for last in (False, True):
+        if private:
+            trust._check(told, Path("/x"), Path("/x/y"), last)
+            continue
         with pytest.raises(trust.Untrusted, match="chmod go-w /x"):
-            trust._check(told, Path("/x"), Path("/x/y"), False)
+            trust._check(told, Path("/x"), Path("/x/y"), last)
 
 
 def test_links_are_followed_and_every_folder_on_the_way_counts(tmp_path: Path) -> None:
@@ -121,7 +124,8 @@ def test_folders_are_made_for_this_user_alone(tmp_path: Path) -> None:
     assert not (tmp_path / "public" / "new").exists()
 
 
-def test_files(tmp_path: Path) -> None:
+def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trust, "_is_private", lambda _: False)
     file = tmp_path / "file"
     file.write_bytes(b"code")
     file.chmod(0o644)
@@ -140,3 +144,39 @@ def test_files(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe", 0o600)
     with pytest.raises(trust.Untrusted, match="not a regular file"):
         trust.read(tmp_path / "pipe")
+
+
+def test_a_temporary_folder_that_others_can_replace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with trust.temporary("opinfo-") as name:
+        assert Path(name).parent == tmp_path
+    tmp_path.chmod(0o777)
+    for make in (trust.temporary, Folder):
+        with pytest.raises(trust.Untrusted, match=r"temporary files: other users .*TMPDIR") as e:
+            make("opinfo-")
+        assert "\n" not in str(e.value)
+    assert list(tmp_path.iterdir()) == []
+    tmp_path.chmod(0o1777)
+    Folder("opinfo-").remove()
+
+
+def test_objects_that_nvcc_made_are_linked_from_a_private_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a compiler that writes what it was given."""
+    nvcc = tmp_path / "nvcc"
+    nvcc.write_text('#!/bin/sh\nfor last; do :; done\necho object >> "$last"\n')
+    nvcc.chmod(0o755)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(cutlass, "_nvcc", lambda: str(nvcc))
+    made = cutlass.compiled("source")
+    assert made.read_text() == "object\n" and cutlass.compiled("source") == made
+    made.chmod(0o666)
+    with pytest.raises(trust.Untrusted, match="only this user can write"):
+        cutlass.compiled("source")
+    made.chmod(0o644)
+    made.parent.parent.chmod(0o777)
+    with pytest.raises(trust.Untrusted, match="opinfo has mode 0777; chmod go-w"):
+        cutlass.compiled("source")

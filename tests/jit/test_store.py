@@ -122,7 +122,10 @@ def test_clear_takes_what_writers_that_were_killed_left(store: KernelStore) -> N
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o777])
-def test_a_folder_that_others_can_write_is_refused(store: KernelStore, mode: int) -> None:
+def test_a_folder_that_others_can_write_is_refused(
+    store: KernelStore, mode: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("opinfo.byoc.trust._is_private", lambda _: False)
     put(store, KEYS[0])
     store.folder.chmod(mode)
     again = KernelStore(store.folder)

@@ -143,6 +143,24 @@ def test_what_fails_is_told_and_never_used(tmp_path: Path, bench: Any) -> None:
     assert len(found.failed) == 1 and found.trials == 2 and found.microseconds == 3.0
 
 
+def test_a_database_that_others_can_write_is_not_read(
+    tmp_path: Path, bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its traces may hold any pragma, so they decide on code."""
+    monkeypatch.setattr("opinfo.byoc.trust._is_private", lambda _: False)
+    (task,) = tasks(recording((4, 1)))
+    folder = tmp_path / "a" / "database"
+    tune([task], folder, trials=1)
+    assert tuned(folder, task.func, LLVM) is not None
+    for changed, mode in ((folder, 0o777), (folder.parent, 0o777), (folder / RECORDS, 0o666)):
+        before = changed.stat().st_mode
+        changed.chmod(mode)
+        with pytest.raises(TuneError, match=r"is not read: .*(other users|only this user can write)"):
+            tuned(folder, task.func, LLVM)
+        changed.chmod(before)
+    assert tuned(folder, task.func, LLVM) is not None
+
+
 def test_time_that_is_over_ends_the_search(tmp_path: Path, bench: Any) -> None:
     todo = tasks(recording((4, 2), (5, 1)))
     found = tune(todo, tmp_path, trials=2, seconds=1e-9)
