@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from tvm import relax, tirx
+from tvm.target.codegen import target_has_features
 
 from opinfo.jit.schedule.functions import Written, vectorizable
 
-from .fused import built, fused_one, run, scheduled
+from .fused import TARGET, built, fused_one, run, scheduled
 
 op = relax.op
 Function = Callable[[float], float]
@@ -22,10 +23,11 @@ def sigmoid(v: float) -> float:
     return 1 / (1 + math.exp(-v))
 
 
+#: Units in the last place; without a fused multiply-add each product is rounded once more.
 CASES: dict[str, tuple[Any, Function, float]] = {
     "exp": (op.exp, math.exp, 1),
     "erf": (op.erf, math.erf, 6),
-    "tanh": (op.tanh, math.tanh, 4),
+    "tanh": (op.tanh, math.tanh, 4 if target_has_features("fma", TARGET) else 5),
     "sigmoid": (op.sigmoid, sigmoid, 3),
 }
 INPUTS = np.concatenate([
