@@ -9,6 +9,7 @@ pools have a window for each output, ``[y*I // O, ceil((y+1)*I / O))``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import islice, product
 from typing import Any
@@ -32,6 +33,12 @@ MATCHES = [
         "relax.nn.max_pool2d",
         ("float32[n, 9, 10, 3]",),
         {"pool_size": (2, 3), "strides": (2, 1), "dilation": (2, 1), "layout": "NHWC"},
+    ),
+    Matches("relax.nn.max_pool2d", ("float32[1, 2, 8, 8, 4]",), {**_AVG, "layout": "NCHW4c"}),
+    Matches(
+        "relax.nn.avg_pool2d",
+        ("float32[2, 2, 9, 8, 8]",),
+        {**_AVG, "layout": "NCHW8c", "count_include_pad": True},
     ),
     Matches("relax.nn.max_pool1d", ("int8[2, 3, 16]",), {"pool_size": (3,), "strides": (3,)}),
     Matches("relax.nn.avg_pool2d", ("float32[2, 3, 9, 9]",), _AVG),
@@ -185,21 +192,31 @@ def _windows(
 ) -> Iterator[Proposal]:
     axes = f.outputs[0].axes
     outs = frozenset(a.atom for a in axes if a.atom is not None)
-    for layout in DATA[len(axes)]:
+    for layout in (*_packed(x), *DATA[len(axes)]):
         windows = []
-        for letter, index, axis in zip(layout, x.indices, axes, strict=True):
-            if letter in "NC":
+        for place, (letter, index, axis) in enumerate(
+            zip(re.findall(r"\d*(\w)", layout), x.indices, axes, strict=True)
+        ):
+            if letter in "NCc":
                 if index is not axis:
                     break
                 continue
             w = window(index, outs, frozenset(r.axes))
             if w is None or _as_axis(w.axis) is not axis:
                 break
-            windows.append((w, layout.index(letter)))
+            windows.append((w, place))
         else:
             if {w.tap for w, _ in windows} >= set(r.axes):
                 yield from _proposals(f, x, kind, divisor, layout, windows)
-                return
+                if layout in DATA[len(axes)]:
+                    return
+
+
+def _packed(x: Load) -> Iterator[str]:
+    """A pool in two dimensions of packed channels, which one in three could compute too."""
+    last = x.tensor.shape[-1].const
+    if len(x.tensor.shape) == 5 and last is not None and last > 1:
+        yield f"NCHW{last}c"
 
 
 def _as_axis(v: Var | None) -> Int:

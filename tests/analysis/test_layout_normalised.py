@@ -26,14 +26,20 @@ from opinfo.inspection import inspect
 from ..byoc.test_raise_relaid import calling
 
 
-def moved(op: Any, shape: tuple[int, ...], place: tuple[str, int], order: Any) -> Any:
-    """The PrimFunc of an operator of one operand, one of its buffers in another layout."""
+def plain(op: Any, shape: tuple[int, ...]) -> Any:
+    """The PrimFunc of an operator of one operand."""
     x = relax.Var("x", relax.TensorType(shape, "float32"))
     builder = relax.BlockBuilder()
     with builder.function("main", [x]):
         builder.emit_func_output(builder.emit(op(x)))
     mod = relax.transform.LegalizeOps()(builder.get())
     (func,) = (f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc))
+    return func
+
+
+def moved(op: Any, shape: tuple[int, ...], place: tuple[str, int], order: Any) -> Any:
+    """The same with one of its buffers in another layout."""
+    func = plain(op, shape)
     sch = s_tir.Schedule(tvm.IRModule({"main": tvm.ir.load_json(tvm.ir.save_json(func))}))
     last = sch.get_child_blocks(sch.get_sblock("root"))[-1]
     sch.transform_layout(last, place, order)
@@ -105,3 +111,20 @@ def test_layout_attributes_say_how_a_pool_lies() -> None:
     info = op_info(moved(pool, (2, 8, 6, 6), ("write", 0), lambda n, c, h, w: (w, c, n, h)))
     assert isinstance(info, OpInfo) and info.relayout is not None
     assert (info.attrs["layout"], info.attrs["out_layout"]) == ("NCHW", "WCNH")
+
+
+def test_a_pool_over_packed_channels_is_one_in_two_dimensions() -> None:
+    def pool(x: Any) -> Any:
+        return relax.op.nn.max_pool2d(x, (2, 2), (2, 2), layout="NCHW4c")
+
+    info = op_info(moved(pool, (1, 2, 8, 8, 4), ("write", 0), lambda *i: i))
+    assert isinstance(info, OpInfo) and not info.relaid and info.packed
+    assert (info.name, info.attrs["layout"]) == ("relax.nn.max_pool2d", "NCHW4c")
+
+
+def test_a_pool_in_three_dimensions_that_lowers_so_stays_one() -> None:
+    def pool(x: Any) -> Any:
+        return relax.op.nn.max_pool3d(x, (2, 2, 1), (2, 2, 1))
+
+    info = op_info(plain(pool, (1, 2, 8, 8, 4)))
+    assert isinstance(info, OpInfo) and info.name == "relax.nn.max_pool3d"
