@@ -124,7 +124,8 @@ def test_a_page_that_cannot_be_written_is_one_line(
     page = tmp_path / "absent" / "page.html"
     got = told("compile", model, "-o", tmp_path / "net.so", "--backend", "toy", "--report", page)
     assert got.exit_code == 2
-    assert capfd.readouterr().err.endswith("page.html: No such file or directory\n")
+    assert f"{page}: there is no folder {page.parent}\n" in capfd.readouterr().err
+    assert not (tmp_path / "net.so").exists()
 
 
 def test_the_page_has_everything_and_needs_no_network() -> None:

@@ -14,7 +14,7 @@ from tvm import relax, tirx
 
 from .analysis import Chain, PartlyRead, Refusal
 from .analysis.chain import Chains
-from .inspection import Progress, call_sites, legalize
+from .inspection import NotThere, Progress, call_sites, legalize
 from .jit import specialize_shapes
 from .jit.dims import static
 from .render import step
@@ -113,7 +113,7 @@ def inspect_fused(
     sites, _ = call_sites(fused)
     prims = {g.name_hint: f for g, f in fused.functions_items() if isinstance(f, tirx.PrimFunc)}
     if func is not None and func not in prims:
-        raise KeyError(f"no PrimFunc is called '{func}' after fusion")
+        raise NotThere(f"no PrimFunc is called '{func}' after fusion")
     names = [func] if func is not None else [n for n in (*sites, *prims) if n in prims]
     strategies = _strategies(fused) if not all(map(static, prims.values())) else {}
     rows, chains = [], Chains()

@@ -22,6 +22,10 @@ from .report import Report, Row
 Progress = Callable[[int, int, str], None]
 
 
+class NotThere(KeyError):
+    """A module has no PrimFunc of a name; the message names the nearest ones."""
+
+
 def inspect(
     subject: tirx.PrimFunc | tvm.IRModule,
     progress: Progress | None = None,
@@ -111,7 +115,7 @@ def _pick(name: str, names: list[str]) -> str:
     if name in names:
         return name
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.3) or names[:3]
-    raise KeyError(f"no PrimFunc is called '{name}'; there are {len(names)}, like {near}")
+    raise NotThere(f"no PrimFunc is called '{name}'; there are {len(names)}, like {near}")
 
 
 def _report(

@@ -15,12 +15,20 @@ def quiet() -> Iterator[TextIO]:
     """Send this process's standard error to nowhere; yields a stream to the real one.
 
     TVM's importers and legalisation print warnings and source dumps from C++, past `sys.stderr`.
-    Only for the command line: the redirection is of the whole process.
+    Only for the command line: the redirection is of the whole process, and of its children.
     """
-    sys.stderr.flush()
-    real = os.dup(2)
+    if sys.stderr is not None:
+        sys.stderr.flush()
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    with os.fdopen(real, "w", closefd=False) as stream, warnings.catch_warnings():
+    try:
+        real = os.dup(2)
+    except OSError:  # standard error is closed
+        real = os.dup(nowhere)
+    encoding = getattr(sys.stderr, "encoding", None)
+    with (
+        open(real, "w", encoding=encoding, errors="backslashreplace", closefd=False) as stream,
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("ignore")
         os.dup2(nowhere, 2)
         try:

@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
-from typing import Annotated
+import os
+import sys
+from typing import TYPE_CHECKING, Any
 
-import typer
+if TYPE_CHECKING:
+    from .commands import app
 
-from .common import app
-from .inspect import inspect_model
-from .plan import plan_model
-
-from .dispatch import dispatch_model  # isort: skip
-from .compile import compile_model  # isort: skip
-from .specialize import specialize_model  # isort: skip
-from .tune import tune_record  # isort: skip
-from .cache import cache  # isort: skip
-
-__all__ = ["app", "cache", "compile_model", "dispatch_model", "inspect_model", "main", "plan_model",
-           "specialize_model", "tune_record"]  # fmt: skip
-
-
-@app.callback(invoke_without_command=True)
-def _root(
-    show_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
-) -> None:
-    """Recover operators, attributes and layouts from TIR, with proof."""
-    if show_version:
-        typer.echo(f"opinfo {version('opinfo')}, apache-tvm {version('apache-tvm')}")
-        raise typer.Exit
+__all__ = ["app", "main"]
 
 
 def main() -> None:
-    """Entry point of the `opinfo` script."""
-    app()
+    """Entry point of the `opinfo` script; exits with the command's status."""
+    from .entry import status_of
+
+    loud = "--traceback" in sys.argv[1:] or bool(os.environ.get("OPINFO_TRACEBACK"))
+    sys.exit(status_of(_run, loud))
+
+
+def _run() -> int | None:
+    """The command itself; what it needs is imported where an interrupt is expected."""
+    from .commands import app
+
+    found: int | None = app(args=sys.argv[1:], prog_name="opinfo", standalone_mode=False)
+    return found
+
+
+def __getattr__(name: str) -> Any:
+    """`app` is imported when it is asked for."""
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .commands import app
+
+    return app

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from .common import Problem, app, show, working
+from .common import Problem, app, emit, show, working
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..jit.store import KernelStore, Row
 
-cache = typer.Typer(no_args_is_help=True, help="Compiled kernels on disk.")
+cache = typer.Typer(help="Compiled kernels on disk.")
 app.add_typer(cache, name="cache")
 
 Folder = Annotated[
@@ -31,7 +31,7 @@ def cache_path(folder: Folder = None) -> None:
     """Print the folder that kernels are kept in."""
     with working():
         told = str(_store(folder).folder)
-    typer.echo(told)
+    emit(told)
 
 
 @cache.command("ls")
@@ -67,7 +67,7 @@ def cache_clear(
             gone = store.clear(seconds)
         except OSError as e:
             raise Problem(f"{store.folder}: {e.strerror}") from e
-    typer.echo(f"{_count(len(gone))} removed from {store.folder}")
+    emit(f"{_count(len(gone))} removed from {store.folder}")
 
 
 def parse_age(text: str) -> float:

@@ -5,24 +5,28 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from .. import frontend
-from ..frontend.error import one_line
-from ..quiet import quiet
+from ..analysis import RecogniserWarning
+from ..frontend.error import is_ours, one_line
+from .entry import Problem, one, os_error, stderr
+from .group import Commands
+from .showing import showing
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+__all__ = ["Problem", "app", "emit", "forced", "loaded", "refusing", "say", "show", "telling",
+           "working"]  # fmt: skip
 
-UNREADABLE = 2
+app = typer.Typer(cls=Commands, add_completion=False, pretty_exceptions_enable=False)
+
 #: How wide tables are where standard output is no terminal.
 WIDE = 160
 
@@ -45,32 +49,31 @@ Force = Annotated[
 ]
 
 
-class Problem(Exception):
-    """What the user can mend; the message is one line."""
-
-
 @contextmanager
 def working() -> Iterator[Console]:
-    """A console on standard error. A :class:`Problem` is one line there, and exit status 2."""
-    with quiet() as stderr:
-        console = Console(file=stderr)
-        try:
-            yield console
-        except Problem as error:
-            say(console, str(error))
-            raise typer.Exit(UNREADABLE) from None
+    """A console on standard error that shows what is done, if it is a terminal."""
+    console = Console(file=stderr())
+    with showing(console):
+        yield console
 
 
 @contextmanager
 def refusing(model: Path) -> Iterator[None]:
-    """What TVM, a backend or an option's parser raises, as a :class:`Problem`."""
+    """What TVM, a backend or an option's parser raises, as a :class:`Problem`.
+
+    What other code of ours raises goes on: it is a fault, and said to be one.
+    """
     try:
         yield
     except Problem:
         raise
-    except (frontend.FrontendError, TypeError, ValueError, OSError) as error:
+    except OSError as error:
+        raise Problem(os_error(error)) from error
+    except (frontend.FrontendError, TypeError, ValueError) as error:
         raise Problem(one_line(error)) from error
     except Exception as error:  # TVM and its code generation raise what they like
+        if is_ours(error):
+            raise
         raise Problem(f"{model}: {one_line(error)}") from error
 
 
@@ -81,12 +84,25 @@ def telling(console: Console) -> Iterator[None]:
         warnings.simplefilter("always", UserWarning)
         yield
     for w in told:
-        if w.category is UserWarning:
+        if w.category in (UserWarning, RecogniserWarning):
             say(console, str(w.message))
 
 
 def say(console: Console, text: str) -> None:
-    console.print(f"opinfo: {text}", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"opinfo: {one(text)}", markup=False, highlight=False, soft_wrap=True)
+
+
+def emit(text: str) -> None:
+    """Write to standard output, now: a file that is full or closed is told as such."""
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, "standard output") from error
 
 
 def loaded(model: Path, shapes: Sequence[str] | None) -> Any:
@@ -94,21 +110,14 @@ def loaded(model: Path, shapes: Sequence[str] | None) -> Any:
     return frontend.load(model, dict(map(frontend.parse_shape, shapes or ())))
 
 
-def status(console: Console, text: str) -> AbstractContextManager[object]:
-    return console.status(text) if console.is_terminal else nullcontext()
-
-
-def bar(console: Console) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-
-
 def show(tables: Sequence[Table], summary: str) -> None:
     """Tables with empty lines between them, then a line."""
-    out = Console(width=None if sys.stdout.isatty() else WIDE)
-    for table in tables:
-        out.print(table, "")
-    out.print(summary, markup=False, highlight=False, soft_wrap=True)
+    out = Console(width=None if sys.stdout is not None and sys.stdout.isatty() else WIDE)
+    with out.capture() as captured:
+        for table in tables:
+            out.print(table, "")
+        out.print(summary, markup=False, highlight=False, soft_wrap=True, end="")
+    emit(captured.get())
 
 
 def forced(texts: Sequence[str] | None) -> dict[str, str]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,22 +10,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from ..analysis.progress import stage
 from .common import (
     Backends,
     Force,
     Model,
-    Problem,
     Shapes,
     Wants,
     app,
-    bar,
+    emit,
     forced,
     loaded,
     refusing,
-    status,
     telling,
     working,
 )
+from .output import Output, appended, distinct, optional
+from .output import output as checked
+from .showing import counting
 
 if TYPE_CHECKING:
     from ..byoc.compile import Compiled
@@ -84,19 +85,23 @@ def compile_model(
     Exit status: 0; 1 if --verify finds a difference; 2 with a one-line error if MODEL or an option
     cannot be read, or the library cannot be built.
     """
+    library, page = (checked("--output", output, model, plan),
+                     optional("--report", report, model, plan))  # fmt: skip
+    kept = optional("--save-plan", save_plan, model, plan)
+    distinct(library, page, kept, appended("--database", database, model, plan))
     with working() as console:
         tuning = None
         if tune:
             from ..tuning import Tuning
 
             tuning = Tuning(database, tracker, servers, threads, timeout, extent or [])
-        how = Dispatching(backend.split(","), want or [], forced(force), target, save_plan, plan,
+        how = Dispatching(backend.split(","), want or [], forced(force), target, kept, plan,
                           tuning)  # fmt: skip
-        lines, verified = _compile(model, output, shape or [], verify, report, how, console)
+        lines, verified = _compile(model, library, shape or [], verify, page, how, console)
     for line in lines if explain else lines[:1]:
-        typer.echo(line)
+        emit(line)
     if verified is not None:
-        typer.echo(f"{verified.table()}\n{verified}")
+        emit(f"{verified.table()}\n{verified}")
         if not verified.same:
             raise typer.Exit(1)
 
@@ -109,11 +114,11 @@ class Dispatching:
     wants: Sequence[str]
     force: dict[str, str]
     target: str
-    save_plan: Path | None
+    save_plan: Output | None
     plan: Path | None
     tuning: Tuning | None
 
-    def compiled(self, mod: Any, progress: Callable[[int, int, str], None]) -> Compiled:
+    def compiled(self, mod: Any) -> Compiled:
         from ..byoc import DispatchPlan
         from ..byoc.compile import compile_module
         from ..planning import parse_wants
@@ -121,47 +126,32 @@ class Dispatching:
         desired = parse_wants(self.wants) if self.wants else None
         saved = None if self.plan is None else DispatchPlan.load(self.plan)
         tuning = self.tuning
-        measure = None if tuning is None else tuning.measure(self.target, progress)
+        measure = None if tuning is None else tuning.measure(self.target, counting("measuring"))
         found = compile_module(mod, self.backends, desired, target=self.target, force=self.force,
                                saved=saved, measure=measure)  # fmt: skip
         if self.save_plan is not None:
-            found.dispatched.plan.save(self.save_plan)
+            self.save_plan.fill(found.dispatched.plan.save)
         return found
 
 
 def _compile(
-    model: Path, output: Path, shapes: list[str], verify: bool, page: Path | None,
+    model: Path, output: Output, shapes: list[str], verify: bool, page: Output | None,
     how: Dispatching, console: Console,
 ) -> tuple[list[str], Verified | None]:  # fmt: skip
     """The summary and why each operator stayed; what was compared."""
     from ..compiling import explained
     from ..compiling import verified as compared
 
+    verified = None
     with telling(console), refusing(model):
         mod = loaded(model, shapes)
-        waiting = nullcontext() if how.tuning else status(console, f"compiling {model}")
-        with waiting:
-            found = _compiled(mod, how, console)
-        found.export(output)
-    verified = None
-    if verify:
-        with status(console, f"comparing with {model}"):
+        found = how.compiled(mod)
+        output.fill(found.export)
+        if verify:
+            stage(f"comparing with {model}")
             verified = compared(mod, found)
     if page is not None:
         from ..picture.compiled import compiled_page
 
-        try:
-            page.write_text(compiled_page(model.name, found, verified), encoding="utf-8")
-        except OSError as error:
-            raise Problem(f"--report {page}: {error.strerror}") from error
+        page.write(compiled_page(model.name, found, verified))
     return [found.dispatched.summary(), *explained(found)], verified
-
-
-def _compiled(mod: Any, how: Dispatching, console: Console) -> Compiled:
-    with bar(console) as shown_bar:
-        task = shown_bar.add_task("measuring", total=None, visible=how.tuning is not None)
-
-        def shown(done: int, total: int, name: str) -> None:
-            shown_bar.update(task, completed=done, total=total, description=name or "measuring")
-
-        return how.compiled(mod, shown)

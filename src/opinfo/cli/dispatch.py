@@ -15,11 +15,11 @@ from .common import (
     Shapes,
     Wants,
     app,
+    emit,
     forced,
     loaded,
     refusing,
     show,
-    status,
     telling,
     working,
 )
@@ -48,13 +48,11 @@ def dispatch_model(
         from ..planning import parse_wants
 
         where, desired = forced(force), parse_wants(want) if want else None
-        with status(console, f"dispatching {model}"):
-            backends = backend.split(",")
-            lowered = prepare(loaded(model, shape), backends)
-            done = dispatch(lowered, backends, force=where, layouts="best",
-                            desired=desired)  # fmt: skip
-            told = to_json(done) if as_json else {}
+        backends = backend.split(",")
+        lowered = prepare(loaded(model, shape), backends)
+        done = dispatch(lowered, backends, force=where, layouts="best", desired=desired)
+        told = to_json(done) if as_json else {}
     if as_json:
-        typer.echo(json.dumps(told, indent=1))
+        emit(json.dumps(told, indent=1))
     else:
         show(tables(done) if explain else [], done.summary())

@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from .. import frontend
+from ..analysis.progress import stage
 from ..chains import ChainReport, inspect_fused
 from ..frontend.error import one_line
+from ..inspection import NotThere, legalize
 from ..inspection import inspect as analyse
-from ..inspection import legalize
 from ..report import Report
 from .common import (
-    WIDE,
     Json,
     Model,
     Problem,
     Shapes,
     app,
-    bar,
+    emit,
     loaded,
     refusing,
     show,
-    status,
+    telling,
     working,
 )
+from .showing import counting
 from .specialize import strategies
 
 
@@ -54,43 +53,35 @@ def inspect_model(
     """
     if model.suffix == ".so":
         return _served(model, as_json)
-    with working() as console:
-        report = _inspect(model, shape or [], func, explain, fused, console)
+    with working() as console, telling(console):
+        report = _inspect(model, shape or [], func, explain, fused)
     if as_json:
-        typer.echo(json.dumps(report.to_json(), indent=1))
+        emit(json.dumps(report.to_json(), indent=1))
     elif explain:
-        typer.echo(f"{report.explain()}\n\n{report.summary()}")
+        emit(f"{report.explain()}\n\n{report.summary()}")
     else:
-        out = Console(width=None if sys.stdout.isatty() else WIDE)
-        out.print(report.table())
-        out.print(f"\n{report.summary()}", markup=False, highlight=False)
+        show([report.table()], report.summary())
 
 
 def _inspect(
-    model: Path, shapes: list[str], func: str | None, explain: bool, fused: bool, console: Console
+    model: Path, shapes: list[str], func: str | None, explain: bool, fused: bool
 ) -> Report | ChainReport:
-    mod = lowered(model, shapes, console)
-    with bar(console) as shown_bar:
-        task = shown_bar.add_task("analysing", total=None)
-
-        def shown(done: int, total: int, name: str) -> None:
-            shown_bar.update(task, completed=done, total=total, description=name or "done")
-
-        try:
-            if fused:
-                return inspect_fused(mod, shown, func=func)
-            return analyse(mod, shown, func=func, alternatives=explain)
-        except KeyError as error:
-            raise Problem(f"{model}: {error.args[0]}") from error
+    mod, shown = lowered(model, shapes), counting("analysing")
+    try:
+        if fused:
+            return inspect_fused(mod, shown, func=func)
+        return analyse(mod, shown, func=func, alternatives=explain)
+    except NotThere as error:
+        raise Problem(f"{model}: {error.args[0]}") from error
 
 
-def lowered(model: Path, shapes: list[str], console: Console) -> Any:
+def lowered(model: Path, shapes: list[str]) -> Any:
     """The model's module after legalisation."""
     try:
-        with status(console, f"reading {model}"):
-            mod = loaded(model, shapes)
+        mod = loaded(model, shapes)
     except frontend.FrontendError as error:
         raise Problem(str(error)) from error
+    stage(f"legalising {model}")
     try:
         return legalize(mod)
     except Exception as error:  # TVM's legalisation raises what it likes
@@ -109,7 +100,7 @@ def _served(library: Path, as_json: bool) -> None:
     if as_json:
         names = ("func", "strategy", "schedule", "why")
         rows = [dict(zip(names, row, strict=True)) for row in found.told]
-        return typer.echo(json.dumps({"target": found.target, "rows": rows}, indent=1))
+        return emit(json.dumps({"target": found.target, "rows": rows}, indent=1))
     ranges = "; ".join(f"{name} is {r}" for name, r in found.ranges.items()) or "any shape"
     show([strategies(found.told)],
          f"{len(found.told)} functions, {len(found.sites)} call sites, {ranges}")  # fmt: skip

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
+from ..analysis.progress import stage
 from ..frontend.error import one_line
-from .common import Json, Model, Problem, Shapes, app, show, status, working
+from .common import Json, Model, Problem, Shapes, app, emit, show, telling, working
 from .inspect import lowered
+from .output import optional
 
 if TYPE_CHECKING:
     from ..planning import ModelPlan
@@ -48,19 +49,18 @@ def plan_model(
 
     Exit status: 0, or 2 with a one-line error if MODEL or an option cannot be read.
     """
-    with working() as console:
-        found = _plan(model, shape or [], want or [], mode, console)
-        if html is not None:
-            html.write_text(found.html(model.name), encoding="utf-8")
+    page = optional("--html", html, model)
+    with working() as console, telling(console):
+        found = _plan(model, shape or [], want or [], mode)
+        if page is not None:
+            page.write(found.html(model.name))
     if as_json:
-        typer.echo(json.dumps(found.to_json(), indent=1))
+        emit(json.dumps(found.to_json(), indent=1))
     else:
         show(found.tables(explain), found.summary())
 
 
-def _plan(
-    model: Path, shapes: list[str], wants: list[str], mode: Mode, console: Console
-) -> ModelPlan:
+def _plan(model: Path, shapes: list[str], wants: list[str], mode: Mode) -> ModelPlan:
     from ..planning import parse_wants
     from ..planning import plan_model as planned
 
@@ -68,9 +68,9 @@ def _plan(
         desired = parse_wants(wants)
     except ValueError as error:
         raise Problem(str(error)) from error
-    mod = lowered(model, shapes, console)
+    mod = lowered(model, shapes)
+    stage(f"planning {model}")
     try:
-        with status(console, f"planning {model}"):
-            return planned(mod, desired, mode.value)
+        return planned(mod, desired, mode.value)
     except (TypeError, ValueError) as error:  # of the layouts that are wanted
         raise Problem(one_line(error)) from error

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .common import Model, Problem, Shapes, app, loaded, refusing, show, status, telling, working
+from .common import Model, Problem, Shapes, app, loaded, refusing, show, telling, working
 from .dims import declared, named, settings, with_settings
+from .output import output as checked
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -54,6 +55,7 @@ def specialize_model(
     `opinfo.jit.Session` serves the library. Exit status: 0, or 2 with a one-line error if MODEL or
     an option cannot be read, or the library cannot be built.
     """
+    library = checked("--output", output, model)
     with working() as console, telling(console), refusing(model):
         from ..jit import Config, compile_shapes
 
@@ -66,9 +68,8 @@ def specialize_model(
         taken = {name: with_settings(s, ahead) for name, s in wanted.items()}
         given = Config(taken.pop(""), by_op=taken, dims=dims, tuned=tuned)
         mod = loaded(model, shape or [])
-        with status(console, f"compiling {model}"):
-            done = compile_shapes(mod, given, target)
-        done.export(output)
+        done = compile_shapes(mod, given, target)
+        library.fill(done.export)
     show(
         [strategies(t.row for t in done.functions)],
         f"written: {output}, {len(done.functions)} functions",

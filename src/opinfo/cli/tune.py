@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
-from .common import Problem, app, bar, refusing, show, telling, working
+from .common import Problem, app, refusing, show, telling, working
+from .output import folder
+from .showing import counting
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -48,7 +49,8 @@ def tune_record(
     how = Tuning(None, tracker, None, threads, timeout, [])
     with working() as console, telling(console), refusing(record):
         recording = _recording(record)
-        found = _tuned(recording, database, trials, top, seconds, target, how, console)
+        folder("--database", database)
+        found = _tuned(recording, database, trials, top, seconds, target, how)
     show([_table(found)] if found else [], _summary(found, database))
 
 
@@ -62,20 +64,15 @@ def _recording(path: Path) -> Recording:
 
 def _tuned(
     recording: Recording, database: Path, trials: int, top: int | None, seconds: float | None,
-    target: str | None, how: Tuning, console: Console,
+    target: str | None, how: Tuning,
 ) -> list[Found]:  # fmt: skip
     from ..byoc.host import native_target
     from ..jit.tune import tasks, tune
 
-    with bar(console) as shown:
-        task = shown.add_task("tuning", total=None)
-
-        def progress(done: int, total: int, name: str) -> None:
-            shown.update(task, completed=done, total=total, description=name or "tuning")
-
-        measure = how.measure(target or str(native_target()), progress)
-        return tune(tasks(recording)[:top], database, measure,
-                    trials=trials, seconds=seconds, progress=progress)  # fmt: skip
+    progress = counting("tuning")
+    measure = how.measure(target or str(native_target()), progress)
+    return tune(tasks(recording)[:top], database, measure,
+                trials=trials, seconds=seconds, progress=progress)  # fmt: skip
 
 
 def _table(found: Sequence[Found]) -> Table:

@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+import os
+import traceback
+
 
 class FrontendError(ValueError):
     """A model file that cannot be read; the message is one line for a person."""
 
 
+#: Errors whose text alone says little: "'nope'", or nothing.
+VAGUE = (LookupError, AttributeError, AssertionError, ArithmeticError, NameError, RecursionError,
+         NotImplementedError, MemoryError)  # fmt: skip
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
 def one_line(error: BaseException, limit: int = 300) -> str:
-    """The first line of an error that says something, cut to `limit` characters."""
+    """The first line of an error that says something, cut to `limit` characters.
+
+    Its type goes before it where the text needs it to be understood.
+    """
     lines = [line.strip() for line in str(error).splitlines()]
-    told = next((line for line in lines if line and not line.startswith(("---", "^"))), "")
-    text = told or type(error).__name__
+    text = next((line for line in lines if line and not line.startswith(("---", "^"))), "")
+    vague = isinstance(error, VAGUE) or (isinstance(error, TypeError) and not is_ours(error))
+    if vague or not text:
+        text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def is_ours(error: BaseException) -> bool:
+    """Whether code of this package raised it, and not what it called."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and frames[-1].filename.startswith(PACKAGE + os.sep)

@@ -1,0 +1,132 @@
+"""Signals that end a command: one line, no children and no temporary files are left.
+
+Python runs a handler between two of its instructions, and so not while TVM compiles. What C does
+at once is to write the signal's number to a pipe: a thread reads it, gives the command time to end
+by itself, and else ends the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, TextIO
+
+#: What each signal is called in the one line.
+NAMES = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "the terminal was closed"}
+#: Seconds in which a command may end by itself.
+GRACE = 2.0
+PROCESSES = Path("/proc")
+
+
+class Signals:
+    """While it is entered, signals raise `KeyboardInterrupt`; ``number`` is the first that came."""
+
+    def __init__(self, stderr: TextIO, folder: str | None) -> None:
+        self.number: int | None = None
+        self._stderr, self._folder = stderr, folder
+        self._before: dict[int, Any] = {}
+        self._once = threading.Lock()
+        self._ended = threading.Event()
+
+    def __enter__(self) -> Signals:
+        if threading.current_thread() is not threading.main_thread():
+            return self  # only the main thread may have handlers
+        for name in NAMES:
+            number = getattr(signal, name, None)
+            if number is not None and signal.getsignal(number) not in (signal.SIG_IGN, None):
+                self._before[number] = signal.signal(number, self._interrupt)
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._write, False)
+        self._wakeup = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        self._owner = os.getpid()
+        threading.Thread(target=self._watch, name="opinfo signals", daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, e: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        if not self._before and not hasattr(self, "_read"):
+            return
+        signal.set_wakeup_fd(self._wakeup)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        os.close(self._write)  # ends the thread
+
+    def end(self) -> None:
+        """End the process with its one line; what is left at its end is not waited for."""
+        assert self.number is not None
+        if not self._once.acquire(blocking=False):
+            threading.Event().wait()  # the thread does so
+        kill_descendants()
+        with contextlib.suppress(OSError, ValueError):
+            self._stderr.write(f"opinfo: {NAMES[signal.Signals(self.number).name]}\n")
+            self._stderr.flush()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        os._exit(128 + self.number)
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        again, self.number = self.number is not None, self.number or number
+        if again and os.getpid() == self._owner:
+            self.end()
+        raise KeyboardInterrupt
+
+    def _watch(self) -> None:
+        while got := os.read(self._read, 1):
+            if got[0] in self._before:
+                if self._ended.wait(GRACE):
+                    break
+                self.number = self.number or got[0]
+                self.end()
+        os.close(self._read)
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[str | None]:
+    """A folder for all temporary files of this process and its children; it goes at the end."""
+    try:
+        folder = tempfile.mkdtemp(prefix="opinfo-")
+    except OSError:  # what needs one says so
+        yield None
+        return
+    before = tempfile.tempdir, os.environ.get("TMPDIR")
+    tempfile.tempdir = os.environ["TMPDIR"] = folder
+    try:
+        yield folder
+    finally:
+        tempfile.tempdir = before[0]
+        os.environ.pop("TMPDIR", None)
+        if before[1] is not None:
+            os.environ["TMPDIR"] = before[1]
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def kill_descendants() -> None:
+    """Kill the processes that this one started, and those that they started."""
+    for _ in range(2):  # one may have started another one meanwhile
+        for pid in _descendants(os.getpid()):
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _descendants(root: int) -> list[int]:
+    """By the kernel's table; none where there is no such table."""
+    children: dict[int, list[int]] = {}
+    for path in PROCESSES.glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            parent = int(path.read_text(errors="replace").rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(path.parent.name))
+    found, stack = [], [root]
+    while stack:
+        new = children.get(stack.pop(), [])
+        found += new
+        stack += new
+    return found
