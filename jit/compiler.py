@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import select
 import signal
-import subprocess
 import sys
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import ClassVar
 
-from .folder import Folder
-from .patience import Patience
+from .line_process import LineProcess, ProcessDied
 
 
 class CompileFailed(RuntimeError):
     """A kernel was not compiled; the message is the reason."""
 
 
-class CompilerDied(CompileFailed):
+class CompilerDied(CompileFailed, ProcessDied):
     """The process crashed, hung or answered nonsense, with this job alone."""
 
 
@@ -39,8 +32,8 @@ FIRST, LAST = 0.5, 600.0
 
 
 @dataclass
-class Compiler:
-    """Starts the process when it is first needed and again after it died.
+class Compiler(LineProcess):
+    """Builds kernels in a process of its own.
 
     Several sessions may share one; it is closed by who made it. ``seconds`` is what a job may take,
     ``starting`` what the process may take to be ready, both of a CPU that it has (see `Patience`),
@@ -51,24 +44,17 @@ class Compiler:
     those of this process.
     """
 
-    seconds: float = 60.0
-    starting: float = 120.0
-    idle: float = 120.0
     tuned: str | Path | None = None
     check: bool = True
     toolchain: str = ""
     command: tuple[str, ...] = (sys.executable, "-m", "opinfo.jit.worker")
-    _process: subprocess.Popen[bytes] | None = None
     _sent: set[str] = field(default_factory=set)
-    _rest: bytes = b""
-    _stopped: bool = False
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _folder: Folder | None = None  # of what a process that dies leaves
-    _owner: int = 0
-    _used: float = 0.0
     _jobs: int = 0  # that this process was asked
     _failures: int = 0  # of starts, one after the other
     _pause: float = 0.0  # until when none is started
+
+    name: ClassVar[str] = "compiler"
+    died: ClassVar[type[Exception]] = CompilerDied
 
     def compile(self, digest: str, text: str, values: Mapping[str, int], target: str,
                 library: Path) -> tuple[str, float]:  # fmt: skip
@@ -98,7 +84,7 @@ class Compiler:
         job = {"function": digest, "text": None if digest in self._sent else text,
                "values": dict(values), "target": target, "library": str(library),
                "check": self.check, "tuned": self.tuned and str(self.tuned)}  # fmt: skip
-        answer = self._ask(job)
+        answer = self._ask(job, "compiling")
         if "error" in answer:
             raise CompileFailed(answer["error"])
         self._sent.add(digest)
@@ -113,39 +99,11 @@ class Compiler:
 
         return Known(self.tuned).version
 
-    def stop(self) -> None:
-        """End the process, from any thread; a job that it has fails."""
-        self._stopped = True
-        process = self._process
-        if process is not None:
-            process.kill()
-
-    def rest(self) -> None:
-        """End a process that had no job for long; the next job starts another one."""
-        if self._process is None or time.monotonic() - self._used < self.idle:
-            return
-        if self._lock.acquire(blocking=False):
-            try:
-                self.close()
-            finally:
-                self._lock.release()
-
     def close(self) -> None:
         """End the process and let go of it; of the thread that asks."""
-        if self._process is None or self._owner != os.getpid():
-            return
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):  # what it did not read is lost
-                    pipe.close()
-        self._process, self._sent, self._rest = None, set(), b""
-        if self._folder is not None:
-            self._folder.remove()
-
-    def __del__(self) -> None:
-        self.close()
+        super().close()
+        if self._process is None:
+            self._sent = set()
 
     def _start(self) -> None:
         if self._stopped:
@@ -155,71 +113,18 @@ class Compiler:
         self.close()
         if time.monotonic() < self._pause:
             raise Interrupted(f"the compiler process did not start {self._failures} times")
-        self._owner, self._jobs = os.getpid(), 0
-        self._folder = Folder("opinfo-compiler-")
-        environment = {**os.environ, "TVM_NUM_THREADS": "1", "OMP_NUM_THREADS": "1",
-                       "TMPDIR": str(self._folder.path)}  # fmt: skip
+        self._jobs = 0
         try:
-            self._process = subprocess.Popen(self.command, stdin=subprocess.PIPE,
-                                             stdout=subprocess.PIPE, env=environment)  # fmt: skip
-            told = self._answer(self.starting, "starting")
+            ready = self._spawn()
         except (CompileFailed, OSError) as e:
-            self.close()
-            self._folder.remove()
             self._pause = time.monotonic() + min(FIRST * 2**self._failures, LAST)
             self._failures += 1
             raise Interrupted(f"the compiler process did not start: {e}") from e
-        self.toolchain, self._failures = str(told.get("toolchain", "")), 0
+        self.toolchain, self._failures = str(ready.get("toolchain", "")), 0
 
-    def _ask(self, job: Mapping[str, Any]) -> dict[str, Any]:
-        assert self._process is not None and self._process.stdin is not None
-        try:
-            self._process.stdin.write(json.dumps(job).encode() + b"\n")
-            self._process.stdin.flush()
-        except OSError:
-            self._ended()  # between two jobs, of which none is to blame
-        return self._answer(self.seconds, "compiling")
-
-    def _answer(self, seconds: float, doing: str) -> dict[str, Any]:
-        """The next line; the process is ended where none comes in time."""
-        assert self._process is not None and self._process.stdout is not None
-        patience = Patience(self._process.pid, seconds)
-        pipe = self._process.stdout.fileno()
-        there = select.poll()  # select takes no descriptor from 1024 on
-        there.register(pipe, select.POLLIN)
-        while b"\n" not in self._rest:
-            if not there.poll(1e3 * patience.next):
-                if patience.is_over():
-                    self.close()
-                    raise CompilerDied(f"{doing} took more than {seconds:g} s; it was stopped")
-                continue
-            got = os.read(pipe, 1 << 16)
-            if not got:
-                self._ended()
-            self._rest += got
-        line, _, self._rest = self._rest.partition(b"\n")
-        try:
-            answer = json.loads(line)
-        except ValueError:
-            answer = None
-        if not isinstance(answer, dict):
-            self.close()
-            raise CompilerDied(f"the compiler process answered {line[:80]!r}")
-        return answer
-
-    def _ended(self) -> NoReturn:
-        """Of a process that closed its pipe."""
-        assert self._process is not None
-        try:
-            code = self._process.wait(5)
-        except subprocess.TimeoutExpired:  # it lives on without one
-            code = 0
-        self.close()
+    def exited(self, code: int) -> Exception:
+        """A process that something else ended is not the job's fault."""
         if -code in _OUTSIDE:
-            raise Interrupted(f"the compiler process was ended by {signal.Signals(-code).name}: "
-                              "someone killed it, or a limit on memory")  # fmt: skip
-        raise CompilerDied(f"the compiler process ended with {_signal(code)}")
-
-
-def _signal(code: int) -> str:
-    return f"signal {-code}" if code < 0 else f"exit status {code}"
+            return Interrupted(f"the compiler process was ended by {signal.Signals(-code).name}: "
+                               "someone killed it, or a limit on memory")  # fmt: skip
+        return super().exited(code)

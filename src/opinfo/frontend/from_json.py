@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import tvm
 from tvm import relax
 
 from .error import FrontendError, one_line
+from .graph import checked
 from .shapes import Shapes
 
 
 def load(path: Path, shapes: Shapes) -> tvm.IRModule:
     """Read `path`. Raises `FrontendError` if it is not JSON of an IRModule or a function."""
     try:
-        found = tvm.ir.load_json(path.read_text(encoding="utf-8"))
+        found = loaded(path.read_text(encoding="utf-8"))
     except (ValueError, TypeError, AttributeError, KeyError, RuntimeError) as error:
         raise FrontendError(
             f"{path}: not a module of tvm.ir.save_json: {one_line(error)}"
         ) from error
     return as_module(found, path)
+
+
+def loaded(text: str | bytes) -> Any:
+    """What TVM reads of JSON that is a well typed graph. Raises ``ValueError`` for other text."""
+    return tvm.ir.load_json(checked(text))
 
 
 def as_module(found: object, path: Path) -> tvm.IRModule:
