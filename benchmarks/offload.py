@@ -26,10 +26,11 @@ from tvm import relax
 
 import opinfo
 from opinfo.byoc.asked import Asked
+from opinfo.byoc.attempt import best_of
 from opinfo.byoc.backend import Backend, Code, find
 from opinfo.byoc.flops import flops
 from opinfo.byoc.lowered import Lowered
-from opinfo.byoc.offload import Dispatched, _best, dispatch
+from opinfo.byoc.offload import Dispatched, dispatch
 from opinfo.byoc.prepare import prepare
 from tests.byoc.chains import CHAINS
 
@@ -83,7 +84,7 @@ def matching(name: str) -> Backend:
 
 def before(found: Lowered, backend: Backend) -> tuple[tuple[int, int], tuple[int, int]]:
     """Operators and FLOPs that the best regions have of a module that is not lowered."""
-    best = _best(found, Asked({backend.name: 3}, {}), [backend], None)
+    best = best_of(found, Asked({backend.name: 3}, {}), [backend], None)
     told = {op: flops(found.infos[op], op) for op in found.ops}
     taken = [op for m in best.matches for op in m.ops]
     mine, every = (sum(op.name not in MOVES for op in ops) for ops in (taken, told))

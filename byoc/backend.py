@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from .coarse import Coarse
+from .failure import said
 from .pattern import Pattern
 from .region import Region
 
@@ -37,7 +38,8 @@ class Backend:
     ``patterns`` are tried at every op; ``coarse`` takes whole parts of a graph; ``convert`` turns
     all regions of a model into code;
     ``available`` says why it cannot be used here, None if it can; ``wants`` are layouts by operator
-    (see `plan_layout`); ``cost`` is that of a region in microseconds, where it is known;
+    (see `plan_layout`); ``cost`` is that of a region in microseconds, where it is known: what it
+    gets has numbers for symbolic extents (:mod:`.sized`), and constants of zeros;
     ``version`` is that of its code and library: what was saved for another one is not used.
     """
 
@@ -55,6 +57,14 @@ class Backend:
             raise ValueError(f"Backend: the name must be an identifier, got {self.name!r}")
         if self.name == "tvm":
             raise ValueError("Backend: the name tvm is that of TVM's own code")
+        for hook in ("convert", "available", "version", *["cost"] * (self.cost is not None)):
+            if not callable(found := getattr(self, hook)):
+                raise TypeError(f"Backend {self.name}: {hook} must be a function, got {found!r}")
+        for field_, kind in (("patterns", Pattern), ("coarse", Coarse)):
+            wrong = [p for p in getattr(self, field_) if not isinstance(p, kind)]
+            if wrong:
+                raise TypeError(f"Backend {self.name}: {field_} must be of {kind.__name__}, "
+                                f"got {wrong[0]!r}")  # fmt: skip
 
     @cached_property
     def merges(self) -> frozenset[str]:
@@ -83,14 +93,24 @@ _REGISTRY: dict[str, Backend] = {}
 
 def register(backend: Backend) -> Backend:
     """Make a backend known by its name; another one of this name is replaced."""
+    if not isinstance(backend, Backend):
+        raise TypeError(f"register: expected a Backend, got {backend!r}")
     _REGISTRY[backend.name] = backend
     return backend
+
+
+def _nothing(regions: Sequence[Region]) -> Code:
+    raise RuntimeError("this backend is not available")
 
 
 def find(name: str) -> Backend:
     """The backend of a name. Raises ``ValueError`` listing those that there are."""
     if name in BUILT_IN and name not in _REGISTRY:
-        import_module(f"{__package__}.{BUILT_IN[name]}")
+        try:
+            import_module(f"{__package__}.{BUILT_IN[name]}")
+        except Exception as e:  # of what it needs, or its own
+            reason = f"its module cannot be imported: {said(e)}"
+            return Backend(name, (), _nothing, lambda: reason)
     if name not in _REGISTRY:
         known = ", ".join(sorted({*_REGISTRY, *BUILT_IN}))
         raise ValueError(f"there is no backend {name!r}; known: {known}")

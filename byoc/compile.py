@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,14 +17,17 @@ from ..layout.report import Report
 from ..layout.unused import check_defined
 from ..layout.wants import Desired
 from . import trust
+from .arity import miscalled
 from .backend import Backend
 from .dispatch_plan import DispatchPlan, fingerprint
 from .executable import executable
 from .integers import DEQUANTIZE
-from .offload import Dispatched, dispatch, given
+from .offload import Dispatched, attempt, given, warn
 from .own import in_own_layouts
 from .prepare import prepare
+from .region import Region
 from .repeat import replay
+from .toolchain import OPTIONS, shared
 
 if TYPE_CHECKING:
     from .measure import Measure
@@ -69,8 +71,9 @@ def compile_module(
     """A Relax module as a library; ``mod`` is not changed.
 
     Layouts are chosen with the backends, in one problem; those that are ``desired`` by operator
-    (see `plan_layout`) must be. ``plan=False`` leaves layouts as they are. A backend whose code
-    does not build or load is left out with a warning. ``force`` and ``measure`` are as in
+    (see `plan_layout`) must be. ``plan=False`` leaves layouts as they are. A region whose code does
+    not build or load is left out with a warning, as `dispatch` does; `Dispatched.failed` has them.
+    ``force`` and ``measure`` are as in
     `dispatch`. ``saved`` is a plan of an earlier call (`Compiled.dispatched.plan`): nothing is
     chosen, and nothing is left out; raises :class:`.PlanRefused` where it is of something else.
     Raises ``FileNotFoundError`` where there is no C++ compiler.
@@ -86,31 +89,36 @@ def compile_module(
     if not any(isinstance(f, relax.Function) for f in mod.functions.values()):
         raise ValueError("compile_module: the module has no Relax function")
     lowered = _prepared(mod, chosen, plan, saved)
+    if saved is not None:
+        done = _finished(replay(lowered, saved, chosen), plan, desired, target)
+        return _compiled(done, target)
+    tried = attempt(lowered, chosen, priority, force=force, measure=measure,
+                    layouts="best" if plan else "given", desired=desired)  # fmt: skip
     while True:
-        if saved is not None:
-            done = replay(lowered, saved, chosen)
-        else:
-            known = {"tvm", *(b.name for b in chosen)}
-            classes = priority and {k: v for k, v in priority.items() if k in known}
-            done = dispatch(lowered, chosen, classes, force=force, measure=measure,
-                            layouts="best" if plan else "given", desired=desired)  # fmt: skip
-        done = _folded(done)
-        if plan:
-            done = in_own_layouts(done, desired, target)
-        used = {t.backend for t in done.taken}
-        folder = trust.temporary("opinfo-")
-        library = Path(folder.name) / "model.so"
+        done = _finished(tried.done(), plan, desired, target)
         try:
-            build(done, library, target)
-            return Compiled(library, done, folder)
+            out = _compiled(done, target, [h.placed.region for h in tried.regions])
         except Exception as e:  # the compiler, the linker or the loader
-            if not used or saved is not None or used & _named(force):
+            if not tried.diagnose(e):
                 raise
-            told = str(e).strip().splitlines()[:1] or [type(e).__name__]
-            warnings.warn(f"{', '.join(sorted(used))} is left out: its code does not build: "
-                          f"{told[0]}", stacklevel=2)  # fmt: skip
-            chosen = [b for b in chosen if b.name not in used]
-            lowered = prepare(mod, chosen, relaid=plan)
+            continue
+        warn(done)
+        return out
+
+
+def _finished(
+    done: Dispatched, plan: bool, desired: Desired | str | None, target: Any
+) -> Dispatched:
+    """With what no backend took as TVM does it best."""
+    done = _folded(done)
+    return in_own_layouts(done, desired, target) if plan else done
+
+
+def _compiled(done: Dispatched, target: Any, regions: Sequence[Region] = ()) -> Compiled:
+    folder = trust.temporary("opinfo-")
+    library = Path(folder.name) / "model.so"
+    build(done, library, target, regions)
+    return Compiled(library, done, folder)
 
 
 def _prepared(mod: Any, backends: Sequence[Backend], plan: bool, saved: DispatchPlan | None) -> Any:
@@ -129,10 +137,6 @@ def _folded(done: Dispatched) -> Dispatched:
     return replace(done, module=relax.transform.FoldConstant()(done.module))
 
 
-def _named(force: Mapping[str, str] | None) -> set[str]:
-    return {place.partition(".")[0] for place in (force or {}).values()}
-
-
 def placed(file: Path, path: Path) -> None:
     """Copy a file to a path at once: a process may have what is there now mapped."""
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as new:
@@ -145,8 +149,13 @@ def placed(file: Path, path: Path) -> None:
         copy.unlink(missing_ok=True)
 
 
-def build(done: Dispatched, library: Path, target: Any = "llvm") -> None:
-    """Compile a dispatched module and load it once, so that what is missing is found now."""
+def build(
+    done: Dispatched, library: Path, target: Any = "llvm", regions: Sequence[Region] = ()
+) -> None:
+    """Compile a dispatched module and load it once, so that what is missing is found now.
+
+    Raises ``TypeError`` where a function of ``regions`` takes other arguments than it is handed.
+    """
     device = tvm.cpu()
     if on_gpu(target):
         from .nvidia.schedule import compiled
@@ -155,8 +164,11 @@ def build(done: Dispatched, library: Path, target: Any = "llvm") -> None:
         made = compiled(done.module, target, fuse)
     else:
         made = executable(fuse(done.module), target)
-    made.export_library(str(library), options=["-O2", *done.options])
-    relax.VirtualMachine(tvm.runtime.load_module(str(library)), device)
+    made.export_library(str(library), fcompile=shared, options=[*OPTIONS, *done.options])
+    loaded = tvm.runtime.load_module(str(library))
+    relax.VirtualMachine(loaded, device)
+    for wrong in miscalled(loaded, regions).values():
+        raise TypeError(wrong)
 
 
 def on_gpu(target: Any) -> bool:

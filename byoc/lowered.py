@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import isfinite
 from typing import Any
 
 from tvm import relax
@@ -13,12 +12,13 @@ from tvm import relax
 from ..analysis.recover import Analyser
 from ..layout.graph import Graph, Op, graph
 from ..layout.unused import check_defined
+from .asked import Asked
 from .backend import Backend
 from .choose import Match
 from .flops import flops
 from .flow import Flow, cycle, flows, joined
-from .force import Forced
 from .group import Infos
+from .guard import COST
 from .region import region
 
 #: What an op costs that stays with TVM: its default build does so much in a microsecond.
@@ -50,19 +50,20 @@ class Lowered:
                 for m in found(g.ops, self.infos, backends, g.mutates)]  # fmt: skip
 
     def coarse(
-        self, backends: Sequence[Backend], forced: Mapping[Op, Forced], chosen: Sequence[Match] = ()
+        self, backends: Sequence[Backend], asked: Asked, chosen: Sequence[Match] = ()
     ) -> list[Match]:
         """The maximal regions of all backends, beside those that are chosen, of ops that are free.
 
-        An op is not free for a backend if it is forced elsewhere.
+        An op is not free for a backend if it is forced elsewhere, or the backend failed on it.
         """
+        forced = asked.forced
         taken = {op for m in chosen for op in m.ops}
         out = []
         for gvar, g in self.functions.items():
             blocks = [joined(f, [s for m in chosen if (s := f.set(m.ops))])
                       for f in self.flows[gvar]]  # fmt: skip
             for b in backends:
-                free = [op for op in g.ops if op not in taken
+                free = [op for op in g.ops if op not in taken and op not in asked.lost.of(b.name)
                         and (op not in forced or forced[op].backend == b.name)]  # fmt: skip
                 for c in b.coarse:
                     for ops in c.regions(blocks, free, self.infos):
@@ -109,10 +110,7 @@ def found(
 
 
 def match(b: Backend, pattern: str, ops: tuple[Op, ...], infos: Infos) -> Match:
-    """Raises ``ValueError`` for a cost that is no number."""
-    cost = (
-        0.0 if b.cost is None else b.cost(region("", ops, infos, b.merges, elements=False).region)
-    )
-    if not isfinite(cost):
-        raise ValueError(f"{b.name}: the cost of a region of pattern {pattern} is {cost}")
-    return Match(b.name, pattern, ops, cost)
+    if b.cost is None:
+        return Match(b.name, pattern, ops, COST)
+    made = region("", ops, infos, b.merges, elements=False)
+    return Match(b.name, pattern, ops, b.cost(made.region))

@@ -6,7 +6,7 @@ After:  lv1 = R.call_dps_packed("onednn_0", (x,), out_ty=…)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,16 +40,28 @@ def partitioned(mod: Any, functions: Mapping[Any, Rewritten], codes: Sequence[Co
 
 def attached(mod: Any, codes: Sequence[Code]) -> Any:
     """The module with code that it calls; the input is not changed."""
-    constants = {name: tvm.runtime.tensor(a) for c in codes for name, a in c.constants}
     attrs = mod.attrs or {}
-    mods = list(attrs.get("external_mods", [])) + [_module(c) for c in codes]
-    both = {**dict(attrs.get("const_name_to_constant", {})), **constants}
-    return mod.with_attr("external_mods", mods).with_attr("const_name_to_constant", both)
+    mods = list(attrs.get("external_mods", []))
+    constants = dict(attrs.get("const_name_to_constant", {}))
+    for c in codes:
+        names = []
+        for name, a in c.constants:
+            names.append(_free(name, c, constants))
+            constants[names[-1]] = tvm.runtime.tensor(a)
+        mods.append(_module(c, names))
+    return mod.with_attr("external_mods", mods).with_attr("const_name_to_constant", constants)
 
 
-def _module(code: Code) -> Any:
+def _free(name: str, code: Code, taken: Collection[str]) -> str:
+    """A name of the module for a constant: two codes may call theirs the same."""
+    while name in taken:
+        name = f"{code.symbols[0]}_{name}"
+    return name
+
+
+def _module(code: Code, names: Sequence[str]) -> Any:
     make = tvm_ffi.get_global_func("runtime.CSourceModuleCreate")
-    return make(code.source, "cc", list(code.symbols), [name for name, _ in code.constants])
+    return make(code.source, "cc", list(code.symbols), list(names))
 
 
 def _gathered(func: Any, to: Rewritten) -> Any:

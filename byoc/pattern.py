@@ -12,14 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 from ..analysis.op_info import Constant, OpInfo
 from ..layout.graph import Op, Value
 from .group import Infos, group
 from .mend import Unmet
+from .names import check_names
 
-Condition = Callable[["Node"], "str | Unmet | None"]
-"""None if it holds, else why not, for people, and what would mend it where that is known."""
+Condition = Callable[["Node"], "str | Unmet | bool | None"]
+"""None if it holds, else why not, for people, and what would mend it where that is known.
+
+True and False are taken too; a reason says more.
+"""
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,13 @@ class Step:
     takes: Sources = nothing
     laid: tuple[Condition, ...] = ()
 
+    def __post_init__(self) -> None:
+        check_names(sorted(self.names), "step")
+        for c in (*self.conditions, *self.laid, self.takes):
+            if not callable(c):
+                raise TypeError(f"step of {listed(self.names)}: expected a condition that is "
+                                f"called with a Node, got {c!r}")  # fmt: skip
+
     def taken(self, node: Node) -> tuple[Op, ...]:
         """An op that meets the conditions, after what comes with it."""
         return (*dict.fromkeys(self.takes(node)), *(node.ops or (node.op,)))
@@ -102,8 +115,8 @@ class Step:
             return -1, Unmet(f"{node.info.name} has {len(node.op.outputs)} results")
         if (reason := _swapped(node.info)) is not None:
             return 0, Unmet(reason)
-        told = ((k, c(node)) for k, c in enumerate((*self.conditions, *self.laid)))
-        return next(((k, _unmet(found)) for k, found in told if found is not None), None)
+        told = ((k, unmet(c, c(node))) for k, c in enumerate((*self.conditions, *self.laid)))
+        return next(((k, found) for k, found in told if found is not None), None)
 
 
 def _swapped(info: OpInfo) -> str | None:
@@ -113,8 +126,26 @@ def _swapped(info: OpInfo) -> str | None:
     return f"clip is from {info.attrs['min']} to {info.attrs['max']}, bounds in order are taken"
 
 
-def _unmet(told: str | Unmet) -> Unmet:
-    return told if isinstance(told, Unmet) else Unmet(told)
+def unmet(condition: Condition, told: str | Unmet | bool | None) -> Unmet | None:
+    """What a condition returned; raises ``TypeError`` where that is no answer."""
+    if told is None or told is True:
+        return None
+    if told is False:
+        return Unmet(f"the condition {name_of(condition)} does not hold")
+    if isinstance(told, str) and told:
+        return Unmet(told)
+    if isinstance(told, Unmet):
+        return told
+    raise TypeError(f"it returned {told!r}, expected None, a reason, an Unmet or a bool")
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """What a function is called, and where a lambda stands."""
+    name = str(getattr(function, "__qualname__", repr(function))).replace("<locals>.", "")
+    code = getattr(function, "__code__", None)
+    if "<lambda>" not in name or code is None:
+        return name
+    return f"{name} (line {code.co_firstlineno} of {Path(code.co_filename).name})"
 
 
 def listed(names: Collection[str], most: int = 4) -> str:
@@ -161,6 +192,10 @@ class Pattern:
     steps: tuple[Step, ...]
 
     def __init__(self, name: str, *steps: Step) -> None:
+        for s in steps:
+            if not isinstance(s, Step):
+                raise TypeError(f"pattern {name!r}: expected one(...), maybe(...) or many(...), "
+                                f"got {s!r}")  # fmt: skip
         if not steps or steps[0].least != 1:
             raise ValueError(
                 f"pattern {name!r}: the first step is the anchor and must match one op"

@@ -18,6 +18,7 @@ from tvm.ir import GenericConst
 
 from ..analysis.legalise import lowered
 from .backend import Backend
+from .guard import guarded
 from .hold import held, quantised, released, taking, with_attrs
 from .integers import named
 from .offload import given
@@ -32,7 +33,7 @@ def prepare(mod: Any, backends: Sequence[str | Backend] = (), *, relaid: bool = 
     what it follows (see :mod:`.hold`); else they are folded. ``relaid``: layouts will be chosen.
     """
     raised = raise_ops(mod).module if _has_calls(mod) else mod
-    usable = given(backends)
+    usable = [guarded(b, []) for b in given(backends)]  # what fails is told by `dispatch`
     if not taking(usable) or not quantised(raised):
         return _lowered(raised)
     held_back = held(raised)

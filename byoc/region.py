@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ..analysis.op_info import Constant, OpInfo
 from ..layout.graph import Op, Value
 from .group import Group, Infos, group
+from .names import arguments
 
 Array = npt.NDArray[Any]
 
@@ -38,13 +39,31 @@ class Tensor:
 class Call:
     """One operator: ``op`` is its Relax name, ``attrs`` are all of its attributes.
 
-    Literal scalars in the compute are :class:`.Constant` operands.
+    ``operands`` are its tensors in order. A scalar that is a literal in the compute is no operand
+    but an attribute, by the name of its argument: ``attrs["x2"]`` is 2.0 for ``x + 2``.
     """
 
     op: str
     attrs: Mapping[str, Any]
     operands: tuple[Tensor | Constant, ...]
     result: Tensor
+
+    @property
+    def arguments(self) -> tuple[Tensor | int | float | bool, ...]:
+        """What the operator is called with, in order: tensors, and literals where they stand."""
+        tensors = iter(self.operands)
+        out: list[Tensor | int | float | bool] = []
+        for name in arguments(self.op):
+            if isinstance(value := _plain(self.attrs.get(name)), (int, float)):
+                out.append(value)
+            elif (found := next(tensors, None)) is not None:
+                out.append(_plain(found))
+        return (*out, *map(_plain, tensors))
+
+    def literal(self, name: str) -> int | float | bool | None:
+        """The literal for an argument, None if that is a tensor."""
+        found = dict(zip(arguments(self.op), self.arguments, strict=False)).get(name)
+        return None if isinstance(found, Tensor) else found
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +144,10 @@ def results_of(ops: Sequence[Op]) -> tuple[Value, ...]:
     inside = {op.origin or op for op in ops}
     used = [v for op in ops for v in op.outputs if not v.only_in(inside)]
     return tuple(used) or ops[-1].outputs
+
+
+def _plain(value: Any) -> Any:
+    return value.value if isinstance(value, Constant) else value
 
 
 class _Builder:

@@ -6,13 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..layout.graph import Op
+from .assemble import assembled, by_backend, handed, of_layouts
 from .backend import Backend, find
 from .choose import Match
+from .convert import code
 from .dispatch_plan import DispatchPlan, PlannedRegion, PlanRefused
+from .failure import Failure, said
 from .flow import Flow
+from .guard import guarded
 from .joint import in_layouts
 from .lowered import Lowered, read
-from .offload import Dispatched, Failed, applied, given, of_layouts
+from .offload import Dispatched, given
 
 
 def replay(mod: Any, plan: DispatchPlan, backends: Sequence[str | Backend] = ()) -> Dispatched:
@@ -29,8 +33,10 @@ def replay(mod: Any, plan: DispatchPlan, backends: Sequence[str | Backend] = ())
     except ValueError as e:
         raise PlanRefused(f"the plan needs a backend: {e}") from e
     for b in known.values():
-        if (reason := b.available()) is not None:
+        if (reason := _unavailable(b)) is not None:
             raise PlanRefused(f"the plan needs {b.name}, which is not available: {reason}")
+    failures: list[Failure] = []
+    known = {n: guarded(b, failures) for n, b in known.items()}
     lowered = read(mod, "replay")
     plan.check(mod, {b.name: b.version() for b in known.values()})
     here, relaid = lowered, None
@@ -40,11 +46,25 @@ def replay(mod: Any, plan: DispatchPlan, backends: Sequence[str | Backend] = ())
             here = read(relaid.module, "replay", lowered.analyse)
     except ValueError as e:
         raise PlanRefused(f"the plan's layouts do not fit: {e}") from e
+    matches = _planned(here, plan, known)
+    if (failed := next((f for f in failures if f.stage != "wants"), None)) is not None:
+        raise PlanRefused(str(failed))
+    regions = handed(here, matches, list(known.values()))
+    codes = []
+    for name, mine in by_backend(regions).items():
+        try:
+            codes.append(code(known[name], mine))
+        except Exception as e:
+            raise PlanRefused(f"{name}: its converter failed: {said(e)}") from e
+    done = assembled(here, regions, codes, list(known.values()), plan.status)
+    return of_layouts(done, lowered, relaid)
+
+
+def _unavailable(b: Backend) -> str | None:
     try:
-        done = applied(here, _planned(here, plan, known), list(known.values()), plan.status)
-        return of_layouts(done, lowered, relaid)
-    except Failed as e:
-        raise PlanRefused(f"{e.backend.name}: {e}") from e
+        return b.available()
+    except Exception as e:
+        return f"to ask it failed: {said(e)}"
 
 
 def _planned(lowered: Lowered, plan: DispatchPlan, backends: Mapping[str, Backend]) -> list[Match]:

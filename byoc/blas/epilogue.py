@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...analysis.op_info import Constant
 from ..region import Call, Tensor
 
 BINARY = {
@@ -51,15 +50,12 @@ def _value(c: Call, others: list[Tensor]) -> str:
         return _WITH[c.op](c.attrs)
     if c.op in _ONE:
         return _ONE[c.op]
-    given = iter(c.operands)
-    read = [number(c.attrs[k]) if k in c.attrs else _read(next(given), c, others)
-            for k in ("x1", "x2")]  # fmt: skip
-    return BINARY[c.op].format(*read)
+    return BINARY[c.op].format(*(_read(o, c, others) for o in c.arguments))
 
 
-def _read(o: Tensor | Constant, c: Call, others: list[Tensor]) -> str:
-    if isinstance(o, Constant):
-        return number(o.value)
+def _read(o: Tensor | float, c: Call, others: list[Tensor]) -> str:
+    if not isinstance(o, Tensor):
+        return number(o)
     if o.source == "call" and o.index == c.result.index - 1:
         return "v"
     if o not in others:

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from ...analysis.op_info import Constant
 from .. import unary
 from ..dims import spread
 from ..region import Array, Call, Region, Tensor
@@ -53,15 +52,10 @@ def eltwise_of(name: str, attrs: Mapping[str, Any]) -> tuple[str, float, float] 
     return None
 
 
-def literal(call: Call, key: str) -> float | None:
-    """A scalar operand that is written in the compute."""
-    if key in call.attrs:
-        return float(call.attrs[key])
-    k = int(key[1:]) - 1
-    if k < len(call.operands):
-        found = call.operands[k]
-        return float(found.value) if isinstance(found, Constant) else None
-    return None
+def literal(call: Call, name: str) -> float | None:
+    """A scalar argument that is written in the compute."""
+    found = call.literal(name)
+    return None if found is None else float(found)
 
 
 def scalar(name: str, x1: float | None, x2: float | None) -> tuple[str, float, float] | None:

@@ -14,7 +14,7 @@ from ..coarse import Coarse
 from ..dims import static
 from ..mend import Unmet, bind, cast
 from ..pattern import Condition, Node, Step, one
-from ..region import Call
+from ..region import Call, Tensor
 from .graph import Writer
 
 Write = Callable[[Writer, Call, list[str]], str]
@@ -86,9 +86,9 @@ def binary(name: str) -> Write:
     """One node over two operands, of which one may be a literal."""
 
     def write(w: Writer, c: Call, xs: list[str]) -> str:
-        given = iter(xs)
-        both = [w.scalar(c.attrs[k], c.result.dtype) if k in c.attrs else next(given)
-                for k in ("x1", "x2")]  # fmt: skip
+        given = (x for x, o in zip(xs, c.operands, strict=True) if isinstance(o, Tensor))
+        both = [next(given) if isinstance(a, Tensor) else w.scalar(a, c.result.dtype)
+                for a in c.arguments]  # fmt: skip
         return w.node(name, both)
 
     return write

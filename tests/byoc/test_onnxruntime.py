@@ -192,7 +192,7 @@ def test_a_model_that_does_not_load_falls_back_with_a_warning() -> None:
         return replace(code, constants=((name, np.zeros(8, "uint8")),))
 
     mod = nets.net(_call(nn.relu), (2, 3), legal=False)
-    with pytest.warns(UserWarning, match="onnxruntime is left out: its code does not build"):
+    with pytest.warns(UserWarning, match=r"onnxruntime.*\): its library does not load"):
         found = compile_module(mod, [replace(backend, convert=broken)])
     assert not found.dispatched.taken
 

@@ -1,0 +1,129 @@
+"""Code of a backend's author, called so that what it raises costs what it was asked about.
+
+    condition, takes    the operator is not taken by this pattern
+    cost                the region has the default cost
+    wants               no layouts are wanted
+    version             it has no version
+
+Each is noted once as a :class:`.Failure`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import isfinite
+
+from ..layout.graph import Op
+from ..layout.wants import check
+from .backend import Backend
+from .coarse import Coarse
+from .failure import Failure, said
+from .mend import Unmet
+from .pattern import Condition, Node, Pattern, Sources, Step, name_of, nothing, unmet
+from .region import Region
+from .sized import sized
+
+#: What a region costs, in microseconds, where nothing is known.
+COST = 0.0
+
+
+def guarded(b: Backend, failures: list[Failure]) -> Backend:
+    """The backend with its functions so; what fails is appended to ``failures``."""
+    return _Guard(b, failures).backend()
+
+
+class _Guard:
+    def __init__(self, b: Backend, failures: list[Failure]) -> None:
+        self.b, self.failures = b, failures
+        self.seen: set[tuple[str, str, str]] = set()
+
+    def backend(self) -> Backend:
+        b = self.b
+        return replace(
+            b,
+            patterns=tuple(Pattern(p.name, *self.steps(p)) for p in b.patterns),
+            coarse=tuple(Coarse(c.name, *self.steps(c)) for c in b.coarse),
+            cost=None if b.cost is None else self.cost,
+            wants=self.wants(),
+            version=self.version,
+        )
+
+    def failed(
+        self, stage: str, e: Exception | str, rule: str = "", ops: Sequence[str] = ()
+    ) -> None:
+        """Once for each function and reason, with the first operators that it was asked about."""
+        reason = e if isinstance(e, str) else said(e)
+        if (stage, rule, reason) not in self.seen:
+            self.seen.add((stage, rule, reason))
+            told = f" of {', '.join(ops)}" if ops else ""
+            self.failures.append(Failure(self.b.name, stage, reason, rule=f"{rule}{told}"))
+
+    def steps(self, p: Pattern | Coarse) -> list[Step]:
+        return [
+            replace(
+                s,
+                conditions=tuple(self.condition(p.name, c) for c in s.conditions),
+                laid=tuple(self.condition(p.name, c) for c in s.laid),
+                takes=s.takes if s.takes is nothing else self.takes(p.name, s.takes),
+            )
+            for s in p.steps
+        ]
+
+    def condition(self, pattern: str, c: Condition) -> Condition:
+        def checked(node: Node) -> Unmet | None:
+            try:
+                return unmet(c, c(node))
+            except Exception as e:
+                rule = f"pattern {pattern}, condition {name_of(c)}"
+                self.failed("condition", e, rule, [node.info.name])
+                return Unmet(f"the condition {name_of(c)} failed: {said(e)}")
+
+        return checked
+
+    def takes(self, pattern: str, takes: Sources) -> Sources:
+        def checked(node: Node) -> Sequence[Op]:
+            try:
+                found = tuple(takes(node))
+                wrong = next((x for x in found if not isinstance(x, Op)), None)
+                if wrong is not None:
+                    raise TypeError(f"it returned {wrong!r} among the sources, expected an Op")
+                return found
+            except Exception as e:
+                rule = f"pattern {pattern}, takes {name_of(takes)}"
+                self.failed("takes", e, rule, [node.info.name])
+                return ()
+
+        return checked
+
+    def cost(self, region: Region) -> float:
+        names = [c.op for c in region.calls]
+        assert self.b.cost is not None
+        try:
+            found = self.b.cost(sized(region))
+            if isinstance(found, bool) or not isfinite(found) or found < 0:
+                raise ValueError(f"it returned {found!r}, expected microseconds")
+            return float(found)
+        except Exception as e:
+            reason = f"{said(e)}; the default cost of {COST:g} is taken"
+            self.failed("cost", reason, f"cost {name_of(self.b.cost)}", names)
+            return COST
+
+    def wants(self) -> dict[str, Sequence[str]]:
+        try:
+            wants = dict(self.b.wants)
+            check({op: layouts for op, layouts in wants.items() if layouts})
+            return wants
+        except Exception as e:
+            self.failed("wants", e)
+            return {}
+
+    def version(self) -> str:
+        try:
+            found = self.b.version()
+            if not isinstance(found, str):
+                raise TypeError(f"it returned {found!r}, expected a string")
+            return found
+        except Exception as e:
+            self.failed("version", e)
+            return ""

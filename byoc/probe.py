@@ -1,0 +1,99 @@
+"""Which regions do not build: some regions alone, compiled, linked and loaded as a model's are.
+
+The regions are halved until single ones are left. What fails only together with others is told so.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from .arity import miscalled
+from .backend import Code
+from .executable import executable
+from .failure import Fault, said
+from .partition import attached
+from .region import Region
+from .toolchain import OPTIONS, CompilerError, shared
+
+#: Libraries that are built, at most, to find those that fail; the rest is taken to fail too.
+MOST = 40
+
+
+Convert = Callable[[Sequence[Region]], Sequence[Code]]
+
+
+class Unbuildable(Exception):
+    """Nothing builds here, whatever the backends generate; the message says why."""
+
+
+def culprits(regions: Sequence[Region], convert: Convert) -> dict[str, Fault]:
+    """The regions that do not build, by symbol. Raises :class:`Unbuildable`."""
+    try:
+        _built([], [])
+    except Exception as e:
+        raise Unbuildable(said(e) if not isinstance(e, CompilerError) else str(e)) from e
+    return _Search(convert).bad(list(regions))
+
+
+class _Search:
+    def __init__(self, convert: Convert) -> None:
+        self.convert, self.left = convert, MOST
+
+    def bad(self, regions: Sequence[Region]) -> dict[str, Fault]:
+        fault = self.fault(regions)
+        if fault is None:
+            return {}
+        if len(regions) == 1 or self.left <= 0:
+            return {r.symbol: fault for r in regions}
+        half = len(regions) // 2
+        one, two = regions[:half], regions[half:]
+        found = {**self.bad(one), **self.bad(two)}
+        if not found:
+            together = Fault(fault.stage, f"{fault.reason} (together with other regions only)")
+            return {r.symbol: together for r in two}
+        return found
+
+    def fault(self, regions: Sequence[Region]) -> Fault | None:
+        """Why these regions do not build, None if they do."""
+        self.left -= 1
+        try:
+            codes = self.convert(regions)
+        except Exception as e:
+            return Fault("convert", said(e))
+        try:
+            return _built(regions, codes)
+        except CompilerError as e:
+            return Fault(e.stage, str(e))
+        except Exception as e:
+            return Fault("load", said(e))
+
+
+def _built(regions: Sequence[Region], codes: Sequence[Code]) -> Fault | None:
+    """Builds and loads them in a module that only refers to them."""
+    made = executable(attached(_module(regions), codes), "llvm")
+    options = [*OPTIONS, *(o for c in codes for o in c.options)]
+    with tempfile.TemporaryDirectory(prefix="opinfo-") as folder:
+        library = str(Path(folder) / "probe.so")
+        made.export_library(library, fcompile=shared, options=options)
+        loaded = tvm.runtime.load_module(library)
+        relax.VirtualMachine(loaded, tvm.cpu())
+        wrong = miscalled(loaded, regions)
+    return Fault("arity", next(iter(wrong.values()))) if wrong else None
+
+
+def _module(regions: Sequence[Region]) -> Any:
+    """A function that is not run: loading it looks for what it calls."""
+    builder = relax.BlockBuilder()
+    value = relax.Var("x", relax.ObjectType())
+    with builder.function("main", [value]):
+        for r in regions:
+            call = relax.call_pure_packed(r.symbol, value, ty_args=[relax.ObjectType()])
+            value = builder.emit(call)
+        builder.emit_func_output(value)
+    return builder.get()

@@ -1,0 +1,309 @@
+"""A region that fails at any step is lost alone, by name; the results stay those of TVM."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax, tirx
+
+from opinfo.byoc import Backend, CannotForce, Code, Node, Pattern, Region, dispatch, maybe, one
+from opinfo.byoc.abi import ABI
+from opinfo.byoc.backend import find, register
+from opinfo.byoc.compile import compile_module
+from opinfo.byoc.guard import guarded
+from opinfo.byoc.toolchain import CompilerError, shared
+
+from ..layout import nets
+from ..run import run
+from . import toy
+from .toy import TOY
+
+op, nn = relax.op, relax.op.nn
+SHAPE = (2, 6)
+
+
+def _several(emit: Any, rng: Any, x: Any) -> Any:
+    """Three regions of the backend, which the last one's operator is alone in."""
+    y = emit(op.exp(emit(nn.relu(emit(op.add(x, x))))))
+    z = emit(nn.relu(emit(op.negative(y))))
+    return emit(op.add(emit(op.negative(z)), emit(op.negative(y))))
+
+
+X = np.random.default_rng(0).standard_normal(SHAPE).astype("float32")
+
+
+def _without(name: str, change: Callable[[Code, Region], Code]) -> Backend:
+    """The backend whose code is changed where a region begins with this operator."""
+
+    def convert(regions: Sequence[Region]) -> Code:
+        code = toy.convert(regions)
+        for r in regions:
+            if r.calls[0].op == name and not r.find("relax.exp"):
+                code = change(code, r)
+        return code
+
+    return replace(TOY, convert=convert)
+
+
+def _raises(code: Code, r: Region) -> Code:
+    raise KeyError("no such opcode")
+
+
+def _named(text: str) -> Callable[[Code, Region], Code]:
+    return lambda code, r: replace(code, source=code.source + text % {"symbol": r.symbol})
+
+
+FAULTS: dict[str, tuple[Callable[[Code, Region], Code], str, str]] = {
+    "convert": (_raises, "convert", "KeyError: 'no such opcode'"),
+    "compile": (_named("int %(symbol)s_ = no_such_name;"), "compile", "no_such_name"),
+    "link": (lambda c, r: replace(c, options=(*c.options, "-lno_such_library")), "link",
+             "no_such_library"),
+    "load": (_named('extern "C" int absent(); int %(symbol)s_() { return absent(); }'), "load",
+             "undefined symbol: absent"),
+    "symbol": (lambda c, r: replace(c, source=c.source.replace(r.symbol, "other")), "load",
+               "Cannot find"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_region_that_fails_is_lost_alone_by_name(name: str) -> None:
+    change, stage, reason = FAULTS[name]
+    mod = nets.net(_several, SHAPE, legal=False)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = compile_module(mod, [_without("relax.nn.relu", change)], plan=False)
+    (failure,) = found.dispatched.lost
+    assert (failure.stage, failure.ops, failure.now) == (stage, ("relax.nn.relu",), ("tvm",))
+    assert reason in failure.reason and "\n" not in str(failure)
+    assert [t.ops for t in found.dispatched.taken] == [
+        ("relax.add", "relax.nn.relu", "relax.exp"), ("relax.add",),
+    ]  # fmt: skip
+    assert [str(w.message) for w in told if "toy" in str(w.message)] == [str(failure)]
+    (left,) = (o for o in found.dispatched.left if o.op == "relax.nn.relu")
+    assert left.why.startswith("toy, pattern relu: ") and reason in left.why
+    out = found.machine()["main"](tvm.runtime.tensor(X)).numpy()
+    np.testing.assert_allclose(out, run(mod, [X])[0], rtol=1e-6)
+
+
+def test_of_a_chain_only_what_fails_is_lost() -> None:
+    def convert(regions: Sequence[Region]) -> Code:
+        if any(r.find("relax.exp") for r in regions):
+            raise ValueError("exp is not finished")
+        return toy.convert(regions)
+
+    with pytest.warns(UserWarning, match="exp is not finished; run by toy, tvm"):
+        done = dispatch(nets.net(_several, SHAPE), [replace(TOY, convert=convert)])
+    kept = [o for t in done.taken for o in t.ops]
+    assert kept == ["relax.add", "relax.nn.relu", "relax.nn.relu", "relax.add"]
+    assert [o.op for o in done.left if "exp is not finished" in o.why] == ["relax.exp"]
+
+
+def test_the_next_backend_takes_what_failed() -> None:
+    bad = _without("relax.nn.relu", _raises)
+    with pytest.warns(UserWarning, match="no such opcode"):
+        done = dispatch(nets.net(_several, SHAPE), [bad, replace(TOY, name="next")], {"toy": 9})
+    assert sorted(t.backend for t in done.taken) == ["next", "toy", "toy"]
+    assert done.lost[0].now == ("next",)
+
+
+def test_what_is_forced_and_fails_is_an_error_that_says_why() -> None:
+    bad = _without("relax.nn.relu", _raises)
+    mod = nets.net(lambda e, r, x: e(nn.relu(e(op.negative(x)))), SHAPE)
+    with pytest.raises(CannotForce, match="its converter failed: KeyError"):
+        dispatch(mod, [bad], force={"nn.relu": "toy"})
+
+
+def test_a_converter_that_fails_on_several_at_once_converts_each_alone() -> None:
+    """Both have a constant that is called the same."""
+
+    def build(emit: Any, rng: Any, x: Any) -> Any:
+        y = emit(op.multiply(x, nets.const(rng, *SHAPE)))
+        return emit(op.multiply(emit(op.negative(y)), nets.const(rng, *SHAPE)))
+
+    def convert(regions: Sequence[Region]) -> Code:
+        (r,) = regions
+        body = f"""static opinfo::Constants {r.symbol}_constants;
+            OPINFO_CONSTANTS({r.symbol}, {r.symbol}_constants)
+            OPINFO_FUNCTION({r.symbol}) {{
+              const float* w = reinterpret_cast<const float*>(
+                  opinfo::data({r.symbol}_constants[0]));
+              auto* x = reinterpret_cast<float*>(opinfo::data(opinfo::tensor(args[0])));
+              auto* y = reinterpret_cast<float*>(opinfo::data(opinfo::tensor(args[1])));
+              for (int k = 0; k < 12; ++k) y[k] = x[k] * w[k];
+              return 0;
+            }}"""
+        return Code(ABI + body, (r.symbol,), (("weights", r.constants[0]),))
+
+    single = Backend("single", (Pattern("scale", one("relax.multiply")),), convert)
+    mod = nets.net(build, SHAPE, legal=False)
+    with pytest.warns(UserWarning, match="each region is converted alone"):
+        found = compile_module(mod, [single], plan=False)
+    assert len(found.dispatched.taken) == 2 and not found.dispatched.lost
+    out = found.machine()["main"](tvm.runtime.tensor(X)).numpy()
+    np.testing.assert_allclose(out, run(mod, [X])[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("changes", "reason"), [
+    ({"symbols": ()}, "Code.symbols has no toy_0"),
+    ({"symbols": "toy_0"}, "Code.symbols must be strings"),
+    ({"options": [3]}, "Code.options must be strings"),
+    ({"constants": [("w", None)]}, "w must be an array, got None"),
+    ({"constants": ["w"]}, "must be pairs of a name and a value, got 'w'"),
+    ({"source": b"int"}, "Code.source must be C"),
+])  # fmt: skip
+def test_code_that_makes_no_sense_is_refused(changes: Any, reason: str) -> None:
+    def convert(regions: Sequence[Region]) -> Code:
+        return replace(toy.convert(regions), **changes)
+
+    mod = nets.net(lambda e, r, x: e(nn.relu(x)), SHAPE)
+    with pytest.warns(UserWarning, match=reason):
+        assert not dispatch(mod, [replace(TOY, convert=convert)]).taken
+
+
+# ---------------------------------------------------------------------- hooks before a region
+
+
+def _negative(condition: Callable[[Node], Any]) -> Backend:
+    step = one("relax.negative", condition)
+    return replace(TOY, patterns=(*TOY.patterns, Pattern("negative", step)))
+
+
+def test_a_condition_that_raises_costs_its_pattern_and_is_named() -> None:
+    def large(node: Node) -> str | None:
+        return None if node.info.attrs["absent"] else "small"
+
+    with pytest.warns(UserWarning, match=r"toy, pattern negative, condition .*large of "
+                      "relax.negative: a condition failed: KeyError: 'absent'"):  # fmt: skip
+        done = dispatch(nets.net(_several, SHAPE), [_negative(large)])
+    assert len(done.taken) == 3
+    why = {o.why for o in done.left if o.op == "relax.negative"}
+    assert len(why) == 1 and "large failed: KeyError: 'absent'" in why.pop()
+
+
+@pytest.mark.parametrize(("answer", "why"), [
+    (False, "the condition test_a_condition_may_return_a_bool.test does not hold"),
+    ("it is odd", "it is odd"),
+    (3, "failed: TypeError: it returned 3, expected None, a reason, an Unmet or a bool"),
+    ("", "failed: TypeError: it returned '', expected None, a reason, an Unmet or a bool"),
+])  # fmt: skip
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_condition_may_return_a_bool(answer: Any, why: str) -> None:
+    def test(node: Node) -> Any:
+        return answer
+
+    left = dispatch(nets.net(_several, SHAPE), [_negative(test)]).left
+    assert {o.why.endswith(why) for o in left if o.op == "relax.negative"} == {True}, left
+
+
+def test_a_condition_that_is_true_holds() -> None:
+    found = nets.net(_several, SHAPE)
+    names = [o.op for o in dispatch(found, [replace(
+        _negative(lambda node: True), convert=lambda rs: Code("", tuple(r.symbol for r in rs)),
+    )]).left]  # fmt: skip
+    assert "relax.negative" not in names
+
+
+@pytest.mark.parametrize(("name", "reason"), [
+    ("relax.nn.con2d", "no operator 'relax.nn.con2d'; did you mean relax.nn.conv2d or"),
+    ("conv2d", "no operator 'conv2d'; did you mean relax.nn.conv2d?"),
+    ("relax.nn.attn", "there is no operator 'relax.nn.attn'"),
+])  # fmt: skip
+def test_a_misspelt_operator_is_refused_where_it_is_written(name: str, reason: str) -> None:
+    for step in (one, maybe):
+        with pytest.raises(ValueError, match=reason):
+            step(name)
+
+
+def test_what_is_no_backend_is_refused_where_it_is_written() -> None:
+    with pytest.raises(TypeError, match="convert must be a function, got None"):
+        replace(TOY, convert=None)
+    with pytest.raises(TypeError, match="patterns must be of Pattern, got 'add'"):
+        replace(TOY, patterns=("add",))
+    with pytest.raises(TypeError, match="expected a condition that is called with a Node"):
+        one("relax.add", "float32")
+    with pytest.raises(TypeError, match="register: expected a Backend"):
+        register("toy")
+
+
+@pytest.mark.parametrize("cost", [
+    lambda r: float("nan"), lambda r: None, lambda r: -1.0, lambda r: float("inf"),
+    lambda r: 1 / 0, lambda r: True, lambda r: "cheap",
+])  # fmt: skip
+def test_a_cost_that_is_none_gives_the_default_and_is_named(cost: Any) -> None:
+    with pytest.warns(UserWarning, match=r"toy, cost .* of relax.add.*: its cost function failed: "
+                      r".*; the default cost of 0 is taken"):  # fmt: skip
+        done = dispatch(nets.net(_several, SHAPE), [replace(TOY, cost=cost)])
+    assert len(done.taken) == 3 and len(done.failed) == 1 and not done.lost
+
+
+def test_a_cost_function_sees_numbers_for_symbolic_extents() -> None:
+    n = tirx.Var("n", "int64")
+    seen: list[Any] = []
+
+    def cost(r: Region) -> float:
+        seen.extend(itertools.chain(*(t.shape for t in (*r.inputs, *r.results))))
+        return float(sum(e for c in r.calls for e in c.result.shape))
+
+    anything = Backend("any", (Pattern("any", one(("relax.reshape", "relax.concat"))),),
+                       lambda rs: Code("", tuple(r.symbol for r in rs)), cost=cost)  # fmt: skip
+    mod = nets.net(lambda e, r, x: e(op.concat((e(op.reshape(x, (n, 2, 3))),) * 2, 0)), (n, 6))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        done = dispatch(mod, [anything])
+    assert done.taken and {type(e) for e in seen} == {int} and 128 in seen
+
+
+def test_layouts_and_versions_that_fail_cost_themselves() -> None:
+    def version() -> str:
+        raise OSError("no such file")
+
+    bad = replace(TOY, wants={"relax.nn.conv2d": ("NHXX2",)}, version=version)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", UserWarning)
+        done = dispatch(nets.net(_several, SHAPE), [bad], layouts="best")
+    assert len(done.taken) == 3
+    messages = sorted(str(w.message) for w in told if w.category is UserWarning)
+    assert [m.partition(":")[0] for m in messages] == ["toy", "toy"]
+    assert "layouts cannot be used" in messages[0] and "no such file" in messages[1]
+    assert guarded(bad, []).wants == {}
+
+
+def test_a_backend_whose_module_cannot_be_imported_is_not_available(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(__import__("opinfo.byoc.backend", fromlist=["x"]).BUILT_IN, "gone", "gone")
+    reason = find("gone").available()
+    assert reason is not None and reason.startswith("its module cannot be imported: ")
+
+
+# ---------------------------------------------------------------------- the compiler
+
+
+@pytest.mark.parametrize(("script", "reason"), [
+    ("exit 1", "ended with status 1"),
+    ("echo 'a.cc:3:1: error: no such thing' >&2; exit 1", "error: no such thing"),
+    ("kill -9 $$", "was killed by SIGKILL"),
+    ("sleep 60", "did not end within 0.2 s"),
+    ("exit 0", "ended without an error and wrote nothing"),
+])  # fmt: skip
+def test_a_compiler_that_fails_is_one_line(
+    script: str, reason: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler = tmp_path / "g++"
+    compiler.write_text(f"#!/bin/sh\n{script}\n")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+    monkeypatch.setattr("opinfo.byoc.toolchain.SECONDS", 0.2 if "sleep" in script else 60)
+    with pytest.raises(CompilerError) as caught:
+        shared(str(tmp_path / "x.so"), [str(tmp_path / "x.cc")])
+    assert reason in str(caught.value) and "\n" not in str(caught.value)
+    mod = nets.net(lambda e, r, x: e(nn.relu(x)), SHAPE, legal=False)
+    with pytest.raises(CompilerError, match=reason):
+        compile_module(mod, [TOY])
