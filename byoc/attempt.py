@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ..analysis.progress import stage
 from ..layout.graph import Op
 from ..layout.solve import NoSolution
 from .asked import Asked
@@ -57,6 +58,7 @@ class Attempt:
         """The module with the best regions that convert. Raises :class:`.CannotForce`."""
         backends = list(self.backends.values())
         while True:
+            stage("choosing backends")
             try:
                 best = best_of(self.here, self.asked, backends, self.costing)
             except CannotForce as e:
@@ -72,7 +74,9 @@ class Attempt:
         """That of all regions, and what is wrong with them."""
         codes: list[Code] = []
         wrong: dict[str, Fault] = {}
-        for name, mine in by_backend(self.regions).items():
+        backends = by_backend(self.regions)
+        for k, (name, mine) in enumerate(backends.items()):
+            stage("generating code of backend", k, len(backends))
             made, bad, together = converted(self.backends[name], mine)
             codes += made
             wrong |= bad

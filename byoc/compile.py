@@ -13,6 +13,7 @@ import tvm
 from tvm import relax
 from tvm.support import cc
 
+from ..analysis.progress import stage
 from ..layout.report import Report
 from ..layout.unused import check_defined
 from ..layout.wants import Desired
@@ -164,6 +165,7 @@ def build(
         made = compiled(done.module, target, fuse)
     else:
         made = executable(fuse(done.module), target)
+    stage("linking")
     made.export_library(str(library), fcompile=shared, options=[*OPTIONS, *done.options])
     loaded = tvm.runtime.load_module(str(library))
     relax.VirtualMachine(loaded, device)

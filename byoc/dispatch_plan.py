@@ -19,6 +19,7 @@ from typing import Any
 
 import tvm_ffi
 
+from ..analysis.checked_json import Json, Malformed, parse
 from ..layout.layout import Digit, Layout
 
 FORMAT = 2
@@ -69,14 +70,17 @@ class DispatchPlan:
         if found != FORMAT:
             raise PlanRefused(f"this is no dispatch plan of format {FORMAT}; its format: {found}")
         try:
-            regions = tuple(_region(r) for r in told["regions"])
-            backends = {_is(k, str): _is(v, str) for k, v in _is(told["backends"], dict).items()}
-            module, status = (_is(told[k], str) for k in ("module", "status"))
-            layouts = {_is(f, str): tuple(tuple(map(_layout, _is(op, list))) for op in _is(x, list))
-                       for f, x in _is(told["layouts"], dict).items()}  # fmt: skip
-            return cls(module, backends, regions, status, layouts)
-        except (KeyError, TypeError, ValueError) as e:
+            return cls._from(Json(told))
+        except Malformed as e:
             raise PlanRefused(f"the dispatch plan is malformed: {e}") from e
+
+    @classmethod
+    def _from(cls, told: Json) -> DispatchPlan:
+        regions = tuple(map(_region, told["regions"].items()))
+        backends = {k: v.text() for k, v in told["backends"].fields().items()}
+        layouts = {f: tuple(tuple(map(_layout, op.items())) for op in x.items())
+                   for f, x in told["layouts"].fields().items()}  # fmt: skip
+        return cls(told["module"].text(), backends, regions, told["status"].text(), layouts)
 
     def save(self, path: str | Path) -> None:
         Path(path).write_text(json.dumps(self.to_json(), indent=1) + "\n", encoding="utf-8")
@@ -85,9 +89,9 @@ class DispatchPlan:
     def load(cls, path: str | Path) -> DispatchPlan:
         """Raises :class:`PlanRefused` for what is not a plan, ``OSError`` if it cannot be read."""
         try:
-            return cls.from_json(json.loads(Path(path).read_text(encoding="utf-8")))
-        except (json.JSONDecodeError, UnicodeDecodeError) as e:
-            raise PlanRefused(f"{path} is no JSON: {e}") from e
+            return cls.from_json(parse(Path(path).read_bytes()).value)
+        except (Malformed, PlanRefused) as e:
+            raise PlanRefused(f"{path}: {e}") from e
 
     def check(self, mod: Any, versions: Mapping[str, str]) -> None:
         """Raises :class:`PlanRefused` unless it was made of this module, with these versions."""
@@ -113,11 +117,11 @@ def fingerprint(mod: Any) -> str:
     return f"{tvm_ffi.structural_hash(mod, skip_tensor_content=True):016x}"
 
 
-def _region(told: Any) -> PlannedRegion:
-    names = (_is(told[k], str) for k in ("function", "backend", "pattern"))
-    function, backend, pattern = names
-    return PlannedRegion(function, backend, pattern,
-                         tuple(_is(k, int) for k in _is(told["ops"], list)))  # fmt: skip
+def _region(told: Json) -> PlannedRegion:
+    function, backend, pattern = (told[k].text() for k in ("function", "backend", "pattern"))
+    return PlannedRegion(
+        function, backend, pattern, tuple(k.integer() for k in told["ops"].items())
+    )
 
 
 def _told(layout: Layout | None) -> Any:
@@ -126,22 +130,20 @@ def _told(layout: Layout | None) -> Any:
     return {"dims": [[list(d) for d in dim] for dim in layout.dims], "pad": layout.pad_value}
 
 
-def _layout(told: Any) -> Layout | None:
-    if told is None:
+def _layout(told: Json) -> Layout | None:
+    if told.value is None:
         return None
-    dims = tuple(tuple(_digit(d) for d in _is(dim, list)) for dim in _is(told, dict)["dims"])
+    dims = tuple(tuple(map(_digit, dim.items())) for dim in told["dims"].items())
     pad = told["pad"]
-    if pad is not None and not isinstance(pad, (int, float)):
-        raise TypeError(f"expected a number, got {pad!r}")
-    return Layout(dims, pad)
+    try:
+        return Layout(dims, None if pad.value is None else pad.number())
+    except (TypeError, ValueError) as e:  # of digits that are no layout
+        raise told.malformed(f"expected a layout: {e}") from e
 
 
-def _digit(told: Any) -> Digit:
-    axis, div, extent = _is(told, list)
-    return Digit(_is(axis, int), _is(div, int), None if extent is None else _is(extent, int))
-
-
-def _is(value: Any, kind: type) -> Any:
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise TypeError(f"expected {kind.__name__}, got {value!r}")
-    return value
+def _digit(told: Json) -> Digit:
+    found = told.items()
+    if len(found) != 3:
+        raise told.malformed("expected [axis, div, extent]")
+    axis, div, extent = found
+    return Digit(axis.integer(), div.integer(), None if extent.value is None else extent.integer())

@@ -17,6 +17,7 @@ import tvm
 from tvm import relax
 
 from ..analysis.lifting.node import items
+from ..analysis.progress import stage
 from .memory import planning, unbounded
 from .once import once
 
@@ -26,6 +27,7 @@ MAKE_SHAPE = "vm.builtin.make_shape"
 def executable(mod: Any, target: Any) -> Any:
     """A module as `tvm.compile` makes it for a virtual machine, but for that and for plans of
     memory that cannot be; ``mod`` is not changed."""
+    stage("compiling")
     mod = unbounded(mod)
     with planning(mod):
         if target is not None and "gpu" in tvm.target.Target(target).keys:  # by another pipeline

@@ -9,6 +9,7 @@ from typing import Any
 
 from tvm import relax
 
+from ..analysis.progress import stage
 from ..analysis.recover import Analyser
 from ..layout.graph import Graph, Op, graph
 from ..layout.unused import check_defined
@@ -88,7 +89,11 @@ def read(mod: Any, what: str, analyse: Analyser | None = None) -> Lowered:
                  if isinstance(f, relax.Function)}  # fmt: skip
     analyse = analyse or Analyser()
     blocks = {g: () if x.mutates else tuple(flows(mod[g], x)) for g, x in functions.items()}
-    infos = {op: analyse(op.func) for g in functions.values() for op in g.ops}
+    ops = [op for g in functions.values() for op in g.ops]
+    infos = {}
+    for k, op in enumerate(ops):
+        stage("recognising operators", k, len(ops))
+        infos[op] = analyse(op.func)
     return Lowered(mod, functions, infos, blocks, analyse)
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal
 
+from ..analysis.progress import stage
 from ..layout.wants import Desired
 from .asked import Asked
 from .attempt import Attempt
@@ -92,6 +93,7 @@ def attempt(
         classes["tvm"] = floor
     here, relaid, asked = lowered, None, Asked(classes, forced, below)
     if layouts == "best":
+        stage("planning layouts")
         relaid = in_best_layouts(lowered, usable, asked, desired, measure)
         here = read(relaid.module, "dispatch", lowered.analyse)
         asked = replace(asked, forced=forced_ops(here.ops, here.infos, force or {}, named))

@@ -17,6 +17,7 @@ from tvm import relax
 from tvm.ir import GenericConst
 
 from ..analysis.legalise import lowered
+from ..analysis.progress import stage
 from .backend import Backend
 from .guard import guarded
 from .hold import held, quantised, released, taking, with_attrs
@@ -32,6 +33,7 @@ def prepare(mod: Any, backends: Sequence[str | Backend] = (), *, relaid: bool = 
     Constants that are dequantized stay integers where a pattern of ``backends`` takes that, and
     what it follows (see :mod:`.hold`); else they are folded. ``relaid``: layouts will be chosen.
     """
+    stage("legalising")
     raised = raise_ops(mod).module if _has_calls(mod) else mod
     usable = [guarded(b, []) for b in given(backends)]  # what fails is told by `dispatch`
     if not taking(usable) or not quantised(raised):

@@ -11,6 +11,7 @@ from tvm import relax, tirx
 from tvm.support import cc
 
 from ..analysis.lifting.node import items
+from ..analysis.progress import stage
 from ..byoc.compile import fuse, placed
 from ..byoc.executable import executable
 from ..byoc.host import native_target
@@ -66,6 +67,7 @@ def compile_shapes(mod: Any, given: Config | Strategy | str = "jit",
     folder = Folder("opinfo-")
     library = folder.path / "model.so"
     options = [*OPTIONS, *(handed.options if handed is not None else ())]
+    stage("linking")
     made.export_library(str(library), options=options)
     return CompiledShapes(library, done.functions, handed, folder)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..analysis.checked_json import Json, Malformed, parse
 from .errors import last_line
 
 if TYPE_CHECKING:
@@ -130,18 +131,15 @@ class Recording:
     @classmethod
     def load(cls, path: str | Path) -> Recording:
         """Raises ``OSError`` if it cannot be read, :class:`RecordError` if it is no record."""
-        raw = Path(path).read_bytes()
         try:
-            told = json.loads(raw)
-            if told["format"] != FORMAT:
-                raise ValueError(f"it is of format {told['format']!r}, not {FORMAT}")
-            functions = _is(told["functions"], dict)
-            out = cls({}, {k: _is(v, str) for k, v in functions.items()})
-            for row in told["shapes"]:
+            told = parse(Path(path).read_bytes())
+            if told["format"].value != FORMAT:
+                raise told["format"].malformed(f"expected {FORMAT}, the format of a record")
+            out = cls({}, {k: v.text() for k, v in told["functions"].fields().items()})
+            for row in told["shapes"].items():
                 out.add(*_row(row))
-        except (KeyError, TypeError, ValueError, RecursionError) as e:
-            reason = f"{type(e).__name__}: {e}"
-            raise RecordError(f"{path} is not a record of shapes: {reason}") from e
+        except Malformed as e:
+            raise RecordError(f"{path} is not a record of shapes: {e}") from e
         return out
 
     def told(self, n: int | None = None) -> Table:
@@ -162,12 +160,9 @@ class Recording:
         return table
 
 
-def _row(row: Any) -> tuple[str, str, dict[str, int], int]:
-    values = {_is(k, str): _is(v, int) for k, v in _is(row["values"], dict).items()}
-    return _is(row["site"], str), _is(row["function"], str), values, _is(row["count"], int)
-
-
-def _is(told: Any, kind: type) -> Any:
-    if not isinstance(told, kind) or isinstance(told, bool):
-        raise TypeError(f"expected {kind.__name__}, got {told!r}")
-    return told
+def _row(row: Json) -> tuple[str, str, dict[str, int], int]:
+    values = {k: v.integer() for k, v in row["values"].fields().items()}
+    count = row["count"]
+    if count.integer() < 1:
+        raise count.malformed("expected a positive integer")
+    return row["site"].text(), row["function"].text(), values, count.integer()

@@ -12,6 +12,7 @@ import tvm
 from tvm import relax, tirx
 
 from ..analysis import Refusal, op_infos
+from ..analysis.progress import stage
 from ..byoc.backend import Code
 from ..byoc.partition import attached
 from .ahead import ahead
@@ -79,7 +80,9 @@ def specialize_shapes(
     sites = call_sites(mod)
     wanted: dict[str, Told] = {}
     functions: dict[str, Any] = {}
-    for name in dict.fromkeys(s.function for s in sites):
+    names = dict.fromkeys(s.function for s in sites)
+    for k, name in enumerate(names):
+        stage("compiling functions", k, len(names))
         here = [s for s in sites if s.function == name]
         functions[name], wanted[name] = _compiled(mod[name], name, here, found, target,
                                                 unscheduled.get(name))  # fmt: skip

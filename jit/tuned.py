@@ -14,6 +14,7 @@ from typing import Any
 import tvm
 from tvm.s_tir import Schedule
 
+from ..analysis.checked_json import Json, parse
 from ..byoc import trust
 from .dims import copied
 from .errors import last_line
@@ -88,8 +89,8 @@ class Known:
         self._raw = b"".join(read(self.folder / name) for name in (RECORDS, SEARCHED))
         try:
             self.database = _opened(self.folder) if mine else _copied(self.folder)
-            told = json.loads(read(self.folder / SEARCHED) or b"{}")
-            self.searched = {str(k): Searched(**v) for k, v in told.items()}
+            told = parse(read(self.folder / SEARCHED) or b"{}").fields()
+            self.searched = {k: _searched(v) for k, v in told.items()}
         except Exception as e:  # TVM raises what it likes
             raise TuneError(f"{folder} is no database of tuned kernels: {last_line(e)}") from e
 
@@ -128,6 +129,13 @@ class Known:
         return (
             f"{fingerprint.__wrapped__(alone(func))} {json.dumps(_plain(target), sort_keys=True)}"
         )
+
+
+def _searched(told: Json) -> Searched:
+    microseconds, structure = (
+        None if told[k].value is None else told[k].number() for k in ("microseconds", "structure")
+    )
+    return Searched(told["trials"].integer(), microseconds, structure)
 
 
 def alone(func: Any) -> Any:

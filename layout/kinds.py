@@ -8,6 +8,7 @@ from typing import Any
 
 from ..analysis.lifting.comprehension import Lifted
 from ..analysis.op_info import Refusal
+from ..analysis.progress import stage
 from ..analysis.recover import Analyser
 from ..analysis.same import ByStructure
 from ..analysis.terms.flat import volume
@@ -44,7 +45,11 @@ class Kinds:
 
     def of(self, graph: Graph) -> dict[Op, Kind]:
         """By op. Raises ``ValueError`` where desired layouts do not fit an operator."""
-        return {op: self.known(op.func) for op in graph.ops}
+        found = {}
+        for k, op in enumerate(graph.ops):
+            stage("recognising operators", k, len(graph.ops))
+            found[op] = self.known(op.func)
+        return found
 
     def kind(self, func: Any) -> Kind:
         found: Flow | None = None

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from ..analysis.op_info import OpInfo, Refusal
+from ..analysis.progress import stage
 from .choices import GIVEN, Choice, Kind
 from .convert import layouts_of
 from .decide import Cost, Extend, Plan, decide
@@ -64,7 +65,8 @@ class Planner:
     def refused(self, found: Graph, plan: Plan) -> list[tuple[Op, Choice]]:
         """The ops that have no proved form in the layouts that the plan gives them."""
         out = []
-        for op, choice in plan.ways.items():
+        for k, (op, choice) in enumerate(plan.ways.items()):
+            stage("proving layouts", k, len(plan.ways))
             layouts = layouts_of(plan.layouts(op))
             if self.kinds[op].replacement is not None and choice.why != GIVEN:
                 continue

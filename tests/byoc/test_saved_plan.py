@@ -86,8 +86,8 @@ def _region(**fields: Any) -> Callable[[Any], Any]:
 @pytest.mark.parametrize(("change", "reason"), [
     (_set("format", 7), "no dispatch plan of format 2; its format: 7"),
     (lambda told: [told], "no dispatch plan"),
-    (_set("regions", [{"function": "main"}]), "malformed: 'backend'"),
-    (_set("status", None), "malformed: expected str, got None"),
+    (_set("regions", [{"function": "main"}]), r"regions\[0\]: expected the field 'backend'"),
+    (_set("status", None), "malformed: status: expected a string, got null"),
     (_set("module", "0" * 16), "the plan is of another module: its hash is 0000000000000000"),
     (_set("backends", {"toy": "0.1"}), "made with toy 0.1, this is of no version"),
     (_set("backends", {"toy": "", "other": "2"}), "made with other 2, this is 2.1"),

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import tvm
 
+from ..analysis.progress import stage
 from . import from_json, from_onnx, from_script, from_torch
 from .error import FrontendError
 from .shapes import Shapes, bind_shapes, parse_shape
@@ -46,4 +47,5 @@ def load(path: str | Path, shapes: Mapping[str, Sequence[int | str]] | None = No
         raise FrontendError(f"{path}: suffix '{path.suffix}' is not one of {known}")
     if not path.is_file():
         raise FrontendError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}")
+    stage(f"reading {path.name}")
     return bind_shapes(tidy(loader(path, wanted)), wanted)
