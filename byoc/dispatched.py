@@ -71,15 +71,13 @@ class Dispatched:
                 f"tvm {len(self.left)}{transforms}")  # fmt: skip
 
     def failures(self) -> str:
-        """One line: ``1 region failed, run by tvm: onednn, …: its converter failed: …``; or none.
+        """One line, empty where no region failed.
 
-        Of other code that failed it tells where no region did.
+        ``1 region failed, run by tvm: onednn, pattern conv, region lv3 (…): …``
         """
-        if not self.failed:
-            return ""
         lost = self.lost
         if not lost:
-            return "; ".join(map(str, self.failed))
+            return ""
         now = ", ".join(sorted({n for f in lost for n in f.now}))
         regions = "1 region" if len(lost) == 1 else f"{len(lost)} regions"
         told = "; ".join(str(replace(f, now=())) for f in lost)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import tvm
 from tvm import relax
 from typer.testing import CliRunner, Result
 
-from opinfo.byoc import dispatch, register
+from opinfo.byoc import Code, Region, dispatch, register
 from opinfo.byoc.compile import Compiled
 from opinfo.byoc.measure import Excluded, Measured, Timing
 from opinfo.cli import app
@@ -23,6 +24,7 @@ from opinfo.layout.report import Conversion, Report, ValueChoice
 from opinfo.picture.compiled import compiled_page
 from opinfo.planning import parse_wants
 
+from .byoc import toy
 from .byoc.toy import TOY
 from .layout import nets
 from .test_picture import _Parser
@@ -116,6 +118,47 @@ def test_compile_verifies_times_and_writes_a_page(model: Path, tmp_path: Path) -
     assert before > 0 and after > 0 and ratio == pytest.approx(after / before, rel=0.5)
     text = page.read_text()
     assert "<h2>Times" in text and "net.json" in text and "toy, pattern pointwise" in text
+
+
+def _unfinished(regions: Sequence[Region]) -> Code:
+    if any(r.find("relax.nn.relu") for r in regions):
+        raise NotImplementedError("relu comes later")
+    return toy.convert(regions)
+
+
+def test_a_region_that_fails_is_told_everywhere(model: Path, tmp_path: Path) -> None:
+    register(replace(TOY, convert=_unfinished))
+    told_of = ("toy, pattern relu, region lv1 (relax.nn.relu): its converter failed: "
+               "NotImplementedError: relu comes later")  # fmt: skip
+    page = tmp_path / "page.html"
+    got = told("compile", model, "-o", tmp_path / "net.so", "--backend", "toy,tvm", "--verify",
+               "--explain", "--report", page)  # fmt: skip
+    assert got.exit_code == 0, got.output
+    lines = got.stdout.splitlines()
+    assert lines[0].startswith("offloaded 1 of 4 ops")
+    assert lines[-1] == f"1 region failed, run by tvm: {told_of}"
+    assert lines[-2].startswith("outputs differ by") and f"{told_of}; run by tvm" in lines
+    assert "<h2>What failed" in page.read_text() and "relu comes later" in page.read_text()
+    (failed,) = json.loads(told("dispatch", model, "--backend", "toy", "--json").stdout)["failed"]
+    assert failed["ops"] == ["relax.nn.relu"] and failed["value"] == "lv1"
+    assert (failed["stage"], failed["now"]) == ("convert", ["tvm"])
+    got = told("dispatch", model, "--backend", "toy")
+    assert got.stdout.splitlines()[1:] == [f"1 region failed, run by tvm: {told_of}"]
+
+
+@pytest.mark.parametrize(("changes", "line"), [
+    ({"convert": _unfinished}, "--strict: 1 region failed, run by tvm: toy, pattern relu"),
+    ({"available": lambda: "no license"}, "--strict: toy is not available: no license"),
+])  # fmt: skip
+def test_strict_makes_it_an_error(
+    model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], changes: Any, line: str
+) -> None:
+    register(replace(TOY, **changes))
+    got = told("compile", model, "-o", tmp_path / "net.so", "--backend", "toy,tvm", "--strict")
+    err = capfd.readouterr().err
+    assert (got.exit_code, got.stdout) == (2, "")
+    assert err.startswith(f"opinfo: {line}") and err.count("\n") == 1
+    assert not (tmp_path / "net.so").exists()
 
 
 def test_a_page_that_cannot_be_written_is_one_line(

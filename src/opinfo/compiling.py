@@ -33,10 +33,11 @@ TIMES = ("build", "median ms", "ratio")
 
 
 def explained(found: Compiled) -> list[str]:
-    """A line for each op that stayed with TVM, and for what rounds elsewhere than op by op."""
+    """A line for each op that stayed with TVM, for what failed, and for what rounds elsewhere."""
     rounds = Counter((t.backend, t.rounds) for t in found.dispatched.taken if t.rounds)
     return [
         *map(_told, found.dispatched.left),
+        *map(str, found.dispatched.failed),
         *(f"{n} regions of {backend}: {how}" for (backend, how), n in rounds.items()),
         *_timed(found.dispatched.timings),
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .byoc.failure import STAGES
 from .byoc.offload import Dispatched
 from .planning import CONVERSION, conversions, table
 
@@ -11,12 +12,20 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 LEFT = ("value", "operator", "why it stays with TVM", "what would mend it")
+FAILED = ("backend", "where", "what failed", "why", "operators", "run by")
 SHARES = ("backend", "regions", "ops", "FLOPs")
 
 
 def left(done: Dispatched) -> list[tuple[str, str, str, str]]:
     """A row of :data:`LEFT` for each operator that no backend took."""
     return [(o.name, o.op, o.why, o.mend) for o in done.left]
+
+
+def failed(done: Dispatched) -> list[tuple[str, str, str, str, str, str]]:
+    """A row of :data:`FAILED` for what each backend's code failed on."""
+    return [(f.backend, ", ".join(filter(None, (f.rule, f.value and f"region {f.value}"))),
+             STAGES[f.stage], f.reason, ", ".join(f.ops), ", ".join(f.now))
+            for f in done.failed]  # fmt: skip
 
 
 def shares(done: Dispatched) -> list[tuple[str, int, int, float]]:
@@ -35,8 +44,8 @@ def share(done: Dispatched, flops: int) -> float:
 
 
 def tables(done: Dispatched) -> list[Table]:
-    """Why each operator stayed, and each conversion of layouts."""
-    out = [table(LEFT, left(done))]
+    """Why each operator stayed, what failed, and each conversion of layouts."""
+    out = [table(LEFT, left(done)), table(FAILED, failed(done))]
     if done.report is not None:
         out.append(table(CONVERSION, conversions(done.report)))
     return [t for t in out if t.row_count]
@@ -54,5 +63,9 @@ def to_json(done: Dispatched) -> dict[str, Any]:
              "rounds": t.rounds} for t in done.taken
         ],
         "left": [{"name": o.name, "op": o.op, "why": o.why, "mend": o.mend} for o in done.left],
+        "failed": [
+            {"backend": f.backend, "stage": f.stage, "reason": f.reason, "rule": f.rule,
+             "value": f.value, "ops": list(f.ops), "now": list(f.now)} for f in done.failed
+        ],
         "layouts": None if report is None else report.to_json(),
     }  # fmt: skip

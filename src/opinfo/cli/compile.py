@@ -15,6 +15,7 @@ from .common import (
     Backends,
     Force,
     Model,
+    Problem,
     Shapes,
     Wants,
     app,
@@ -78,12 +79,16 @@ def compile_model(
         list[str] | None,
         typer.Option(help="With --tune: likely values of a symbolic extent, like n=1,16."),
     ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="An error where a backend's code fails.")
+    ] = False,
     shape: Shapes = None,
 ) -> None:
     """Compile MODEL to a library that loads in any process with the TVM runtime.
 
-    Exit status: 0; 1 if --verify finds a difference; 2 with a one-line error if MODEL or an option
-    cannot be read, or the library cannot be built.
+    The last line says which regions failed, and who runs them instead. Exit status: 0; 1 if
+    --verify finds a difference; 2 with a one-line error if MODEL or an option cannot be read, the
+    library cannot be built, or with --strict a region failed or a backend is not available.
     """
     library, page = (checked("--output", output, model, plan),
                      optional("--report", report, model, plan))  # fmt: skip
@@ -96,14 +101,18 @@ def compile_model(
 
             tuning = Tuning(database, tracker, servers, threads, timeout, extent or [])
         how = Dispatching(backend.split(","), want or [], forced(force), target, kept, plan,
-                          tuning)  # fmt: skip
-        lines, verified = _compile(model, library, shape or [], verify, page, how, console)
+                          tuning, strict)  # fmt: skip
+        lines, verified, failures = _compile(
+            model, library, shape or [], verify, page, how, console
+        )
     for line in lines if explain else lines[:1]:
         emit(line)
     if verified is not None:
         emit(f"{verified.table()}\n{verified}")
-        if not verified.same:
-            raise typer.Exit(1)
+    if failures:
+        emit(failures)
+    if verified is not None and not verified.same:
+        raise typer.Exit(1)
 
 
 @dataclass(frozen=True)
@@ -117,6 +126,7 @@ class Dispatching:
     save_plan: Output | None
     plan: Path | None
     tuning: Tuning | None
+    strict: bool = False
 
     def compiled(self, mod: Any) -> Compiled:
         from ..byoc import DispatchPlan
@@ -129,16 +139,19 @@ class Dispatching:
         measure = None if tuning is None else tuning.measure(self.target, counting("measuring"))
         found = compile_module(mod, self.backends, desired, target=self.target, force=self.force,
                                saved=saved, measure=measure)  # fmt: skip
+        done = found.dispatched
+        if self.strict and done.failed:
+            raise Problem(f"--strict: {done.failures() or done.failed[0]}")
         if self.save_plan is not None:
-            self.save_plan.fill(found.dispatched.plan.save)
+            self.save_plan.fill(done.plan.save)
         return found
 
 
 def _compile(
     model: Path, output: Output, shapes: list[str], verify: bool, page: Output | None,
     how: Dispatching, console: Console,
-) -> tuple[list[str], Verified | None]:  # fmt: skip
-    """The summary and why each operator stayed; what was compared."""
+) -> tuple[list[str], Verified | None, str]:  # fmt: skip
+    """The summary and why each operator stayed; what was compared; which regions failed."""
     from ..compiling import explained
     from ..compiling import verified as compared
 
@@ -154,4 +167,5 @@ def _compile(
         from ..picture.compiled import compiled_page
 
         page.write(compiled_page(model.name, found, verified))
-    return [found.dispatched.summary(), *explained(found)], verified
+    done = found.dispatched
+    return [done.summary(), *explained(found)], verified, done.failures()

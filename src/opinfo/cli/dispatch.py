@@ -56,3 +56,5 @@ def dispatch_model(
         emit(json.dumps(told, indent=1))
     else:
         show(tables(done) if explain else [], done.summary())
+        if done.lost:
+            typer.echo(done.failures())

@@ -45,9 +45,7 @@ OPERATORS = (
     ast.LShift, ast.RShift,
 )  # fmt: skip
 #: Attributes of values: of buffers, variables and expressions.
-FIELDS = frozenset(
-    "access_ptr astype data dtype elem_offset shape strides ty vload vstore".split()
-)
+FIELDS = frozenset("access_ptr astype data dtype elem_offset shape strides ty vload vstore".split())
 #: Calls that evaluate a string in their first argument or in `shape`.
 SHAPED = ("Buffer", "Shape", "Tensor", "match_buffer")
 _KEY = re.compile(r"[\w.]+", re.ASCII)

@@ -12,7 +12,7 @@ from ..byoc.measure import Timing
 from ..byoc.offload import Dispatched
 from ..compiling import TIMES, Verified
 from ..layout.report import Report, describe
-from ..offloading import LEFT, SHARES, left, share, shares
+from ..offloading import FAILED, LEFT, SHARES, failed, left, share, shares
 from ..planning import CONVERSION, conversions
 
 REGION = ("region", "backend", "pattern", "operators", "FLOPs")
@@ -27,6 +27,7 @@ def compiled_page(title: str, found: Compiled, verified: Verified | None) -> str
         _section("Backends", SHARES, _shares(done)),
         "" if verified is None else _section("Times", TIMES, verified.rows(), _runs(verified)),
         _section("Regions", REGION, _regions(done)),
+        _section("What failed", FAILED, failed(done)),
         _section("What stays with TVM", LEFT, left(done)),
         "" if done.report is None else _layouts(done.report),
         _section("Measured candidates", CANDIDATE, list(map(_candidate, done.timings))),
