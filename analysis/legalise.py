@@ -59,8 +59,11 @@ def _directly(builder: Any, call: Any, rule: Any) -> Legalised | None:
     if not _shape_known(call.ty) or not all(_shape_known(a.ty) for a in call.args):
         return None
     builder._begin_binding_block()
-    out = rule(builder, call)
-    if len(builder._end_block().bindings) or not is_call_tir(out):
+    try:
+        out = rule(builder, call)
+    finally:  # a builder that is destroyed with an open block says so on standard error
+        block = builder._end_block()
+    if len(block.bindings) or not is_call_tir(out):
         return None
     return Legalised(builder.get()[out.args[0]], *_given(out, {}), op=call.op, rule=rule)
 

@@ -12,6 +12,7 @@ from typing import Any
 import tvm
 
 from .error import FrontendError, one_line
+from .importer import at_node, tidied
 from .shapes import Shapes, check_shapes
 
 
@@ -45,7 +46,7 @@ def from_model(model: Any, shapes: Shapes, where: str = "model") -> tvm.IRModule
     except Exception as error:  # the importer raises TypeError, InternalError, AssertionError ...
         loose = _loose(inputs, shapes)
         hint = f"; make dynamic inputs static, like --shape {loose}" if loose else _missing()
-        text = f"{where}: TVM's importer refused it: {one_line(error)}{hint}"
+        text = f"{where}: TVM's importer refused it{at_node(error)}: {one_line(error)}{hint}"
         raise FrontendError(text) from error
 
 
@@ -139,6 +140,6 @@ def _import(model: Any, shapes: Shapes) -> tvm.IRModule:
         name: [variables[d] if isinstance(d, str) else d for d in dims]
         for name, dims in shapes.items()
     }
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+    with tidied(), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
         return from_onnx(model, shape_dict=given or None, keep_params_in_input=False)

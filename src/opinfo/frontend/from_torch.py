@@ -10,6 +10,7 @@ from typing import Any
 import tvm
 
 from .error import FrontendError, one_line
+from .importer import at_node, tidied
 from .shapes import Shapes
 
 
@@ -28,7 +29,9 @@ def load(path: Path, shapes: Shapes) -> tvm.IRModule:
     try:
         return from_program(program)
     except Exception as error:  # the importer uses assert, KeyError, ValueError alike
-        raise FrontendError(f"{path}: TVM's importer refused it: {one_line(error)}") from error
+        raise FrontendError(
+            f"{path}: TVM's importer refused it{at_node(error)}: {one_line(error)}"
+        ) from error
 
 
 def _loaded(torch: Any, path: Path) -> Any:
@@ -58,14 +61,16 @@ def from_program(program: Any, keep_params_as_input: bool = False) -> tvm.IRModu
     options: dict[str, Any] = {"keep_params_as_input": keep_params_as_input}
     options["custom_convert_map"] = {"cumsum.default": _cumsum, "cumprod.default": _cumsum}
     try:
-        return from_exported_program(program, **options)
+        with tidied():
+            return from_exported_program(program, **options)
     except ValueError as error:
         if "Cannot view" not in str(error):
             raise
     table = torch.export.default_decompositions()
     table[torch.ops.aten.scaled_dot_product_attention.default] = _attention
     decomposed = program.run_decompositions(table)
-    return from_exported_program(decomposed, run_ep_decomposition=False, **options)
+    with tidied():
+        return from_exported_program(decomposed, run_ep_decomposition=False, **options)
 
 
 def _attention(

@@ -1,0 +1,76 @@
+"""What is known of an error in one of TVM's importers: which node of the model it was at."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from tvm import relax
+
+#: The importers' functions that go through the nodes of a graph: the node that each one is at, or
+#: the first one of those that it has no conversion for.
+LOOPS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
+    "_construct_nodes": lambda scope: scope["node"],
+    "_translate_fx_graph": lambda scope: scope["node"],
+    "_check_for_unsupported_ops": lambda scope: next(
+        n for n in scope["graph"].node if n.op_type in scope["unsupported_ops"]
+    ),
+    "_check_unsupported_func_type": lambda scope: next(
+        n
+        for n in scope["nodes"]
+        if n.op == "call_function" and n.target.__name__ in scope["missing_func_types"]
+    ),
+}
+
+
+@contextmanager
+def tidied() -> Iterator[None]:
+    """End what an importer that raises leaves open: TVM complains when it is destroyed so."""
+    try:
+        yield
+    except Exception as error:
+        for scope in _scopes(error):
+            owner = scope.get("self")
+            for value in vars(owner).values() if hasattr(owner, "__dict__") else ():
+                if isinstance(value, relax.BlockBuilder):
+                    _end(value)
+        raise
+
+
+def at_node(error: BaseException) -> str:
+    """`` at node 'conv1' (Conv)`` for the innermost node that was converted, else nothing."""
+    found = ""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        node = LOOPS.get(frame.f_code.co_name)
+        if node is not None:
+            with suppress(AttributeError, LookupError, StopIteration):  # another version's
+                found = f" at {_told(node(frame.f_locals))}"
+    return found
+
+
+def _told(node: Any) -> str:
+    if hasattr(node, "op_type"):
+        name = f"node '{node.name}'" if node.name else f"the node of '{', '.join(node.output)}'"
+        return f"{name} ({node.op_type})"
+    line = _source(node.meta)
+    return f"node '{node.name}' ({node.target})" + (f", {line}" if line else "")
+
+
+def _source(meta: Mapping[str, Any]) -> str:
+    """The line of the user's model that a node of torch comes from."""
+    lines = re.findall(r'File "(.+)", line (\d+)', str(meta.get("stack_trace") or ""))
+    return f"{Path(lines[-1][0]).name}:{lines[-1][1]}" if lines else ""
+
+
+def _scopes(error: BaseException) -> list[Mapping[str, Any]]:
+    return [frame.f_locals for frame, _ in traceback.walk_tb(error.__traceback__)]
+
+
+def _end(builder: Any) -> None:
+    with suppress(Exception):  # raises where no block is left
+        while True:
+            builder._end_block()
