@@ -14,7 +14,9 @@ import tvm
 
 from ..analysis.progress import stage
 from . import from_json, from_onnx, from_script, from_torch
-from .error import FrontendError
+from .apart import reader
+from .error import FrontendError, one_line
+from .graph import BadGraph
 from .shapes import Shapes, bind_shapes, parse_shape
 from .tidy import tidy
 
@@ -32,7 +34,9 @@ def load(path: str | Path, shapes: Mapping[str, Sequence[int | str]] | None = No
     """Read a model file into a Relax module, operators not yet legalised.
 
     The suffix of `path` decides: `.onnx`; `.pt2` written by `torch.export.save`; `.json` written by
-    `tvm.ir.save_json`; `.py` with TVMScript, of which only declarative text is evaluated.
+    `tvm.ir.save_json`; `.py` with TVMScript, of which only declarative text is evaluated. The file
+    is read in a process of its own, with limits on time and memory: one that makes TVM or torch
+    crash, hang or grow is an error like any other.
 
     `shapes` maps an input's name to its shape; a string is a symbolic dimension, equal strings are
     the same dimension: `{"x": ("n", 3, 224, 224)}`. Inputs not named keep the shape of the file.
@@ -40,12 +44,30 @@ def load(path: str | Path, shapes: Mapping[str, Sequence[int | str]] | None = No
     Raises `FrontendError`, one line, if the file cannot be read, its format's package is not
     installed, an operator is not supported, or a shape does not fit.
     """
+    return read(path, shapes)
+
+
+def read(
+    path: str | Path,
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    seconds: int | None = None,
+) -> tvm.IRModule:
+    """As `load`; `seconds` of CPU instead of what the file's size allows."""
     path, wanted = Path(path), {k: tuple(v) for k, v in (shapes or {}).items()}
-    loader = LOADERS.get(path.suffix.lower())
-    if loader is None:
+    if path.suffix.lower() not in LOADERS:
         known = ", ".join(LOADERS)
         raise FrontendError(f"{path}: suffix '{path.suffix}' is not one of {known}")
     if not path.is_file():
         raise FrontendError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}")
     stage(f"reading {path.name}")
-    return bind_shapes(tidy(loader(path, wanted)), wanted)
+    text = reader().read(path, wanted, seconds)
+    try:
+        return from_json.loaded(text)
+    except BadGraph as error:
+        raise FrontendError(f"{path}: its module is not well typed: {one_line(error)}") from error
+
+
+def _read(path: Path, shapes: Shapes) -> str:
+    """The module of a file as JSON; of the process that reads it."""
+    mod = bind_shapes(tidy(LOADERS[path.suffix.lower()](path, shapes)), shapes)
+    return str(tvm.ir.save_json(mod))

@@ -22,7 +22,8 @@ def one_line(error: BaseException, limit: int = 300) -> str:
     Its type goes before it where the text needs it to be understood.
     """
     lines = [line.strip() for line in str(error).splitlines()]
-    text = next((line for line in lines if line and not line.startswith(("---", "^"))), "")
+    said = next((line for line in lines if line and not line.startswith(("---", "^"))), "")
+    text = "".join(c if c.isprintable() else "?" for c in said)
     vague = isinstance(error, VAGUE) or (isinstance(error, TypeError) and not is_ours(error))
     if vague or not text:
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__

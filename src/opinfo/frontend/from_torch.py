@@ -12,6 +12,7 @@ import tvm
 from .error import FrontendError, one_line
 from .importer import at_node, tidied
 from .shapes import Shapes
+from .torch_archive import BadArchive, rebuilt
 
 
 def load(path: Path, shapes: Shapes) -> tvm.IRModule:
@@ -35,17 +36,19 @@ def load(path: Path, shapes: Shapes) -> tvm.IRModule:
 
 
 def _loaded(torch: Any, path: Path) -> Any:
-    """What `torch.export.load` reads.
+    """What `torch.export.load` reads of the archive's data.
 
     The outputs of Hugging Face's models are classes that torch knows once their module is imported.
     """
     try:
-        return torch.export.load(path)
+        return torch.export.load(rebuilt(path))
+    except BadArchive:
+        raise
     except Exception:
         if find_spec("transformers") is None:
             raise
         import_module("transformers.modeling_outputs")
-        return torch.export.load(path)
+        return torch.export.load(rebuilt(path))
 
 
 def from_program(program: Any, keep_params_as_input: bool = False) -> tvm.IRModule:
