@@ -53,7 +53,7 @@ class Kind:
 
     ``moves``: each element of the output is one of the only input, all of them. ``replacement`` is
     a PrimFunc that is proved to compute the same in the wanted layouts. ``offers`` are wants that
-    may be met, beside which it only stays as given.
+    may be met, beside which it only stays as given. ``strings`` are the operator's layout strings.
     """
 
     flow: Flow | None
@@ -62,6 +62,7 @@ class Kind:
     moves: bool = False
     replacement: Any = None
     offers: tuple[Want, ...] = ()
+    strings: tuple[str, ...] = ()
     known: dict[Any, list[Choice]] = field(default_factory=dict, compare=False, repr=False)
 
     @property

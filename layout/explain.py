@@ -11,9 +11,11 @@ from .count import count
 from .decide import Plan
 from .graph import Graph, Op, Value
 from .layout import Layout
+from .letters import letters
 from .report import Conversion, OpChoice, Report, ValueChoice
 from .sizes import size_of
 
+Axes = Mapping[Value, str]
 Part = tuple[Graph, Plan, Mapping[Op, Kind]]
 
 
@@ -21,9 +23,10 @@ def report(mod: Any, planned: Any, parts: Sequence[Part]) -> Report:
     """The report of the plans of a module's functions; ``mod`` is as it was before."""
     values, conversions, ops = [], [], []
     for graph, plan, kinds in parts:
-        values += [_value(v, plan) for v in graph.values if not v.free]
-        conversions += _conversions(graph, plan, kinds)
-        ops += [_op(op, plan.ways[op], kinds[op]) for op in graph.ops]
+        axes = letters(graph, kinds)
+        values += [_value(v, plan, axes.get(v, "")) for v in graph.values if not v.free]
+        conversions += _conversions(graph, plan, kinds, axes)
+        ops += [_op(op, plan.ways[op], kinds[op], axes) for op in graph.ops]
     solved = [plan.solution for _, plan, _ in parts]
     return Report(
         tuple(values),
@@ -37,8 +40,8 @@ def report(mod: Any, planned: Any, parts: Sequence[Part]) -> Report:
     )
 
 
-def _value(v: Value, plan: Plan) -> ValueChoice:
-    layout = plan.stored.get(v, Layout.identity(v.rank))
+def _value(v: Value, plan: Plan, axes: str) -> ValueChoice:
+    layout = plan.stored.get(v, Layout.identity(v.rank)).over(axes)
     if v.fixed:
         why = "a parameter of the function" if v.producer is None else "made by a Relax operator"
     elif v.producer is not None:
@@ -48,7 +51,9 @@ def _value(v: Value, plan: Plan) -> ValueChoice:
     return ValueChoice(v.name, v.shape, v.dtype, layout, why)
 
 
-def _conversions(graph: Graph, plan: Plan, kinds: Mapping[Op, Kind]) -> list[Conversion]:
+def _conversions(
+    graph: Graph, plan: Plan, kinds: Mapping[Op, Kind], axes: Axes
+) -> list[Conversion]:
     out = []
     for v, targets in plan.converted.items():
         if v.weight:
@@ -56,16 +61,17 @@ def _conversions(graph: Graph, plan: Plan, kinds: Mapping[Op, Kind]) -> list[Con
         for target in targets:
             users = [op for op in v.uses if target in _read(plan, op, v)]
             out.append(Conversion(
-                v.name, plan.stored[v], target,
+                v.name, plan.stored[v].over(axes.get(v, "")), target.over(axes.get(v, "")),
                 size_of(target.physical(v.shape), v.dtype), _why(v, target, users, plan, kinds),
                 tuple(op.outputs[0].name for op in users if op.outputs),
             ))  # fmt: skip
     for op, way in plan.ways.items():
         if way.moves:
             source = next(v for v in op.inputs if v is not None)
-            same = Layout.identity(op.outputs[0].rank)
+            source_at, same = (Layout.identity(v.rank).over(axes.get(v, ""))
+                               for v in (source, op.outputs[0]))  # fmt: skip
             why = f"{op.name} moves elements in every layout of its neighbours that is paid for"
-            out.append(Conversion(source.name, Layout.identity(source.rank), same,
+            out.append(Conversion(source.name, source_at, same,
                                   weight(op.outputs[0]), why, (op.outputs[0].name,)))  # fmt: skip
     return out
 
@@ -89,9 +95,10 @@ def _why(
     return "read in the order of its other operands by " + ", ".join(op.name for op in users)
 
 
-def _op(op: Op, way: Choice, kind: Kind) -> OpChoice:
+def _op(op: Op, way: Choice, kind: Kind, axes: Axes) -> OpChoice:
     name = op.outputs[0].name if op.outputs else op.name
-    laid = ", ".join(x.spell() for x in way.outputs)
+    pairs = zip(op.outputs, way.outputs, strict=True)
+    laid = ", ".join(x.over(axes.get(v, "")).spell() for v, x in pairs)
     why = kind.reason or way.why
     asked = kind.want is not None and any(not x.is_identity for x in kind.want.layouts.values())
     if asked and kind.want is not None and way.why == GIVEN:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..analysis.lifting.comprehension import Lifted
-from ..analysis.op_info import Refusal
+from ..analysis.op_info import Answer, Refusal
 from ..analysis.progress import stage
 from ..analysis.recover import Analyser
 from ..analysis.same import ByStructure
@@ -67,10 +67,16 @@ class Kinds:
             if info.operator is not None and info.operator.name == one.op:
                 made = _replaced(func, one)
                 if made is not None:
-                    return Kind(found, reason, made, moves, one.func)
+                    named = strings(info.info)
+                    return Kind(found, reason, made, moves, one.func, strings=named)
         asked = want(info, self.desired, func)
         offers = offered(info, self.offers) if asked is None else ()
-        return Kind(found, reason, asked, moves, offers=offers)
+        return Kind(found, reason, asked, moves, offers=offers, strings=strings(info.info))
+
+
+def strings(found: Answer) -> tuple[str, ...]:
+    """By parameter of a PrimFunc, the layout string that the operator has for the buffer."""
+    return () if isinstance(found, Refusal) else found.layouts
 
 
 def _replaced(func: Any, given: Implementation) -> Want | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -44,6 +44,8 @@ class Layout:
 
     It is injective for every shape, onto where each axis divides into its digits; elsewhere the
     rest of the physical buffer is padding, which holds ``pad_value`` (None: nobody knows what).
+    ``axes`` is the value's own layout string, by which the layout is called: over values in NHWC
+    ``NCHW4c`` has other digits than over values in NCHW.
     Raises ``ValueError`` if the digits of an axis do not make it up.
 
     >>> Layout.parse("NCHW4c")
@@ -54,6 +56,7 @@ class Layout:
 
     dims: tuple[Dim, ...]
     pad_value: float | int | None = 0
+    axes: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dims", tuple(map(_joined, self.dims)))
@@ -179,8 +182,16 @@ class Layout:
         out[tuple(np.broadcast_arrays(*places)) if places else ()] = array
         return out
 
+    def over(self, axes: str) -> Layout:
+        """The same layout of a value whose axes are called so."""
+        return replace(self, axes=axes)
+
     def spell(self, logical: str = "") -> str:
         """The usual string, such as ``NCHW4c``; the index map's text where it has none."""
+        if self.axes and not logical:
+            if self.is_identity:
+                return self.axes
+            logical = self.axes if self.axes.isalpha() and len(self.axes) == self.rank else ""
         if all(len(d) == 1 for d in self.dims):
             found = spell([(d.axis, d.div, d.extent) for (d,) in self.dims], logical)
             if found is not None:

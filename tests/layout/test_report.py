@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
+from tvm import relax
+
+from opinfo.layout import plan_layout
 from opinfo.layout.layout import Layout
 from opinfo.layout.report import (
     Conversion,
@@ -14,6 +18,8 @@ from opinfo.layout.report import (
     columns,
     size,
 )
+
+from . import nets
 
 NCHW, NHWC = Layout.identity(4), Layout.parse("NHWC")
 REPORT = Report(
@@ -60,3 +66,21 @@ def test_sizes_and_columns() -> None:
     assert [size(1023), size(1024), size(3 * 1024**2)] == ["1023 B", "1.0 KiB", "3.0 MiB"]
     assert columns(("a", "b"), []) == ""
     assert columns(("a", "b"), [("long", "c")]) == "a     b\nlong  c"
+
+
+def test_values_are_called_by_the_letters_of_their_operators() -> None:
+    """Letters by position made NWCH4w of NCHW4c for a tensor in NHWC."""
+
+    def build(emit: Any, rng: Any, x: Any) -> Any:
+        nn = relax.op.nn
+        y = emit(nn.conv2d(x, nets.const(rng, 8, 3, 3, 8), padding=1, data_layout="NHWC",
+                           kernel_layout="OHWI"))  # fmt: skip
+        return emit(relax.op.mean(emit(nn.relu(y)), [1]))
+
+    told = plan_layout(nets.net(build, (1, 16, 16, 8)), {"conv2d": ["NCHW4c", "OIHW4i4o"]}).report
+    layouts = {v.name: v.layout.spell() for v in told.values}
+    assert (layouts["x0"], layouts["lv"], layouts["lv1"]) == ("NHWC", "NCHW4c", "NCHW4c")
+    assert told.values[-1].layout.axes == "NWC"
+    assert told.conversions[0].source.spell() == "NHWC"
+    assert told.conversions[0].target.spell() == "NCHW4c"
+    assert {o.implementation for o in told.ops if o.op != "mean"} == {"NCHW4c"}

@@ -22,6 +22,7 @@ from opinfo.analysis.build import call_op
 from opinfo.analysis.terms.term import Int, Var
 
 from ..run import run
+from ..strings import faults
 
 Array = npt.NDArray[Any]
 Sizes = Mapping[str, int]
@@ -36,6 +37,8 @@ def check(
     func: Any, info: LayoutNormalised, sizes: Sizes, positive: Sequence[int], seed: int = 0
 ) -> None:
     """Raises :class:`Wrong`."""
+    if wrong := faults(info):
+        raise Wrong(f"layout strings: {wrong}")
     rng = np.random.default_rng(seed)
     buffers = [p for p in func.params if is_buffer_var(p)]
     assert len(buffers) == len(func.params), "a parameter is a size"

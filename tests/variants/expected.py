@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from opinfo.analysis import OpInfo
 
+from ..strings import faults
 from . import Variant
 
 #: What fusion may take an operator for. A dimension of extent 1 makes a simpler kind of some.
@@ -42,6 +43,8 @@ _ONE_TAP = ("(1,)", "(1, 1)", "(1, 1, 1)", "'repeats'", "'pad_width'", "'output_
 
 def layouts_of(v: Variant, info: OpInfo) -> str:
     """Why the answer's layouts are wrong: they must be those of the attributes built."""
+    if wrong := faults(info):
+        return f"layout strings {wrong}"
     data = v.attrs.get("data_layout") or v.attrs.get("layout")
     if data is None or info.name != v.op or info.attrs.get("data_layout", data) != data:
         return ""

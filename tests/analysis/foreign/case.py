@@ -15,6 +15,8 @@ from tvm import relax, te
 from opinfo.analysis import Refusal
 from opinfo.analysis.op_info import Answer, Constant, operator, to_plain
 
+from ...strings import faults
+
 Verdict = Literal["recovered", "refused", "wrong"]
 
 
@@ -79,6 +81,8 @@ def judge(case: Foreign, found: Answer) -> tuple[Verdict, str]:
     info = operator(found)
     if isinstance(found, Refusal) or info is None:
         return "refused", repr(found)
+    if wrong := faults(found):
+        return "wrong", f"layout strings {wrong}"
     if not case.op:
         return "wrong", f"no operator computes this, but: {info!r}"
     attrs = dict(case.attrs)
