@@ -1,11 +1,14 @@
 // What generated functions need of TVM's calling convention, over its C ABI: this compiles in a
 // fraction of a second, the C++ headers of tvm_ffi take several.
+#ifndef OPINFO_ABI
+#define OPINFO_ABI
 #include <tvm/ffi/c_api.h>
 
 #include <cstring>
 #include <initializer_list>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 // A function that the module exports by this name: `args`, `count` of them, and `result` are its own.
@@ -39,6 +42,44 @@ namespace {  // two models in one process share nothing
 [[maybe_unused]] char* data(const DLTensor* t) {
   return static_cast<char*>(t->data) + t->byte_offset;
 }
+
+// What a function takes, as TVM_FFI_DLL_EXPORT_TYPED_FUNC tells of its own.
+[[maybe_unused]] int metadata(int count, TVMFFIAny* result) {
+  std::string args = R"({\"type\":\"None\"})";
+  for (int k = 0; k < count; ++k) args += R"(,{\"type\":\"DLTensor*\"})";
+  std::string text = R"({"type_schema":"{\"type\":\"ffi.Function\",\"args\":[)" + args + R"(]}"})";
+  TVMFFIByteArray bytes{text.data(), text.size()};
+  return TVMFFIStringFromByteArray(&bytes, result);
+}
+
+template <typename... T>
+constexpr int arity(void (*)(T...)) {
+  return sizeof...(T);
+}
+
+template <typename... T, size_t... K>
+int call(const char* symbol, void (*function)(T...), const TVMFFIAny* args, int32_t count,
+         std::index_sequence<K...>) {
+  if (count != static_cast<int32_t>(sizeof...(T)))
+    return fail("TypeError", std::string(symbol) + ": " + std::to_string(count) +
+                                 " arguments, expected " + std::to_string(sizeof...(T)));
+  const DLTensor* all[] = {tensor(args[K])...};
+  for (const DLTensor* t : all)
+    if (t == nullptr) return fail("TypeError", std::string(symbol) + ": expected tensors");
+  function(all[K]...);
+  return 0;
+}
+
+// A function of tensors, `void f(const DLTensor* x, …, const DLTensor* out)`, exported by a name.
+// How many it takes is checked when the library is built.
+#define OPINFO_TYPED(symbol, function)                                                     \
+  OPINFO_FUNCTION(symbol) {                                                                \
+    return opinfo::call(#symbol, function, args, count,                                    \
+                        std::make_index_sequence<opinfo::arity(function)>{});              \
+  }                                                                                        \
+  OPINFO_FUNCTION(_metadata_##symbol) {                                                    \
+    return opinfo::metadata(opinfo::arity(function), result);                              \
+  }
 
 // Whether elements lie side by side in the order of the axes.
 [[maybe_unused]] bool is_compact(const DLTensor* t) {
@@ -102,3 +143,4 @@ class Constants {
 
 }  // namespace
 }  // namespace opinfo
+#endif  // OPINFO_ABI

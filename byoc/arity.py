@@ -7,10 +7,24 @@ A region's function gets its inputs, then its results. `TVM_FFI_DLL_EXPORT_TYPED
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .region import Region
+
+
+class Miscalled(TypeError):
+    """Functions that are handed other tensors than they take: why, by symbol."""
+
+    def __init__(self, wrong: Mapping[str, str]) -> None:
+        super().__init__(next(iter(wrong.values())))
+        self.wrong = wrong
+
+
+def check_calls(library: Any, regions: Sequence[Region]) -> None:
+    """Raises :class:`Miscalled` for functions of a loaded library that are called wrongly."""
+    if wrong := miscalled(library, regions):
+        raise Miscalled(wrong)
 
 
 def miscalled(library: Any, regions: Sequence[Region]) -> dict[str, str]:

@@ -102,7 +102,8 @@ class Attempt:
             return False
         by_symbol = {h.symbol: self.backends[h.match.backend] for h in self.regions}
         try:
-            wrong = culprits([h.placed.region for h in self.regions], converter(by_symbol))
+            regions = [h.placed.region for h in self.regions]
+            wrong = culprits(regions, converter(by_symbol), error)
         except Unbuildable:
             return False
         if not wrong:

@@ -18,7 +18,7 @@ from ..layout.report import Report
 from ..layout.unused import check_defined
 from ..layout.wants import Desired
 from . import trust
-from .arity import miscalled
+from .arity import check_calls
 from .backend import Backend
 from .dispatch_plan import DispatchPlan, fingerprint
 from .executable import executable
@@ -118,7 +118,11 @@ def _finished(
 def _compiled(done: Dispatched, target: Any, regions: Sequence[Region] = ()) -> Compiled:
     folder = trust.temporary("opinfo-")
     library = Path(folder.name) / "model.so"
-    build(done, library, target, regions)
+    try:
+        build(done, library, target, regions)
+    except BaseException:
+        folder.cleanup()
+        raise
     return Compiled(library, done, folder)
 
 
@@ -155,7 +159,7 @@ def build(
 ) -> None:
     """Compile a dispatched module and load it once, so that what is missing is found now.
 
-    Raises ``TypeError`` where a function of ``regions`` takes other arguments than it is handed.
+    Raises :class:`.Miscalled` where a function of ``regions`` takes other tensors than it is handed.
     """
     device = tvm.cpu()
     if on_gpu(target):
@@ -169,8 +173,7 @@ def build(
     made.export_library(str(library), fcompile=shared, options=[*OPTIONS, *done.options])
     loaded = tvm.runtime.load_module(str(library))
     relax.VirtualMachine(loaded, device)
-    for wrong in miscalled(loaded, regions).values():
-        raise TypeError(wrong)
+    check_calls(loaded, regions)
 
 
 def on_gpu(target: Any) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from .arity import miscalled
+from .arity import Miscalled, check_calls
 from .backend import Code
 from .executable import executable
 from .failure import Fault, said
@@ -32,13 +32,27 @@ class Unbuildable(Exception):
     """Nothing builds here, whatever the backends generate; the message says why."""
 
 
-def culprits(regions: Sequence[Region], convert: Convert) -> dict[str, Fault]:
-    """The regions that do not build, by symbol. Raises :class:`Unbuildable`."""
+def culprits(regions: Sequence[Region], convert: Convert, error: Exception) -> dict[str, Fault]:
+    """The regions that do not build, by symbol, where ``error`` is what building all of it raised.
+
+    Raises :class:`Unbuildable`.
+    """
+    if isinstance(error, Miscalled):
+        return {symbol: Fault("arity", why) for symbol, why in error.wrong.items()}
+    if isinstance(error, CompilerError) and error.broken:
+        _check_builds()
+    found = _Search(convert).bad(list(regions))
+    if len(found) == len(regions):
+        _check_builds()
+    return found
+
+
+def _check_builds() -> None:
+    """Raises :class:`Unbuildable` where a module without any region does not build."""
     try:
         _built([], [])
     except Exception as e:
-        raise Unbuildable(said(e) if not isinstance(e, CompilerError) else str(e)) from e
-    return _Search(convert).bad(list(regions))
+        raise Unbuildable(said(e)) from e
 
 
 class _Search:
@@ -67,14 +81,17 @@ class _Search:
         except Exception as e:
             return Fault("convert", said(e))
         try:
-            return _built(regions, codes)
+            _built(regions, codes)
         except CompilerError as e:
             return Fault(e.stage, str(e))
+        except Miscalled as e:
+            return Fault("arity", str(e))
         except Exception as e:
             return Fault("load", said(e))
+        return None
 
 
-def _built(regions: Sequence[Region], codes: Sequence[Code]) -> Fault | None:
+def _built(regions: Sequence[Region], codes: Sequence[Code]) -> None:
     """Builds and loads them in a module that only refers to them."""
     made = executable(attached(_module(regions), codes), "llvm")
     options = [*OPTIONS, *(o for c in codes for o in c.options)]
@@ -83,8 +100,7 @@ def _built(regions: Sequence[Region], codes: Sequence[Code]) -> Fault | None:
         made.export_library(library, fcompile=shared, options=options)
         loaded = tvm.runtime.load_module(library)
         relax.VirtualMachine(loaded, tvm.cpu())
-        wrong = miscalled(loaded, regions)
-    return Fault("arity", next(iter(wrong.values()))) if wrong else None
+        check_calls(loaded, regions)
 
 
 def _module(regions: Sequence[Region]) -> Any:

@@ -33,7 +33,7 @@ def _tensors(node: Node) -> list[Value]:
     return [v for v in found if v is not None]
 
 
-def is_(name: str, *taken: Any) -> Condition:
+def is_(name: str, *taken: Any) -> Callable[[Node], str | None]:
     """An attribute is one of these."""
 
     def check(node: Node) -> str | None:

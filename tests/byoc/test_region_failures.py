@@ -222,14 +222,18 @@ def test_a_misspelt_operator_is_refused_where_it_is_written(name: str, reason: s
 
 
 def test_what_is_no_backend_is_refused_where_it_is_written() -> None:
-    with pytest.raises(TypeError, match="convert must be a function, got None"):
-        replace(TOY, convert=None)
-    with pytest.raises(TypeError, match="patterns must be of Pattern, got 'add'"):
-        replace(TOY, patterns=("add",))
-    with pytest.raises(TypeError, match="expected a condition that is called with a Node"):
-        one("relax.add", "float32")
+    wrong: Any
+    for wrong, reason in (({"convert": None}, "convert must be a function, got None"),
+                          ({"patterns": ("add",)}, "patterns must be of Pattern, got 'add'"),
+                          ({"cost": 3}, "cost must be a function, got 3")):  # fmt: skip
+        with pytest.raises(TypeError, match=reason):
+            replace(TOY, **wrong)
+    for call, name in ((one, "relax.add"), (maybe, "relax.add"), (Pattern, "sum")):
+        wrong = "float32"
+        with pytest.raises(TypeError, match="expected"):
+            call(name, wrong)
     with pytest.raises(TypeError, match="register: expected a Backend"):
-        register("toy")
+        register(wrong)
 
 
 @pytest.mark.parametrize("cost", [
@@ -281,6 +285,70 @@ def test_a_backend_whose_module_cannot_be_imported_is_not_available(
     monkeypatch.setitem(__import__("opinfo.byoc.backend", fromlist=["x"]).BUILT_IN, "gone", "gone")
     reason = find("gone").available()
     assert reason is not None and reason.startswith("its module cannot be imported: ")
+
+
+# ---------------------------------------------------------------------- what functions take
+
+PLAIN = """
+static void %(symbol)s_(%(tensors)s) {}
+OPINFO_TYPED(%(symbol)s, %(symbol)s_)
+"""
+FFI = """#include <tvm/ffi/tvm_ffi.h>
+#include <tvm/ffi/container/tensor.h>
+static void %(symbol)s_(%(tensors)s) {}
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(%(symbol)s, %(symbol)s_)
+"""
+
+
+@pytest.mark.parametrize(("form", "tensor", "count"), [
+    (ABI + PLAIN, "const DLTensor*", 1), (ABI + PLAIN, "const DLTensor*", 3),
+    (FFI, "tvm::ffi::TensorView", 3),
+])  # fmt: skip
+def test_a_function_of_other_arguments_is_told_when_it_is_built(
+    form: str, tensor: str, count: int
+) -> None:
+    def convert(regions: Sequence[Region]) -> Code:
+        sums = [r for r in regions if r.calls[0].op == "relax.add"]
+        code = toy.convert([r for r in regions if r not in sums])
+        tensors = ", ".join([tensor] * count)
+        head, body = form[: form.index("static void %")], form[form.index("static void %") :]
+        source = "".join(body % {"symbol": r.symbol, "tensors": tensors} for r in sums)
+        return Code(head + code.source + source, tuple(r.symbol for r in regions))
+
+    def build(emit: Any, rng: Any, x: Any) -> Any:
+        return emit(nn.relu(emit(op.negative(emit(op.add(x, relax.const(2.0)))))))
+
+    mod = nets.net(build, SHAPE, legal=False)
+    told = f"takes {count} tensors and is handed 2: 1 input, 1 result; literals are in"
+    with pytest.warns(UserWarning, match=told):
+        found = compile_module(mod, [replace(TOY, convert=convert)], plan=False)
+    assert [t.ops for t in found.dispatched.taken] == [("relax.nn.relu",)]
+    assert [f.stage for f in found.dispatched.lost] == ["arity"]
+    out = found.machine()["main"](tvm.runtime.tensor(X)).numpy()
+    np.testing.assert_allclose(out, run(mod, [X])[0], rtol=1e-6)
+
+
+def test_literals_are_arguments_and_constants_are_operands() -> None:
+    def build(emit: Any, rng: Any, x: Any) -> Any:
+        two = relax.const(np.float32(2))
+        values = (op.add(x, two), op.subtract(two, x), op.add(x, x), op.add(x, nets.const(rng, 6)))
+        return relax.Tuple([emit(v) for v in values])
+
+    seen = []
+
+    def convert(regions: Sequence[Region]) -> Code:
+        for r in regions:
+            (call,) = r.calls
+            kinds = [a if isinstance(a, float) else a.source for a in call.arguments]  # type: ignore[union-attr]
+            seen.append((kinds, len(r.inputs), len(r.constants), call.literal("x2")))
+        return Code("", tuple(r.symbol for r in regions))
+
+    anything = Backend("any", (Pattern("any", one(("relax.add", "relax.subtract"))),), convert)
+    dispatch(nets.net(build, SHAPE), [anything])
+    assert seen == [
+        (["input", 2.0], 1, 0, 2.0), ([2.0, "input"], 1, 0, None), (["input", "input"], 1, 0, None),
+        (["input", "constant"], 1, 1, None),
+    ]  # fmt: skip
 
 
 # ---------------------------------------------------------------------- the compiler
