@@ -12,12 +12,11 @@ from typing import Any
 import tvm
 import tvm_ffi
 
-from .boundary import Range
 from .errors import last_line
 from .folder import Folder
 from .pages import cut
 from .signature import Signature
-from .specialize import FORMAT
+from .table import parsed
 
 MODES = {"generic": 0, "record": 1, "jit": 2}
 #: What a path was when this process loaded a library from it first.
@@ -50,17 +49,11 @@ class Sites:
 
     def __init__(self, library: Any) -> None:
         self._library = library
-        told = json.loads(self._call("about")())
-        if told["format"] != FORMAT:
-            raise ValueError(f"the library was written by another version of opinfo: its sites are "
-                             f"of format {told['format']}, this one reads {FORMAT}")  # fmt: skip
-        self.target: str = told["target"]
-        self.functions: dict[str, str] = told["functions"]
-        self.signatures = {f.function: f for f in map(Signature.from_json, told["signatures"])}
-        self.ranges = {name: Range(*r) for name, r in told["ranges"].items()}
-        #: Of each function its name, strategy, schedule, and why not more.
-        self.told: tuple[tuple[str, ...], ...] = tuple(map(tuple, told["told"]))
-        self.sites = tuple(_site(k, s) for k, s in enumerate(told["sites"]))
+        table = parsed(str(self._call("about")()))
+        self.target, self.functions = table.target, table.functions
+        self.signatures = {f.function: f for f in map(Signature.from_json, table.signatures)}
+        self.ranges, self.told = table.ranges, table.told
+        self.sites = tuple(_site(k, s) for k, s in enumerate(table.sites))
         self._next, self._insert, self._drop, self._stats = (
             self._call(n) for n in ("next", "insert", "drop", "stats"))  # fmt: skip
         #: See `straight.hpp`.

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from .table import SECTION
+
 HERE = Path(__file__).parent
 #: A string literal may be of limited length; adjacent ones are one.
 PIECE = 12_000
@@ -33,7 +35,10 @@ def source(sites: Sequence[SiteCode], about: str) -> str:
         'extern "C" {', *declared, "}",
         "namespace opinfo_jit {", "namespace {",
         f"constexpr int kSites = {len(sites)};",
-        f"const char* const kTold =\n{literal(about)};",
+        "#ifdef __ELF__  // who inspects the file reads it there, see `table.read`",
+        f'__attribute__((section("{SECTION.decode()}"), used))',
+        "#endif",
+        f"const char kTold[] =\n{literal(about)};",
         "// Never freed: a thread may be in a call when the process ends.",
         f"Site* const sites = new Site[kSites]{{\n{made}}};" if sites else
         "Site* const sites = nullptr;",

@@ -24,12 +24,11 @@ from .signature import Signature
 from .sites import CallSite, call_sites, results
 from .source import SiteCode, source
 from .strategy import Aot, Config, Generic, Jit, Library, Record, Strategy, chosen, config
+from .table import FORMAT
 from .tuned import Known
 from .values import values_at
 from .variants import Ranged, Span
 
-#: Of the text that a library tells about its functions and sites.
-FORMAT = 5
 
 
 @dataclass(frozen=True)

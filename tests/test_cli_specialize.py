@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import re
 from pathlib import Path
 
@@ -93,7 +94,7 @@ def test_inspect_tells_the_strategies_of_symbolic_functions_after_fusion(model: 
 
 
 @pytest.mark.parametrize(
-    ("text", "told"), [("hello", "is no library that loads here"), (None, "no such file")]
+    ("text", "told"), [("hello", "its end is missing"), ("hello" * 99, "not a 64-bit ELF file"), (None, "no such file")]
 )
 def test_inspect_of_what_is_no_library_is_one_line(
     tmp_path: Path, text: str | None, told: str, capfd: pytest.CaptureFixture[str]
@@ -104,6 +105,22 @@ def test_inspect_of_what_is_no_library_is_one_line(
     assert run(path, command="inspect") == (2, "")
     said = capfd.readouterr().err
     assert said.count("\n") == 1 and told in said
+
+
+def test_inspect_runs_nothing_of_a_library(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """To load one runs its constructors."""
+    source, library, ran = (tmp_path / name for name in ("evil.cc", "evil.so", "ran"))
+    source.write_text(
+        "#include <cstdio>\n__attribute__((constructor)) void run() "
+        f'{{ if (FILE* f = fopen("{ran}", "w")) fclose(f); }}\n'
+    )
+    subprocess.run(["g++", "-shared", "-fPIC", "-o", library, source], check=True)
+    assert run(library, command="inspect") == (2, "")
+    said = capfd.readouterr().err
+    assert said.count("\n") == 1 and "it was not made by opinfo's SpecializeShapes" in said
+    assert not ran.exists()
 
 
 def test_a_library_whose_end_is_missing_is_told(model: Path, tmp_path: Path) -> None:

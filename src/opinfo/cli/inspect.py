@@ -89,14 +89,13 @@ def lowered(model: Path, shapes: list[str]) -> Any:
 
 
 def _served(library: Path, as_json: bool) -> None:
-    """The strategies that a library was compiled by."""
+    """The strategies that a library was compiled by; its code does not run."""
     with working(), refusing(library):
-        from ..jit.library import Sites
-        from ..jit.library import loaded as opened
+        from ..jit.table import read
 
         if not library.exists():
             raise Problem(f"{library}: no such file")
-        found = Sites(opened(library.resolve()))
+        found = read(library)
     if as_json:
         names = ("func", "strategy", "schedule", "why")
         rows = [dict(zip(names, row, strict=True)) for row in found.told]
