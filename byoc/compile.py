@@ -159,7 +159,7 @@ def build(
 ) -> None:
     """Compile a dispatched module and load it once, so that what is missing is found now.
 
-    Raises :class:`.Miscalled` where a function of ``regions`` takes other tensors than it is handed.
+    Raises :class:`.Miscalled` where one of ``regions`` is called with what it does not take.
     """
     device = tvm.cpu()
     if on_gpu(target):

@@ -94,7 +94,7 @@ class _Search:
 def _built(regions: Sequence[Region], codes: Sequence[Code]) -> None:
     """Builds and loads them in a module that only refers to them."""
     made = executable(attached(_module(regions), codes), "llvm")
-    options = [*OPTIONS, *(o for c in codes for o in c.options)]
+    options = [*OPTIONS, *(o for c in codes for o in c.options), "-O0"]  # it is not run
     with tempfile.TemporaryDirectory(prefix="opinfo-") as folder:
         library = str(Path(folder) / "probe.so")
         made.export_library(library, fcompile=shared, options=options)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tvm
 
 from opinfo.byoc import example_npu
+from opinfo.byoc.compile import compile_module
 
 from .run import run
 
@@ -30,5 +33,15 @@ def test_the_page_does_what_it_says() -> None:
     assert out.getvalue() == expected
     rng = np.random.default_rng(0)
     x, y, z = (rng.standard_normal(s).astype("float32") for s in ((2, 8), (2, 8), (8,)))
-    (result,) = run(known["done"].module, [x, y, z])
-    np.testing.assert_allclose(result, np.maximum(x + y, 0) + z, rtol=1e-6)
+    w = np.arange(16, dtype="float32").reshape(2, 8)
+    expected_ = np.maximum(x + y, 0) * (x + 2) * (y + y) * (x + w) + z
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        found = compile_module(known["bb"].get(), [known["ADDER"]], plan=False)
+    assert len(found.dispatched.taken) == 4 and not found.dispatched.failed
+    values = [tvm.runtime.tensor(v) for v in (x, y, z)]
+    for result in (
+        run(known["done"].module, [x, y, z])[0],
+        found.machine()["main"](*values).numpy(),
+    ):
+        np.testing.assert_allclose(result, expected_, rtol=1e-5, atol=1e-5)

@@ -1,0 +1,120 @@
+"""Faults below a running `Session`: what its store of kernels holds, and who compiles for it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import tvm
+
+from opinfo.jit import Compiler, KernelStore, Session, compile_shapes
+from tests.jit import modules
+
+SIZES = (1, 1, 3, 3, 16, 16, 1, 3, 16)
+Damage = Callable[[Path], object]
+
+
+def _truncated(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def _flipped(path: Path) -> None:
+    raw = bytearray(path.read_bytes())
+    raw[5_000] ^= 4
+    path.write_bytes(raw)
+
+
+def _linked(path: Path) -> None:
+    target = path.with_name("elsewhere")
+    path.rename(target)
+    path.symlink_to(target)
+
+
+def _piped(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+ENTRIES: dict[str, tuple[Damage, str]] = {
+    "an entry is empty": (lambda p: p.write_bytes(b""), "it has 0 bytes only"),
+    "an entry is truncated": (_truncated, "does not end as an entry"),
+    "a bit of an entry is flipped": (_flipped, "its digest is another one"),
+    "an entry is a link": (_linked, "symbolic"),
+    "an entry is a pipe": (_piped, "not a file"),
+    "others can write an entry": (lambda p: p.chmod(0o666), "only this user can write"),
+    "an entry is huge": (lambda p: os.truncate(p, 1 << 30), "bytes"),
+    "an entry is garbage": (lambda p: p.write_bytes(b"injected" * 4000), "ignored and removed"),
+}  # fmt: skip
+FOLDERS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "others can write the folder": (lambda p: p.chmod(0o777), "other users can write"),
+    "the folder is a file": (lambda p: (shutil.rmtree(p), p.write_text("x")), "store"),
+    "the disk is full": (lambda p: _full(), "No space left"),
+}
+STORES = {name: said for name, (_, said) in (*ENTRIES.items(), *FOLDERS.items())}
+#: A process that is ready, and then does this with each job.
+STUB = """
+import json, os, sys, time
+print('{"ready": 1}', flush=True)
+for job in sys.stdin:
+    %s
+"""
+COMPILERS: dict[str, tuple[str, str]] = {
+    "aborts": ("os.abort()", "signal 6"),
+    "exits": ("sys.exit(3)", "exit status 3"),
+    "hangs": ("time.sleep(60)", "was stopped"),
+    "answers no JSON": ("print('injected', flush=True)", "injected"),
+    "answers nothing": ("print('', flush=True)", "answered"),
+    "answers a list": ("print('[]', flush=True)", "answered"),
+}
+
+
+def _full() -> None:
+    def fails(fd: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    os.fsync = fails
+
+
+def run(kind: str, folder: Path) -> tuple[bool, list[str]]:
+    """Whether all results were right, and what was told."""
+    what, _, name = kind.partition(":")
+    store = folder / "store"
+    store.mkdir(mode=0o700)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        if what == "compiler":
+            command = (sys.executable, "-c", STUB % COMPILERS[name][0])
+            right, events = _served(store, Compiler(seconds=1.0, command=command))
+        else:
+            right, events = True, []
+            if name != "the disk is full":
+                right, events = _served(store, Compiler())
+            if name in ENTRIES:
+                for entry in [p for p in store.rglob("*") if p.is_file()]:
+                    ENTRIES[name][0](entry)
+            else:
+                FOLDERS[name][0](store)
+            again, more = _served(store, Compiler())
+            right, events = right and again, [*events, *more]
+    return right, [*(str(w.message) for w in told), *events]
+
+
+def _served(store: Path, compiler: Compiler) -> tuple[bool, list[str]]:
+    right = True
+    try:
+        with Session(compile_shapes(modules.dense()), store=KernelStore(store),
+                     compiler=compiler) as session:  # fmt: skip
+            for n in SIZES:
+                x = modules.rows(n)
+                got = session(tvm.runtime.tensor(x)).numpy()
+                right &= bool(np.allclose(got, modules.expected(x), rtol=1e-4, atol=1e-5))
+            session.settle()
+            events = [str(e) for e in session.stats().events]
+    finally:
+        compiler.close()
+    return right, events
