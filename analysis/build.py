@@ -18,7 +18,7 @@ from .lifting.node import items
 from .op_info import Constant, Proposal
 from .remember import Key, Known, key_of, recall, remember
 from .terms.rewrite import free
-from .terms.term import Call, Int, Tensor, Var
+from .terms.term import Call, Int, Tensor, Term, Var
 
 
 class NotBuilt(Exception):
@@ -120,6 +120,8 @@ def to_prim(value: Any, sizes: Mapping[Var, Any]) -> Any:
         return out
     if isinstance(value, (tuple, list)):
         return type(value)(to_prim(v, sizes) for v in value)
+    if isinstance(value, Term):
+        raise NotBuilt(f"a symbolic dimension {value!r} has no expression over the sizes")
     return value
 
 

@@ -18,7 +18,7 @@ from .lifting.comprehension import Lifted
 from .lifting.from_tir import Unliftable
 from .lifting.lift import lift
 from .op_info import ASSUMED, Certificate, Proposal, Refusal
-from .partial import partial
+from .partial import CANCELS, partial, simplified
 from .proofs.equal import Proof, prove_equal
 from .proofs.pairing import Different
 from .real import TooLarge, real
@@ -26,6 +26,10 @@ from .same import structurally_equal
 from .sampled import Unequal, compare
 from .terms.rewrite import subterms
 from .terms.term import Reduce, Term, Var
+from .terms.work import spend
+
+#: What legalising and lifting an operator costs of a question's budget, and asking all recognisers.
+CERTIFY, PROPOSE = 300, 300
 
 
 def certify(
@@ -38,6 +42,7 @@ def certify(
     ``tested``, what is not proved is compared at random points; with ``rounded``, both are compared
     in real arithmetic.
     """
+    spend(CERTIFY)
     try:
         built = rebuild(p, lifted)
     except NotBuilt as e:
@@ -120,10 +125,12 @@ def _proved(
         proof.reassociated |= part.reassociated or regroups(mine.body, "add", "mul")
         proof.finite |= part.finite
         proof.ordered |= part.ordered or regroups(mine.body, "min", "max")
+    taken = simplified(c.body for c in lifted.outputs)
+    proof.reassociated |= CANCELS in taken
     return Certificate(
         "real" if rounded else "proved",
         exact=not (proof.reassociated or proof.finite or proof.ordered or rounded),
-        assumptions=(*ASSUMED, *given_of(lifted), *flags(proof)),
+        assumptions=(*ASSUMED, *given_of(lifted), *taken, *flags(proof)),
         obligations=tuple(proof.obligations),
     )
 

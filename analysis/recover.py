@@ -10,7 +10,7 @@ from typing import Any
 from tvm import tirx
 
 from .attempt import Failure, attempt, proposals
-from .certify import certify, lowers_to
+from .certify import PROPOSE, certify, lowers_to
 from .kind import pattern_kind
 from .lifting.comprehension import Lifted
 from .lifting.from_tir import Unliftable
@@ -33,6 +33,7 @@ from .relay.layout import as_they_are
 from .same import ByStructure
 from .terms.rewrite import subterms
 from .terms.term import Tensor, Var
+from .terms.work import Exhausted, budget, spend
 
 
 def op_info(func: Any, *, alternatives: bool = False, tested: bool = False) -> OpInfo | Refusal:
@@ -84,10 +85,11 @@ class Recovered:
 
 def analyse(func: Any, *, alternatives: bool = False, tested: bool = False) -> Recovered:
     """:func:`op_info` together with the lifted parameters."""
-    lifted = understood(func)
-    if isinstance(lifted, Refusal):
-        return Recovered(lifted)
-    return recovered(lifted, func, alternatives=alternatives, tested=tested)
+    with budget():
+        lifted = understood(func)
+        if isinstance(lifted, Refusal):
+            return Recovered(lifted)
+        return recovered(lifted, func, alternatives=alternatives, tested=tested)
 
 
 def understood(func: Any) -> Lifted | Refusal:
@@ -95,9 +97,12 @@ def understood(func: Any) -> Lifted | Refusal:
     if not isinstance(func, tirx.PrimFunc):
         raise TypeError(f"op_info: expected a tvm.tirx.PrimFunc, got {type(func).__name__}")
     try:
-        return lift(func)
+        with budget():
+            return lift(func)
     except Unliftable as e:
         return Refusal(e.reason, e.where)
+    except Exhausted as e:
+        return Refusal(str(e))
     except RecursionError:
         return Refusal("the compute is nested too deeply")
 
@@ -108,9 +113,13 @@ def recovered(
     """:func:`analyse` of what was lifted already."""
     if not lifted.outputs:
         return Recovered(Refusal("the function writes no parameter"))
-    found = recover(lifted, func, alternatives)
-    if tested and isinstance(found, Refusal):
-        found = _candidates(lifted, func, alternatives, tested=True)
+    try:
+        with budget():
+            found = recover(lifted, func, alternatives)
+            if tested and isinstance(found, Refusal):
+                found = _candidates(lifted, func, alternatives, tested=True)
+    except Exhausted as e:
+        found = Refusal(str(e))
     return Recovered(found, lifted.params, tuple(c.out.position for c in lifted.outputs))
 
 
@@ -194,6 +203,7 @@ def _proposals(
 
     Why one could not be asked is added to ``failed``.
     """
+    spend(PROPOSE)
     own = [r for r in recognisers() if r.rounded == rounded]
     views = [(r, lifted) for r in own]
     if rounded:

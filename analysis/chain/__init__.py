@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tvm import tirx
@@ -10,8 +11,10 @@ from ..kind import pattern_kind
 from ..lifting.from_tir import Unliftable
 from ..lifting.lift import lift
 from ..op_info import Refusal
+from ..partial import CANCELS, simplified
 from ..terms.show import show
 from ..terms.term import Tensor
+from ..terms.work import Exhausted, budget
 from .define import Program, define
 from .result import Chain, PartlyRead, Result, Step, Value
 from .segment import Part, segment
@@ -42,8 +45,11 @@ class Chains:
         if not isinstance(func, tirx.PrimFunc):
             raise TypeError(f"op_infos: expected a tvm.tirx.PrimFunc, got {type(func).__name__}")
         try:
-            program = define(func)
-            return _chain(program, segment(program, self._recover))
+            with budget():
+                program = define(func)
+                return _chain(program, segment(program, self._recover))
+        except Exhausted as e:
+            return Refusal(str(e))
         except Unliftable as e:
             return Refusal(e.reason, e.where)
         except RecursionError:
@@ -73,7 +79,23 @@ def _chain(program: Program, parts: tuple[Part, ...]) -> Chain | Refusal:
         told = f"the buffer {name}" + (f" = {show(body)[:200]}" if body is not None else "")
         return PartlyRead(why.reason, told, tuple(steps))
     outputs = tuple(r for t in program.outputs if isinstance(r := values[t], Result))
+    if len(steps) > 1:
+        steps = _simplified(steps, program)
     return Chain(tuple(steps), outputs, _kind(steps, program), program.params)
+
+
+def _simplified(steps: list[Step], program: Program) -> list[Step]:
+    """The steps, with what TVM takes for granted where one statement computes several of them."""
+    told = simplified(d.body for d in program.definitions if d.body is not None)
+    if not told:
+        return steps
+    out = []
+    for s in steps:
+        c = s.info.certificate
+        exact = c.exact and CANCELS not in told
+        c = replace(c, exact=exact, assumptions=tuple(dict.fromkeys((*c.assumptions, *told))))
+        out.append(replace(s, info=replace(s.info, certificate=c)))
+    return out
 
 
 def _kind(steps: list[Step], program: Program) -> Any:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ..proofs.exhaustive import domain, is_counterexample
-from ..proofs.smt import Formulas, context
+from ..proofs.smt import Formulas, context, limit
 from ..proofs.verdict import Verdict
 from ..terms.interval import Sized, sized
 from ..terms.term import Var
@@ -44,7 +44,7 @@ def z3_bv(goal: Goal, timeout_ms: int) -> Verdict:
         return Verdict("unknown", "z3-bv", reason="not a literal domain")
     bits = Bits(reach.bit_length() + 2)
     solver = z3.SolverFor("QF_BV", ctx=context())
-    solver.set("timeout", timeout_ms)
+    limit(solver, timeout_ms)
     try:
         for v, k in extents.items():
             solver.add(bits(v) >= bits.literal(0), bits(v) < bits.literal(k))
@@ -62,7 +62,7 @@ def z3_int(goal: Goal, timeout_ms: int) -> Verdict:
 
     model = Formulas()
     solver = z3.Solver(ctx=context())
-    solver.set("timeout", timeout_ms)
+    limit(solver, timeout_ms)
     for v in goal.variables:
         model.domain(v)
     try:

@@ -30,7 +30,7 @@ from ..terms.term import (
     mul,
 )
 from .node import Dtypes, items, lanes_of
-from .operations import arithmetic, bitwise, cast, compare, truncdiv
+from .operations import arithmetic, bitwise, cast, compare, truncdiv, width
 
 
 class Unliftable(Exception):
@@ -98,7 +98,7 @@ class Reader:
         if kind in _COMPARE:
             return compare(_COMPARE[kind], self(e.a), self(e.b))
         if kind in _BITS:
-            return bitwise(_BITS[kind], self(e.a), self(e.b), self.dtype_of(e))
+            return _bits(self, _BITS[kind], e, e.a, e.b)
         raise Unliftable(f"expression {kind} is not understood", str(e)[:80])
 
 
@@ -225,6 +225,13 @@ class _Inner:
         return self.value if v.same_as(self.var) else self.outer.get(v)
 
 
+def _bits(r: Reader, op: str, e: Any, a: Any, b: Any) -> Term:
+    count, dtype = getattr(b, "value", None), r.dtype_of(e)
+    if op in ("shl", "shr") and isinstance(count, int) and not 0 <= count < width(dtype):
+        raise Unliftable("a shift by no less than the width has no result", str(e)[:80])
+    return bitwise(op, r(a), r(b), dtype)
+
+
 _EFFECT = "TCallEffectKind"
 
 
@@ -237,7 +244,7 @@ def _call(r: Reader, e: Any) -> Term:
     if name == "if_then_else":
         return _choice(r, *e.args)
     if name in _BIT_CALLS:
-        return bitwise(_BIT_CALLS[name], r(e.args[0]), r(e.args[1]), r.dtype_of(e))
+        return _bits(r, _BIT_CALLS[name], e, *e.args)
     effect = e.op.get_attr(_EFFECT)
     if effect is None or int(effect) > 1:
         raise Unliftable(f"call of {e.op.name} is opaque", str(e)[:80])

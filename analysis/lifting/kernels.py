@@ -19,6 +19,10 @@ def has_barriers(func: Any) -> bool:
     return bool((func.attrs or {}).get("s_tir", False))
 
 
+def _order(v: Var) -> int:
+    return v.uid
+
+
 class Kernels(State):
     """How kernels are executed."""
 
@@ -78,7 +82,7 @@ class Kernels(State):
         kernel.over = frozenset()
         guarded, effects = Effects(), Effects()
         guarded.then(inner, predicate)
-        r = {t: fresh(t.extent, "r") for t in over if t.extent is not None}
+        r = {t: fresh(t.extent, "r") for t in sorted(over, key=_order) if t.extent is not None}
         for tensor, writes in guarded.writes.items():
             prefix = kernel.prefix.get(tensor, ())
             effects.writes[tensor] = [combined(w, tensor, prefix, r) for w in writes]

@@ -8,6 +8,7 @@ refused.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import replace
 
 from ..terms.order import bounds, nonneg
@@ -100,7 +101,7 @@ def _check_order(w: Write, later: Write, i: Var, tensor: Tensor) -> None:
     raise Unliftable("two stores of a loop may overwrite each other across iterations", tensor.name)
 
 
-def _close(i: Var, tensor: Tensor, w: Write, carried: set[Term], body: Effects) -> Write:
+def _close(i: Var, tensor: Tensor, w: Write, carried: Set[Term], body: Effects) -> Write:
     if not carried:
         return _quantify(i, w)
     own = load(tensor, w.index)
@@ -148,10 +149,10 @@ def _apart(i: Var, other: Write, w: Write, tensor: Tensor) -> bool:
         return False
 
 
-def carried_by(i: Var, w: Write, body: Effects) -> set[Term]:
-    """Loads in w that may see a write of an earlier iteration."""
+def carried_by(i: Var, w: Write, body: Effects) -> Set[Term]:
+    """Loads in w that may see a write of an earlier iteration, in the order of their occurrence."""
     written = frozenset(body.writes)
-    found: set[Term] = set()
+    found: dict[Term, None] = {}
     for part in (w.value, w.guard, *w.index):
         if written.isdisjoint(tensors(part)):
             continue
@@ -159,8 +160,8 @@ def carried_by(i: Var, w: Write, body: Effects) -> set[Term]:
             if isinstance(t, Load) and t.tensor in written:
                 others = body.writes[t.tensor]
                 if not all(same_or_later(o, i, t.indices, t.tensor.name) for o in others):
-                    found.add(t)
-    return found
+                    found[t] = None
+    return found.keys()
 
 
 def _quantify(i: Var, w: Write) -> Write:

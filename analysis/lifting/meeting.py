@@ -59,10 +59,11 @@ def family(store: Access, around: frozenset[Var]) -> tuple[Write, dict[Var, Int]
     """
     told = (*store.index, store.guard, *(() if store.value is None else (store.value,)))
     variables = {v for p in told for v in free(p) if v.kind not in SIZES} - around
-    named = {v: as_int(fresh(v.extent)) if v.extent is not None else _unknown() for v in variables}
+    ordered = sorted(variables, key=lambda v: v.uid)
+    named = {v: as_int(fresh(v.extent)) if v.extent is not None else _unknown() for v in ordered}
     index = tuple(ints(p, named) for p in store.index)
     there = frozenset[Var]().union(*map(free, index)) & {p.atom for p in named.values()}
-    return Write(tuple(there), TRUE, index, TRUE), named
+    return Write(tuple(sorted(there, key=lambda v: v.uid)), TRUE, index, TRUE), named
 
 
 def owned(store: Access, access: Access, t: Var, around: frozenset[Var] = frozenset()) -> bool:

@@ -44,7 +44,7 @@ def bitwise(op: str, a: Term, b: Term, dtype: str) -> Term:
         k, (lo, _) = b.const, bounds(a)
         if op == "shl" and k is not None and 0 <= k < 64 and _shifts(a, k, dtype):
             return a * (1 << k)
-        if op == "shr" and k is not None and k >= 0:
+        if op == "shr" and k is not None and 0 <= k < 64:
             return floordiv(a, integer(1 << k))
         if op == "bitand" and k is not None and k >= 0 and k & (k + 1) == 0:
             return floormod(a, integer(k + 1))
@@ -53,6 +53,11 @@ def bitwise(op: str, a: Term, b: Term, dtype: str) -> Term:
     if op not in ("shl", "shr"):
         a, b = sorted((a, b), key=lambda t: t.uid)
     return call(op, (a, b), dtype)
+
+
+def width(dtype: str) -> int:
+    """The bits of an integer type; those of the narrower one where two are not told apart."""
+    return int(dtype.removeprefix("u").removeprefix("int").removeprefix("bool") or 32)
 
 
 def _shifts(a: Int, k: int, dtype: str) -> bool:

@@ -44,7 +44,8 @@ def output(state: State, tensor: Tensor) -> Comprehension:
 
 def _unwritten(state: State, body: Term, out: Tensor) -> Tensor | None:
     """A tensor whose state before the function the body reads, and must not."""
-    return next((t for t in tensors(body) if t is out or t not in state.inputs), None)
+    reads = sorted(tensors(body), key=lambda t: (t.position, t.name))
+    return next((t for t in reads if t is out or t not in state.inputs), None)
 
 
 def hard_choices(body: Term) -> bool:

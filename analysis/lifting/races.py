@@ -21,7 +21,8 @@ def meet_by_data(i: Var, effects: Effects, shared: Shared, parallel: bool) -> Sh
 
     A parallel loop has no meaning then, so it is assumed that they do not, and told.
     """
-    found = [t for t in shared if any(_meet(i, w) for w in effects.writes[t])]
+    written = [(t, ws) for t, ws in effects.writes.items() if t in shared]
+    found = [t for t, ws in written if any(_meet(i, w) for w in ws)]
     if found and not parallel:
         raise Unliftable("threads or lanes store where data says", found[0].name)
     return frozenset(found)

@@ -9,7 +9,7 @@ reduction is a :class:`..terms.term.Fold` over the same iterations.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 
 from ..terms.rewrite import free, ints, replace, substitute, subterms, tensors
@@ -33,7 +33,7 @@ from .effects import Effects, Write, coordinates
 from .fold import make
 from .from_tir import Unliftable
 
-Carried = Callable[[Var, Write, Effects], set[Term]]
+Carried = Callable[[Var, Write, Effects], Set[Term]]
 
 
 @dataclass(frozen=True)

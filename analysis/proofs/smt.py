@@ -14,6 +14,7 @@ from typing import Any
 
 from ..terms.rewrite import free
 from ..terms.term import FALSE, TRUE, Call, Int, Load, Term, Var, as_int
+from ..terms.work import spend
 from .exhaustive import is_counterexample
 from .verdict import Verdict
 
@@ -29,21 +30,38 @@ def context() -> Any:
     return _LOCAL.context
 
 
+#: What a query costs of a question's budget, at least.
+_QUERY = 300
+#: Z3's steps in a millisecond of the machine that they were counted on.
+STEPS = 1_000
+
+
+def limit(solver: Any, ms: int) -> None:
+    """Bound a search by what it does: it ends at one place whatever the machine and its load.
+
+    The clock is the net for what Z3 does not count.
+    """
+    solver.set("rlimit", ms * STEPS)
+    solver.set("timeout", ms * 4)
+
+
 def prove_int(goal: Term, given: Term, timeout_ms: int) -> Verdict:
-    """``given -> goal`` over integers."""
+    """``given -> goal`` over integers, in the steps of so many milliseconds."""
+    spend(_QUERY)
     import z3
 
     model = Formulas()
     solver = z3.Solver(ctx=context())
-    solver.set("timeout", timeout_ms)
+    limit(solver, timeout_ms)
     try:
         claim, premise = model(goal), model(given)
     except z3.Z3Exception as error:
         return Verdict("unknown", "z3-int", reason=str(error))
-    for v in _closure(free(goal) | free(given)):
+    for v in sorted(_closure(free(goal) | free(given)), key=lambda v: v.uid):
         model.domain(v)
     solver.add(*model.side, premise, z3.Not(claim))
     answer = solver.check()
+    spend(_steps(solver) // 20)
     if answer == z3.unsat:
         return Verdict("proved", "z3-int")
     if answer != z3.sat:
@@ -55,6 +73,12 @@ def prove_int(goal: Term, given: Term, timeout_ms: int) -> Verdict:
     if not is_counterexample(goal, given, point):
         return Verdict("unknown", "z3-int", reason="counterexample does not evaluate")
     return Verdict("refuted", "z3-int", counterexample=MappingProxyType(point))
+
+
+def _steps(solver: Any) -> int:
+    """How many steps of its own Z3 took."""
+    found = solver.statistics()
+    return int(found.get_key_value("rlimit count")) if "rlimit count" in found.keys() else 0
 
 
 def _value(model: Any, z: Any) -> int:
@@ -80,6 +104,7 @@ class Formulas:
         self.side: list[Any] = []
         self.variables: dict[Var, Any] = {}
         self.opaque = False
+        self.names: dict[object, str] = {}
         self.memo: dict[Term, Any] = {}
         self.ctx = context()
 
@@ -102,7 +127,7 @@ class Formulas:
         if isinstance(t, Int):
             return self.polynomial(t)
         if isinstance(t, Var):
-            z = z3.Int(f"{t.name}!{t.uid}", ctx=self.ctx)
+            z = z3.Int(f"v!{len(self.variables)}", ctx=self.ctx)
             self.variables[t] = z
             return z
         if t is TRUE or t is FALSE:
@@ -208,8 +233,12 @@ class Formulas:
         if isinstance(t, Call):
             return self.uninterpreted_call(t.dtype, t.op, t.args)
         if isinstance(t, Load):
-            return self.uninterpreted_call(t.dtype, f"load!{id(t.tensor)}", t.indices)
-        return self.uninterpreted_call(t.dtype, f"{type(t).__name__}!{t.uid}", ())
+            return self.uninterpreted_call(t.dtype, self.named(t.tensor), t.indices)
+        return self.uninterpreted_call(t.dtype, self.named(t), ())
+
+    def named(self, key: object) -> str:
+        """A name that is the same in every run: by the order of occurrence."""
+        return self.names.setdefault(key, f"{type(key).__name__}!{len(self.names)}")
 
     def uninterpreted_call(self, dtype: str, name: str, args: tuple[Term, ...]) -> Any:
         import z3

@@ -79,7 +79,7 @@ class Place:
         names = [tirx.Var(f"i{k}", "int64") for k in range(len(self.axes))]
         leaves = dict(zip(self.axes, names, strict=True))
         sizes = {v for p in self.indices for v in free(p)} - set(self.axes)
-        leaves.update({v: tirx.Var(v.name, "int64") for v in sizes})
+        leaves.update({v: tirx.Var(v.name, "int64") for v in sorted(sizes, key=lambda v: v.uid)})
         final = [to_tvm(p, leaves) for p in self.indices]
         return BufferLayout(shape, tirx.IndexMap(names, final, None), _smaller(shape, physical))
 

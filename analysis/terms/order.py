@@ -87,11 +87,11 @@ def _digit_bounds(p: Int) -> Bounds:
             rest = p - mul(others, as_int(atom)) - mul(k, num)
             if len(rest.terms) >= len(p.terms) or (k.const is None and not _signed(k)):
                 continue
-            digit = mul(k, den - 1)
+            least, most = bounds(mul(k, den - 1))  # k may vary: only sizes are left in a bound
             lo, hi = bounds(rest)
             if nonneg(k):
-                return lo, None if hi is None else hi + digit
-            return None if lo is None else lo + digit, hi
+                return lo, None if hi is None or most is None else hi + most
+            return None if lo is None or least is None else lo + least, hi
     return None, None
 
 

@@ -24,6 +24,7 @@ from .term import (
     polynomial,
     raw_call,
 )
+from .work import spend
 
 
 def children(t: Term) -> tuple[Term, ...]:
@@ -32,6 +33,7 @@ def children(t: Term) -> tuple[Term, ...]:
 
 def rebuild(t: Term, go: Callable[[Term], Term]) -> Term:
     """The same term over ``go`` of its children."""
+    spend(1)
     if isinstance(t, Int):
         return _rebuild_int(t, go)
     new = tuple([go(c) for c in t.children])

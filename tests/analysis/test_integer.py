@@ -84,6 +84,12 @@ def test_normal_form_has_the_same_values(e: Both) -> None:
         assert int(evaluate(e.term, p)) == e.at(p)
 
 
+def test_the_bounds_of_a_varying_multiple_of_a_digit_are_over_sizes() -> None:
+    k, x = (as_int(variable("loop", f"bounds{n}", integer(4))) for n in "kx")
+    lo, hi = bounds(k * (x % 2))
+    assert (lo, hi) == (integer(0), integer(3))
+
+
 @given(EXPRESSIONS)
 @settings(max_examples=300, deadline=None)
 def test_bounds_hold(e: Both) -> None:
