@@ -1,0 +1,129 @@
+"""What became of a program: refused, answered rightly, answered wrongly, or an exception."""
+
+from __future__ import annotations
+
+import re
+import time
+import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import tvm
+
+from opinfo.analysis import Chain, OpInfo, op_info, op_infos
+
+from . import oracle
+from .generate import Program, program
+from .oracle import Claim, NotComposed
+
+
+@dataclass
+class Row:
+    """The result of one question about one program; ``cpu`` is in seconds."""
+
+    seed: int
+    family: str
+    question: str
+    verdict: str = ""
+    said: str = ""
+    note: str = ""
+    cpu: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+QUESTIONS: dict[str, Callable[[Any], Any]] = {"op_info": op_info, "op_infos": op_infos}
+
+
+def ask(seed: int, names: int = 0) -> tuple[Program, Any, list[tuple[Row, Any]]]:
+    """The program of a seed, and what is answered about it; None where it does not parse.
+
+    Its parameters have other names for each number ``names`` but 0.
+    """
+    p = program(seed)
+    source = renamed(p.source, names) if names else p.source
+    try:
+        func = tvm.script.from_source(source)
+    except Exception:  # the parser's own errors have no common type
+        return p, None, []
+    return p, func, [_asked(Row(seed, p.family, q), f, func) for q, f in QUESTIONS.items()]
+
+
+def renamed(source: str, names: int) -> str:
+    """The same program over parameters of other names, which sort in another order."""
+
+    def new(m: re.Match[str]) -> str:
+        return f"{chr(ord('a') + (ord(m[0][0]) * (names + 1) + names) % 26)}_{m[0]}_{names}"
+
+    return re.sub(r"(?<![\w.'\"])(x|y|w|p|out)\b(?!')", new, source)
+
+
+def _asked(row: Row, question: Callable[[Any], Any], func: Any) -> tuple[Row, Any]:
+    start, answer = time.process_time(), None
+    try:
+        answer = question(func)
+    except Exception as e:
+        place = traceback.extract_tb(e.__traceback__)[-1]
+        row.verdict, row.said = "raised", type(e).__name__
+        row.note = f"{e} ({place.filename.rsplit('/', 1)[-1]}:{place.lineno})"[:300]
+        return row, None
+    finally:
+        row.cpu = time.process_time() - start
+    row.said = said(answer)
+    if not answer:
+        row.verdict, answer = "refused", None
+    return row, answer
+
+
+def said(answer: Any) -> str:
+    """An answer as text that is the same for every run and for every choice of names."""
+    if isinstance(answer, OpInfo):
+        return f"{answer!r}, {'; '.join(answer.certificate.assumptions)}"
+    if isinstance(answer, Chain):
+        return " | ".join(said(s.info) for s in answer.steps)
+    return str(answer.reason)
+
+
+def judge(seeds: Iterable[int]) -> list[Row]:
+    """Answer, compile all at once, run and compare."""
+    rows: list[Row] = []
+    asked: dict[str, tuple[Program, Any, Row, Claim]] = {}
+    funcs: dict[str, Any] = {}
+    mods: dict[str, Any] = {}
+    for seed in seeds:
+        p, func, answers = ask(seed)
+        for row, answer in answers:
+            rows.append(row)
+            if answer is None:
+                continue
+            key, found = f"{row.question}_{seed}", oracle.claim(answer)
+            if p.races:
+                told = found.says("no two iterations")
+                row.verdict = "right" if told else "wrong"
+                row.note = "" if told else "iterations race, and the certificate does not say it"
+                continue
+            if found.relaid:
+                fault = oracle.relaid_wrong(func, found)
+                row.verdict, row.note = ("wrong", fault) if fault else ("right", "relaid")
+                continue
+            try:
+                mods[key] = oracle.module(func, found)
+            except NotComposed as e:
+                row.verdict, row.note = "unrun", str(e)
+                continue
+            except Exception as e:
+                row.verdict, row.note = "wrong", f"the answer is no call: {str(e)[-200:]}"
+                continue
+            asked[key], funcs[f"p{seed}"] = (p, func, row, found), func
+    runs, calls = oracle.compiled(funcs), oracle.operators(mods)
+    for key, (p, func, row, found) in asked.items():
+        run, call = runs.get(f"p{row.seed}"), calls.get(key)
+        if run is None or call is None:
+            row.verdict = "unrun"
+            row.note = "the program" if run is None else "the operator" + " does not compile"
+            continue
+        fault = oracle.wrong(p, func, run, call, found)
+        row.verdict, row.note = ("wrong", fault) if fault else ("right", "")
+    return rows

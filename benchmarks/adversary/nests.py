@@ -1,0 +1,257 @@
+"""Loops around a statement, and the families whose loops are the point."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .generate import Program
+
+Shape = tuple[int, ...]
+#: The lines of a statement, given what each of the indices ``i0, i1, …`` is there.
+Statement = Callable[[Mapping[str, str]], str]
+
+
+def renamed(line: str, values: Mapping[str, str]) -> str:
+    """A line with expressions in place of its indices."""
+    return re.sub(r"\bi\d+\b", lambda m: values.get(m[0], m[0]), line)
+
+
+def nest(rng: random.Random, shape: Shape, statement: Statement) -> list[str]:
+    """Loops that run a statement for every element of a shape, in one of many ways."""
+    own = {f"i{d}": f"i{d}" for d in range(len(shape))}
+    ways: tuple[Callable[..., list[str]], ...] = (_plain, _plain, _block, _block, _fused, _split)
+    return rng.choice(ways)(rng, shape, statement, own)
+
+
+def _indented(lines: list[str], by: int = 1) -> list[str]:
+    return ["    " * by + line for line in lines]
+
+
+def _plain(
+    rng: random.Random, shape: Shape, statement: Statement, own: dict[str, str]
+) -> list[str]:
+    lines = [statement(own)]
+    for d in reversed(range(len(shape))):
+        e = shape[d]
+        kind = rng.choice(("range", "range", "T.serial", "T.unroll", *["T.parallel"] * (d == 0)))
+        if d == len(shape) - 1 and e > 1 and rng.random() < 0.2:
+            kind = "T.vectorized"
+        if kind == "range" and rng.random() < 0.2:
+            lines = [renamed(line, {f"i{d}": f"(i{d} - 2)"}) for line in lines]
+            lines = [f"for i{d} in range(2, {e + 2}):", *_indented(lines)]
+            continue
+        if rng.random() < 0.2:
+            lines = [renamed(line, {f"i{d}": f"({e - 1} - i{d})"}) for line in lines]
+        lines = [f"for i{d} in {kind}({e}):", *_indented(lines)]
+    return lines
+
+
+def _block(
+    rng: random.Random, shape: Shape, statement: Statement, own: dict[str, str]
+) -> list[str]:
+    names = [f"i{d}" for d in range(len(shape))]
+    order = rng.sample(range(len(shape)), len(shape))
+    lines = ["with T.sblock('b'):"]
+    lines += [f"    v{n} = T.axis.spatial({e}, {n})" for n, e in zip(names, shape, strict=True)]
+    lines.append("    " + statement({n: f"v{n}" for n in names}))
+    for d in order:
+        lines = [f"for i{d} in range({shape[d]}):", *_indented(lines)]
+    return lines
+
+
+def _fused(
+    rng: random.Random, shape: Shape, statement: Statement, own: dict[str, str]
+) -> list[str]:
+    total, values = 1, {}
+    for d in reversed(range(len(shape))):
+        at = "f" if total == 1 else f"f // {total}"
+        values[f"i{d}"] = f"({at})" if d == 0 else f"({at}) % {shape[d]}"
+        total *= shape[d]
+    kind = rng.choice(("range", "T.parallel"))
+    return [f"for f in {kind}({total}):", "    " + statement(values)]
+
+
+def _split(
+    rng: random.Random, shape: Shape, statement: Statement, own: dict[str, str]
+) -> list[str]:
+    by, e = rng.choice((2, 3, 4)), shape[0]
+    lines = [statement({**own, "i0": f"(a * {by} + b)"})]
+    if e % by:
+        lines = [f"if a * {by} + b < {e}:", *_indented(lines)]
+    for d in reversed(range(1, len(shape))):
+        lines = [f"for i{d} in range({shape[d]}):", *_indented(lines)]
+    return [f"for a, b in T.grid({-(-e // by)}, {by}):", *_indented(lines)]
+
+
+# ---------------------------------------------------------------------------- families
+
+
+def reductions(rng: random.Random) -> Program:
+    """Sums, products and extremes: what they start at, in which order, of which type."""
+    from .generate import written
+
+    dtype = rng.choice(("float32", "float32", "float64", "float16", "int32", "int8", "uint8"))
+    target = rng.choice((dtype, dtype, dtype, "float32", "int32"))
+    n, m = rng.choice((1, 2, 3, 4)), rng.choice((1, 2, 3, 5))
+    starts = ["0", "0", "0", "1"]
+    if "float" in target:
+        starts += ["-0.0", "'-inf'", "'inf'"]
+    start = rng.choice((*(f"T.{target}({s})" for s in starts), f"T.min_value({target!r})",
+                        f"T.max_value({target!r})"))  # fmt: skip
+    load = rng.choice(("x[i, k]", "x[i, k]", "x[i, k] * x[i, k]", "x[k, i]", "y[k] * x[i, k]",
+                       f"x[i, {m} - 1 - k]", "T.abs(x[i, k])"))  # fmt: skip
+    shape = (m, n) if load == "x[k, i]" else (n, m)
+    value = load if dtype == target else f"T.Cast({target!r}, {load})"
+    combine = rng.choice(("{o} + {v}", "{o} + {v}", "T.max({o}, {v})", "T.min({o}, {v})",
+                          "{o} * {v}", "{v} + {o}", "T.max({v}, {o})", "{o} - {v}",
+                          "T.Select({v} > {o}, {v}, {o})"))  # fmt: skip
+    o = "out[i]"
+    step = combine.format(o=o, v=value)
+    later = combine.format(o=o, v=re.sub(r"\bk\b", "(k + 1)", value))
+    body = rng.choice(
+        (
+            [f"for i in range({n}):", f"    {o} = {start}", f"    for k in range({m}):",
+             f"        {o} = {step}"],
+            [f"for i in range({n}):", f"    {o} = {start}", f"for k, i in T.grid({m}, {n}):",
+             f"    {o} = {step}"],
+            [f"for i, k in T.grid({n}, {m}):", "    with T.sblock('b'):",
+             "        vi, vk = T.axis.remap('SR', [i, k])", "        with T.init():",
+             f"            out[vi] = {start}",
+             "        " + re.sub(r"\b([ik])\b", r"v\1", f"{o} = {step}")],
+            [f"for i in range({n}):", f"    {o} = {value.replace('k', '0') if m else start}",
+             f"    for k in range({m} - 1):",
+             f"        {o} = {later}"],
+        )
+    )  # fmt: skip
+    params = [("x", shape, dtype), ("y", (m,), dtype), ("out", (n,), target)]
+    if "y[" not in value:
+        del params[1]
+    return written("reductions", params, body)
+
+
+def moves(rng: random.Random) -> Program:
+    """Elements at other places: nothing is computed."""
+    from .generate import written
+
+    n, m = rng.choice((1, 2, 3, 4)), rng.choice((1, 2, 3, 4, 6))
+    dtype = rng.choice(("float32", "int8", "bool", "int64", "float16"))
+    zero = {"bool": "T.bool(False)"}.get(dtype, f"T.{dtype}({rng.choice((0, 0, 1))})")
+    choices: list[tuple[Shape, Shape, str]] = [
+        ((n, m), (m, n), "x[i1, i0]"),
+        ((n, m), (n, m), f"x[{n} - 1 - i0, i1]"),
+        ((n, m), (n, m), f"x[i0, (i1 + {rng.randrange(m)}) % {m}]"),
+        ((n, m), (n * m,), f"x[i0 // {m}, i0 % {m}]"),
+        ((n * m,), (n, m), f"x[i0 * {m} + i1]"),
+        ((n * m,), (n, m), f"x[i1 * {n} + i0]"),
+        ((n * 2, m), (n, m), f"x[i0 * 2 + {rng.choice((0, 1))}, i1]"),
+        ((n + 2, m), (n, m), f"x[i0 + {rng.choice((0, 1, 2))}, i1]"),
+        ((n, m), (n, m * 2), "x[i0, i1 // 2]"),
+        ((n, m), (n, m * 2), f"x[i0, i1 % {m}]"),
+        ((m,), (n, m), "x[i1]"),
+        ((n, m), (n, m), "x[i0, i1]"),
+        ((n, m), (n, m), "x[i0, T.bitwise_xor(i1, 1)]" if m % 2 == 0 else "x[i0, i1]"),
+        ((n, m), (n, m), f"T.if_then_else(i1 >= i0, x[i0, i1], {zero})"),
+        ((n, m), (n, m), f"T.Select(i1 <= i0, x[i0, i1], {zero})"),
+        ((n, m), (n + 2, m), f"T.if_then_else(1 <= i0 and i0 < {n + 1}, x[i0 - 1, i1], {zero})"),
+        ((n, m), (n + 2, m), f"x[T.max(T.min(i0 - 1, {n - 1}), 0), i1]"),
+        ((n, m), (n + 1, m), f"T.if_then_else(i0 < {n}, x[i0, i1], {zero})"),
+        ((n, m), (n + 1, m), f"T.if_then_else(i0 < {n}, x[i0, i1], y[0, i1])"),
+        ((n, m), (n, m, 2), "T.if_then_else(i2 == 0, x[i0, i1], y[i0, i1])"),
+        ((m, m), (m,), "x[i0, i0]"),
+        ((n, m), (n, 1, m), "x[i0, i2]"),
+    ]
+    source, target, value = rng.choice(choices)
+    params = [("x", source, dtype), ("y", source, dtype), ("out", target, dtype)]
+    if "y[" not in value:
+        del params[1]
+    index = ", ".join(f"i{d}" for d in range(len(target)))
+    body = nest(rng, target, lambda v: renamed(f"out[{index}] = {value}", v))
+    return written("moves", params, body)
+
+
+def windows(rng: random.Random) -> Program:
+    """Products and windows with strides, dilation and padding, nearly convolutions and pools."""
+    from .generate import written
+
+    n, k = rng.choice((4, 5, 6)), rng.choice((1, 2, 3))
+    s, d, p = rng.choice((1, 1, 2)), rng.choice((1, 1, 2)), rng.choice((0, 0, 1))
+    o = (n + 2 * p - d * (k - 1) - 1) // s + 1
+    at = f"i * {s} + r * {d}" + (f" - {p}" if p else "")
+    fill = rng.choice(("T.float32(0)", "T.float32(0)", "T.float32('-inf')", "T.float32(1)"))
+    guard = rng.choice((f"0 <= {at} and {at} < {n}", f"{p} <= i * {s} + r * {d} and {at} < {n}"))
+    x = f"x[0, c, {at}]"
+    read = f"T.if_then_else({guard}, {x}, {fill})" if p else x
+    form = rng.choice(("conv", "conv", "max", "avg", "matmul"))
+    c = rng.choice((1, 2, 3))
+    if form == "conv":
+        w = rng.choice(("w[f, c, r]", f"w[f, c, {k - 1} - r]", "w[c, f, r]"))
+        shape = (c, 2, k) if w == "w[c, f, r]" else (2, c, k)
+        body = [f"for f, i in T.grid(2, {o}):", "    out[0, f, i] = T.float32(0)",
+                f"    for c, r in T.grid({c}, {k}):",
+                f"        out[0, f, i] = out[0, f, i] + {read} * {w}"]  # fmt: skip
+        params = [("x", (1, c, n), "float32"), ("w", shape, "float32"),
+                  ("out", (1, 2, o), "float32")]  # fmt: skip
+        return written("windows", params, body)
+    if form == "matmul":
+        a, b = rng.choice((("x[i, k]", "y[k, j]"), ("x[k, i]", "y[k, j]"), ("x[i, k]", "y[j, k]")))
+        sizes = {"i": 2, "j": 3, "k": 4}
+        shapes = [tuple(sizes[v.strip()] for v in t[2:-1].split(",")) for t in (a, b)]
+        more = rng.choice(("", "", " + out[i, j] * T.float32(0)"))
+        dtype = rng.choice(("float32", "float16", "int8"))
+        acc = rng.choice((dtype, "float32" if "float" in dtype else "int32"))
+        cast = (lambda t: t) if acc == dtype else (lambda t: f"T.Cast({acc!r}, {t})")
+        more = more if acc == "float32" else ""
+        body = ["for i, j in T.grid(2, 3):", f"    out[i, j] = T.{acc}(0)",
+                "    for k in range(4):",
+                f"        out[i, j] = out[i, j] + {cast(a)} * {cast(b)}{more}"]  # fmt: skip
+        params = [("x", shapes[0], dtype), ("y", shapes[1], dtype), ("out", (2, 3), acc)]
+        return written("windows", params, body)
+    start = {"max": rng.choice(("T.min_value('float32')", "T.float32('-inf')", "T.float32(0)"))}
+    step = {"max": f"T.max(out[0, c, i], {read})"}.get(form, f"out[0, c, i] + {read}")
+    first = start.get(form, "T.float32(0)")
+    body = [f"for c, i in T.grid({c}, {o}):", f"    out[0, c, i] = {first}",
+            f"    for r in range({k}):", f"        out[0, c, i] = {step}"]  # fmt: skip
+    if form == "avg":
+        by = rng.choice((f"T.float32({k})", f"T.float32({k + 1})", f"T.Cast('float32', {k})"))
+        body.append(f"    out[0, c, i] = out[0, c, i] / {by}")
+    return written("windows", [("x", (1, c, n), "float32"), ("out", (1, c, o), "float32")], body)
+
+
+def stages(rng: random.Random) -> Program:
+    """Several buffers, one after another: normalisations and chains, with a step changed."""
+    from .generate import written
+
+    n, m = rng.choice((1, 2, 3)), rng.choice((1, 3, 4))
+    most = rng.choice(("T.max(s[i], x[i, j])", "T.max(s[i], x[i, j])", "T.max(x[i, j], s[i])"))
+    body = rng.choice(
+        (
+            ["s = T.alloc_buffer((N,), 'float32')", "e = T.alloc_buffer((N, M), 'float32')",
+             "z = T.alloc_buffer((N,), 'float32')", "for i in range(N):",
+             "    s[i] = T.min_value('float32')", "    for j in range(M):",
+             f"        s[i] = {most}",
+             "for i, j in T.grid(N, M):", "    e[i, j] = T.exp(x[i, j] - s[i])",
+             "for i in range(N):", "    z[i] = T.float32(0)", "    for j in range(M):",
+             "        z[i] = z[i] + e[i, j]", "for i, j in T.grid(N, M):",
+             rng.choice(("    out[i, j] = e[i, j] / z[i]",
+                         "    out[i, j] = x[i, j] - s[i] - T.log(z[i])",
+                         "    out[i, j] = e[i, j] * (T.float32(1) / z[i])"))],
+            ["e = T.alloc_buffer((N, M), 'float32')", "for i, j in T.grid(N, M):",
+             "    e[i, j] = x[i, j] + T.float32(1)", "for i, j in T.grid(N, M):",
+             rng.choice(("    out[i, j] = T.max(e[i, j], T.float32(0))",
+                         "    out[i, j] = e[i, j] * e[i, j]",
+                         "    out[i, j] = e[i, j] - T.float32(1)",
+                         "    out[i, j] = e[N - 1 - i, j]"))],
+            ["s = T.alloc_buffer((N,), 'float32')", "for i in range(N):", "    s[i] = T.float32(0)",
+             "    for j in range(M):", "        s[i] = s[i] + x[i, j]",
+             "for i, j in T.grid(N, M):",
+             rng.choice(("    out[i, j] = x[i, j] / s[i]",
+                         "    out[i, j] = x[i, j] - s[i] / T.float32(M)",
+                         "    out[i, j] = s[i] / T.float32(M)"))],
+        )
+    )  # fmt: skip
+    lines = [re.sub(r"\bN\b", str(n), re.sub(r"\bM\b", str(m), line)) for line in body]
+    return written("stages", [("x", (n, m), "float32"), ("out", (n, m), "float32")], lines)

@@ -1,0 +1,258 @@
+"""What LLVM makes of a program and of the operators that were answered for it, on hostile inputs.
+
+The program is compiled as it stands; the answer is a Relax function of the operators, legalised and
+compiled by TVM. Both get the same inputs, drawn from the values that break things, less those that
+the certificate assumes away. Outputs are filled with different numbers before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tvm
+from tvm import relax
+
+from opinfo.analysis import Chain, OpInfo
+from opinfo.analysis.partial import CANCELS, DIVIDES, FITS, SHIFTS
+from tests.compose import NotComposed, compose
+from tests.relaid.check import Wrong, check
+
+from .generate import Program
+
+Array = npt.NDArray[Any]
+#: How far apart results may be that are equal up to rounding.
+TOLERANCE = {"float16": 2e-2, "float32": 1e-4, "float64": 1e-10}
+#: Sets of inputs that a program is run on.
+DRAWS = 4
+
+
+@dataclass(frozen=True)
+class Claim:
+    """An answer as operators to run: what it assumes, and whether it is equal bit by bit."""
+
+    answer: OpInfo | Chain
+    certificates: tuple[Any, ...]
+
+    @property
+    def exact(self) -> bool:
+        return all(c.exact for c in self.certificates)
+
+    @property
+    def assumptions(self) -> frozenset[str]:
+        return frozenset(a for c in self.certificates for a in c.assumptions)
+
+    @property
+    def relaid(self) -> bool:
+        return any(i.relaid for i in infos_of(self.answer))
+
+    def says(self, *words: str) -> bool:
+        """Whether an assumption has one of these words."""
+        return any(w in a for a in self.assumptions for w in words)
+
+
+def claim(answer: OpInfo | Chain) -> Claim:
+    """What an answer of ``op_info`` or ``op_infos`` says."""
+    return Claim(answer, tuple(i.certificate for i in infos_of(answer)))
+
+
+def infos_of(answer: OpInfo | Chain) -> list[OpInfo]:
+    """The operators of an answer."""
+    return [s.info for s in answer.steps] if isinstance(answer, Chain) else [answer]
+
+
+# ---------------------------------------------------------------------------- compiling
+
+
+def compiled(funcs: dict[str, Any]) -> dict[str, Any]:
+    """PrimFuncs as functions to call; those that LLVM does not take are left out."""
+    named = {k: f.with_attr("global_symbol", k) for k, f in funcs.items()}
+    if not named:
+        return {}
+    try:
+        lib = tvm.compile(tvm.IRModule(named), target="llvm")
+        return {k: lib[k] for k in named}
+    except Exception:  # TVM's errors have no common type
+        if len(named) == 1:
+            return {}
+    return {k: g for k, f in funcs.items() for g in compiled({k: f}).values()}
+
+
+def operators(mods: dict[str, Any]) -> dict[str, Any]:
+    """Functions of operators, compiled together; those that do not compile are left out."""
+    if not mods:
+        return {}
+    try:
+        whole = tvm.IRModule({relax.GlobalVar(k): _public(m["main"], k) for k, m in mods.items()})
+        machine = relax.VirtualMachine(tvm.compile(whole, target="llvm"), tvm.cpu())
+        return {k: machine[k] for k in mods}
+    except Exception:
+        if len(mods) == 1:
+            return {}
+    return {k: g for k, m in mods.items() for g in operators({k: m}).values()}
+
+
+def _public(func: Any, name: str) -> Any:
+    return func.with_attr("global_symbol", name)
+
+
+def module(func: Any, found: Claim) -> Any:
+    """The Relax module of an answer, or None for one over other layouts."""
+    if found.relaid:
+        return None
+    answer = found.answer
+    if isinstance(answer, OpInfo):
+        answer = _single(func, answer)
+    return compose(func, answer)
+
+
+def _single(func: Any, info: OpInfo) -> Chain:
+    """One operator as a chain over the function's own parameters."""
+    from opinfo.analysis import Result, Step
+
+    count = len(func.params)
+    buffers = (*range(count - 1), Result(0))
+    return Chain((Step(info, buffers),), (Result(0),), info.kind)
+
+
+# ---------------------------------------------------------------------------- inputs
+
+
+def draws(program: Program, func: Any, found: Claim) -> list[list[Array]]:
+    """Inputs on which the answer has to be right."""
+    out = []
+    for k in range(DRAWS):
+        rng = np.random.default_rng([k, len(program.source)])
+        out.append([_input(rng, program, func, j, found) for j in range(program.inputs)])
+    return out
+
+
+def _input(rng: Any, program: Program, func: Any, j: int, found: Claim) -> Array:
+    ty = func.params[j].ty
+    shape, dtype = tuple(int(e) for e in ty.shape), str(ty.dtype)
+    if j in program.places:
+        low, high = program.places[j]
+        if found.says("no two iterations"):
+            return np.resize(rng.permutation(high - low + 1) + low, shape).astype(dtype)
+        return np.asarray(rng.integers(low, high + 1, shape)).astype(dtype)
+    pool = _pool(dtype, program, found)
+    return np.asarray(rng.choice(pool, shape)).astype(dtype)
+
+
+def _pool(dtype: str, program: Program, found: Claim) -> Array:
+    if dtype == "bool":
+        return np.asarray([False, True])
+    if "float" in dtype:
+        return _floats(dtype, program, found)
+    return _integers(dtype, program, found)
+
+
+def _floats(dtype: str, program: Program, found: Claim) -> Array:
+    if found.says(FITS):
+        signed = "uint" not in program.source
+        return np.asarray([0.0, 0.5, 1.0, 1.5, 2.5, 2.75, 3.0] + [-0.5, -1.0, -2.5] * signed, dtype)
+    tame = [0.25, 0.5, 1.0, 1.5, 2.0, 3.0, -0.5, -1.0, -1.5, -2.5]
+    if not found.exact and found.says("reassociation", "real arithmetic", CANCELS):
+        return np.asarray(tame, dtype)
+    info = np.finfo(dtype)
+    wild = [0.0, 7.5, 1e-3, float(info.max), float(info.min), float(info.smallest_subnormal)]
+    if not found.says("finite", CANCELS):
+        wild += [np.inf, -np.inf]
+    if not found.says("NaN", "finite"):
+        wild += [np.nan, -0.0]
+    return np.asarray([*tame, *wild], dtype)
+
+
+_ARITHMETIC = re.compile(r" [-+*] |abs|= -|\(-|shift_left")
+
+
+def _integers(dtype: str, program: Program, found: Claim) -> Array:
+    bits = np.iinfo(dtype)
+    if found.says(FITS):
+        signed = bits.min < 0 and "uint" not in program.source
+        return np.asarray([0, 1, 2, 3, 7, 9] + [-1, -3, -8] * signed, dtype)
+    if found.says(SHIFTS):
+        return np.asarray([0, 1, 2, 3, 5, 7], dtype)
+    pool = [0, 1, 2, 3, 5, 7, 9, 100]
+    if bits.min < 0:
+        pool += [-1, -2, -3, -7, -8, -100]
+    if found.says(DIVIDES):
+        pool.remove(0)
+    narrow = bits.bits < 32
+    if narrow or not _ARITHMETIC.search(re.sub(r"\[[^\]]*\]", "", program.source)):
+        pool += [int(bits.max), int(bits.max) - 1, int(bits.min) + 1]
+        pool += [] if found.says(DIVIDES) else [int(bits.min)]
+    if found.says(DIVIDES) and 0 in pool:
+        pool = [v for v in pool if v]
+    return np.asarray(pool, dtype)
+
+
+# ---------------------------------------------------------------------------- running
+
+
+def wrong(program: Program, func: Any, run: Any, operator: Any, found: Claim) -> str:
+    """How the program and the operators differ on some inputs; empty if they do not."""
+    with np.errstate(all="ignore"):
+        for values in draws(program, func, found):
+            mine = _program(func, run, values)
+            theirs = _flat(operator(*map(tvm.runtime.tensor, values)))[0]
+            fault = _differ(mine, theirs, found)
+            if fault and not _overflows(program, func):
+                return f"{fault} on {[v.tolist() for v in values]}"
+    return ""
+
+
+def _program(func: Any, run: Any, values: Sequence[Array]) -> Array:
+    ty = func.params[-1].ty
+    poison = 77 if str(ty.dtype) != "bool" else 1
+    out = tvm.runtime.tensor(np.full([int(e) for e in ty.shape], poison, str(ty.dtype)))
+    run(*map(tvm.runtime.tensor, values), out)
+    return np.asarray(out.numpy())
+
+
+def _flat(result: Any) -> list[Array]:
+    if isinstance(result, tvm.runtime.Tensor):
+        return [result.numpy()]
+    return [array for part in result for array in _flat(part)]
+
+
+def _overflows(program: Program, func: Any) -> bool:
+    """Whether differences of unsigned numbers of 32 and 64 bits occur, which TVM lets wrap."""
+    return bool(re.search(r"'uint(32|64)'", program.source)) and " - " in program.source
+
+
+def _differ(a: Array, b: Array, found: Claim) -> str:
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return f"{a.dtype}{a.shape} and {b.dtype}{b.shape}"
+    if found.exact:
+        same = np.asarray(a == b)
+        if "float" in str(a.dtype):
+            same = (same & (np.signbit(a) == np.signbit(b))) | (np.isnan(a) & np.isnan(b))
+    else:
+        tolerance = TOLERANCE.get(str(a.dtype), 0.0)
+        x, y = a.astype("float64"), b.astype("float64")
+        same = np.isclose(x, y, rtol=tolerance, atol=tolerance, equal_nan=True)
+        if found.says("real arithmetic", "finite"):
+            same |= ~(np.isfinite(x) & np.isfinite(y))
+    if same.all():
+        return ""
+    place = np.unravel_index(int(np.argmin(same)), same.shape)
+    return f"{a[place]!r} and {b[place]!r} at {tuple(map(int, place))}"
+
+
+def relaid_wrong(func: Any, found: Claim) -> str:
+    """The same for an answer over other layouts, at ordinary numbers."""
+    if not isinstance(found.answer, OpInfo):
+        return ""
+    try:
+        check(func, found.answer, {}, range(len(func.params)))
+    except Wrong as e:
+        return str(e)
+    return ""
+
+
+__all__ = ["Claim", "NotComposed", "claim", "compiled", "module", "operators", "wrong"]
