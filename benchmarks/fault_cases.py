@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import tvm
+from tvm.support import cc
 
 from opinfo.analysis.op_info import Proposal
 from opinfo.analysis.recognise import recogniser
@@ -167,7 +168,7 @@ def _hooks() -> Iterator[Case]:
             (folder / "broken_plain.py").write_text(f"raise {name}('{MARK}')\n")
             sys.path.insert(0, str(folder))
             registry.BUILT_IN["broken"] = "broken_plain"
-            registry.import_module = lambda path: __import__("broken_plain")  # type: ignore[attr-defined]
+            registry.import_module = lambda *_: __import__("broken_plain")
             return [registry.find("broken")]
 
         yield Case("module of a backend", f"raises {name}", module, ALL, ("broken", MARK))
@@ -278,7 +279,7 @@ def _cxx() -> Iterator[Case]:
 def _compiler(script: str) -> Callable[[Path], Sequence[Backend]]:
     def arrange(folder: Path) -> Sequence[Backend]:
         tool = folder / "g++"
-        real = toolchain.cc.get_cc()
+        real = cc.get_cc()
         tool.write_text(f'#!/bin/sh\n{script}\nexec {real} "$@"\n')
         tool.chmod(0o755)
         os.environ["CXX"] = str(tool)
@@ -337,11 +338,12 @@ def _recognisers() -> Iterator[Case]:
 
             yield Case("recogniser", f"raises {name}", _recogniser(answer), frozenset(), (MARK,))
     good = Proposal(VICTIM, (0, 1))
+    text: Any = MARK
     wrong: dict[str, Any] = {
         "None": None, "a number": 3, "a list of texts": [MARK], "an operand out of range":
         [replace(good, operands=(0, 9))], "a negative operand": [replace(good, operands=(0, -7))],
         "no operands": [replace(good, operands=())], "a text for an operand":
-        [replace(good, operands=(0, MARK))],
+        [replace(good, operands=(0, text))],
         "attributes that are unknown": [replace(good, attrs={MARK: 3})],
     }  # fmt: skip
     for name, value in wrong.items():

@@ -40,6 +40,11 @@ def _piped(path: Path) -> None:
     os.mkfifo(path)
 
 
+def _filed(path: Path) -> None:
+    shutil.rmtree(path)
+    path.write_text("x")
+
+
 ENTRIES: dict[str, tuple[Damage, str]] = {
     "an entry is empty": (lambda p: p.write_bytes(b""), "it has 0 bytes only"),
     "an entry is truncated": (_truncated, "does not end as an entry"),
@@ -52,7 +57,7 @@ ENTRIES: dict[str, tuple[Damage, str]] = {
 }  # fmt: skip
 FOLDERS: dict[str, tuple[Callable[[Path], object], str]] = {
     "others can write the folder": (lambda p: p.chmod(0o777), "other users can write"),
-    "the folder is a file": (lambda p: (shutil.rmtree(p), p.write_text("x")), "store"),
+    "the folder is a file": (_filed, "store"),
     "the disk is full": (lambda p: _full(), "No space left"),
 }
 STORES = {name: said for name, (_, said) in (*ENTRIES.items(), *FOLDERS.items())}
@@ -74,7 +79,7 @@ COMPILERS: dict[str, tuple[str, str]] = {
 
 
 def _full() -> None:
-    def fails(fd: int) -> None:
+    def fails(fd: object) -> None:
         raise OSError(28, "No space left on device")
 
     os.fsync = fails

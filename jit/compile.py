@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,13 @@ from tvm.support import cc
 
 from ..analysis.lifting.node import items
 from ..analysis.progress import stage
+from ..byoc import toolchain
+from ..byoc.arity import check_calls
+from ..byoc.attempt import Attempt
 from ..byoc.compile import fuse, placed
 from ..byoc.executable import executable
 from ..byoc.host import native_target
-from ..byoc.offload import Dispatched
+from ..byoc.offload import Dispatched, warn
 from ..byoc.once import once
 from ..byoc.prepare import prepare
 from ..layout.unused import check_defined
@@ -30,7 +34,7 @@ from .strategy import Config, Strategy, config
 
 RESHAPE = tvm.ir.Op.get("relax.reshape")
 #: For the C++ compiler; what two libraries have in common must not be one in a process.
-OPTIONS = ["-O2", "-fno-gnu-unique"]
+OPTIONS = ["-fno-gnu-unique"]
 
 
 @dataclass(frozen=True)
@@ -62,14 +66,34 @@ def compile_shapes(mod: Any, given: Config | Strategy | str = "jit",
     wanted = _target(target)
     found = resolved(config(given), mod)
     prepared = prepare(mod)
-    handed = handed_over(prepared, found)
-    done, made = _built(fused(prepared if handed is None else handed.module), found, wanted)
-    folder = Folder("opinfo-")
-    library = folder.path / "model.so"
-    options = [*OPTIONS, *(handed.options if handed is not None else ())]
+    attempt = handed_over(prepared, found)
+    while True:
+        handed = None if attempt is None else attempt.done()
+        done, made = _built(fused(prepared if handed is None else handed.module), found, wanted)
+        folder = Folder("opinfo-")
+        library = folder.path / "model.so"
+        try:
+            _exported(made, library, attempt, () if handed is None else handed.options)
+        except Exception as e:  # the compiler, the linker or the loader
+            if attempt is None or not attempt.diagnose(e):
+                raise
+            continue
+        if handed is not None:
+            warn(handed)
+        return CompiledShapes(library, done.functions, handed, folder)
+
+
+def _exported(made: Any, library: Path, attempt: Attempt | None, options: Sequence[str]) -> None:
+    """Write the library; with regions of backends it is loaded, so that what is missing is found.
+
+    Raises what the compiler, the linker and the loader do.
+    """
     stage("linking")
-    made.export_library(str(library), options=options)
-    return CompiledShapes(library, done.functions, handed, folder)
+    given = [*toolchain.OPTIONS, *OPTIONS, *options]
+    made.export_library(str(library), fcompile=toolchain.shared, options=given)
+    regions = [] if attempt is None else [h.placed.region for h in attempt.regions]
+    if regions:
+        check_calls(tvm.runtime.load_module(str(library)), regions)
 
 
 def _check(mod: Any) -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from ..analysis import OpInfo
+from ..byoc.attempt import Attempt
 from ..byoc.lowered import read
-from ..byoc.offload import Dispatched, dispatch
+from ..byoc.offload import attempt
 from .strategy import Config, Library, chosen, strategy
 
 
-def handed_over(mod: Any, given: Config) -> Dispatched | None:
+def handed_over(mod: Any, given: Config) -> Attempt | None:
     """A lowered module that is not fused yet, with such operators handed over; None without any.
+
+    It is done again where a region does not build.
 
     What no backend takes stays, with the reason in ``left``. Raises ``ValueError`` where a function
     by its name is given to a library: functions have names only once they are fused.
@@ -28,4 +31,4 @@ def handed_over(mod: Any, given: Config) -> Dispatched | None:
     infos = [f.info for f in read(mod, "Library").infos.values()]
     own = {i.name for i in infos if isinstance(i, OpInfo)
            and not isinstance(chosen(given, "", (i,)), Library)}  # fmt: skip
-    return dispatch(mod, backends, force=dict.fromkeys(sorted(own), "tvm"))
+    return attempt(mod, backends, force=dict.fromkeys(sorted(own), "tvm"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, cast
 
@@ -12,6 +14,8 @@ import tvm_ffi
 from tvm import relax, tirx
 from tvm.script import tirx as T
 
+from opinfo.byoc import Code, Region
+from opinfo.byoc.backend import _REGISTRY, find
 from opinfo.byoc.host import native_target
 from opinfo.jit import (
     Aot,
@@ -446,6 +450,30 @@ def test_a_library_takes_products_of_any_shape(backend: str) -> None:
     with Session(done) as session:
         for n, m in ((1, 1), (3, 7), (16, 5)):
             attention(session, n, m)
+
+
+ABSENT = 'extern "C" int absent(); int x() { return absent(); }'
+
+
+@pytest.mark.parametrize("text", ["no C++;", ABSENT])
+def test_a_product_that_a_library_fails_on_is_generic(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blas = find("blas")
+
+    def broken(regions: Sequence[Region]) -> Code:
+        code = blas.convert(regions)
+        bad = any(r.result.shape[-1] == modules.WIDTH for r in regions)
+        return replace(code, source=code.source + text) if bad else code
+
+    monkeypatch.setitem(_REGISTRY, "half", replace(blas, name="half", convert=broken))
+    with pytest.warns(UserWarning, match="half, pattern matmul, region .*; run by tvm"):
+        done = compile_shapes(modules.attention(), Config("generic", by_op={
+            "relax.matmul": Library(("half",))}))  # fmt: skip
+    assert done.dispatched is not None
+    assert len(done.dispatched.taken) == len(done.dispatched.lost) == 1
+    with Session(done) as session:
+        attention(session, 3, 7)
 
 
 def test_what_no_library_takes_is_generic() -> None:
