@@ -35,7 +35,13 @@ def check_names(names: Iterable[str], what: str) -> None:
     for name in unknown:
         if name in answered:
             continue
-        known = sorted({*answered, *(n for n in operators() if n.startswith("relax."))})
-        near = get_close_matches(name, known, 3) or [n for n in known if n.endswith(f".{name}")]
+        near = _near(name, {*answered, *(n for n in operators() if n.startswith("relax."))})
         mean = f"; did you mean {' or '.join(near)}?" if near else ""
         raise ValueError(f"{what}: there is no operator {name!r}{mean}")
+
+
+def _near(name: str, known: Iterable[str]) -> list[str]:
+    """Those that go on as the name does, or are called so elsewhere, then those spelt like it."""
+    last = name.rpartition(".")[2]
+    same = [n for n in sorted(known) if last and n.rpartition(".")[2].startswith(last)]
+    return list(dict.fromkeys([*same, *get_close_matches(name, sorted(known), 3)]))[:3]
