@@ -168,7 +168,7 @@ def _hooks() -> Iterator[Case]:
             (folder / "broken_plain.py").write_text(f"raise {name}('{MARK}')\n")
             sys.path.insert(0, str(folder))
             registry.BUILT_IN["broken"] = "broken_plain"
-            registry.import_module = lambda *_: __import__("broken_plain")
+            vars(registry)["import_module"] = lambda path: __import__("broken_plain")
             return [registry.find("broken")]
 
         yield Case("module of a backend", f"raises {name}", module, ALL, ("broken", MARK))
