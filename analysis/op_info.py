@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -213,6 +213,20 @@ def operator(found: Answer) -> OpInfo | None:
     if isinstance(found, Refusal):
         return None
     return found.logical if isinstance(found, LayoutNormalised) else found
+
+
+def certified(
+    found: OpInfo | LayoutNormalised, certificate: Certificate
+) -> OpInfo | LayoutNormalised:
+    """An answer with another certificate."""
+    if isinstance(found, LayoutNormalised):
+        return _certified(found, certificate)
+    relayout = None if found.relayout is None else _certified(found.relayout, certificate)
+    return replace(found, certificate=certificate, relayout=relayout)
+
+
+def _certified(found: LayoutNormalised, certificate: Certificate) -> LayoutNormalised:
+    return replace(found, logical=replace(found.logical, certificate=certificate))
 
 
 def to_plain(value: Any) -> Any:

@@ -30,7 +30,6 @@ from .values import values_at
 from .variants import Ranged, Span
 
 
-
 @dataclass(frozen=True)
 class Specialized:
     """A module whose symbolic functions are compiled as told, and what was done to each."""

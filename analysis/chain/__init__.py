@@ -10,7 +10,7 @@ from tvm import tirx
 from ..kind import pattern_kind
 from ..lifting.from_tir import Unliftable
 from ..lifting.lift import lift
-from ..op_info import Refusal
+from ..op_info import Refusal, certified
 from ..partial import CANCELS, simplified
 from ..terms.show import show
 from ..terms.term import Tensor
@@ -94,7 +94,7 @@ def _simplified(steps: list[Step], program: Program) -> list[Step]:
         c = s.info.certificate
         exact = c.exact and CANCELS not in told
         c = replace(c, exact=exact, assumptions=tuple(dict.fromkeys((*c.assumptions, *told))))
-        out.append(replace(s, info=replace(s.info, certificate=c)))
+        out.append(replace(s, info=certified(s.info, c)))
     return out
 
 
