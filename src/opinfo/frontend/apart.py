@@ -12,9 +12,12 @@ from typing import Any, ClassVar
 
 from ..jit.line_process import LineProcess, ProcessDied
 from .error import FrontendError
-from .limits import MIB
 from .shapes import Shapes
 
+MIB = 1 << 20
+#: Bytes that reading a file may take, and more for each byte of it.
+BASE = 4 << 30
+FACTOR = 24
 #: Seconds of CPU that reading a file may take, and more for each MiB: TVM's parser takes 25 s for
 #: one of TVMScript.
 SECONDS = 60
@@ -39,13 +42,16 @@ class Reader(LineProcess):
         """
         size = path.stat().st_size // MIB
         limit = SECONDS + PER_MIB * size if seconds is None else seconds
-        job = {"path": str(path.absolute()), "shapes": shapes, "seconds": limit}
+        memory = BASE + FACTOR * path.stat().st_size
+        job = {"path": str(path.absolute()), "shapes": shapes, "seconds": limit, "memory": memory}
         with self._lock:
             self.seconds = 4 * limit + self.starting
             try:
                 return self._read(job)
             except ProcessDied as error:
                 raise FrontendError(f"{path}: {error}") from error
+            except FrontendError:
+                raise
             except BaseException:  # an interrupt: its answer would be the next file's
                 self.close()
                 raise

@@ -9,10 +9,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-MIB = 1 << 20
-#: What reading may take beside what the process has, and more for each byte of the file.
-BASE = 4 << 30
-FACTOR = 24
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 #: Events of `sys.audit` that change something outside the process.
 _ACTS = (

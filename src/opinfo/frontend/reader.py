@@ -1,7 +1,7 @@
 """The process that reads model files: `python -m opinfo.frontend.reader`.
 
-It takes one line of JSON for each file, ``{"path", "shapes", "seconds"}``, and forks a process with
-limits to read it. Its answers are ``{"error": text}`` or ``{"module": length}``, followed by so many
+It takes one line of JSON for each file, ``{"path", "shapes", "seconds", "memory"}``, and forks a
+process with limits to read it. Its answers are ``{"error": text}`` or ``{"module": length}``, followed by so many
 bytes: the module as JSON, which who asked is to check before it loads them. What has crashed, hung
 or grown is gone then, and the next file meets a process as new.
 """
@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 
 from ..jit.line_process import ended
 from .error import FrontendError, one_line
-from .limits import BASE, FACTOR, limit
+from .limits import limit
 
 #: Seconds without a file after which the process ends.
 IDLE = 120.0
@@ -92,7 +92,7 @@ def _child(write: int, job: dict[str, Any], read: Any) -> NoReturn:
         path = Path(job["path"])
         shapes = {name: tuple(dims) for name, dims in job["shapes"].items()}
         os.chdir(tempfile.gettempdir())  # known from here on: finding one writes to it
-        limit(job["seconds"], BASE + FACTOR * path.stat().st_size)
+        limit(job["seconds"], job["memory"])
         try:
             answer = b"M" + read(path, shapes).encode()
         except FrontendError as error:
