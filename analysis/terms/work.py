@@ -29,7 +29,7 @@ class _Work:
     __slots__ = ("left", "look", "until")
 
     def __init__(self) -> None:
-        self.left, self.look = STEPS, STEPS - _LOOK
+        self.left, self.look = STEPS, max(STEPS - _LOOK, 0)
         self.until = time.thread_time() + SECONDS
 
 
@@ -60,4 +60,4 @@ def spend(steps: int) -> None:
             raise Exhausted(f"the budget of {STEPS} steps is used up")
         if time.thread_time() > work.until:
             raise Exhausted(f"the budget of {SECONDS:g} s of processor time is used up")
-        work.look = left - _LOOK
+        work.look = max(left - _LOOK, 0)

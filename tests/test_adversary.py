@@ -1,0 +1,107 @@
+"""The harness that generates programs: it sees what is wrong, and small runs of it are clean."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import tvm
+import tvm_ffi
+
+from benchmarks.adversary import judge, oracle
+from benchmarks.adversary.__main__ import Several
+from benchmarks.adversary.generate import FAMILIES, Program, program
+from benchmarks.adversary.page import page, percentile
+from opinfo.analysis import OpInfo, op_info
+
+SEEDS = range(40_000, 40_012)
+
+
+def test_a_small_run_is_clean() -> None:
+    rows = judge.judge(SEEDS)
+    counts = Counter(r.verdict for r in rows)
+    assert len(rows) == 2 * len(SEEDS) and counts["right"] > 8
+    assert set(counts) <= {"right", "refused", "unrun"}, rows
+    text = page([r.to_json() for r in rows], Several(), len(SEEDS), SEEDS[0])
+    assert f"{len(SEEDS)} programs, {len(rows)} questions: {counts['right']} right" in text
+
+
+def test_every_family_is_generated_and_parses() -> None:
+    found = {}
+    for seed in range(150):
+        p = program(seed)
+        found.setdefault(p.family, p)
+    assert len(found) >= len(set(FAMILIES)) - 1
+    for p in found.values():
+        func = tvm.script.from_source(p.source)
+        assert len(func.params) == p.inputs + 1
+        other = tvm.script.from_source(judge.renamed(p.source, 3))
+        assert tvm_equal(func, other) and func.params[0].name != other.params[0].name
+
+
+def tvm_equal(a: Any, b: Any) -> bool:
+    return bool(tvm_ffi.structural_equal(a, b, map_free_vars=True))
+
+
+BODY = """# from tvm.script import tirx as T
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((4, 4), "float32"), out: T.Buffer((4, 4), "float32")):
+    for i, j in T.grid(4, 4):
+        out[i, j] = {value}
+"""
+
+
+def _wrong(value: str, claimed: str) -> str:
+    """What the oracle says of a program for which the answer of another one is claimed."""
+    p = Program("by hand", BODY.format(value=value), 1)
+    func, other = (tvm.script.from_source(BODY.format(value=v)) for v in (value, claimed))
+    info = op_info(other)
+    assert isinstance(info, OpInfo)
+    found = oracle.claim(info)
+    run = oracle.compiled({"p": func})["p"]
+    return oracle.wrong(
+        p, func, run, oracle.operators({"c": oracle.module(func, found)})["c"], found
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "claimed"),
+    [
+        ("T.exp(x[i, j])", "T.tanh(x[i, j])"),
+        ("x[j, i]", "T.exp(x[i, j])"),
+        ("T.Select(x[i, j] > T.float32(0), x[i, j], T.float32(0))", "T.fabs(x[i, j])"),
+        ("x[i, j] * x[i, j] / x[i, j]", "x[i, j] * T.float32(-1)"),
+    ],
+)
+def test_the_oracle_sees_another_operator(value: str, claimed: str) -> None:
+    assert _wrong(claimed, claimed) == ""
+    assert _wrong(value, claimed)
+
+
+def test_an_exception_is_a_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(func: Any) -> Any:
+        raise AssertionError("not thought of")
+
+    monkeypatch.setitem(judge.QUESTIONS, "op_info", fails)
+    rows = [r for r in judge.judge(SEEDS[:2]) if r.question == "op_info"]
+    assert [(r.verdict, r.said) for r in rows] == [("raised", "AssertionError")] * 2
+    assert "not thought of (test_adversary.py:" in rows[0].note
+
+
+def test_times_and_differences_are_counted() -> None:
+    rows = [{"cpu": k / 100} for k in range(100)]
+    assert percentile(rows) == 0.99 and percentile(rows, 50) == 0.5 and percentile([]) == 0.0
+    several = Several()
+    several.said = {(1, "op_info"): {"a"}, (2, "op_info"): {"a", "b"}}
+    assert list(several.differ) == [(2, "op_info")]
+
+
+def test_what_data_decides_stays_inside() -> None:
+    p = replace(Program("by hand", BODY, 1), places={0: (0, 3)})
+    func = tvm.script.from_source(BODY.format(value="x[i, j]").replace("float32", "int32"))
+    info = op_info(func)
+    assert isinstance(info, OpInfo)
+    for values in oracle.draws(p, func, oracle.claim(info)):
+        assert values[0].min() >= 0 and values[0].max() <= 3
