@@ -15,7 +15,7 @@ from tvm.support import cc
 
 from opinfo.analysis.op_info import Proposal
 from opinfo.analysis.recognise import recogniser
-from opinfo.byoc import Backend, Coarse, Code, Node, Pattern, Region, one, toolchain
+from opinfo.byoc import Backend, Coarse, Code, Node, Pattern, Region, loading, one, toolchain
 from opinfo.byoc import backend as registry
 
 from .fault_model import OTHERS, PLAIN, VICTIM, changed, convert, is_victim, patterns
@@ -81,6 +81,10 @@ def cases() -> list[Case]:
     """All of them; the names differ."""
     parts = (_converters, _hooks, _returned, _written, _cxx, _compilers, _recognisers, _runtime)
     return [c for part in parts for c in part()]
+
+
+#: Seconds that a library may take to load here.
+loading.SECONDS = 10.0
 
 
 def _with(**changes: Any) -> Arrange:
@@ -266,6 +270,11 @@ def _cxx() -> Iterator[Case]:
     yield _code("takes one tensor too few", "takes 2 tensors and is handed 3",
                 source=_replaces("const DLTensor* x1, const DLTensor* out) {",
                                  "const DLTensor* out) { const DLTensor* x1 = out;"))  # fmt: skip
+    for how, ends in (("aborts", "abort()"), ("crashes", "*(volatile int*)8 = 1"),
+                      ("exits", "_exit(3)"), ("hangs", "for (;;) usleep(1000)")):  # fmt: skip
+        begins = f"__attribute__((constructor)) static void SYMBOL_begin() {{ {ends}; }}\n"
+        text = f"\n#include <cstdlib>\n#include <unistd.h>\n{begins}"
+        yield _code(f"{how} when it is loaded", "library", source=_adds(text))
     more = _replaces("const DLTensor* out", "const DLTensor* y, const DLTensor* out")
     yield _code("takes one tensor too many", "takes 4 tensors and is handed 3", source=more)
     yield _code(
@@ -329,6 +338,10 @@ def _recogniser(answer: Callable[[Any], Any]) -> Arrange:
     return arrange
 
 
+#: A recogniser may guess: what is only wrong is refused by the certificate, without a word.
+GUESSES = ("no operands", "attributes that are unknown")
+
+
 def _recognisers() -> Iterator[Case]:
     for name, fail in RAISES.items():
         if name in (*FEW, "TypeError", "AssertionError", "IndexError", "InternalError"):
@@ -347,8 +360,9 @@ def _recognisers() -> Iterator[Case]:
         "attributes that are unknown": [replace(good, attrs={MARK: 3})],
     }  # fmt: skip
     for name, value in wrong.items():
+        names = () if name in GUESSES else (MARK,)
         yield Case("recogniser", f"proposes {name}", _recogniser(lambda lifted, v=value: v),
-                   frozenset(), (MARK,))  # fmt: skip
+                   frozenset(), names)  # fmt: skip
     for op in ("relax.add", "relax.subtract", "relax.exp", "relax.nn.conv2d"):
         both = [Proposal(op, (0, 1)), Proposal(op, (0,))]
         yield Case("recogniser", f"proposes {op} for everything",

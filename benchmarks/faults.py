@@ -1,6 +1,6 @@
 """A model compiled while one thing fails: results, what is lost, and what is said of it.
 
-    python -m benchmarks.faults [--only TEXT] [--page FILE]
+    python -m benchmarks.faults [--only TEXT] [--jobs N] [--page FILE]
 
 Each case breaks one thing (`benchmarks.fault_cases`): a function of a backend, its code, the
 compiler, a recogniser, the store of kernels. It runs in a process of its own. The outputs must be
@@ -20,7 +20,9 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -82,8 +84,8 @@ def _row(case: Case, same: bool, said: Sequence[str], lost: Sequence[str]) -> Ro
     found = next((s for s in said if all(n in s for n in case.names)), "")
     named = not case.names or ("\n" not in found and found != "")
     kept = set(lost) <= case.loses
-    return Row(case.point, case.failure, same, kept, named, tuple(lost),
-               found if named else "; ".join(said)[:400])  # fmt: skip
+    told = "; ".join(said)[:400] if not named else found if case.names else ""
+    return Row(case.point, case.failure, same, kept, named, tuple(lost), told)
 
 
 def judged(case: Case, expected: Array, folder: Path) -> Row:
@@ -160,16 +162,18 @@ def main() -> None:
     """Run all, print those that are not as they must be; exit 1 on any."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", default="", help="cases whose name has this text")
+    parser.add_argument("--jobs", type=int, default=1, help="cases at once")
     parser.add_argument("--page", type=Path, help="where to write the table")
     options = parser.parse_args()
     expected = reference()
     rows = []
-    for case in cases():
-        if options.only in case.name:
-            rows.append(result(case, expected))
-            mark = "ok " if rows[-1].good else "BAD"
-            print(f"{mark} {case.name} ({rows[-1].seconds} s): lost {', '.join(rows[-1].lost)}; "
-                  f"same {rows[-1].same}; named {rows[-1].named}: {rows[-1].said}",
+    chosen = [c for c in cases() if options.only in c.name]
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for row in pool.map(result, chosen, repeat(expected)):
+            rows.append(row)
+            mark = "ok " if row.good else "BAD"
+            print(f"{mark} {row.point}: {row.failure} ({row.seconds} s): lost "
+                  f"{', '.join(row.lost)}; same {row.same}; named {row.named}: {row.said}",
                   flush=True)  # fmt: skip
     bad = sum(not r.good for r in rows)
     print(f"{len(rows)} injected failures, {bad} not as they must be")

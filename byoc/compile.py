@@ -23,6 +23,7 @@ from .backend import Backend
 from .dispatch_plan import DispatchPlan, fingerprint
 from .executable import executable
 from .integers import DEQUANTIZE
+from .loading import tried
 from .offload import Dispatched, attempt, given, warn
 from .own import in_own_layouts
 from .prepare import prepare
@@ -171,9 +172,10 @@ def build(
         made = executable(fuse(done.module), target)
     stage("linking")
     made.export_library(str(library), fcompile=shared, options=[*OPTIONS, *done.options])
-    loaded = tvm.runtime.load_module(str(library))
-    relax.VirtualMachine(loaded, device)
-    check_calls(loaded, regions)
+    if regions:
+        check_calls(tried(str(library), device), regions)
+    else:
+        relax.VirtualMachine(tvm.runtime.load_module(str(library)), device)
 
 
 def on_gpu(target: Any) -> bool:

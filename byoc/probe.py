@@ -17,6 +17,7 @@ from .arity import Miscalled, check_calls
 from .backend import Code
 from .executable import executable
 from .failure import Fault, said
+from .loading import LoadError, tried
 from .partition import attached
 from .region import Region
 from .toolchain import OPTIONS, CompilerError, shared
@@ -86,6 +87,8 @@ class _Search:
             return Fault(e.stage, str(e))
         except Miscalled as e:
             return Fault("arity", str(e))
+        except LoadError as e:
+            return Fault("load", str(e))
         except Exception as e:
             return Fault("load", said(e))
         return None
@@ -98,9 +101,7 @@ def _built(regions: Sequence[Region], codes: Sequence[Code]) -> None:
     with tempfile.TemporaryDirectory(prefix="opinfo-") as folder:
         library = str(Path(folder) / "probe.so")
         made.export_library(library, fcompile=shared, options=options)
-        loaded = tvm.runtime.load_module(library)
-        relax.VirtualMachine(loaded, tvm.cpu())
-        check_calls(loaded, regions)
+        check_calls(tried(library, tvm.cpu()), regions)
 
 
 def _module(regions: Sequence[Region]) -> Any:

@@ -50,7 +50,7 @@ def shared(
     except subprocess.TimeoutExpired:
         raise CompilerError(f"{compiler} did not end within {SECONDS:g} s", broken=True) from None
     if status < 0:
-        raise CompilerError(f"{compiler} was killed by {_name(-status)}", broken=True)
+        raise CompilerError(f"{compiler} was killed by {signal_name(-status)}", broken=True)
     if status:
         told = first_error(text) or f"{compiler} ended with status {status}"
         linked = "collect2:" in text and not told.startswith(("error: ", "fatal error: "))
@@ -73,7 +73,8 @@ def _run(command: Sequence[str]) -> tuple[int, str]:
         return process.returncode, text.decode("utf-8", errors="replace")
 
 
-def _name(number: int) -> str:
+def signal_name(number: int) -> str:
+    """``SIGSEGV`` of 11."""
     try:
         return signal.Signals(number).name
     except ValueError:

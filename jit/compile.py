@@ -19,6 +19,7 @@ from ..byoc.attempt import Attempt
 from ..byoc.compile import fuse, placed
 from ..byoc.executable import executable
 from ..byoc.host import native_target
+from ..byoc.loading import tried
 from ..byoc.offload import Dispatched, warn
 from ..byoc.once import once
 from ..byoc.prepare import prepare
@@ -93,7 +94,7 @@ def _exported(made: Any, library: Path, attempt: Attempt | None, options: Sequen
     made.export_library(str(library), fcompile=toolchain.shared, options=given)
     regions = [] if attempt is None else [h.placed.region for h in attempt.regions]
     if regions:
-        check_calls(tvm.runtime.load_module(str(library)), regions)
+        check_calls(tried(str(library), tvm.cpu()), regions)
 
 
 def _check(mod: Any) -> None:
