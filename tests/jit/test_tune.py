@@ -294,7 +294,7 @@ def test_the_command_tells_what_was_found(tmp_path: Path, bench: Any) -> None:
     [(["absent.json", "--database", "db"], "absent.json: no such file"),
      (["BROKEN", "--database", "db"], "is not a record of shapes"),
      (["RECORD", "--database", "DB", "--tracker", "here"], "expected HOST:PORT/KEY"),
-     (["RECORD", "--database", "DB", "--seconds", "-1"], "seconds must be positive")],
+     (["RECORD", "--database", "DB", "--seconds", "-1"], "expected a positive number of seconds")],
 )  # fmt: skip
 def test_errors_are_one_line(
     tmp_path: Path, words: list[str], line: str, capfd: pytest.CaptureFixture[str]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -15,20 +16,22 @@ from rich.console import Console
 from .. import frontend
 from ..analysis import RecogniserWarning
 from ..frontend.error import is_ours, one_line
-from .entry import Problem, one, os_error, stderr
+from .entry import Problem, emit, one, os_error, stderr
 from .group import Commands
 from .showing import showing
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["Problem", "app", "emit", "forced", "loaded", "refusing", "say", "show", "telling",
-           "working"]  # fmt: skip
+__all__ = ["Problem", "app", "emit", "forced", "loaded", "positive", "refusing", "say",
+           "show", "telling", "working"]  # fmt: skip
 
 app = typer.Typer(cls=Commands, add_completion=False, pretty_exceptions_enable=False)
 
 #: How wide tables are where standard output is no terminal.
 WIDE = 160
+#: Seconds that may be waited for anything: half a year.
+LONGEST = 1.5e7
 
 Model = Annotated[Path, typer.Argument(help=".onnx, .pt2, Relax .json or TVMScript .py")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -92,19 +95,6 @@ def say(console: Console, text: str) -> None:
     console.print(f"opinfo: {one(text)}", markup=False, highlight=False, soft_wrap=True)
 
 
-def emit(text: str) -> None:
-    """Write to standard output, now: a file that is full or closed is told as such."""
-    if sys.stdout is None:
-        return
-    try:
-        sys.stdout.write(text + "\n")
-        sys.stdout.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, "standard output") from error
-
-
 def loaded(model: Path, shapes: Sequence[str] | None) -> Any:
     """Raises as `frontend.load` does."""
     return frontend.load(model, dict(map(frontend.parse_shape, shapes or ())))
@@ -112,12 +102,22 @@ def loaded(model: Path, shapes: Sequence[str] | None) -> Any:
 
 def show(tables: Sequence[Table], summary: str) -> None:
     """Tables with empty lines between them, then a line."""
-    out = Console(width=None if sys.stdout is not None and sys.stdout.isatty() else WIDE)
-    with out.capture() as captured:
-        for table in tables:
-            out.print(table, "")
-        out.print(summary, markup=False, highlight=False, soft_wrap=True, end="")
-    emit(captured.get())
+    terminal = sys.stdout is not None and sys.stdout.isatty()
+    text = io.StringIO()
+    out = Console(file=text, force_terminal=terminal, width=None if terminal else WIDE)
+    for table in tables:
+        out.print(table, "")
+    out.print(summary, markup=False, highlight=False, soft_wrap=True, end="")
+    emit(text.getvalue())
+
+
+def positive(value: float | None) -> float | None:
+    """A number of seconds, as a callback of typer's."""
+    if value is not None and not 0 < value <= LONGEST:
+        raise typer.BadParameter(
+            f"expected a positive number of seconds, at most {LONGEST}, got {value}"
+        )
+    return value
 
 
 def forced(texts: Sequence[str] | None) -> dict[str, str]:

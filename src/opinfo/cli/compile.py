@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,6 +22,7 @@ from .common import (
     emit,
     forced,
     loaded,
+    positive,
     refusing,
     telling,
     working,
@@ -69,11 +70,14 @@ def compile_model(
         str | None, typer.Option(help="With --tune: an RPC tracker, HOST:PORT/KEY; else local.")
     ] = None,
     servers: Annotated[
-        int | None, typer.Option(min=1, help="With --tune: how many local servers.")
+        int | None, typer.Option(min=1, max=1024, help="With --tune: how many local servers.")
     ] = None,
-    threads: Annotated[int, typer.Option(min=1, help="With --tune: of each local server.")] = 1,
+    threads: Annotated[
+        int, typer.Option(min=1, max=1024, help="With --tune: of each local server.")
+    ] = 1,
     timeout: Annotated[
-        float, typer.Option(help="With --tune: seconds that a candidate may run.")
+        float,
+        typer.Option(callback=positive, help="With --tune: seconds that a candidate may run."),
     ] = 60.0,
     extent: Annotated[
         list[str] | None,
@@ -90,6 +94,8 @@ def compile_model(
     --verify finds a difference; 2 with a one-line error if MODEL or an option cannot be read, the
     library cannot be built, or with --strict a region failed or a backend is not available.
     """
+    _check(tune, {"--database": database, "--tracker": tracker, "--servers": servers,
+                  "--extent": extent}, plan, {"--tune": tune, "--force": force})  # fmt: skip
     library, page = (checked("--output", output, model, plan),
                      optional("--report", report, model, plan))  # fmt: skip
     kept = optional("--save-plan", save_plan, model, plan)
@@ -113,6 +119,18 @@ def compile_model(
         emit(failures)
     if verified is not None and not verified.same:
         raise typer.Exit(1)
+
+
+def _check(
+    tune: bool, tuning: Mapping[str, object], plan: Path | None, choosing: Mapping[str, object]
+) -> None:
+    """Raises :class:`Problem` for options that would do nothing beside the others."""
+    for name, value in tuning.items():
+        if value is not None and not tune:
+            raise Problem(f"{name}: expected with --tune only")
+    for name, value in choosing.items():
+        if value and plan is not None:
+            raise Problem(f"{name}: expected without --plan, which says what each backend has")
 
 
 @dataclass(frozen=True)

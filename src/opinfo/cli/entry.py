@@ -48,6 +48,19 @@ def status_of(act: Callable[[], int | None], traceback: bool = False) -> int:
     return status
 
 
+def emit(text: str) -> None:
+    """Write to standard output, now: a file that is full or closed is told as such."""
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, "standard output") from error
+
+
 @contextlib.contextmanager
 def _standard_error(loud: bool) -> Iterator[TextIO]:
     with contextlib.nullcontext(sys.stderr) if loud else quiet() as out:

@@ -56,6 +56,8 @@ def specialize_model(
     an option cannot be read, or the library cannot be built.
     """
     library = checked("--output", output, model)
+    if tuned is not None and not tuned.is_dir():
+        raise Problem(f"--tuned {tuned}: there is no such folder")
     with working() as console, telling(console), refusing(model):
         from ..jit import Config, compile_shapes
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .common import Problem, app, refusing, show, telling, working
+from .common import Problem, app, positive, refusing, show, telling, working
 from .output import folder
 from .showing import counting
 
@@ -24,10 +24,18 @@ if TYPE_CHECKING:
 def tune_record(
     record: Annotated[Path, typer.Argument(help="The shapes that a model was called with.")],
     database: Annotated[Path, typer.Option(help="A folder that keeps what is found.")],
-    trials: Annotated[int, typer.Option(min=1, help="Candidates of each shape.")] = 64,
-    top: Annotated[int | None, typer.Option(min=1, help="Only the most frequent shapes.")] = None,
+    trials: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="Candidates of each shape.")
+    ] = 64,
+    top: Annotated[
+        int | None, typer.Option(min=1, max=1_000_000, help="Only the most frequent shapes.")
+    ] = None,
     seconds: Annotated[
-        float | None, typer.Option(help="Stop to search after this time; what is found is kept.")
+        float | None,
+        typer.Option(
+            callback=positive,
+            help="Stop to search after this time, in seconds; what is found is kept.",
+        ),
     ] = None,
     target: Annotated[
         str | None, typer.Option(help="TVM's target that the model is compiled for; else this CPU.")
@@ -35,8 +43,10 @@ def tune_record(
     tracker: Annotated[
         str | None, typer.Option(help="An RPC tracker, HOST:PORT/KEY; else this machine.")
     ] = None,
-    threads: Annotated[int, typer.Option(min=1, help="That a kernel may use.")] = 1,
-    timeout: Annotated[float, typer.Option(help="Seconds that a candidate may run.")] = 60.0,
+    threads: Annotated[int, typer.Option(min=1, max=1024, help="That a kernel may use.")] = 1,
+    timeout: Annotated[
+        float, typer.Option(callback=positive, help="Seconds that a candidate may run.")
+    ] = 60.0,
 ) -> None:
     """Search for schedules of the recorded shapes, the most frequent first.
 

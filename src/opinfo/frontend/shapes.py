@@ -10,6 +10,9 @@ from tvm import relax
 
 from .error import FrontendError
 
+#: The largest extent, and its digits.
+LARGEST = 2**63 - 1
+DIGITS = len(str(LARGEST))
 Shapes: TypeAlias = dict[str, tuple[int | str, ...]]
 
 
@@ -28,9 +31,12 @@ def parse_shape(text: str) -> tuple[str, tuple[int | str, ...]]:
 def _dim(part: str, text: str) -> int | str:
     if part.isidentifier():
         return part
-    if part.isdecimal() and int(part) > 0:
+    if part.isdecimal() and len(part) <= DIGITS and 0 < int(part) <= LARGEST:
         return int(part)
-    raise FrontendError(f"shape '{text}': '{part}' is neither a positive integer nor a name")
+    told = part if len(part) <= 40 else f"{part[:39]}…"
+    raise FrontendError(
+        f"shape '{text[:200]}': '{told}' is neither an integer from 1 to 2**63 - 1 nor a name"
+    )
 
 
 def check_shapes(wanted: Shapes, inputs: Mapping[str, Sequence[object] | None]) -> None:
@@ -63,9 +69,12 @@ def bind_shapes(mod: tvm.IRModule, wanted: Shapes) -> tvm.IRModule:
     A name asked for where the module has a symbolic dimension leaves that dimension symbolic.
     Raises `FrontendError` where a fixed dimension differs from the wanted one.
     """
-    main = mod.functions.get(mod.global_var_map_.get("main")) if wanted else None
-    if not isinstance(main, relax.Function):
+    if not wanted:
         return mod
+    main = mod.functions.get(mod.global_var_map_.get("main"))
+    if not isinstance(main, relax.Function):
+        raise FrontendError(f"no input is called '{next(iter(wanted))}'; the module has no Relax "
+                            "function main")  # fmt: skip
     count = int((main.attrs or {}).get("num_input", len(main.params)))
     params = {p.name: p for p in main.params[:count]}
     dims = {name: _dims_of(p) for name, p in params.items()}
