@@ -57,7 +57,7 @@ def specialize_model(
     """
     library = checked("--output", output, model)
     if tuned is not None and not tuned.is_dir():
-        raise Problem(f"--tuned {tuned}: there is no such folder")
+        raise Problem(f"--tuned {tuned} is no database of tuned kernels: there is no such folder")
     with working() as console, telling(console), refusing(model):
         from ..jit import Config, compile_shapes
 
