@@ -37,6 +37,16 @@ class Folder:
             raise
 
 
+def lacks_room(path: Path) -> str | None:
+    """Why not a mebibyte can be written into a folder; None if it can."""
+    try:
+        with tempfile.TemporaryFile(dir=path) as file:
+            file.write(bytes(1 << 20))
+    except OSError as e:
+        return e.strerror or type(e).__name__
+    return None
+
+
 def _locked(path: Path) -> int | None:
     """A descriptor that holds the lock; the file has its name once it is held."""
     number = os.open(path / f"{LOCK}-new", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

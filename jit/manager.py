@@ -19,7 +19,7 @@ from . import kernel_key
 from .boundary import whole
 from .compiler import CompileFailed, Compiler, CompilerDied, Interrupted
 from .errors import last_line
-from .folder import Folder
+from .folder import Folder, lacks_room
 from .kernel import ENTRY, loaded
 from .library import LoadedSite, Sites
 from .pages import pages
@@ -234,6 +234,10 @@ class Manager(threading.Thread):
                     store.discard(name, f"it does not load: {last_line(e)}")
                 library = self._folder.path / f"{next(self._numbers)}.so"
             return "compiled", self._compile(site, values, key, library, name)
+        except (CompileFailed, OSError) as e:
+            if isinstance(e, Interrupted) or (why := lacks_room(self._folder.path)) is None:
+                raise
+            raise Interrupted(f"there is no room for a kernel: {why}") from e
         finally:
             for file in self._folder.path.glob("*.so*"):  # of a compiler that died, too
                 file.unlink(missing_ok=True)

@@ -85,4 +85,8 @@ def _done(job: dict[str, Any], makers: dict[str, Maker]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        status = main()
+    except BrokenPipeError:  # who asked was killed
+        status = 0
+    sys.exit(status)

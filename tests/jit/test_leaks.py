@@ -142,8 +142,7 @@ def let_go(compiled: CompiledShapes, library: Path, place: Path) -> None:
     session = served(compiled, copying(library))
     manager = session._manager
     del session
-    manager.join(60)
-    assert not manager.is_alive()
+    manager.join()
 
 
 def in_a_cycle(compiled: CompiledShapes, library: Path, place: Path) -> None:
@@ -152,7 +151,7 @@ def in_a_cycle(compiled: CompiledShapes, library: Path, place: Path) -> None:
     manager = session._manager
     del session
     gc.collect()
-    manager.join(60)
+    manager.join()
 
 
 def evicted(compiled: CompiledShapes, library: Path, place: Path) -> None:
@@ -238,8 +237,7 @@ def test_kernels_go_while_others_call(
         threads = [threading.Thread(target=calls, args=(session, k)) for k in range(8)]
         for t in threads:
             t.start()
-        end = time.monotonic() + 60
-        while session.stats().counts.get("evicted", 0) < 20 and time.monotonic() < end:
+        while session.stats().counts.get("evicted", 0) < 20 and not wrong:
             time.sleep(0.01)
         done.set()
         for t in threads:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import resource
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -221,6 +222,26 @@ def test_what_is_always_killed_is_tried_rarely_and_others_have_kernels(
     assert told.events[2].why.endswith("it is tried again in 600 s")
 
 
+def test_a_full_disk_costs_no_kernel(
+    compiled: CompiledShapes, plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of this process are cut at 8 KiB until the shape was tried."""
+    monkeypatch.setattr("opinfo.jit.postponed.RETRIES", (0.2,) * 50)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with Session(compiled, compiler=counted(tmp_path, plain, "pass")) as session:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8192, before[1]))
+        try:
+            ask(session, [2, 2])
+            while not session.stats().events:
+                time.sleep(0.01)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert session.settle()
+        told = session.stats()
+    assert set(told.counts) == {"postponed", "compiled"} and told.counts["compiled"] == 1
+    assert "there is no room for a kernel: File too large" in told.events[0].why
+
+
 def test_a_compiler_that_crashes_of_what_was_before_costs_no_kernel(
     compiled: CompiledShapes, plain: Path, tmp_path: Path
 ) -> None:
@@ -354,8 +375,9 @@ def test_what_is_empty_gets_no_kernel(compiled: CompiledShapes) -> None:
 
 
 def test_the_budget_bounds_kernels_and_says_so(
-    compiled: CompiledShapes, compiler: Compiler
+    compiled: CompiledShapes, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("opinfo.jit.manager.IDLE", 1 << 30)  # however long compiling takes
     with Session(compiled, budget=Budget(kernels=2), compiler=compiler) as session:
         for n in range(1, 6):
             ask(session, [n, n])

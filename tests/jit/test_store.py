@@ -113,12 +113,12 @@ def test_clear_takes_what_is_old_or_everything_that_is_ours(store: KernelStore) 
 
 def test_clear_takes_what_writers_that_were_killed_left(store: KernelStore) -> None:
     put(store, KEYS[0])
-    left = {age: store.folder / f"{PART}{age}" for age in (10, 100, 7200)}
+    left = {age: store.folder / f"{PART}{age}" for age in (-7200, 100, 7200)}
     for age, path in left.items():
         path.write_bytes(b"half")
         os.utime(path, (time.time() - age,) * 2)
-    assert store.clear(86400) == [] and [a for a, p in left.items() if p.exists()] == [10, 100]
-    assert len(store.clear()) == 1 and [a for a, p in left.items() if p.exists()] == [10]
+    assert store.clear(86400) == [] and [a for a, p in left.items() if p.exists()] == [-7200, 100]
+    assert len(store.clear()) == 1 and [a for a, p in left.items() if p.exists()] == [-7200]
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o777])

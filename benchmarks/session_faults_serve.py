@@ -1,0 +1,209 @@
+"""A process that serves under attack: threads that call, forks, and the counts of what went wrong.
+
+It is started by :mod:`.session_faults` with a folder, answers lines on its standard input, and is
+killed at any moment.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import json
+import multiprocessing
+import os
+import random
+import resource
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+#: Seconds between two calls of a thread: what compiles and starts needs a CPU, too.
+PAUSE = 0.002
+WIDTH = 32
+#: What float32 sums of this size may differ by: kernels sum in another order.
+WITHIN = 1e-4
+#: Seconds after which a process that was forked off hangs.
+HANGS = 20.0
+
+
+def module() -> Any:
+    """``softmax(relu(x @ a) @ b)`` of x: (n, WIDTH): sites of several functions."""
+    from tvm import relax, tirx
+
+    rng = np.random.default_rng(0)
+    a, b = (relax.const(rng.standard_normal((WIDTH, WIDTH)).astype("float32")) for _ in "ab")
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((tirx.Var("n", "int64"), WIDTH), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            y = builder.emit(relax.op.nn.relu(builder.emit(relax.op.matmul(x, a))))
+            y = builder.emit(relax.op.nn.softmax(builder.emit(relax.op.matmul(y, b))))
+            out = builder.emit_output(y)
+        builder.emit_func_output(out)
+    return builder.get()
+
+
+def given(n: int) -> Any:
+    return np.random.default_rng(n).standard_normal((n, WIDTH)).astype("float32")
+
+
+class Server:
+    """One session, its callers, and what they counted."""
+
+    def __init__(self, folder: Path, seed: int, threads: int) -> None:
+        from opinfo.jit import KernelStore, Session
+
+        self.right = dict(np.load(folder / "right.npz"))
+        self.sizes = len(self.right)
+        self.inputs = {n: given(n) for n in range(1, self.sizes + 1)}
+        self.session = Session(folder / "model.so", store=KernelStore(folder / "store"))
+        self.counts: Counter[str] = Counter()
+        self.first, self.lock = "", threading.Lock()
+        self.seed, self.done = seed, threading.Event()
+        self.threads = [threading.Thread(target=self._calls, args=(k,)) for k in range(threads)]
+
+    def ask(self, n: int) -> str:
+        """How a call of a size went: ``right``, ``wrong`` or ``error``."""
+        try:
+            got = self.session(self.inputs[n]).numpy()
+        except Exception as e:
+            self.first = self.first or f"{n}: {type(e).__name__}: {e}"
+            return "error"
+        if np.allclose(got, self.right[str(n)], WITHIN, WITHIN):
+            return "right"
+        self.first = self.first or f"{n}: differs by {np.abs(got - self.right[str(n)]).max()}"
+        return "wrong"
+
+    def _calls(self, number: int) -> None:
+        rng, found = random.Random(self.seed + number), Counter[str]()
+        while not self.done.is_set():
+            found[self.ask(rng.randint(1, self.sizes))] += 1
+            time.sleep(PAUSE)
+        with self.lock:
+            self.counts.update(found)
+
+    def forks(self) -> None:
+        """A process is forked off while threads call; what it calls must be right."""
+        child = os.fork()
+        if child == 0:
+            found = {self.ask(n) for n in (1, self.sizes)}
+            os._exit(0 if found == {"right"} else 1)
+        self._ends("forked", child)
+
+    def spawns(self) -> None:
+        """The same by multiprocessing, whose processes end as Python's do."""
+        process = multiprocessing.get_context("fork").Process(target=_exits, args=(self,))
+        process.start()
+        process.join(HANGS)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+        self.counts["multiprocessing" if process.exitcode == 0 else
+                    f"multiprocessing: {_how(process.exitcode)}"] += 1  # fmt: skip
+        process.close()
+
+    def _ends(self, what: str, child: int) -> None:
+        end, code = time.monotonic() + HANGS, None
+        while code is None:
+            pid, status = os.waitpid(child, os.WNOHANG)
+            if pid:
+                code = os.waitstatus_to_exitcode(status)
+            elif time.monotonic() > end:
+                os.kill(child, 9)
+                end += HANGS
+            else:
+                time.sleep(0.01)
+        self.counts[what if code == 0 else f"{what}: {_how(code)}"] += 1
+
+    def run(self) -> dict[str, Any]:
+        """Serve until a line comes in; forks, and times in which no file can be written."""
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        rng = random.Random(self.seed)
+        for t in self.threads:
+            t.start()
+        stop = threading.Thread(target=lambda: (sys.stdin.readline(), self.done.set()))
+        stop.start()
+        while not self.done.is_set():
+            what = rng.random()
+            if what < 0.4:
+                self.forks()
+            elif what < 0.6:
+                self.spawns()
+            elif what < 0.7:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (8192, before[1]))
+                self.done.wait(rng.random())
+                resource.setrlimit(resource.RLIMIT_FSIZE, before)
+                self.counts["disk full"] += 1
+            self.done.wait(rng.random() / 2)
+        for t in (*self.threads, stop):
+            t.join()
+        return {"counts": dict(self.counts), "first": self.first, **self._settled()}
+
+    def _settled(self) -> dict[str, Any]:
+        """After the attack: every size has its kernel in the end."""
+        for _ in range(3):
+            for n in self.inputs:
+                self.counts[f"after: {self.ask(n)}"] += 1
+            self.session.settle()
+        # The next call of what was refused or waited long is far: ask until it comes.
+        told = self.session.stats()
+        missing = {s.site: sorted(n for n in self.inputs if not self._has(s, n))
+                   for s in told.sites}  # fmt: skip
+        return {"events": dict(sorted(told.counts.items())),
+                "lost": sum(map(len, missing.values())), "missing": missing,
+                "why": sorted({e.why for e in told.events if e.what == "failed"})[:5]}  # fmt: skip
+
+    def _has(self, site: Any, n: int) -> bool:
+        kernels = self.session._manager.sites.stats(int(site.site.split(":")[0]), False)["kernels"]
+        return any(shape == [n] for shape, *_ in kernels)
+
+
+def _exits(server: Server) -> None:
+    sys.exit(0 if {server.ask(n) for n in (1, server.sizes)} == {"right"} else 1)
+
+
+def _how(code: int | None) -> str:
+    return "hangs" if code in (None, -9) else "wrong" if code == 1 else f"ends with {code}"
+
+
+def held() -> dict[str, int]:
+    """What this process holds."""
+    gc.collect()
+    own = Path("/proc/self")
+    maps = {
+        line.split()[5] for line in (own / "maps").read_text().splitlines() if "opinfo-" in line
+    }
+    children = (own / "task" / str(os.getpid()) / "children").read_text().split()
+    return {"descriptors": len(os.listdir(own / "fd")), "threads": len(os.listdir(own / "task")),
+            "processes": len(children), "mapped libraries": len(maps)}  # fmt: skip
+
+
+def main(folder: Path, seed: int, threads: int) -> None:
+    """Serve twice: what the first session leaves, the second one must not add to."""
+    faulthandler.register(signal.SIGUSR1)
+    warnings.simplefilter("ignore")  # damaged entries are told
+    server = Server(folder, seed, threads)
+    print("ready", flush=True)
+    found = server.run()
+    server.session.close()
+    del server
+    before = held()
+    again = Server(folder, seed, threads)
+    again.ask(1)
+    again.forks()
+    again.session.close()
+    del again
+    found["leaked"] = {k: v - before[k] for k, v in held().items() if v > before[k]}
+    found["held"] = before
+    print(json.dumps(found), flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
