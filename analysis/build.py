@@ -63,29 +63,50 @@ def operand_names(name: str) -> tuple[str, ...]:
 
 def call_op(name: str, operands: Sequence[Any], attrs: Mapping[str, Any], dtype: str) -> Any:
     """The Relax call: operands that are attributes become constants of ``dtype``, or shapes."""
+    return constructor(name)(**arguments(name, operands, attrs, dtype))
+
+
+def arguments(
+    name: str, operands: Sequence[Any], attrs: Mapping[str, Any], dtype: str
+) -> dict[str, Any]:
+    """The arguments of the public constructor by name; literal operands are of ``dtype``."""
     named = {k: _typed(v) for k, v in attrs.items()}
     for key in operand_names(name):
-        if isinstance(named.get(key), (int, float, bool)):
-            named[key] = relax.const(named[key], dtype)
-        elif name in SHAPED and isinstance(named.get(key), (list, tuple)):
-            named[key] = relax.ShapeExpr(named[key])
-    if name in TUPLED:
-        return constructor(name)(list(operands), **named)
-    if name in TUPLED_REST:
-        return constructor(name)(operands[0], list(operands[1:]), **named)
-    if name in TUPLED_MIDDLE:
-        return constructor(name)(operands[0], tuple(operands[1:-1]), operands[-1], **named)
-    rest = iter(operands)
+        value = named.get(key)
+        if isinstance(value, (int, float, bool)):
+            named[key] = relax.const(value, dtype)
+        elif isinstance(value, (tirx.IntImm, tirx.FloatImm)):
+            named[key] = relax.const(value.value, str(value.ty.dtype))
+        elif name in SHAPED and isinstance(value, (list, tuple)):
+            named[key] = relax.ShapeExpr(value)
+    rest = iter(_grouped(name, operands))
     for key in parameters(name):
-        if key in named:
-            continue
-        value = next(rest, None)
-        if value is None:
-            break
-        named[key] = value
+        if key not in named and (value := next(rest, None)) is not None:
+            named[key] = value
     if next(rest, None) is not None:
         raise NotBuilt(f"{name} takes fewer than {len(operands)} operands")
-    return constructor(name)(**named)
+    return named
+
+
+def _grouped(name: str, operands: Sequence[Any]) -> list[Any]:
+    """The operands with those together that the constructor takes as one tuple."""
+    if name in TUPLED:
+        return [list(operands)]
+    if name in TUPLED_REST:
+        return [operands[0], list(operands[1:])]
+    if name in TUPLED_MIDDLE:
+        return [operands[0], tuple(operands[1:-1]), operands[-1]]
+    return list(operands)
+
+
+def bound(
+    name: str, operands: Sequence[int | Constant], attrs: Mapping[str, Any], params: Any
+) -> dict[str, Any]:
+    """:meth:`.op_info.OpInfo.bind`."""
+    given = [relax.const(o.value, o.dtype) if isinstance(o, Constant) else params[o]
+             for o in operands]  # fmt: skip
+    dtype = str(given[0].ty.dtype if given else attrs.get("dtype", "float32"))
+    return arguments(name, given, attrs, dtype)
 
 
 #: Ops whose scalars are numbers, though they are declared as Expr.

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import is_ as operator_is
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
+
+import tvm_ffi
+from tvm import tirx
 
 from .proofs.equal import Obligation
 from .relay.layout import BufferLayout
-from .terms.term import Int
+from .terms.term import Int, Var
 from .undetermined import Undetermined
+from .values import Structural, over, symbolic, text
 
 CertificateKind = Literal["rebuilt", "proved", "real", "tested"]
 PatternKind = Literal[
@@ -70,12 +75,17 @@ class Proposal:
     undetermined: tuple[Undetermined, ...] = ()
 
 
-@dataclass(frozen=True)
-class OpInfo:
+@dataclass(frozen=True, eq=False)
+class OpInfo(Structural):
     """The operator that a PrimFunc computes on its own buffers.
 
-    ``op(*operands, **attrs)`` with the public constructor that ``name`` names rebuilds it; symbolic
-    dimensions in attributes are polynomials over the PrimFunc's sizes. ``layouts`` has one string a
+    ``op(*operands, **attrs)`` rebuilds it, with the public constructor that ``name`` names:
+    ``relax.op.nn.conv2d(**info.bind(params))``. ``operands`` are positions of the PrimFunc's
+    parameters, in the order of the op's arguments. ``attrs`` are the other arguments by name:
+    ``int``, ``float``, ``bool``, ``str``, None, tuples of them, and TVM's expressions: dimensions
+    over the PrimFunc's own variables, index maps, literals of a type of their own (``FloatImm``). A
+    scalar operand that is a literal in the compute is among them, by its argument's name: of
+    ``x + 2`` it is ``x2``, of the type of the first operand. ``layouts`` has one string a
     parameter (empty where the op has no notion of layout), each of which TVM parses. Where layout
     attributes such as ``data_layout`` say that buffers are packed or permuted as no lowering of the
     op has them, ``relayout`` is the same over logical buffers.
@@ -96,6 +106,28 @@ class OpInfo:
 
     def __bool__(self) -> bool:
         return True
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "attrs": dict(self.attrs)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, attrs=MappingProxyType(state["attrs"]))
+
+    def bind(self, params: Sequence[Any] | Mapping[int, Any]) -> dict[str, Any]:
+        """The arguments of the public constructor, by name, over operands of the caller's.
+
+        Args:
+            params: by position of a PrimFunc's parameter, the Relax expression that stands for it,
+                with its type known. Only those among ``operands`` are read.
+
+        Returns:
+            What ``op(**info.bind(params))`` rebuilds the operator from: ``attrs``, the operands by
+            the names of their arguments (as one tuple where the op takes one), and literal operands
+            as ``relax.const`` of their type.
+        """
+        from .build import bound  # which builds proposals of this module
+
+        return bound(self.name, self.operands, self.attrs, params)
 
     @property
     def relaid(self) -> bool:
@@ -136,8 +168,8 @@ class OpInfo:
         }
 
 
-@dataclass(frozen=True)
-class LayoutNormalised:
+@dataclass(frozen=True, eq=False)
+class LayoutNormalised(Structural):
     """The operator that a PrimFunc computes once its buffers are seen in the op's own layouts.
 
     ``logical`` is over logical buffers, not over the PrimFunc's: what it computes on the PrimFunc's
@@ -204,6 +236,7 @@ class Refusal:
         return {"reason": self.reason, "where": self.where}
 
 
+Found = TypeVar("Found", OpInfo, LayoutNormalised)
 #: What is known of a PrimFunc.
 Answer = OpInfo | LayoutNormalised | Refusal
 
@@ -229,10 +262,42 @@ def _certified(found: LayoutNormalised, certificate: Certificate) -> LayoutNorma
     return replace(found, logical=replace(found.logical, certificate=certificate))
 
 
+def over_variables(found: Found, leaves: Callable[[], Mapping[Var, Any]]) -> Found:
+    """The same answer with TIR for terms over sizes; itself if it has none."""
+    if isinstance(found, LayoutNormalised):
+        logical = over_variables(found.logical, leaves)
+        moved = any(b is not None and b.symbolic for b in found.buffers)
+        if logical is found.logical and not moved:
+            return found
+        buffers = tuple(None if b is None else b.over(leaves()) for b in found.buffers)
+        return replace(found, logical=logical, buffers=buffers)
+    others = tuple(over_variables(a, leaves) for a in found.alternatives)
+    relayout = None if found.relayout is None else over_variables(found.relayout, leaves)
+    loose = [v for u in found.undetermined for v in (u.low, u.high, u.values)]
+    inner = relayout is found.relayout and all(map(operator_is, others, found.alternatives))
+    if inner and not symbolic([*found.attrs.values(), *loose]):
+        return found
+    known = leaves()
+    return replace(
+        found,
+        attrs={k: over(v, known) for k, v in found.attrs.items()},
+        undetermined=tuple(
+            replace(u, **{k: over(getattr(u, k), known) for k in ("low", "high", "values")})
+            for u in found.undetermined
+        ),
+        alternatives=others,
+        relayout=relayout,
+    )
+
+
 def to_plain(value: Any) -> Any:
     """Attribute values as JSON: symbolic dimensions and index maps become their text."""
     if isinstance(value, Int):
         return value.const if value.const is not None else repr(value)
+    if isinstance(value, (tirx.IntImm, tirx.FloatImm)):
+        return bool(value.value) if str(value.ty.dtype) == "bool" else value.value
+    if isinstance(value, tvm_ffi.Object):
+        return str(value) if isinstance(value, tirx.IndexMap) else text(value)
     if isinstance(value, (tuple, list)):
         return [to_plain(v) for v in value]
     if isinstance(value, Constant):

@@ -11,6 +11,7 @@ from tvm import tirx
 
 from .attempt import Failure, attempt, proposals
 from .certify import PROPOSE, certify, lowers_to
+from .index_map.convert import Unsupported
 from .kind import pattern_kind
 from .lifting.comprehension import Lifted
 from .lifting.from_tir import Unliftable
@@ -18,11 +19,13 @@ from .lifting.lift import lift
 from .op_info import (
     Answer,
     Certificate,
+    Constant,
     LayoutNormalised,
     OpInfo,
     Proposal,
     Refusal,
     operator,
+    over_variables,
 )
 from .real import TooLarge, idiomatic, real
 from .recognise import recognisers
@@ -34,6 +37,7 @@ from .same import ByStructure
 from .terms.rewrite import subterms
 from .terms.term import Tensor, Var
 from .terms.work import Exhausted, budget, spend
+from .values import literals, variables
 
 
 def op_info(func: Any, *, alternatives: bool = False, tested: bool = False) -> OpInfo | Refusal:
@@ -45,7 +49,7 @@ def op_info(func: Any, *, alternatives: bool = False, tested: bool = False) -> O
     buffers; the op that it would be over others is :func:`layout_normalised`.
     Raises ``TypeError`` if ``func`` is not a PrimFunc.
     """
-    found = analyse(func, alternatives=alternatives, tested=tested).info
+    found = analyse(func, alternatives=alternatives, tested=tested).of(func).info
     if not isinstance(found, LayoutNormalised):
         return found
     return Refusal(
@@ -62,10 +66,11 @@ def layout_normalised(func: Any, *, alternatives: bool = False) -> LayoutNormali
     are the logical ones. With ``alternatives`` the other ops that compute the same are certified.
     Raises ``TypeError`` if ``func`` is not a PrimFunc.
     """
-    found = analyse(func, alternatives=alternatives)
+    found = analyse(func, alternatives=alternatives).of(func)
     info = found.info
     if isinstance(info, OpInfo):
-        return info.relayout or LayoutNormalised(info, as_they_are(found.params), info.layouts)
+        buffers = LayoutNormalised(info, as_they_are(found.params), info.layouts)
+        return info.relayout or Recovered(buffers, found.params).of(func).info
     return info
 
 
@@ -81,6 +86,19 @@ class Recovered:
     def operator(self) -> OpInfo | None:
         """The operator that is computed, over whatever layouts of the buffers."""
         return operator(self.info)
+
+    def of(self, func: Any) -> Recovered:
+        """The same with dimensions over the variables of a PrimFunc, which is structurally equal.
+
+        Answers are remembered by structure: what leaves the analysis is about one PrimFunc.
+        """
+        if isinstance(self.info, Refusal):
+            return self
+        try:
+            info = over_variables(self.info, partial(variables, self.params, func))
+        except Unsupported as e:
+            return replace(self, info=Refusal(f"a dimension has no expression: {e}"))
+        return self if info is self.info else replace(self, info=info)
 
 
 def analyse(func: Any, *, alternatives: bool = False, tested: bool = False) -> Recovered:
@@ -263,13 +281,18 @@ def _summary(lifted: Lifted) -> str:
     return text if len(text) <= 400 else text[:397] + "..."
 
 
+def _value(value: Any) -> Any:
+    """An attribute as answers have it: only terms over sizes are left."""
+    return tirx.const(value.value, value.dtype) if isinstance(value, Constant) else literals(value)
+
+
 def _info(p: Proposal, lifted: Lifted, certificate: Certificate) -> OpInfo:
     layouts = tuple(
         p.layouts.get(i, "") if isinstance(t, Tensor) else "" for i, t in enumerate(lifted.params)
     )
     return OpInfo(
         name=p.name,
-        attrs=p.attrs,
+        attrs={k: _value(v) for k, v in p.attrs.items()},
         operands=p.operands,
         kind=pattern_kind(lifted),
         layouts=layouts,

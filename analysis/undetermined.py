@@ -12,15 +12,17 @@ from itertools import combinations
 from typing import Any
 
 from .terms.term import Int
+from .values import Structural, same
 
-Bound = int | float | Int | None
+#: A number, or an expression over the PrimFunc's variables.
+Bound = Any
 
 #: At most so many other values are listed.
 LISTED = 24
 
 
-@dataclass(frozen=True)
-class Undetermined:
+@dataclass(frozen=True, eq=False)
+class Undetermined(Structural):
     """An attribute, or the entry of it at ``position``, that the compute does not determine.
 
     With all others as they are answered, every number from ``low`` to ``high`` gives the same
@@ -53,16 +55,25 @@ class Undetermined:
     def allows(self, value: Any) -> bool:
         """Whether the compute is the same with this value; a symbolic bound is only itself."""
         if self.values:
-            return any(type(v) is type(value) and v == value for v in self.values)
+            return any(_alike(v, value) for v in self.values)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            return value is self.low or value is self.high
+            return same(value, self.low) or same(value, self.high)
         low, high = _number(self.low), _number(self.high)
         above = self.low is None or (low is not None and low <= value)
         return above and (self.high is None or (high is not None and value <= high))
 
 
 def _number(bound: Bound) -> int | float | None:
-    return bound.const if isinstance(bound, Int) else bound
+    if isinstance(bound, Int):
+        return bound.const
+    return bound if isinstance(bound, (int, float)) else None
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Equal and of one type: 1 is not True. Lists are written as tuples too."""
+    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
+        return len(a) == len(b) and all(map(_alike, a, b))
+    return type(a) is type(b) and same(a, b)
 
 
 def flags(attributes: Iterable[str], reason: str) -> tuple[Undetermined, ...]:

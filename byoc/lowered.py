@@ -93,7 +93,7 @@ def read(mod: Any, what: str, analyse: Analyser | None = None) -> Lowered:
     infos = {}
     for k, op in enumerate(ops):
         stage("recognising operators", k, len(ops))
-        infos[op] = analyse(op.func)
+        infos[op] = analyse(op.func).of(op.func)
     return Lowered(mod, functions, infos, blocks, analyse)
 
 

@@ -73,7 +73,7 @@ class Variants:
             v.uses.append(made)
         for v in outputs:
             v.makers.append(made)
-        self.infos[made] = self.planner.analyse(func)
+        self.infos[made] = self.planner.analyse(func).of(func)
         self.ways[made] = op, way
 
     def value(self, v: Value, layout: Layout | None) -> Value:

@@ -21,7 +21,7 @@ from opinfo.analysis.lifting.comprehension import Lifted
 from opinfo.analysis.lifting.lift import lift
 from opinfo.analysis.op_info import Answer, Proposal
 from opinfo.analysis.recover import analyse
-from opinfo.analysis.terms.term import Tensor
+from opinfo.analysis.terms.term import Tensor, integer
 
 from .interpret import Array, Undefined, interpret
 from .mutants import parsed
@@ -72,7 +72,9 @@ def logical(lifted: Lifted, found: LayoutNormalised | None) -> Lifted:
     if found is None:
         return lifted
     params = tuple(
-        Tensor(t.name, layout.shape, t.dtype, t.position) if isinstance(t, Tensor) and layout else t
+        Tensor(t.name, tuple(map(integer, layout.shape)), t.dtype, t.position)
+        if isinstance(t, Tensor) and layout
+        else t
         for t, layout in zip(lifted.params, found.buffers, strict=True)
     )
     outs = [params[c.out.position] for c in lifted.outputs]

@@ -47,9 +47,11 @@ def _strings(found: OpInfo | LayoutNormalised) -> Iterator[str]:
 
 def _means(text: str, usual: str, buffer: Any, rng: random.Random) -> bool:
     """At some coordinates; TVM has no map where a string leaves axes of extent 1 out."""
-    shape = [e.const for e in buffer.shape]
+    shape = list(buffer.shape)
     usual = usual or LETTERS[: len(shape)]
-    if None in shape or sorted(usual) != sorted(c for c in text if c.isupper()):
+    if not all(isinstance(e, int) for e in shape) or sorted(usual) != sorted(
+        c for c in text if c.isupper()
+    ):
         return True
     theirs, prove = s_tir.sbijective_layout(usual, text), tvm.sym.Analyzer()
     for _ in range(8):

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tvm import tirx
 
+from ..index_map.convert import Unsupported
 from ..kind import pattern_kind
 from ..lifting.from_tir import Unliftable
 from ..lifting.lift import lift
-from ..op_info import Refusal, certified
+from ..op_info import Refusal, certified, over_variables
 from ..partial import CANCELS, simplified
 from ..terms.show import show
 from ..terms.term import Tensor
 from ..terms.work import Exhausted, budget
+from ..values import variables
 from .define import Program, define
 from .result import Chain, PartlyRead, Result, Step, Value
 from .segment import Part, segment
@@ -32,14 +35,29 @@ def op_infos(func: Any) -> Chain | Refusal:
     refusal lists the steps that are known where one is not. Raises ``TypeError`` for anything but
     a PrimFunc.
     """
-    return Chains()(func)
+    return Chains().of(func)
 
 
 class Chains:
-    """:func:`op_infos`; what parts of functions have in common is analysed once."""
+    """:func:`op_infos`; what parts of functions have in common is analysed once.
+
+    Called, it leaves sizes as the terms that all functions share.
+    """
 
     def __init__(self) -> None:
         self._recover = Recover()
+
+    def of(self, func: Any) -> Chain | Refusal:
+        """The chain of a PrimFunc, dimensions over its own variables."""
+        found = self(func)
+        if not isinstance(found, (Chain, PartlyRead)):
+            return found
+        leaves = partial(variables, found.params, func)
+        try:
+            steps = tuple(replace(s, info=over_variables(s.info, leaves)) for s in found.steps)
+        except Unsupported as e:
+            return Refusal(f"a dimension has no expression: {e}")
+        return replace(found, steps=steps)
 
     def __call__(self, func: Any) -> Chain | Refusal:
         if not isinstance(func, tirx.PrimFunc):
@@ -77,7 +95,7 @@ def _chain(program: Program, parts: tuple[Part, ...]) -> Chain | Refusal:
         name = ", ".join(d.tensor.name for d in part.definitions)
         body = next((d.body for d in part.definitions if d.body is not None), None)
         told = f"the buffer {name}" + (f" = {show(body)[:200]}" if body is not None else "")
-        return PartlyRead(why.reason, told, tuple(steps))
+        return PartlyRead(why.reason, told, tuple(steps), program.params)
     outputs = tuple(r for t in program.outputs if isinstance(r := values[t], Result))
     if len(steps) > 1:
         steps = _simplified(steps, program)

@@ -117,6 +117,7 @@ class PartlyRead(Refusal):
     """
 
     steps: tuple[Step, ...] = ()
+    params: tuple[Tensor | Var, ...] = ()
 
 
 def _value(o: Value | Constant) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -27,21 +26,35 @@ from ..terms.term import (
     polynomial,
     variable,
 )
+from ..values import Structural, literals, over, text
 from .move import Move
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-@dataclass(frozen=True)
-class BufferLayout:
+@dataclass(frozen=True, eq=False)
+class BufferLayout(Structural):
     """``physical[index_map(l)] = logical[l]`` for every ``l`` inside the logical ``shape``.
 
-    ``padded`` says that the physical buffer has elements beside those.
+    Symbolic extents are expressions over the PrimFunc's own variables. ``padded`` says that the
+    physical buffer has elements beside those.
     """
 
-    shape: tuple[Int, ...]
+    shape: tuple[Any, ...]
     index_map: Any
     padded: bool = False
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def symbolic(self) -> bool:
+        """Whether the shape or the map is still over sizes of the analysis."""
+        return self.place is not None
+
+    def over(self, leaves: Mapping[Var, Any]) -> BufferLayout:
+        """The same over the variables of a PrimFunc."""
+        if self.place is None:
+            return self
+        return BufferLayout(over(self.shape, leaves), self.place.index_map(leaves), self.padded)
 
     @property
     def identity(self) -> bool:
@@ -53,18 +66,14 @@ class BufferLayout:
     @property
     def text(self) -> str:
         """The physical indices: ``[i0, i1, i2 * 8 + i3]``."""
-        return ", ".join(map(_plain, self.index_map.final_indices)).join("[]")
+        return ", ".join(map(text, self.index_map.final_indices)).join("[]")
 
     def __repr__(self) -> str:
-        return f"{list(self.shape)} at {self.index_map}"
+        return f"[{', '.join(map(text, self.shape))}] at {self.index_map}"
 
 
 def _same(a: Any, b: Any) -> bool:
     return bool(a.same_as(b))
-
-
-def _plain(index: Any) -> str:
-    return re.sub(r"T\.int(?:32|64)\((-?\d+)\)", r"\1", str(index))
 
 
 @dataclass(frozen=True)
@@ -76,12 +85,17 @@ class Place:
 
     def layout(self, physical: Sequence[Int]) -> BufferLayout:
         shape = tuple(a.extent for a in self.axes if a.extent is not None)
+        sizes = {v for p in (*self.indices, *shape) for v in free(p)} - set(self.axes)
+        leaves = {v: tirx.Var(v.name, "int64") for v in sorted(sizes, key=lambda v: v.uid)}
+        padded = _smaller(shape, physical)
+        found = self.index_map(leaves)
+        return BufferLayout(tuple(map(literals, shape)), found, padded, self if sizes else None)
+
+    def index_map(self, leaves: Mapping[Var, Any]) -> Any:
+        """From logical to physical coordinates; ``leaves`` gives the expression of each size."""
         names = [tirx.Var(f"i{k}", "int64") for k in range(len(self.axes))]
-        leaves = dict(zip(self.axes, names, strict=True))
-        sizes = {v for p in self.indices for v in free(p)} - set(self.axes)
-        leaves.update({v: tirx.Var(v.name, "int64") for v in sorted(sizes, key=lambda v: v.uid)})
-        final = [to_tvm(p, leaves) for p in self.indices]
-        return BufferLayout(shape, tirx.IndexMap(names, final, None), _smaller(shape, physical))
+        known = {**leaves, **dict(zip(self.axes, names, strict=True))}
+        return tirx.IndexMap(names, [to_tvm(p, known) for p in self.indices], None)
 
     def name(self, logical: str) -> str:
         """The layout string, ``NCHW4c`` over ``NCHW``; empty if TVM has none for these indices."""

@@ -120,7 +120,7 @@ def inspect_fused(
     for done, name in enumerate(dict.fromkeys(names)):
         if progress is not None:
             progress(done, len(prims), name)
-        rows.append(ChainRow(name, sites[name], chains(prims[name]), strategies.get(name, "")))
+        rows.append(ChainRow(name, sites[name], chains.of(prims[name]), strategies.get(name, "")))
     return ChainReport(tuple(rows))
 
 

@@ -14,8 +14,7 @@ from tvm import relax, tirx
 from .analysis import Refusal
 from .analysis.legalise import lowered
 from .analysis.lifting.node import items
-from .analysis.op_info import Answer
-from .analysis.recover import analyse
+from .analysis.recover import Recovered, analyse
 from .analysis.same import ByStructure
 from .report import Report, Row
 
@@ -131,18 +130,19 @@ def _report(
         if progress is not None:
             progress(done, len(prims), name)
         types = buffers(func)
-        rows.append(Row(name, sites[name], result(func, types), types))
+        rows.append(Row(name, sites[name], result(func, types).of(func).info, types))
     if progress is not None:
         progress(len(prims), len(prims), "")
     return Report(tuple(rows), tuple(others.items()))
 
 
-def _op_info(func: tirx.PrimFunc, alternatives: bool) -> Answer:
+def _op_info(func: tirx.PrimFunc, alternatives: bool) -> Recovered:
     """The operator, over its own layouts if not over the PrimFunc's.
 
     An error of ours on one PrimFunc must not hide what is known of the others.
     """
     try:
-        return analyse(func, alternatives=alternatives).info
+        return analyse(func, alternatives=alternatives)
     except Exception as error:
-        return Refusal(f"internal error, please report it: {type(error).__name__}: {error}")
+        told = f"internal error, please report it: {type(error).__name__}: {error}"
+        return Recovered(Refusal(told))

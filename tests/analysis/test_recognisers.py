@@ -18,6 +18,7 @@ from opinfo.analysis.op_info import Constant, OpInfo, Refusal, to_plain
 from opinfo.analysis.recognise import Matches, Refuses, modules, recognisers
 from opinfo.analysis.recover import op_info
 from tests.analysis.reschedule import reschedule
+from tests.rebuild import check_rebuilt
 from tests.strings import faults
 from tests.strip import strip
 
@@ -126,6 +127,7 @@ def test_match(module: str, case: Matches) -> None:
     info = op_info(func)
     assert isinstance(info, OpInfo), info
     check(case, info)
+    check_rebuilt(func, info)
     for k in range(SCHEDULES):
         again = reschedule(func, zlib.crc32(repr(case).encode()) + k)
         found = op_info(again)

@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from opinfo.analysis import Constant, LayoutNormalised, OpInfo
 from opinfo.analysis.build import call_op
-from opinfo.analysis.terms.term import Int, Var
 
 from ..run import run
 from ..strings import faults
@@ -133,19 +132,9 @@ def _in(e: Any, axes: Mapping[Any, Any]) -> bool:
     return any(v.same_as(e) for v in axes)
 
 
-def number(p: Int, sizes: Sizes) -> int:
-    """A polynomial over sizes."""
-    total = 0
-    for mono, coef in p.terms:
-        for atom in mono:
-            if isinstance(atom, Var):
-                coef *= sizes[atom.name]
-            else:
-                assert getattr(atom, "op", "") == "floordiv", atom
-                num, den = (number(a, sizes) for a in atom.args)  # type: ignore[attr-defined]
-                coef *= num // den
-        total += coef
-    return total
+def number(e: Any, sizes: Sizes) -> int:
+    """An extent over sizes."""
+    return int(value(e, {}, sizes))
 
 
 # ---------------------------------------------------------------------------- running
@@ -187,6 +176,6 @@ def _type(a: Array) -> Any:
 
 
 def _plain(v: Any, sizes: Sizes) -> Any:
-    if isinstance(v, Int):
+    if type(getattr(v, "ty", None)).__name__ == "PrimType" and not isinstance(v, tirx.FloatImm):
         return number(v, sizes)
     return type(v)(_plain(x, sizes) for x in v) if isinstance(v, (tuple, list)) else v
