@@ -149,7 +149,7 @@ def _prepare(folder: Path, sizes: int) -> None:
     compile_shapes(module()).export(folder / "model.so")
     main = relax.VirtualMachine(tvm.compile(module(), "llvm"), tvm.cpu())["main"]
     right = {str(n): main(tvm.runtime.tensor(given(n))).numpy() for n in range(1, sizes + 1)}
-    np.savez(folder / "right.npz", **right)  # type: ignore[arg-type]
+    np.savez(folder / "right.npz", **right)
     (folder / "library.so").write_bytes((folder / "model.so").read_bytes()[:30_000])
 
 

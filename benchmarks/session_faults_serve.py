@@ -122,13 +122,17 @@ class Server:
                 time.sleep(0.01)
         self.counts[what if code == 0 else f"{what}: {_how(code)}"] += 1
 
+    def _waits(self) -> None:
+        os.read(0, 1)  # sys.stdin has a lock, which multiprocessing takes in what it forks off
+        self.done.set()
+
     def run(self) -> dict[str, Any]:
         """Serve until a line comes in; forks, and times in which no file can be written."""
         before = resource.getrlimit(resource.RLIMIT_FSIZE)
         rng = random.Random(self.seed)
         for t in self.threads:
             t.start()
-        stop = threading.Thread(target=lambda: (sys.stdin.readline(), self.done.set()))
+        stop = threading.Thread(target=self._waits)
         stop.start()
         while not self.done.is_set():
             what = rng.random()

@@ -86,7 +86,6 @@ def _done(job: dict[str, Any], makers: dict[str, Maker]) -> dict[str, Any]:
 
 if __name__ == "__main__":
     try:
-        status = main()
+        sys.exit(main())
     except BrokenPipeError:  # who asked was killed
-        status = 0
-    sys.exit(status)
+        os._exit(0)

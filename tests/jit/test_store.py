@@ -7,6 +7,7 @@ import stat
 import time
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -173,11 +174,11 @@ def test_a_folder_that_is_swapped_under_the_reader_is_not_read(
     assert path is not None
     open_ = os.open
 
-    def swapping(name: object, *rest: int, **how: int) -> int:
+    def swapping(name: Any, *rest: Any, **how: Any) -> int:
         if str(name).endswith(f"{KEYS[0]}.so") and store.folder.exists():
             store.folder.rename(tmp_path / "aside")
             (tmp_path / "a" / "kernels").symlink_to(planted.folder)
-        return open_(name, *rest, **how)  # type: ignore[call-overload,no-any-return]
+        return open_(name, *rest, **how)
 
     monkeypatch.setattr(os, "open", swapping)
     assert store.copy(KEYS[0], tmp_path / "copy.so")
