@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -30,6 +30,10 @@ from ..values import Structural, literals, over, text
 from .move import Move
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+#: Axes that are packed: a factor of another one is not what people read.
+CHANNELS = ("C", "O", "I")
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,17 +107,26 @@ class Place:
         digits = [d for d in found if d is not None]
         if len(digits) < sum(p is not ZERO for p in self.indices) or not _unambiguous(digits):
             return ""
-        units = self._units(digits, logical)
-        named = [next(units, "") if d is None else _named(d, logical) for d in found]
+        named = ["" if d is None else _named(d, logical) for d in found]
+        axes = iter([c for k, c in enumerate(logical) if k not in {k for k, _, _ in digits}])
+        for k in [k for k, d in enumerate(found) if d is None]:  # of extent 1
+            named[k] = next(axes, "") or self._outer(k, named, logical)
         text = "".join(named)
         return text if all(named) and parses(text) else ""
 
-    def _units(self, digits: Sequence[Digit], logical: str) -> Iterator[str]:
-        """Names for dimensions of extent 1: axes of that extent, then their factors, OIHW1i4o."""
-        used, split = {k for k, _, _ in digits}, {k for k, _, mod in digits if mod is not None}
-        yield from (c for k, c in enumerate(logical) if k not in used)
-        units = {k for k, a in enumerate(self.axes) if a.extent is ONE} - split
-        yield from (f"1{c.lower()}" for k, c in enumerate(logical) if k in units)
+    def _outer(self, place: int, named: list[str], logical: str) -> str:
+        """The outer part of channels of which the block is all: OIHW4i4o, OIHW1i4o."""
+        if logical.startswith(LETTERS[: len(logical)]):
+            return ""
+        last = max((k for k, text in enumerate(named) if text.isupper()), default=0)
+        if last > place and (letter := named[last]) in CHANNELS:
+            extent = self.axes[logical.index(letter)].extent
+            if extent is not None and extent.const is not None:
+                named[last] = f"{extent.const}{letter.lower()}"
+                return letter
+        units = (c for c, a in zip(logical, self.axes, strict=True) if a.extent is ONE)
+        free = (f"1{c.lower()}" for c in units if c in CHANNELS and c in named)
+        return next((text for text in free if text not in named), "")
 
 
 @cache
