@@ -61,7 +61,8 @@ def _combined(state: State, position: int, d: int, extent: Int) -> bool:
     a = accesses(state)
     stores = next(x for x in a.all if x.position == position)
     one, two = (stores.indices[k].atom for k in (d, d + 1))
-    assert isinstance(one, Var) and isinstance(two, Var)
+    if not (isinstance(one, Var) and isinstance(two, Var)):
+        return True
     indices = [p for x in a.all if x.position != position for p in x.indices]
     for p in (*indices, *a.numbers):
         high, low = coefficient(p, one), coefficient(p, two)

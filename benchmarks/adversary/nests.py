@@ -197,19 +197,7 @@ def windows(rng: random.Random) -> Program:
                   ("out", (1, 2, o), "float32")]  # fmt: skip
         return written("windows", params, body)
     if form == "matmul":
-        a, b = rng.choice((("x[i, k]", "y[k, j]"), ("x[k, i]", "y[k, j]"), ("x[i, k]", "y[j, k]")))
-        sizes = {"i": 2, "j": 3, "k": 4}
-        shapes = [tuple(sizes[v.strip()] for v in t[2:-1].split(",")) for t in (a, b)]
-        more = rng.choice(("", "", " + out[i, j] * T.float32(0)"))
-        dtype = rng.choice(("float32", "float16", "int8"))
-        acc = rng.choice((dtype, "float32" if "float" in dtype else "int32"))
-        cast = (lambda t: t) if acc == dtype else (lambda t: f"T.Cast({acc!r}, {t})")
-        more = more if acc == "float32" else ""
-        body = ["for i, j in T.grid(2, 3):", f"    out[i, j] = T.{acc}(0)",
-                "    for k in range(4):",
-                f"        out[i, j] = out[i, j] + {cast(a)} * {cast(b)}{more}"]  # fmt: skip
-        params = [("x", shapes[0], dtype), ("y", shapes[1], dtype), ("out", (2, 3), acc)]
-        return written("windows", params, body)
+        return _matmul(rng)
     start = {"max": rng.choice(("T.min_value('float32')", "T.float32('-inf')", "T.float32(0)"))}
     step = {"max": f"T.max(out[0, c, i], {read})"}.get(form, f"out[0, c, i] + {read}")
     first = start.get(form, "T.float32(0)")
@@ -219,6 +207,25 @@ def windows(rng: random.Random) -> Program:
         by = rng.choice((f"T.float32({k})", f"T.float32({k + 1})", f"T.Cast('float32', {k})"))
         body.append(f"    out[0, c, i] = out[0, c, i] / {by}")
     return written("windows", [("x", (1, c, n), "float32"), ("out", (1, c, o), "float32")], body)
+
+
+def _matmul(rng: random.Random) -> Program:
+    """A product of matrices, transposed or not, that sums in its own or in a wider type."""
+    from .generate import written
+
+    a, b = rng.choice((("x[i, k]", "y[k, j]"), ("x[k, i]", "y[k, j]"), ("x[i, k]", "y[j, k]")))
+    sizes = {"i": 2, "j": 3, "k": 4}
+    shapes = [tuple(sizes[v.strip()] for v in t[2:-1].split(",")) for t in (a, b)]
+    more = rng.choice(("", "", " + out[i, j] * T.float32(0)"))
+    dtype = rng.choice(("float32", "float16", "int8"))
+    acc = rng.choice((dtype, "float32" if "float" in dtype else "int32"))
+    cast = (lambda t: t) if acc == dtype else (lambda t: f"T.Cast({acc!r}, {t})")
+    more = more if acc == "float32" else ""
+    body = ["for i, j in T.grid(2, 3):", f"    out[i, j] = T.{acc}(0)",
+            "    for k in range(4):",
+            f"        out[i, j] = out[i, j] + {cast(a)} * {cast(b)}{more}"]  # fmt: skip
+    params = [("x", shapes[0], dtype), ("y", shapes[1], dtype), ("out", (2, 3), acc)]
+    return written("windows", params, body)
 
 
 def stages(rng: random.Random) -> Program:
