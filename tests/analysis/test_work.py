@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from opinfo.analysis import Chain, OpInfo, Refusal, op_info, op_infos
+from opinfo.analysis.proofs.smt import prove_int
 from opinfo.analysis.terms import work
+from opinfo.analysis.terms.scalar import ge0
+from opinfo.analysis.terms.term import TRUE, as_int, variable
 from opinfo.analysis.terms.work import Exhausted, budget, spend
 
 from .test_breaches import program
@@ -66,6 +69,20 @@ def test_questions_inside_one_another_share_a_budget(monkeypatch: pytest.MonkeyP
         with pytest.raises(Exhausted, match="100 steps"):
             spend(60)
     spend(1_000)  # outside a question nothing is counted
+
+
+def test_a_query_costs_the_same_each_time() -> None:
+    """Z3 counts its own steps over all queries of a context."""
+    n, k = as_int(variable("size", "n")), as_int(variable("scalar", "k"))
+    goal, costs = ge0(n * n - n * k + k * k), set()
+    with budget():
+        current = work._work.get()
+        assert current is not None
+        for _ in range(4):
+            left = current.left
+            prove_int(goal, TRUE, 50)
+            costs.add(left - current.left)
+    assert len(costs) == 1 and costs.pop() >= 300
 
 
 def test_a_budget_is_no_exception_of_a_plug_in() -> None:
