@@ -50,7 +50,7 @@ ENTRIES: dict[str, tuple[Damage, str]] = {
     "an entry is truncated": (_truncated, "does not end as an entry"),
     "a bit of an entry is flipped": (_flipped, "its digest is another one"),
     "an entry is a link": (_linked, "symbolic"),
-    "an entry is a pipe": (_piped, "not a file"),
+    "an entry is a pipe": (_piped, "not a regular file"),
     "others can write an entry": (lambda p: p.chmod(0o666), "only this user can write"),
     "an entry is huge": (lambda p: os.truncate(p, 1 << 30), "bytes"),
     "an entry is garbage": (lambda p: p.write_bytes(b"injected" * 4000), "ignored and removed"),

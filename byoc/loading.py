@@ -1,4 +1,8 @@
-"""Libraries with code of backends, loaded in a fork first: one that crashes there ends the fork."""
+"""Libraries with code of backends, loaded in a fork first: one that crashes there ends the fork.
+
+The fork only runs what libraries run when they are opened. What is handed constants is called in
+this process: in a fork of one that has used OpenMP it would wait for threads that are not there.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,8 @@ from tvm import relax
 
 from .toolchain import signal_name
 
-#: How long a library may take to load; sessions and engines are made then.
-SECONDS = 300.0
+#: How long a library may take to be opened.
+SECONDS = 60.0
 
 
 class LoadError(RuntimeError):
@@ -21,17 +25,13 @@ class LoadError(RuntimeError):
 
 
 def tried(library: str, device: Any) -> Any:
-    """The library, and a virtual machine that has found all that it calls.
+    """The library, after a virtual machine has found in it all that it calls.
 
     Raises :class:`LoadError`, and what TVM raises. Without ``os.fork``, and for a GPU, whose driver
     a fork cannot use, it is loaded at once.
     """
     if hasattr(os, "fork") and device.dlpack_device_type() == tvm.cpu().dlpack_device_type():
-        _survives(lambda: _machine(library, device))
-    return _machine(library, device)
-
-
-def _machine(library: str, device: Any) -> Any:
+        _survives(lambda: tvm.runtime.load_module(library))
     loaded = tvm.runtime.load_module(library)
     relax.VirtualMachine(loaded, device)
     return loaded
