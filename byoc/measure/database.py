@@ -46,15 +46,21 @@ class Database:
     def _read(self) -> Iterator[tuple[Key, Result]]:
         if self.path is None or not self.path.exists():
             return
-        bad = []
+        bad, good = [], 0
         lines = self.path.read_bytes().split(b"\n")
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
             try:
-                yield _entry(json.loads(line))
+                entry = _entry(json.loads(line))
             except (KeyError, TypeError, ValueError, RecursionError):
                 bad.append(number)
+                continue
+            good += 1
+            yield entry
+        if len(bad) > 1 and not good:  # one alone is what a process wrote that was killed
+            raise ValueError(f"{self.path} is no database of times: none of its {len(bad)} lines "
+                             "is an entry; it would be added to")  # fmt: skip
         if bad:
             shown = ", ".join(map(str, bad[:5])) + (" …" if len(bad) > 5 else "")
             warnings.warn(f"{self.path}: {len(bad)} entries are ignored, they are malformed or of "

@@ -260,6 +260,16 @@ def test_several_processes_write_one_database(tmp_path: Path) -> None:
     assert Database(path).found == {_key(k): Measured(float(k)) for k in range(200)}
 
 
+def test_a_file_of_another_kind_is_not_added_to(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(b"some\nother\nfile\n")
+    with pytest.raises(ValueError, match="is no database of times: none of its 3 lines"):
+        Database(path)
+    path.write_bytes(b'{"torn": ')
+    with pytest.warns(UserWarning, match="1 entries are ignored"):
+        Database(path)
+
+
 def test_entries_that_cannot_be_read_are_ignored(tmp_path: Path) -> None:
     path = tmp_path / "times.jsonl"
     database = Database(path)
