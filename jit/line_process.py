@@ -8,6 +8,7 @@ import os
 import select
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -46,6 +47,8 @@ class LineProcess:
 
     name: ClassVar[str] = "process"
     died: ClassVar[type[Exception]] = ProcessDied
+    #: Whether it runs in a folder of its own.
+    apart: ClassVar[bool] = False
 
     def stop(self) -> None:
         """End the process, from any thread; a job that it has fails."""
@@ -98,10 +101,12 @@ class LineProcess:
         self._folder = Folder(f"opinfo-{self.name}-")
         environment = {**os.environ, "TVM_NUM_THREADS": "1", "OMP_NUM_THREADS": "1",
                        "TMPDIR": str(self._folder.path)}  # fmt: skip
+        if self.apart:  # `-m` would import what lies in the caller's folder
+            environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
         try:
             self._process = subprocess.Popen(
                 self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment,
-                start_new_session=True)  # fmt: skip
+                cwd=self._folder.path if self.apart else None, start_new_session=True)  # fmt: skip
             return self._answer(self.starting, "starting")
         except BaseException:
             self.close()

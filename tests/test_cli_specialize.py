@@ -94,7 +94,12 @@ def test_inspect_tells_the_strategies_of_symbolic_functions_after_fusion(model: 
 
 
 @pytest.mark.parametrize(
-    ("text", "told"), [("hello", "its end is missing"), ("hello" * 99, "not a 64-bit ELF file"), (None, "no such file")]
+    ("text", "told"),
+    [
+        ("hello", "its end is missing"),
+        ("hello" * 99, "not a 64-bit ELF file"),
+        (None, "no such file"),
+    ],
 )
 def test_inspect_of_what_is_no_library_is_one_line(
     tmp_path: Path, text: str | None, told: str, capfd: pytest.CaptureFixture[str]

@@ -96,8 +96,10 @@ def test_json_of_one_function(tmp_path: Path) -> None:
         ("m.pt2", b"not a zip", "not a torch.export program"),
         ("m.json", b"{", "not a module of tvm.ir.save_json"),
         ("m.json", b"{}", "root_index"),
+        ("m.json", b"[" * 100_000, "not a module of tvm.ir.save_json"),
         ("m.json", b"[]", "not a module of tvm.ir.save_json"),
         ("m.json", b'{"root_index":0,"nodes":[{"type":"int","data":3}]}', "holds a int"),
+        ("m.json", b'{"root_index":0,"nodes":[{"type":"ffi.Module","data":""}]}', "no type of IR"),
         ("m.py", b"\xff\xfe", "not UTF-8"),
         ("m.py", b"def f(:", "not Python text"),
         ("m.py", b"", "no @I.ir_module"),
@@ -177,7 +179,7 @@ def test_error_says_what_folding_shapes_needs(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(importlib.util, "find_spec", find_spec)
     monkeypatch.setattr(from_onnx, "_folded", lambda model, shapes: model)
     with pytest.raises(opinfo.FrontendError, match=r"needs onnxruntime: pip install 'opinfo\[onnx"):
-        opinfo.load(ocr.path("ocr_cls"), {"x": (1, 3, 48, 192)})
+        from_onnx.load(ocr.path("ocr_cls"), {"x": (1, 3, 48, 192)})
 
 
 def _filled(path: Path) -> Path:
@@ -242,4 +244,4 @@ def test_the_importers_words_stay_where_folding_fails(
         opinfo.FrontendError,
         match=r"of 'number' \(ConstantOfShape\): broadcast_to",
     ):
-        opinfo.load(_filled(tmp_path / "m.onnx"))
+        from_onnx.load(_filled(tmp_path / "m.onnx"), {})

@@ -73,14 +73,26 @@ def inspected(count: int, seed: int, only: str = "", every: bool = False) -> Cou
         (folder / "files").mkdir()
         inspector = Inspector(command=(sys.executable, "-m", "benchmarks.hostile.worker", name))
         try:
+            _warm(inspector, folder)
             for k, case in enumerate(generated(count, seed, only, ran, folder)):
                 verdict, why = judged(inspector, case, k, folder, ran)
                 counts[case.suffix, verdict] += 1
                 if every or verdict not in (REFUSED, ANSWERED):
-                    print(f"{case.suffix:7}{verdict:24}{case.name[:60]!r:64}{why[:300]}", flush=True)
+                    print(
+                        f"{case.suffix:7}{verdict:24}{case.name[:60]!r:64}{why[:300]}", flush=True
+                    )
         finally:
             inspector.close()
     return counts
+
+
+def _warm(inspector: Inspector, folder: Path) -> None:
+    """Read a good model of ONNX: onnxruntime writes below the home folder when it is imported."""
+    path = folder / "files" / "good.onnx"
+    path.write_bytes(onnx_files.model().SerializeToString())
+    told = inspector.run("inspect", str(path))
+    if told["code"]:
+        raise RuntimeError(f"a good model is refused: {told['err']}")
 
 
 def generated(count: int, seed: int, only: str, ran: Path, folder: Path) -> Iterator[Case]:
@@ -137,7 +149,10 @@ def judged(
 def table(counts: Counter[Any]) -> str:
     """A row for each format."""
     verdicts = [REFUSED, ANSWERED, *sorted({v for _, v in counts} - {REFUSED, ANSWERED})]
-    lines = ["| format | files | " + " | ".join(verdicts) + " |", "|---" * (len(verdicts) + 2) + "|"]
+    lines = [
+        "| format | files | " + " | ".join(verdicts) + " |",
+        "|---" * (len(verdicts) + 2) + "|",
+    ]
     for suffix in (*dict.fromkeys(s for s, _ in counts), ""):
         mine = [sum(n for (s, v), n in counts.items() if v == verdict and suffix in ("", s))
                 for verdict in verdicts]  # fmt: skip

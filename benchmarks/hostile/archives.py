@@ -1,4 +1,5 @@
 """`.pt2` archives whose records are changed or replaced by code."""
+# ruff: noqa: E501 (lines of files)
 
 from __future__ import annotations
 

@@ -40,7 +40,9 @@ def _change(rng: random.Random, graph: dict[str, Any]) -> str:
     node = rng.choice(nodes)
     data = node.get("data")
     indices = [key for key, v in _items(data) if type(v) is int]
-    kind = rng.choice(("index", "index", "index", "value", "type", "field", "copy", "cycle", "root"))
+    kind = rng.choice(
+        ("index", "index", "index", "value", "type", "field", "copy", "cycle", "root")
+    )
     if kind in ("index", "cycle") and indices:
         key = rng.choice(indices)
         place = nodes.index(node)
@@ -86,15 +88,24 @@ def _written() -> Iterator[Case]:
                  "tirx.PrimFuncPass", "target.TargetTag", "relax.ExecBuilder"):  # fmt: skip
         yield graph(kind, (kind, {}))
     for name in ("runtime.ModuleLoadFromFile", "tvm.relax.type.infer_view_ty", "no.such"):
-        yield graph(f"function {name}", ("None", None), ("ir.EnvFunc", name), (
-            "relax.FuncType", {"span": 0, "params": 0, "ret": 0, "derive_func": 1, "purity": True}))
+        yield graph(
+            f"function {name}",
+            ("None", None),
+            ("ir.EnvFunc", name),
+            (
+                "relax.FuncType",
+                {"span": 0, "params": 0, "ret": 0, "derive_func": 1, "purity": True},
+            ),
+        )
     yield graph("deep", ("ffi.Array", []), *(("ffi.Array", [k]) for k in range(100_000)))
     # Each node holds the one before it twice: a tree of 2 ** 300 leaves.
     yield graph("wide", ("ffi.Array", []), *(("ffi.Array", [k, k]) for k in range(300)))
-    head = bytes.fromhex("3fa1b496f0405edd" + "00" * 8 + "0100000000000000" + "01000000" "02200100")
+    head = bytes.fromhex("3fa1b496f0405edd" + "00" * 8 + "0100000000000000" + "0100000002200100")
     for extent, length in ((2**40, 2**42), (2**62, 4), (-1, 4), (1, 2**40), (1, 3)):
         raw = head + extent.to_bytes(8, "little", signed=True) + length.to_bytes(8, "little")
         yield graph("tensor", ("ffi.Tensor", base64.b64encode(raw + b"\0" * 4).decode()))
     yield Case("brackets", ".json", b"[" * 1_000_000)
-    yield Case("two root_index", ".json", b'{"root_index":0,"root_index":1,"nodes":[{"type":"None"}]}')
+    yield Case(
+        "two root_index", ".json", b'{"root_index":0,"root_index":1,"nodes":[{"type":"None"}]}'
+    )
     yield Case("long number", ".json", b'{"root_index":' + b"9" * 100_000 + b',"nodes":[]}')

@@ -79,7 +79,14 @@ def _set(where: Any, name: str, value: int) -> None:
 
 
 def _external(mark: Path) -> Iterator[Case]:
-    for place in ("/etc/passwd", "../../../../etc/passwd", "/dev/zero", "/dev/stdin", str(mark), "."):
+    for place in (
+        "/etc/passwd",
+        "../../../../etc/passwd",
+        "/dev/zero",
+        "/dev/stdin",
+        str(mark),
+        ".",
+    ):
         for length in (None, 4, 2**40, -1):
             changed = model()
             tensor = changed.graph.initializer[0]

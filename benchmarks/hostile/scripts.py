@@ -1,4 +1,5 @@
 """TVMScript that tries to act: payloads by places, and changes of valid scripts."""
+# ruff: noqa: E501 (lines of files)
 
 from __future__ import annotations
 
@@ -157,7 +158,9 @@ def _heavy() -> Iterator[Case]:
         + "\n" + "    " * 90 + "A[0] = 1.0",
     }.items():  # fmt: skip
         yield Case(name, ".py", (HEAD + body.format(text)).encode())
-    loads = itertools.product(("[]", "{}", '{"root_index":0,"nodes":[{"type":"ffi.Module"}]}'), "ab")
+    loads = itertools.product(
+        ("[]", "{}", '{"root_index":0,"nodes":[{"type":"ffi.Module"}]}'), "ab"
+    )
     for text, name in loads:
         head = f"{name} = tvm.ir.load_json('''{text}''')\n"
         yield Case("metadata", ".py", (HEAD + head + VALID[0]).encode())

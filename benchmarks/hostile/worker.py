@@ -14,8 +14,9 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-EVENTS = ("os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen", "socket.connect",
-          "ctypes.dlopen", "os.remove", "os.rename", "os.mkdir", "os.symlink", "os.chmod")  # fmt: skip
+EVENTS = ("os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen",
+          "socket.connect", "ctypes.dlopen", "os.remove", "os.rename", "os.mkdir", "os.symlink",
+          "os.chmod")  # fmt: skip
 #: Seconds of CPU and bytes for a file here, so that bombs cost little.
 SECONDS, BYTES = 10, 1 << 30
 

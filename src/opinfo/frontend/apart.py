@@ -21,7 +21,8 @@ FACTOR = 24
 #: Seconds of CPU that reading a file may take, and more for each MiB: TVM's parser takes 25 s for
 #: one of TVMScript.
 SECONDS = 60
-PER_MIB = 120
+PER_MIB = {".py": 120}
+OTHERS_PER_MIB = 5
 
 
 @dataclass
@@ -31,6 +32,7 @@ class Reader(LineProcess):
     command: tuple[str, ...] = (sys.executable, "-m", "opinfo.frontend.reader")
 
     name: ClassVar[str] = "reader"
+    apart: ClassVar[bool] = True
 
     def read(self, path: Path, shapes: Shapes, seconds: int | None = None) -> bytes:
         """The module that a file holds as JSON, unchecked. Raises :class:`FrontendError`.
@@ -41,7 +43,8 @@ class Reader(LineProcess):
             seconds: of CPU that it may take; default by its size.
         """
         size = path.stat().st_size // MIB
-        limit = SECONDS + PER_MIB * size if seconds is None else seconds
+        more = PER_MIB.get(path.suffix.lower(), OTHERS_PER_MIB)
+        limit = SECONDS + more * size if seconds is None else seconds
         memory = BASE + FACTOR * path.stat().st_size
         job = {"path": str(path.absolute()), "shapes": shapes, "seconds": limit, "memory": memory}
         with self._lock:

@@ -1,8 +1,8 @@
 """Whether JSON of `tvm.ir.save_json` is a well typed graph of IR, before TVM builds it.
 
-TVM's reader sets what it reads, and some of what it built crashes later. Every node here is of a
-type of the IR, has the fields that TVM's reflection lists and no others, each of the declared type;
-a node refers to earlier ones only, so there is no cycle. Nothing that runs is IR: a
+TVM's reader sets what it is told to, and some of what it builds crashes later. Every node here is
+of a type of the IR, has the fields that TVM's reflection lists and no others, each of the declared
+type; a node refers to earlier ones only, so there is no cycle. Nothing that runs is IR: a
 `runtime.Module` in JSON is machine code.
 """
 
@@ -35,6 +35,9 @@ BASES = (
 INFERENCE = {"tvm.relax.type.infer_by_ty_args", "tvm.relax.type.infer_view_ty"}
 #: How deep a graph may be nested: TVM walks it by recursion. Modules of real models have 30.
 DEPTH = 400
+#: How many nodes it may have where each use of a node counts: not every walk of TVM remembers what
+#: it has seen. Modules of real models have up to 20 for each node.
+USES = 1000
 #: Types whose reference may be null although reflection does not say so.
 _NULL = {"ir.Span", "ir.Attrs"}
 _INT64 = range(-(2**63), 2**63)
@@ -81,7 +84,8 @@ def checked(text: str | bytes) -> str:
 class _Checker:
     def __init__(self, nodes: Sequence[Any]) -> None:
         self.nodes = nodes
-        self.depth = [0] * len(nodes)
+        self.depth, self.uses = [0] * len(nodes), [1] * len(nodes)
+        self.most = USES * (len(nodes) + 100)
 
     def node(self, place: int, node: Any) -> None:
         if not isinstance(node, dict) or not isinstance(kind := node.get("type"), str):
@@ -101,6 +105,8 @@ class _Checker:
             self._object(place, kind, data)
         if self.depth[place] > DEPTH:
             raise BadGraph(f"it is nested more than {DEPTH} deep")
+        if self.uses[place] > self.most:
+            raise BadGraph(f"it uses other nodes more than {self.most} times")
 
     def _container(self, place: int, kind: str, data: Any) -> None:
         if not isinstance(data, list):
@@ -130,6 +136,7 @@ class _Checker:
         if type(index) is not int or not 0 <= index < place:
             raise BadGraph(f"refers to node {index!r:.40}, expected an earlier one")
         self.depth[place] = max(self.depth[place], self.depth[index] + 1)
+        self.uses[place] += self.uses[index]
         return index
 
     def _is(self, index: int, schema: dict[str, Any]) -> bool:

@@ -46,7 +46,9 @@ def allow(memory: int) -> None:
 def _lower(which: int, value: int) -> None:
     hard = resource.getrlimit(which)[1]
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    keep = hard if which == resource.RLIMIT_DATA else value  # see `allow`
+    keep = {resource.RLIMIT_DATA: hard, resource.RLIMIT_CPU: value + 1}.get(which, value)
+    if hard != resource.RLIM_INFINITY:
+        keep = min(keep, hard)  # a hard limit of CPU kills without saying why; of data see `allow`
     resource.setrlimit(which, (value, keep))
 
 
@@ -63,7 +65,7 @@ def _data() -> int:
 def _refuse(event: str, args: tuple[Any, ...]) -> None:
     """An audit hook: Python's own ways to act raise, whoever calls them."""
     if event == "open":
-        path, mode, flags = args
+        path, _, flags = args
         opened = isinstance(path, int) or path == os.devnull
         if isinstance(flags, int) and flags & _WRITES and not opened:
             raise PermissionError(f"a model file may not write {path!r:.80}")

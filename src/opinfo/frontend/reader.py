@@ -1,9 +1,9 @@
 """The process that reads model files: `python -m opinfo.frontend.reader`.
 
 It takes one line of JSON for each file, ``{"path", "shapes", "seconds", "memory"}``, and forks a
-process with limits to read it. Its answers are ``{"error": text}`` or ``{"module": length}``, followed by so many
-bytes: the module as JSON, which who asked is to check before it loads them. What has crashed, hung
-or grown is gone then, and the next file meets a process as new.
+process with limits to read it. Its answers are ``{"error": text}`` or ``{"module": length}``,
+followed by so many bytes: the module as JSON, which who asked is to check before it loads them.
+What has crashed, hung or grown is gone then, and the next file meets a process as new.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _child(write: int, job: dict[str, Any], read: Any) -> NoReturn:
     try:
         path = Path(job["path"])
         shapes = {name: tuple(dims) for name, dims in job["shapes"].items()}
-        os.chdir(tempfile.gettempdir())  # known from here on: finding one writes to it
+        tempfile.gettempdir()  # known from here on: finding one writes to it
         limit(job["seconds"], job["memory"])
         try:
             answer = b"M" + read(path, shapes).encode()

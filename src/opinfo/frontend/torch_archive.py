@@ -61,7 +61,7 @@ def _records(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     """The records by their names below the folder."""
     found: dict[str, zipfile.ZipInfo] = {}
     for info in archive.infolist():
-        folder, _, name = info.filename.partition("/")
+        name = info.filename.partition("/")[2]
         if info.compress_type != zipfile.ZIP_STORED:
             raise BadArchive(f"{info.filename[:80]!r} is compressed; torch.export.save does not")
         if not (name in (_MODEL, _SAMPLE, *_CONFIGS) or _RAW.fullmatch(name)
@@ -128,7 +128,7 @@ def _check(where: str, key: str, text: str) -> None:
 
 
 def _check_size(text: str) -> None:
-    """`Mul(Integer(16), Symbol('s72', positive=True))`: calls by name, numbers, names as strings."""
+    """`Mul(Integer(16), Symbol('s72', positive=True))`: by name, of numbers and names."""
     try:
         tree = ast.parse(text, mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:

@@ -1,0 +1,143 @@
+"""JSON graphs: what is well typed passes as it is, all else is named."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+
+from opinfo.frontend.from_script import from_text
+from opinfo.frontend.graph import DEPTH, BadGraph, _fields, checked
+
+SCRIPT = """
+from tvm.script import ir as I, relax as R, tirx as T
+@I.ir_module
+class Module:
+    @T.prim_func(private=True, s_tir=True)
+    def relu(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+        T.func_attr({"op_pattern": 0, "tirx.noalias": True})
+        for i in range(4):
+            with T.sblock("relu"):
+                v = T.axis.remap("S", [i])
+                B[v] = T.max(A[v], T.float32("-inf"))
+    @R.function
+    def main(x: R.Tensor(("n", 4), dtype="float32")) -> R.Tensor(("n", 4), dtype="float32"):
+        with R.dataflow():
+            y = R.layout_transform(x, index_map=lambda i, j: (j, i))
+            z = R.permute_dims(y, axes=[1, 0])
+            R.output(z)
+        return z
+"""
+
+
+@pytest.fixture(scope="module")
+def module() -> tvm.IRModule:
+    layout = "T.index_map(lambda i, j: (j, i))"
+    return from_text(SCRIPT.replace("index_map=lambda i, j: (j, i)", layout))
+
+
+def _nodes(mod: Any) -> tuple[int, list[dict[str, Any]]]:
+    graph = json.loads(tvm.ir.save_json(mod))
+    return graph["root_index"], graph["nodes"]
+
+
+def _refused(nodes: list[dict[str, Any]], root: Any = None) -> str:
+    with pytest.raises(BadGraph) as error:
+        checked(
+            json.dumps({"root_index": len(nodes) - 1 if root is None else root, "nodes": nodes})
+        )
+    return str(error.value)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "bool", "float16", "int64"])
+@pytest.mark.parametrize("shape", [(), (3,), (2, 0), (2, 3, 4)])
+def test_constants_pass(dtype: str, shape: tuple[int, ...]) -> None:
+    text = tvm.ir.save_json(relax.const(np.ones(shape, dtype)))
+    tvm.ir.assert_structural_equal(tvm.ir.load_json(checked(text)), tvm.ir.load_json(text))
+
+
+def test_a_module_passes_as_it_is(module: tvm.IRModule) -> None:
+    for mod in (module, relax.transform.LegalizeOps()(module)):
+        tvm.ir.assert_structural_equal(tvm.ir.load_json(checked(tvm.ir.save_json(mod))), mod)
+
+
+def test_every_field_of_the_wrong_type_is_refused(module: tvm.IRModule) -> None:
+    """A map is of no type that a field of a node has, except of maps and of anything."""
+    root, nodes = _nodes(module)
+    tried = 0
+    for place, node in enumerate(nodes):
+        for name, value in node["data"].items() if isinstance(node.get("data"), dict) else ():
+            if type(value) is not int or nodes[value]["type"] in ("ffi.Map", "int"):
+                continue
+            broken = [{"type": "ffi.Map", "data": []}, *json.loads(json.dumps(nodes))]
+            for other in broken[1:]:
+                _shift(other)
+            broken[place + 1]["data"][name] = 0
+            assert f"node {place + 1} " in _refused(broken, root + 1), (node, name)
+            tried += 1
+    assert tried > 100
+
+
+def _shift(node: dict[str, Any]) -> None:
+    """Refer to the nodes one further on."""
+    data = node.get("data")
+    inline = ("ndim", "index", "kind", "iter_type", "data_alignment", "offset_factor", "line",
+              "column", "end_line", "end_column")  # fmt: skip
+    if node["type"] in ("ffi.Array", "ffi.Map"):
+        node["data"] = [index + 1 for index in data]
+    elif isinstance(data, dict):
+        node["data"] = {
+            k: v + 1 if type(v) is int and k not in inline else v for k, v in data.items()
+        }
+
+
+def _tensor(extent: int, length: int, there: int) -> dict[str, str]:
+    head = bytes.fromhex("3fa1b496f0405edd" + "00" * 8 + "0100000000000000" + "0100000002200100")
+    raw = head + extent.to_bytes(8, "little", signed=True) + length.to_bytes(8, "little")
+    return {"type": "ffi.Tensor", "data": base64.b64encode(raw + b"\0" * there).decode()}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "told"),
+    [
+        ([{"type": "ffi.Module", "data": ""}], "no type of IR"),
+        ([{"type": "ffi.Function", "data": {}}], "no type of IR"),
+        ([{"type": "no.Such", "data": {}}], "no type of IR"),
+        ([{"type": "ir.EnvFunc", "data": "runtime.ModuleLoadFromFile"}], "is not known"),
+        ([{"type": "ir.Op", "data": "relax.no"}], "is not known"),
+        ([{"type": "ffi.Array", "data": [0]}], "refers to node 0, expected an earlier one"),
+        ([{"type": "None"}, {"type": "ffi.Map", "data": [0]}], "keys and values"),
+        ([{"type": "ffi.Array", "data": [True]}], "refers to node True"),
+        ([{"type": "int", "data": 2**63}], "is none"),
+        ([{"type": "None", "x": 1}], "unknown keys"),
+        ([7], "an object with a type"),
+        ([_tensor(2**40, 2**42, 4)], "is none"),
+        ([_tensor(-1, 4, 4)], "is none"),
+        ([_tensor(1, 4, 3)], "is none"),
+        ([{"type": "ir.Range", "data": {"min": 0}}], "its fields are min; expected extent, min"),
+        ([{"type": "ffi.Array", "data": []},
+          *({"type": "ffi.Array", "data": [k]} for k in range(DEPTH + 1))], "nested more than"),
+        ([{"type": "ffi.Array", "data": []},
+          *({"type": "ffi.Array", "data": [k, k]} for k in range(40))], "uses other nodes more"),
+    ],
+)  # fmt: skip
+def test_other_graphs_are_named(nodes: list[Any], told: str) -> None:
+    assert told in _refused(nodes)
+
+
+@pytest.mark.parametrize("root", [-1, 1, 2, None, True, "0", 0.0])
+def test_a_root_is_a_node(root: Any) -> None:
+    with pytest.raises(BadGraph, match="root_index is"):
+        checked(json.dumps({"root_index": root, "nodes": [{"type": "None"}]}))
+
+
+def test_what_is_read_is_what_was_checked() -> None:
+    """Of two equal keys readers take the first or the last."""
+    text = '{"root_index":9,"root_index":0,"nodes":[{"type":"ffi.Module","type":"None"}]}'
+    assert json.loads(checked(text)) == {"root_index": 0, "nodes": [{"type": "None"}]}
+    assert checked(text).count("root_index") == checked(text).count("type") == 1
