@@ -29,6 +29,8 @@ PAUSE = 0.002
 WIDTH = 32
 #: What float32 sums of this size may differ by: kernels sum in another order.
 WITHIN = 1e-4
+#: Seconds until every size has its kernel again.
+RECOVERS = 240.0
 #: Seconds after which a process that was forked off hangs.
 HANGS = 20.0
 
@@ -156,17 +158,24 @@ class Server:
             for n in self.inputs:
                 self.counts[f"after: {self.ask(n)}"] += 1
             self.session.settle()
-        # The next call of what was refused or waited long is far: ask until it comes.
+        # A compiler that was killed many times starts again after a minute.
+        end = time.monotonic() + RECOVERS
+        while self._missing() and time.monotonic() < end:
+            time.sleep(0.1)
         told = self.session.stats()
-        missing = {s.site: sorted(n for n in self.inputs if not self._has(s, n))
-                   for s in told.sites}  # fmt: skip
+        missing = self._missing()
         return {"events": dict(sorted(told.counts.items())),
                 "lost": sum(map(len, missing.values())), "missing": missing,
                 "why": sorted({e.why for e in told.events if e.what == "failed"})[:5]}  # fmt: skip
 
-    def _has(self, site: Any, n: int) -> bool:
-        kernels = self.session._manager.sites.stats(int(site.site.split(":")[0]), False)["kernels"]
-        return any(shape == [n] for shape, *_ in kernels)
+    def _missing(self) -> dict[str, list[int]]:
+        """The sizes that have no kernel, of each site where there are any."""
+        found, sites = {}, self.session._manager.sites
+        for site in sites.sites:
+            there = {shape[0] for shape, *_ in sites.stats(site.place, False)["kernels"]}
+            if without := sorted(self.inputs.keys() - there):
+                found[site.name] = without
+        return found
 
 
 def _exits(server: Server) -> None:

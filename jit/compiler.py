@@ -25,10 +25,20 @@ class Interrupted(CompileFailed):
     """Something else ended the process, or it did not start: the job may be tried again."""
 
 
+class NotStarted(Interrupted):
+    """There is no process for ``seconds`` more; ``soon``: it is not given up. ``tried``: it was
+    started for this job."""
+
+    def __init__(self, why: str, seconds: float, soon: bool, tried: bool) -> None:
+        super().__init__(why)
+        self.seconds, self.soon, self.tried = seconds, soon, tried
+
+
 #: What kills a process from outside: an administrator, a limit on memory, the end of a terminal.
 _OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
-#: Seconds before a process that did not start is started again, at first and at most.
-FIRST, LAST = 0.5, 600.0
+#: Seconds before a process that did not start is started again, at first and at most; after so many
+#: times nobody waits for it.
+FIRST, LAST, TIMES = 0.5, 60.0, 6
 
 
 @dataclass
@@ -111,15 +121,19 @@ class Compiler(LineProcess):
         if self._process is not None and self._process.poll() is None:
             return
         self.close()
-        if time.monotonic() < self._pause:
-            raise Interrupted(f"the compiler process did not start {self._failures} times")
+        if (left := self._pause - time.monotonic()) > 0:
+            soon = self._failures <= TIMES
+            raise NotStarted(f"the compiler process did not start {self._failures} times", left,
+                             soon, tried=False)  # fmt: skip
         self._jobs = 0
         try:
             ready = self._spawn()
         except (CompileFailed, OSError) as e:
-            self._pause = time.monotonic() + min(FIRST * 2**self._failures, LAST)
+            seconds = min(FIRST * 2**self._failures, LAST)
+            self._pause = time.monotonic() + seconds
             self._failures += 1
-            raise Interrupted(f"the compiler process did not start: {e}") from e
+            raise NotStarted(f"the compiler process did not start: {e}", seconds,
+                             self._failures <= TIMES, tried=True) from e  # fmt: skip
         self.toolchain, self._failures = str(ready.get("toolchain", "")), 0
 
     def exited(self, code: int) -> Exception:

@@ -17,7 +17,7 @@ import tvm
 
 from . import kernel_key
 from .boundary import whole
-from .compiler import CompileFailed, Compiler, CompilerDied, Interrupted
+from .compiler import CompileFailed, Compiler, CompilerDied, Interrupted, NotStarted
 from .errors import last_line
 from .folder import Folder, lacks_room
 from .kernel import ENTRY, loaded
@@ -188,7 +188,7 @@ class Manager(threading.Thread):
             else:
                 what, rule = self._get(site, shape, key)
         except Interrupted as e:
-            return self._postpone(site, shape, key, str(e))
+            return self._postpone(site, shape, key, e)
         except CompilerDied as e:
             self.crashes[key[0]] += 1
             what, reason = "failed", str(e)
@@ -207,12 +207,20 @@ class Manager(threading.Thread):
             took = 1e3 * (time.perf_counter() - start)
             self._note(Event(what, site.name, shape, took, reason, rule))
 
-    def _postpone(self, site: LoadedSite, shape: tuple[int, ...], key: Key, why: str) -> None:
+    def _postpone(self, site: LoadedSite, shape: tuple[int, ...], key: Key,
+                  why: Interrupted) -> None:  # fmt: skip
         """Of what no kernel is to blame for; the site does not ask again."""
-        if not self._closed:
+        if self._closed:
+            return
+        if isinstance(why, NotStarted):
+            seconds, rarely = why.seconds, not why.soon
+            self._postponed.wait(site, shape, seconds, why.soon)
+            if not why.tried:  # it is told of the shape for which it was
+                return
+        else:
             seconds, rarely = self._postponed.add(key[0], site, shape)
-            self._note(Event("failed" if rarely else "postponed", site.name, shape, 0.0,
-                             f"{why}; it is tried again in {seconds:g} s"))  # fmt: skip
+        self._note(Event("failed" if rarely else "postponed", site.name, shape, 0.0,
+                         f"{why}; it is tried again in {seconds:g} s"))  # fmt: skip
 
     def _note(self, event: Event) -> None:
         self.events.append(event)

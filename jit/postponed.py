@@ -32,14 +32,18 @@ class Postponed:
         self._times: Counter[tuple[str, Shape]] = Counter()
         self._numbers = itertools.count()
 
+    def wait(self, site: LoadedSite, shape: Shape, seconds: float, soon: bool) -> None:
+        """For what no shape has a part in; ``soon``: somebody waits for it."""
+        due = _Due(time.monotonic() + seconds, next(self._numbers), site, shape, not soon)
+        heapq.heappush(self._heap, due)
+
     def add(self, function: str, site: LoadedSite, shape: Shape) -> tuple[float, bool]:
         """In how many seconds the shape is tried again, and whether that is `RARELY`."""
         self._times[function, shape] += 1
         times = self._times[function, shape]
         rarely = times > len(RETRIES)
         seconds = RARELY if rarely else RETRIES[times - 1]
-        due = _Due(time.monotonic() + seconds, next(self._numbers), site, shape, rarely)
-        heapq.heappush(self._heap, due)
+        self.wait(site, shape, seconds, not rarely)
         return seconds, rarely
 
     def pop(self) -> tuple[LoadedSite, Shape] | None:

@@ -254,24 +254,44 @@ def test_a_compiler_that_crashes_of_what_was_before_costs_no_kernel(
     assert (tmp_path / "started").stat().st_size == 5
 
 
-def test_a_compiler_that_does_not_start_blames_no_function(
-    compiled: CompiledShapes, monkeypatch: pytest.MonkeyPatch
+def test_a_compiler_that_does_not_start_blames_no_shape(
+    compiled: CompiledShapes, plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("opinfo.jit.postponed.RETRIES", (0.01, 0.02))
+    """However often it is killed before it is ready, every shape has its kernel in the end."""
     monkeypatch.setattr("opinfo.jit.compiler.FIRST", 0.001)
-    compiler = Compiler(command=(sys.executable, "-c", "raise SystemExit(3)"))
-    with Session(compiled, compiler=compiler) as session:
+    monkeypatch.setattr("opinfo.jit.compiler.TIMES", 20)
+    late = counted(tmp_path, plain, "pass")
+    start = "runs, jobs"
+    killed = "if os.path.getsize(sys.argv[1]) < 12: os.kill(os.getpid(), signal.SIGKILL)\n" + start
+    code = late.command[-1].replace(start, killed, 1)
+    late.command = (*late.command[:-1], code, str(tmp_path / "started"))
+    with Session(compiled, compiler=late) as session:
         for n in range(1, 5):
             ask(session, [n, n])
-            assert session.settle()
-        told = session.stats()
-    assert told.counts == {"postponed": 8, "failed": 4}
-    assert "did not start: the compiler process ended with exit status 3" in told.events[0].why
-    compiler = Compiler(command=("/there/is/no/such/program",))
-    with Session(compiled, compiler=compiler) as session:
-        ask(session, [7, 7])
         assert session.settle()
-        assert "No such file" in session.stats().events[0].why
+        told = session.stats()
+    assert told.counts["compiled"] == 4 and told.counts["postponed"] == 11
+    assert "did not start: the compiler process was ended by SIGKILL" in told.events[0].why
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [((sys.executable, "-c", "raise SystemExit(3)"), "process ended with exit status 3"),
+     (("/there/is/no/such/program",), "No such file")],
+)  # fmt: skip
+def test_nobody_waits_for_a_compiler_that_never_starts(
+    command: tuple[str, ...], why: str, compiled: CompiledShapes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("opinfo.jit.compiler.FIRST", 0.001)
+    monkeypatch.setattr("opinfo.jit.compiler.TIMES", 3)
+    monkeypatch.setattr("opinfo.jit.compiler.LAST", 60.0)
+    with Session(compiled, compiler=Compiler(command=command)) as session:
+        for n in range(1, 5):
+            ask(session, [n, n])
+        assert session.settle()
+        told = session.stats()
+    assert told.counts["postponed"] == 3 and told.counts["failed"] >= 1
+    assert why in told.events[0].why and not told.kernels
 
 
 def test_kernels_of_other_sources_are_not_kept(
