@@ -43,7 +43,7 @@ def _words(text: str, folder: Path) -> list[str]:
 
 #: Of files that no reader takes there are more in the harness of hostile files: each one costs a
 #: process.
-INPUTS = ("@absent.onnx", "@folder.py", "@model.txt", "@absent/model.py", "/dev/null",
+INPUTS = ("@absent.onnx", "@folder.py", "@model.txt", "@absent/model.py", "/dev/null", "@list.json",
           "@noise.py", "@empty.onnx")  # fmt: skip
 #: The same way leads to all readers of models: for other commands than the first, these.
 FEW = ("@absent.onnx", "@folder.py", "@model.txt")
