@@ -48,8 +48,8 @@ def parsed(text: str | bytes) -> Table:
     try:
         told = json.loads(text)
         if told["format"] != FORMAT:
-            raise ValueError(f"the library was written by another version of opinfo: its sites "
-                             f"are of format {told['format']!r:.20}, this one reads {FORMAT}")  # fmt: skip
+            got = f"its sites are of format {told['format']!r:.20}, this one reads {FORMAT}"
+            raise ValueError(f"the library was written by another version of opinfo: {got}")
         ranges = {str(name): Range(*r) for name, r in told["ranges"].items()}
         functions = {str(k): str(v) for k, v in told["functions"].items()}
         rows = tuple(_row(row) for row in told["told"])

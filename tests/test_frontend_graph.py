@@ -55,7 +55,7 @@ def _refused(nodes: list[dict[str, Any]], root: Any = None) -> str:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int8", "bool", "float16", "int64"])
-@pytest.mark.parametrize("shape", [(), (3,), (2, 0), (2, 3, 4)])
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3, 4)])
 def test_constants_pass(dtype: str, shape: tuple[int, ...]) -> None:
     text = tvm.ir.save_json(relax.const(np.ones(shape, dtype)))
     tvm.ir.assert_structural_equal(tvm.ir.load_json(checked(text)), tvm.ir.load_json(text))
@@ -69,31 +69,29 @@ def test_a_module_passes_as_it_is(module: tvm.IRModule) -> None:
 def test_every_field_of_the_wrong_type_is_refused(module: tvm.IRModule) -> None:
     """A map is of no type that a field of a node has, except of maps and of anything."""
     root, nodes = _nodes(module)
-    tried = 0
+    tried, loose = 0, ("Any", "ffi.Object", "ffi.Map", "int")
+    nodes = [{"type": "ffi.Map", "data": []}, *map(_shifted, nodes)]
     for place, node in enumerate(nodes):
         for name, value in node["data"].items() if isinstance(node.get("data"), dict) else ():
-            if type(value) is not int or nodes[value]["type"] in ("ffi.Map", "int"):
+            schema = str((_fields(node["type"]) or {})[name].schema)
+            if type(value) is not int or any(f"'{t}'" in schema for t in loose):
                 continue
-            broken = [{"type": "ffi.Map", "data": []}, *json.loads(json.dumps(nodes))]
-            for other in broken[1:]:
-                _shift(other)
-            broken[place + 1]["data"][name] = 0
-            assert f"node {place + 1} " in _refused(broken, root + 1), (node, name)
+            broken = {**node, "data": {**node["data"], name: 0}}
+            told = _refused([*nodes[:place], broken, *nodes[place + 1 :]], root + 1)
+            assert f"node {place} " in told and name in told
             tried += 1
     assert tried > 100
 
 
-def _shift(node: dict[str, Any]) -> None:
-    """Refer to the nodes one further on."""
+def _shifted(node: dict[str, Any]) -> dict[str, Any]:
+    """The node with its references one further on."""
     data = node.get("data")
-    inline = ("ndim", "index", "kind", "iter_type", "data_alignment", "offset_factor", "line",
-              "column", "end_line", "end_column")  # fmt: skip
     if node["type"] in ("ffi.Array", "ffi.Map"):
-        node["data"] = [index + 1 for index in data]
-    elif isinstance(data, dict):
-        node["data"] = {
-            k: v + 1 if type(v) is int and k not in inline else v for k, v in data.items()
-        }
+        return {**node, "data": [index + 1 for index in data or ()]}
+    if not isinstance(data, dict):
+        return node
+    inline = {k for k, f in (_fields(node["type"]) or {}).items() if f.inline is not None}
+    return {**node, "data": {k: v if k in inline else v + 1 for k, v in data.items()}}
 
 
 def _tensor(extent: int, length: int, there: int) -> dict[str, str]:

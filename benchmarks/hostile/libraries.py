@@ -15,7 +15,8 @@ from opinfo.jit.table import FORMAT
 from .case import Case, damaged
 
 TABLE = {"format": FORMAT, "target": "llvm", "functions": {}, "sites": [],
-         "ranges": {"n": [1, 8, 1]}, "signatures": [], "told": [["f", "jit", "none", ""]]}  # fmt: skip
+         "ranges": {"n": [1, 8, 1]}, "signatures": [],
+         "told": [["f", "jit", "none", ""]]}  # fmt: skip
 TABLES = (
     "", "[]", "1", "null", "[" * 100_000, '{"format": 5}', json.dumps({**TABLE, "format": "x"}),
     json.dumps({**TABLE, "told": [[1, 2, 3, 4]]}), json.dumps({**TABLE, "told": [["a"]]}),

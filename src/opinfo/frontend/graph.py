@@ -40,6 +40,12 @@ DEPTH = 400
 USES = 1000
 #: Types whose reference may be null although reflection does not say so.
 _NULL = {"ir.Span", "ir.Attrs"}
+#: Fields that TVM declares as any object, and takes for one of a type.
+_NARROWER = {
+    ("tirx.IndexMap", "inverse_index_map"): {
+        "type": "Optional", "args": [{"type": "tirx.IndexMap"}]
+    },
+}  # fmt: skip
 _INT64 = range(-(2**63), 2**63)
 #: Of a tensor: magic, reserved, device, rank, dtype; then extents, length, data.
 _TENSOR = struct.Struct("<QQiiiBBH")
@@ -177,6 +183,7 @@ def _fields(kind: str) -> dict[str, _Field] | None:
     while info is not None:
         for f in info.fields:
             schema = json.loads(f.metadata["type_schema"])
+            schema = _NARROWER.get((kind, f.name), schema)
             found.setdefault(f.name, _Field(schema, _INLINE.get(f.field_static_type_index)))
         info = info.parent_type_info
     return found
