@@ -6,6 +6,7 @@ this process: in a fork of one that has used OpenMP it would wait for threads th
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import time
 from collections.abc import Callable
@@ -45,6 +46,7 @@ def _survives(work: Callable[[], object]) -> None:
             silent = os.open(os.devnull, os.O_WRONLY)
             os.dup2(silent, 1)
             os.dup2(silent, 2)
+            faulthandler.disable()
             work()
         finally:  # what it raises is raised here again
             os._exit(0)

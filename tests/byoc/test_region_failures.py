@@ -67,6 +67,10 @@ FAULTS: dict[str, tuple[Callable[[Code, Region], Code], str, str]] = {
              "no_such_library"),
     "load": (_named('extern "C" int absent(); int %(symbol)s_() { return absent(); }'), "load",
              "undefined symbol: absent"),
+    "crash": (_named("""
+#include <cstdlib>
+__attribute__((constructor)) static void %(symbol)s_begin() { abort(); }
+"""), "load", "it ends the process by SIGABRT"),
     "symbol": (lambda c, r: replace(c, source=c.source.replace(r.symbol, "other")), "load",
                "Cannot find"),
 }  # fmt: skip
