@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import is_ as operator_is
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import tvm_ffi
 from tvm import tirx
@@ -236,7 +236,6 @@ class Refusal:
         return {"reason": self.reason, "where": self.where}
 
 
-Found = TypeVar("Found", OpInfo, LayoutNormalised)
 #: What is known of a PrimFunc.
 Answer = OpInfo | LayoutNormalised | Refusal
 
@@ -262,20 +261,29 @@ def _certified(found: LayoutNormalised, certificate: Certificate) -> LayoutNorma
     return replace(found, logical=replace(found.logical, certificate=certificate))
 
 
-def over_variables(found: Found, leaves: Callable[[], Mapping[Var, Any]]) -> Found:
+Leaves = Callable[[], Mapping[Var, Any]]
+
+
+def over_variables(found: OpInfo | LayoutNormalised, leaves: Leaves) -> OpInfo | LayoutNormalised:
     """The same answer with TIR for terms over sizes; itself if it has none."""
-    if isinstance(found, LayoutNormalised):
-        logical = over_variables(found.logical, leaves)
-        moved = any(b is not None and b.symbolic for b in found.buffers)
-        if logical is found.logical and not moved:
-            return found
-        buffers = tuple(None if b is None else b.over(leaves()) for b in found.buffers)
-        return replace(found, logical=logical, buffers=buffers)
-    others = tuple(over_variables(a, leaves) for a in found.alternatives)
-    relayout = None if found.relayout is None else over_variables(found.relayout, leaves)
-    loose = [v for u in found.undetermined for v in (u.low, u.high, u.values)]
+    return _op_over(found, leaves) if isinstance(found, OpInfo) else _laid_over(found, leaves)
+
+
+def _laid_over(found: LayoutNormalised, leaves: Leaves) -> LayoutNormalised:
+    logical = _op_over(found.logical, leaves)
+    moved = any(b is not None and b.symbolic for b in found.buffers)
+    if logical is found.logical and not moved:
+        return found
+    buffers = tuple(None if b is None else b.over(leaves()) for b in found.buffers)
+    return replace(found, logical=logical, buffers=buffers)
+
+
+def _op_over(found: OpInfo, leaves: Leaves) -> OpInfo:
+    others = tuple(_op_over(a, leaves) for a in found.alternatives)
+    relayout = None if found.relayout is None else _laid_over(found.relayout, leaves)
+    bounds: list[Any] = [(u.low, u.high, u.values) for u in found.undetermined]
     inner = relayout is found.relayout and all(map(operator_is, others, found.alternatives))
-    if inner and not symbolic([*found.attrs.values(), *loose]):
+    if inner and not symbolic([*found.attrs.values(), *bounds]):
         return found
     known = leaves()
     return replace(

@@ -66,11 +66,13 @@ def layout_normalised(func: Any, *, alternatives: bool = False) -> LayoutNormali
     are the logical ones. With ``alternatives`` the other ops that compute the same are certified.
     Raises ``TypeError`` if ``func`` is not a PrimFunc.
     """
-    found = analyse(func, alternatives=alternatives).of(func)
+    found = analyse(func, alternatives=alternatives)
     info = found.info
     if isinstance(info, OpInfo):
-        buffers = LayoutNormalised(info, as_they_are(found.params), info.layouts)
-        return info.relayout or Recovered(buffers, found.params).of(func).info
+        own = LayoutNormalised(info, as_they_are(found.params), info.layouts)
+        found = replace(found, info=info.relayout or own)
+    info = found.of(func).info
+    assert not isinstance(info, OpInfo)
     return info
 
 
