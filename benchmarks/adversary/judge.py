@@ -11,7 +11,14 @@ from typing import Any
 
 import tvm
 
-from opinfo.analysis import Chain, OpInfo, op_info, op_infos
+from opinfo.analysis import (
+    Chain,
+    LayoutNormalised,
+    OpInfo,
+    layout_normalised,
+    op_info,
+    op_infos,
+)
 
 from . import oracle
 from .generate import Program, program
@@ -48,7 +55,11 @@ def ask(seed: int, names: int = 0) -> tuple[Program, Any, list[tuple[Row, Any]]]
         func = tvm.script.from_source(source)
     except Exception:  # the parser's own errors have no common type
         return p, None, []
-    return p, func, [_asked(Row(seed, p.family, q), f, func) for q, f in QUESTIONS.items()]
+    answers = [_asked(Row(seed, p.family, q), f, func) for q, f in QUESTIONS.items()]
+    if answers[0][1] is None:  # it may be an operator over other layouts
+        row = Row(seed, p.family, "layout_normalised")
+        answers.append(_asked(row, layout_normalised, func))
+    return p, func, answers
 
 
 def renamed(source: str, names: int) -> str:
@@ -79,7 +90,7 @@ def _asked(row: Row, question: Callable[[Any], Any], func: Any) -> tuple[Row, An
 
 def said(answer: Any) -> str:
     """An answer as text that is the same for every run and for every choice of names."""
-    if isinstance(answer, OpInfo):
+    if isinstance(answer, OpInfo | LayoutNormalised):
         return f"{answer!r}, {'; '.join(answer.certificate.assumptions)}"
     if isinstance(answer, Chain):
         return " | ".join(said(s.info) for s in answer.steps)
@@ -109,9 +120,9 @@ def judge(seeds: Iterable[int]) -> list[Row]:
                 row.verdict = "right" if told else "wrong"
                 row.note = "" if told else "iterations race, and the certificate does not say it"
                 continue
-            if found.relaid:
-                fault = oracle.relaid_wrong(func, found)
-                row.verdict, row.note = ("wrong", fault) if fault else ("right", "relaid")
+            if found.readings:
+                fault = oracle.reading_wrong(func, found)
+                row.verdict, row.note = ("wrong", fault) if fault else ("right", "other layouts")
                 continue
             try:
                 mods[key] = oracle.module(func, found)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import tvm
 from tvm import relax
 
-from opinfo.analysis import Chain, OpInfo
+from opinfo.analysis import Chain, LayoutNormalised, OpInfo
 from opinfo.analysis.partial import CANCELS, DIVIDES, FITS, SHIFTS
 from tests.compose import NotComposed, compose
 from tests.relaid.check import Wrong, check
@@ -25,6 +25,7 @@ from tests.relaid.check import Wrong, check
 from .generate import Program
 
 Array = npt.NDArray[Any]
+Answer = OpInfo | LayoutNormalised | Chain
 #: How far apart results may be that are equal up to rounding.
 TOLERANCE = {"float16": 2e-2, "float32": 1e-4, "float64": 1e-10}
 #: Sets of inputs that a program is run on.
@@ -35,7 +36,7 @@ DRAWS = 4
 class Claim:
     """An answer as operators to run: what it assumes, and whether it is equal bit by bit."""
 
-    answer: OpInfo | Chain
+    answer: Answer
     certificates: tuple[Any, ...]
 
     @property
@@ -47,20 +48,23 @@ class Claim:
         return frozenset(a for c in self.certificates for a in c.assumptions)
 
     @property
-    def relaid(self) -> bool:
-        return any(i.relaid for i in infos_of(self.answer))
+    def readings(self) -> tuple[LayoutNormalised, ...]:
+        """What is said of buffers in other layouts than the logical ones."""
+        infos = infos_of(self.answer)
+        found = (i if isinstance(i, LayoutNormalised) else i.relayout for i in infos)
+        return tuple(r for r in found if r is not None)
 
     def says(self, *words: str) -> bool:
         """Whether an assumption has one of these words."""
         return any(w in a for a in self.assumptions for w in words)
 
 
-def claim(answer: OpInfo | Chain) -> Claim:
-    """What an answer of ``op_info`` or ``op_infos`` says."""
+def claim(answer: Answer) -> Claim:
+    """What an answer says."""
     return Claim(answer, tuple(i.certificate for i in infos_of(answer)))
 
 
-def infos_of(answer: OpInfo | Chain) -> list[OpInfo]:
+def infos_of(answer: Answer) -> list[OpInfo | LayoutNormalised]:
     """The operators of an answer."""
     return [s.info for s in answer.steps] if isinstance(answer, Chain) else [answer]
 
@@ -101,16 +105,12 @@ def _public(func: Any, name: str) -> Any:
 
 
 def module(func: Any, found: Claim) -> Any:
-    """The Relax module of an answer, or None for one over other layouts."""
-    if found.relaid:
-        return None
+    """The Relax module of an answer over the program's own buffers."""
     answer = found.answer
-    if isinstance(answer, OpInfo):
-        answer = _single(func, answer)
-    return compose(func, answer)
+    return compose(func, answer if isinstance(answer, Chain) else _single(func, answer))
 
 
-def _single(func: Any, info: OpInfo) -> Chain:
+def _single(func: Any, info: OpInfo | LayoutNormalised) -> Chain:
     """One operator as a chain over the function's own parameters."""
     from opinfo.analysis import Result, Step
 
@@ -244,12 +244,12 @@ def _differ(a: Array, b: Array, found: Claim) -> str:
     return f"{a[place]!r} and {b[place]!r} at {tuple(map(int, place))}"
 
 
-def relaid_wrong(func: Any, found: Claim) -> str:
-    """The same for an answer over other layouts, at ordinary numbers."""
-    if not isinstance(found.answer, OpInfo):
+def reading_wrong(func: Any, found: Claim) -> str:
+    """How an answer over other layouts is wrong, at ordinary numbers; of a chain of one step."""
+    if len(infos_of(found.answer)) > 1:
         return ""
     try:
-        check(func, found.answer, {}, range(len(func.params)))
+        check(func, found.readings[0], {}, range(len(func.params)))
     except Wrong as e:
         return str(e)
     return ""
