@@ -1,0 +1,32 @@
+"""The harness of hostile files: it sees what acts, and tells refusals from answers."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from benchmarks.hostile.__main__ import ANSWERED, REFUSED, Inspector, judged
+from benchmarks.hostile.case import Case, command
+from benchmarks.hostile.scripts import HEAD, PLACES, VALID
+
+
+def test_verdicts(tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    ran.mkdir()
+    (tmp_path / "files").mkdir()
+    payload = command(ran / "mark")
+    attack = HEAD + PLACES["dimension of R.Tensor"].format(e=payload, s=repr(payload))
+    machine = b'{"root_index":0,"nodes":[{"type":"ffi.Module","data":"f0VMRg=="}]}'
+    cases = [
+        (Case("valid", ".py", (HEAD + VALID[0]).encode()), ANSWERED),
+        (Case("a dimension", ".py", attack.encode()), REFUSED),
+        (Case("machine code", ".json", machine), REFUSED),
+        (Case("no library", ".so", b"\x7fELF"), REFUSED),
+    ]
+    worker = (sys.executable, "-m", "benchmarks.hostile.worker", str(tmp_path))
+    inspector = Inspector(command=worker)
+    try:
+        for place, (case, expected) in enumerate(cases):
+            assert judged(inspector, case, place, tmp_path, ran)[0] == expected, case.name
+    finally:
+        inspector.close()
