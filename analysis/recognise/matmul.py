@@ -63,6 +63,8 @@ def matmul(f: Lifted) -> Sequence[Proposal] | Refusal:
 def _is_matmul(f: Lifted, found: Product, a: Load, b: Load) -> bool:
     """Whether the last of a and the last but one of b are contracted, the rest in order."""
     axes = f.outputs[0].axes
+    if not (a.indices and b.indices):  # a scalar
+        return False
     k = a.indices[-1]
     if only(k) is not None and only(k) not in found.reduce.axes:
         return False

@@ -436,3 +436,19 @@ def test_a_float_that_becomes_an_integer_is_assumed_to_fit() -> None:
     assert isinstance(info, Refusal) or told in info.certificate.assumptions
     info = op_info(converting("int32", "int32", "x[i] + 1"))
     assert isinstance(info, OpInfo) and told not in info.certificate.assumptions
+
+
+def test_a_product_over_one_element_is_no_matrix_product() -> None:
+    """The roles of a matrix product were looked for in a scalar's index."""
+    func = tvm.script.from_source(
+        HEADER
+        + """def main(x: T.Buffer((3, 1), "float16"), y: T.Buffer((1,), "float16"),
+         out: T.Buffer((3,), "float16")):
+    for i in range(3):
+        out[i] = T.float16(-0.0)
+    for k, i in T.grid(1, 3):
+        out[i] = y[k] * x[i, k] + out[i]
+"""
+    )
+    info = op_info(func)
+    assert isinstance(info, Refusal) or info.name != "relax.matmul", info
