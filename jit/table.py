@@ -80,7 +80,8 @@ def section(library: Path, name: bytes) -> bytes:
         if each != _ENTRY.size or names >= count:
             raise NoTable(f"{library} has no table of sections that can be read")
         entries = [_unpacked(_ENTRY, file, start + k * each, size, library) for k in range(count)]
-        texts = _part(file, *entries[names][1:], size, library)
+        _, offset, length = entries[names]
+        texts = _part(file, offset, length, size, library)
         for place, offset, length in entries:
             if texts[place : place + len(name) + 1] == name + b"\0":
                 return _part(file, offset, length, size, library)

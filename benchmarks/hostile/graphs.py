@@ -16,7 +16,7 @@ from opinfo.frontend.from_script import from_text
 from .case import Case, damaged
 from .scripts import HEAD, VALID
 
-ODD = (0, -1, 1, 2**31, 2**63, 2**64, 1e400, 0.5, True, None, "", "x", [], {}, [0], "float32",
+ODD: tuple[Any, ...] = (0, -1, 1, 2**31, 2**63, 2**64, 1e400, 0.5, True, None, "", "x", [], {}, [0], "float32",
        "custom[x]", "float999x999", "NaN")  # fmt: skip
 
 
@@ -81,7 +81,8 @@ def _written() -> Iterator[Case]:
         return Case(name, ".json", json.dumps(told).encode())
 
     library = base64.b64encode(b"\x7fELF" + b"\0" * 60).decode()
-    for data in (library, 0, [], "", {"0": library}):
+    datas: tuple[Any, ...] = (library, 0, [], "", {"0": library})
+    for data in datas:
         yield graph("machine code", ("ffi.Module", data))
     for kind in ("ffi.Function", "ffi.OpaquePyObject", "transform.PassInfo", "sym.Analyzer",
                  "te.ComputeOp", "relax.BlockBuilder", "runtime.disco.ProcessSession", "no.Such",

@@ -93,7 +93,7 @@ class _Scope:
                     if ast.unparse(func) == "tvm.ir.load_json":
                         return _metadata(text)
                     if ast.unparse(func) == "TypeVar" and text == name:
-                        return TypeVar(text)  # type: ignore[misc]
+                        return TypeVar(text)
             return _literal(ast.literal_eval(value))
         except Exception as error:  # whatever json and TVM's reader raise
             told = f"neither literal nor metadata: {one_line(error)}"

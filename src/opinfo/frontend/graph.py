@@ -156,7 +156,7 @@ class _Checker:
         if want == "Variant":
             return any(self._is(index, arg) for arg in args)
         if want in ("ffi.Array", "ffi.List"):
-            data = self.nodes[index]["data"] if kind == want else None
+            data = self.nodes[index]["data"] if kind == want else ()
             return kind == want and (not args or all(self._is(i, args[0]) for i in data))
         if want in ("ffi.Map", "ffi.Dict"):
             data = self.nodes[index]["data"] if kind == want else ()

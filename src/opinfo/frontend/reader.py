@@ -120,7 +120,7 @@ def _prepare(suffix: str) -> None:
 
 def _everything(pipe: int, end: float) -> tuple[bytes, bool]:
     """What comes until the other end closes, and whether time was up before."""
-    parts = []
+    parts: list[bytes] = []
     while True:
         left = end - time.monotonic()
         if left <= 0 or not select.select([pipe], [], [], left)[0]:

@@ -91,9 +91,9 @@ class _Checker:
                 self.expression(value)
             case ast.AnnAssign(target=target, annotation=annotation, value=value):
                 self._target(target)
-                for part in (annotation, value):
-                    if part is not None:
-                        self.expression(part)
+                self.expression(annotation)
+                if value is not None:
+                    self.expression(value)
             case ast.For(target=target, iter=values, body=body, orelse=[]):
                 self._target(target)
                 self.expression(values)
@@ -137,10 +137,10 @@ class _Checker:
                 for part in parts:
                     self.expression(part, inner)
             case ast.Dict(keys=keys, values=values) if text in (Text.DATA, Text.ARGUMENT):
-                for part in (*keys, *values):
-                    if part is None:
+                for entry in (*keys, *values):
+                    if entry is None:
                         raise Refused(node, "'**'")
-                    self.expression(part, Text.DATA)
+                    self.expression(entry, Text.DATA)
             case ast.BinOp(left=left, op=op, right=right):
                 self._operator(node, op)
                 self.expression(left)
@@ -300,7 +300,7 @@ def _bound(tree: ast.AST) -> Iterator[str]:
                 yield name
 
 
-def _targets(node: ast.stmt) -> list[str]:
+def _targets(node: ast.AST) -> list[str]:
     match node:
         case ast.FunctionDef(name=name) | ast.Assign(targets=[ast.Name(id=name)]):
             return [name]

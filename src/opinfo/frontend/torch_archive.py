@@ -136,8 +136,7 @@ def _check_size(text: str) -> None:
     for node in ast.walk(tree):
         plain = isinstance(node, _SYMPY)
         if isinstance(node, ast.Call):
-            plain = isinstance(node.func, ast.Name) and not node.func.id.startswith("_")
-            plain = plain and node.func.id[0].isupper()
+            plain = isinstance(node.func, ast.Name) and node.func.id[0].isupper()
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             plain = _NAME.fullmatch(node.value) is not None
         if not plain:
