@@ -16,8 +16,9 @@ from opinfo.frontend.from_script import from_text
 from .case import Case, damaged
 from .scripts import HEAD, VALID
 
-ODD: tuple[Any, ...] = (0, -1, 1, 2**31, 2**63, 2**64, 1e400, 0.5, True, None, "", "x", [], {}, [0], "float32",
-       "custom[x]", "float999x999", "NaN")  # fmt: skip
+ODD: tuple[Any, ...] = (0, -1, 1, 2**31, 2**63, 2**64, 1e400, 0.5, True, None, "", "x",
+                        [], {}, [0],
+                        "float32", "custom[x]", "float999x999", "NaN")  # fmt: skip
 
 
 def cases(rng: random.Random, count: int) -> Iterator[Case]:
