@@ -150,7 +150,8 @@ class Server:
             self.done.wait(rng.random() / 2)
         for t in (*self.threads, stop):
             t.join()
-        return {"counts": dict(self.counts), "first": self.first, **self._settled()}
+        settled = self._settled()
+        return {"counts": dict(self.counts), "first": self.first, **settled}
 
     def _settled(self) -> dict[str, Any]:
         """After the attack: every size has its kernel in the end."""
