@@ -59,6 +59,8 @@ def ask(seed: int, names: int = 0) -> tuple[Program, Any, list[tuple[Row, Any]]]
     if answers[0][1] is None:  # it may be an operator over other layouts
         row = Row(seed, p.family, "layout_normalised")
         answers.append(_asked(row, layout_normalised, func))
+    for row, _ in answers:  # reasons name buffers
+        row.said = re.sub(rf"\b[a-z]_(x|y|w|p|out)_{names}\b", r"\1", row.said)
     return p, func, answers
 
 
