@@ -11,6 +11,7 @@ from tvm import tirx
 
 from .attempt import Failure, attempt, proposals
 from .certify import PROPOSE, certify, lowers_to
+from .fault import fault
 from .index_map.convert import Unsupported
 from .kind import pattern_kind
 from .lifting.comprehension import Lifted
@@ -125,6 +126,8 @@ def understood(func: Any) -> Lifted | Refusal:
         return Refusal(str(e))
     except RecursionError:
         return Refusal("the compute is nested too deeply")
+    except Exception as e:
+        return fault(e)
 
 
 def recovered(
@@ -140,6 +143,8 @@ def recovered(
                 found = _candidates(lifted, func, alternatives, tested=True)
     except Exhausted as e:
         found = Refusal(str(e))
+    except Exception as e:
+        found = fault(e)
     return Recovered(found, lifted.params, tuple(c.out.position for c in lifted.outputs))
 
 

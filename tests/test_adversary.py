@@ -22,14 +22,14 @@ SEEDS = range(40_000, 40_012)
 def test_a_small_run_is_clean() -> None:
     rows = judge.judge(SEEDS)
     counts = Counter(r.verdict for r in rows)
-    assert len(rows) == 2 * len(SEEDS) and counts["right"] > 8
+    assert len(rows) >= 2 * len(SEEDS) and counts["right"] > 8
     assert set(counts) <= {"right", "refused", "unrun"}, rows
     text = page([r.to_json() for r in rows], Several(), len(SEEDS), SEEDS[0])
     assert f"{len(SEEDS)} programs, {len(rows)} questions: {counts['right']} right" in text
 
 
 def test_every_family_is_generated_and_parses() -> None:
-    found = {}
+    found: dict[str, Program] = {}
     for seed in range(150):
         p = program(seed)
         found.setdefault(p.family, p)

@@ -8,6 +8,7 @@ from typing import Any
 
 from tvm import tirx
 
+from ..fault import fault
 from ..index_map.convert import Unsupported
 from ..kind import pattern_kind
 from ..lifting.from_tir import Unliftable
@@ -72,6 +73,8 @@ class Chains:
             return Refusal(e.reason, e.where)
         except RecursionError:
             return Refusal("the compute is nested too deeply")
+        except Exception as e:
+            return fault(e)
 
 
 def _chain(program: Program, parts: tuple[Part, ...]) -> Chain | Refusal:

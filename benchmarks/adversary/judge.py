@@ -19,6 +19,7 @@ from opinfo.analysis import (
     op_info,
     op_infos,
 )
+from opinfo.analysis.fault import FAULT
 
 from . import oracle
 from .generate import Program, program
@@ -86,7 +87,8 @@ def _asked(row: Row, question: Callable[[Any], Any], func: Any) -> tuple[Row, An
         row.cpu = time.process_time() - start
     row.said = said(answer)
     if not answer:
-        row.verdict, answer = "refused", None
+        row.verdict = "raised" if FAULT in row.said else "refused"
+        answer = None
     return row, answer
 
 
