@@ -92,8 +92,9 @@ class Compiler(LineProcess):
                   library: Path) -> tuple[str, float]:  # fmt: skip
         self._jobs += 1
         job = {"function": digest, "text": None if digest in self._sent else text,
-               "values": dict(values), "target": target, "library": str(library),
-               "check": self.check, "tuned": self.tuned and str(self.tuned)}  # fmt: skip
+               "values": dict(values), "target": target, "library": str(library.absolute()),
+               "check": self.check,
+               "tuned": self.tuned and str(Path(self.tuned).absolute())}  # fmt: skip
         answer = self._ask(job, "compiling")
         if "error" in answer:
             raise CompileFailed(answer["error"])

@@ -47,8 +47,6 @@ class LineProcess:
 
     name: ClassVar[str] = "process"
     died: ClassVar[type[Exception]] = ProcessDied
-    #: Whether it runs in a folder of its own.
-    apart: ClassVar[bool] = False
 
     def stop(self) -> None:
         """End the process, from any thread; a job that it has fails."""
@@ -99,14 +97,15 @@ class LineProcess:
         """Start the process; what it says when it is ready."""
         self._owner = os.getpid()
         self._folder = Folder(f"opinfo-{self.name}-")
+        path = os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))
         environment = {**os.environ, "TVM_NUM_THREADS": "1", "OMP_NUM_THREADS": "1",
-                       "TMPDIR": str(self._folder.path)}  # fmt: skip
-        if self.apart:  # `-m` would import what lies in the caller's folder
-            environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+                       "TMPDIR": str(self._folder.path),
+                       "PYTHONPATH": path}  # fmt: skip
         try:
             self._process = subprocess.Popen(
                 self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment,
-                cwd=self._folder.path if self.apart else None, start_new_session=True)  # fmt: skip
+                cwd=self._folder.path,  # `-m` would import what lies in the caller's
+                start_new_session=True)  # fmt: skip
             return self._answer(self.starting, "starting")
         except BaseException:
             self.close()

@@ -32,7 +32,6 @@ class Reader(LineProcess):
     command: tuple[str, ...] = (sys.executable, "-m", "opinfo.frontend.reader")
 
     name: ClassVar[str] = "reader"
-    apart: ClassVar[bool] = True
 
     def read(self, path: Path, shapes: Shapes, seconds: int | None = None) -> bytes:
         """The module that a file holds as JSON, unchecked. Raises :class:`FrontendError`.
