@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 
 from ..jit.line_process import LineProcess, ProcessDied
 from .error import FrontendError
+from .limits import FACTOR
 from .shapes import Shapes
 
 MIB = 1 << 20
-#: Bytes that reading a file may take, and more for each byte of it.
+#: Bytes that reading a file may take, beside those for each of its own.
 BASE = 4 << 30
-FACTOR = 24
 #: Seconds of CPU that reading a file may take, and more for each MiB: TVM's parser takes 25 s for
 #: one of TVMScript.
 SECONDS = 60

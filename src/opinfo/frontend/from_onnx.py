@@ -13,6 +13,7 @@ import tvm
 
 from .error import FrontendError, one_line
 from .importer import at_node, tidied
+from .limits import allow
 from .shapes import Shapes, check_shapes
 
 
@@ -29,12 +30,21 @@ def load(path: Path, shapes: Shapes) -> tvm.IRModule:
             f"{path}: reading .onnx needs onnx: pip install 'opinfo[onnx]'"
         ) from error
     try:
-        model = onnx.load(path)
+        model = onnx.load(path, load_external_data=False)
+        allow(_external_size(model, path.parent))
+        onnx.load_external_data_for_model(model, str(path.parent))
     except Exception as error:  # protobuf and onnx raise unrelated types
         raise FrontendError(f"{path}: not an ONNX model: {one_line(error)}") from error
     if not model.graph.node:
         raise FrontendError(f"{path}: not an ONNX model: its graph has no node")
     return from_model(model, shapes, str(path))
+
+
+def _external_size(model: Any, folder: Path) -> int:
+    """Bytes of the files that hold weights of a model."""
+    entries = (e for tensor in model.graph.initializer for e in tensor.external_data)
+    files = {folder / e.value for e in entries if e.key == "location"}
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def from_model(model: Any, shapes: Shapes, where: str = "model") -> tvm.IRModule:

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+#: Bytes that reading may take for each byte of a file.
+FACTOR = 24
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 #: Events of `sys.audit` that change something outside the process.
 _ACTS = (
@@ -34,8 +36,9 @@ def limit(seconds: int, memory: int) -> None:
     sys.addaudithook(_refuse)
 
 
-def allow(memory: int) -> None:
-    """Let this process allocate so many bytes more: a model names files beside its own."""
+def allow(size: int) -> None:
+    """Let this process allocate what so many bytes more take: of files that a model names."""
+    memory = FACTOR * size
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     if soft != resource.RLIM_INFINITY:
         more = soft + memory
