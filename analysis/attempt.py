@@ -22,6 +22,8 @@ from .registry import BUILT_IN, Recogniser, generation, identity
 from .terms.term import Int
 
 T = TypeVar("T")
+#: Proposals of one recogniser: each costs of the budget that all have together.
+MOST = 100
 
 #: What attributes are made of; TVM's objects are such as index maps.
 PLAIN = (bool, int, float, str, Int, Constant, tvm_ffi.Object, type(None))
@@ -41,8 +43,12 @@ class Invalid(Exception):
 
 
 def proposals(r: Recogniser, lifted: Lifted) -> Sequence[Proposal] | Refusal:
-    """What a recogniser believes, each proposal checked, or why it has none."""
-    return attempt(r, lambda: _checked(r.run(lifted), lifted))
+    """What a recogniser believes, each proposal checked, or why it has none.
+
+    One from outside gets a copy: all are asked about the same object.
+    """
+    view = lifted if is_built_in(r) else replace(lifted)
+    return attempt(r, lambda: _checked(r.run(view), lifted))
 
 
 def attempt(r: Recogniser, act: Callable[[], T], about: Proposal | None = None) -> T | Refusal:
@@ -51,14 +57,14 @@ def attempt(r: Recogniser, act: Callable[[], T], about: Proposal | None = None) 
         return act()
     except TooLarge as e:
         return Refusal(str(e), r.name)
-    except Exception as e:
-        if isinstance(e, RecursionError) and identity(r.run)[0].startswith(BUILT_IN):
+    except (Exception, SystemExit) as e:
+        if isinstance(e, RecursionError) and is_built_in(r):
             return Refusal("the compute is nested too deeply", r.name)
         return _failed(r, e, about)
 
 
-def _failed(r: Recogniser, e: Exception, about: Proposal | None) -> Failure:
-    error = str(e) if isinstance(e, Invalid) else f"{type(e).__name__}: {e}"
+def _failed(r: Recogniser, e: BaseException, about: Proposal | None) -> Failure:
+    error = str(e) if isinstance(e, Invalid) else f"{type(e).__name__}: {_text(e)}"
     first = " ".join(error.split())[:200]
     place = _place(r.run, e)
     told = "" if about is None else f"its {about.name} cannot be checked: "
@@ -67,12 +73,26 @@ def _failed(r: Recogniser, e: Exception, about: Proposal | None) -> Failure:
     return Failure(why, r.name)
 
 
+def _text(e: BaseException) -> str:
+    try:
+        return str(e)
+    except Exception as another:
+        return f"no text, its __str__ raised {type(another).__name__}"
+
+
+def is_built_in(r: Recogniser) -> bool:
+    """Whether a recogniser is one of this package."""
+    return identity(r.run)[0].startswith(BUILT_IN)
+
+
 def _checked(found: Any, lifted: Lifted) -> Sequence[Proposal] | Refusal:
     if isinstance(found, Refusal):
         return found
     if not isinstance(found, Sequence) or isinstance(found, str):
         expected = "expected a sequence of Proposal, or a Refusal"
         raise Invalid(f"it returned {_kind(found)}, {expected}")
+    if len(found) > MOST:
+        raise Invalid(f"it proposed {len(found)} operators, expected at most {MOST}")
     return [_proposal(p, lifted) for p in found]
 
 
@@ -115,7 +135,7 @@ def _kind(value: Any) -> str:
     return "None" if value is None else f"a value of type {type(value).__name__}"
 
 
-def _place(run: Any, e: Exception) -> str:
+def _place(run: Any, e: BaseException) -> str:
     """The innermost line of the recogniser's file that the error came through.
 
     An error that did not come through it: where the recogniser is, and where the error is from.

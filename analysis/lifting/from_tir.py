@@ -233,12 +233,14 @@ def _bits(r: Reader, op: str, e: Any, a: Any, b: Any) -> Term:
 
 
 _EFFECT = "TCallEffectKind"
+_UNPACKED = {"likely", "if_then_else"}
 
 
 def _call(r: Reader, e: Any) -> Term:
     if not isinstance(e.op, tvm.ir.Op):
         raise Unliftable("call of a function that is not an operator", str(e)[:80])
     name = str(e.op.name).split(".")[-1]
+    _check_arity(e, name in _UNPACKED)
     if name == "likely":
         return r(e.args[0])
     if name == "if_then_else":
@@ -252,6 +254,14 @@ def _call(r: Reader, e: Any) -> Term:
     if r.lane is not None:
         _check_lanes(e)
     return call(_RENAMED.get(name, name), args, r.dtype_of(e))
+
+
+def _check_arity(e: Any, exact: bool) -> None:
+    """TVM's builders check it, its readers do not. Not all operators register the right number:
+    that of ``fmod`` is 1."""
+    count, expected = len(e.args), int(e.op.num_inputs)
+    if count < expected or (exact and count != expected):
+        raise Unliftable(f"a call of {e.op.name} with {count} operands, expected {expected}")
 
 
 def _check_lanes(e: Any) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
+import tvm_ffi
+from tvm import tirx
 from tvm.script import ir as I
 from tvm.script import relax as R
 from tvm.script import tirx as T
@@ -452,3 +454,12 @@ def test_a_product_over_one_element_is_no_matrix_product() -> None:
     )
     info = op_info(func)
     assert isinstance(info, Refusal) or info.name != "relax.matmul", info
+
+
+@pytest.mark.parametrize("name", ["prim.likely", "prim.if_then_else", "tirx.exp", "tirx.pow"])
+def test_a_call_with_too_few_operands_is_refused(name: str) -> None:
+    """TVM reads it from JSON."""
+    func, empty = converting("float32", "float32", "T.exp(x[i])"), tirx.call_intrin("float32", name)
+    body = tvm_ffi.structural_map(func.body, (tvm.ir.Call, lambda _: empty))
+    found = op_info(tirx.PrimFunc(func.params, body))
+    assert isinstance(found, Refusal) and f"{name} with 0 operands" in found.reason

@@ -196,10 +196,33 @@ def endless(f: Lifted) -> Any:
     return endless(f)
 
 
+class Speechless(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+def silent(f: Lifted) -> Any:
+    raise Speechless
+
+
+def leaving(f: Lifted) -> Any:
+    raise SystemExit(3)
+
+
+def spoiling(f: Lifted) -> Any:
+    """The others are asked about the same compute."""
+    object.__setattr__(f, "outputs", ())
+    return None
+
+
 FAILURES: dict[str, tuple[Any, str]] = {
     "raises": (raising, "ZeroDivisionError: integer"),
     "never ends": (endless, "RecursionError"),
     "takes no argument": (lambda: [], "TypeError"),
+    "an error without text": (silent, "Speechless: no text, its __str__ raised ValueError"),
+    "leaves": (leaving, "SystemExit: 3"),
+    "spoils": (spoiling, "it returned None"),
+    "very many": (lambda f: [Proposal("relax.sin", (0,))] * 200000, "it proposed 200000 operators"),
     "None": (lambda f: None, "it returned None, expected a sequence of Proposal"),
     "a number": (lambda f: 3, "it returned a value of type int"),
     "a proposal": (lambda f: Proposal("relax.outer", (0, 1)), "of type Proposal"),
@@ -221,7 +244,7 @@ FAILURES: dict[str, tuple[Any, str]] = {
 }
 
 #: The line is inside the function.
-INSIDE = ("raises", "never ends")
+INSIDE = ("raises", "never ends", "an error without text", "leaves", "spoils")
 
 
 @pytest.mark.parametrize("how", FAILURES)
