@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from ..analysis.op_info import Refusal
+from ..analysis.op_info import LayoutNormalised, Refusal
 from ..analysis.recover import Recovered
 from ..layout.graph import Op
 from ..layout.sizes import extent
@@ -30,9 +30,10 @@ def flops(found: Recovered, op: Op) -> int:
 
 def _kernel_layout(found: Recovered, k: int) -> str:
     """The layout string of a kernel as it lies, empty for a matrix."""
-    assert not isinstance(found.info, Refusal)
-    named = found.operator is not None and "kernel_layout" in found.operator.attrs
-    return found.info.layouts[k] if named else ""
+    info = found.info
+    if isinstance(info, LayoutNormalised):
+        return info.layouts[k] if "kernel_layout" in info.logical.attrs else ""
+    return "" if isinstance(info, Refusal) else str(info.attrs.get("kernel_layout") or "")
 
 
 def products(call: Call) -> int:

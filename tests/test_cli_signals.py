@@ -61,6 +61,11 @@ CHILDREN = RUN.replace(
 )
 
 
+def _heed_interrupts() -> None:
+    """A job in the background of a shell, and so the tests in it, may have been told not to."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Command:
     """A process with a group of its own, which has come to where it says that it has started."""
 
@@ -71,6 +76,7 @@ class Command:
             [sys.executable, "-c", text.replace("STARTED", repr(str(self.told)))],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
             env={**os.environ, "TMPDIR": str(self.temporary)},
+            preexec_fn=_heed_interrupts,
         )  # fmt: skip
         while not self.told.exists():
             assert self.process.poll() is None, self.process.communicate()

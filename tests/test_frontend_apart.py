@@ -89,7 +89,7 @@ def test_a_module_that_is_not_well_typed_is_not_loaded(
 
 def test_the_next_file_is_read_after_a_crash(model: Path) -> None:
     opinfo.load(model)
-    process = apart.reader()._process
+    process = apart.shared_reader()._process
     assert process is not None
     process.kill()
     process.wait()
@@ -143,7 +143,7 @@ def test_constants_come_back_as_they_were(tmp_path: Path) -> None:
 
 def test_the_process_ends_with_its_owner(model: Path) -> None:
     code = f"import os, opinfo\nfrom opinfo.frontend import apart\nopinfo.load({str(model)!r})\n" \
-        "print(apart.reader()._process.pid, flush=True)\nos.kill(os.getpid(), 9)"  # fmt: skip
+        "print(apart.shared_reader()._process.pid, flush=True)\nos.kill(os.getpid(), 9)"  # fmt: skip
     got = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     pid = int(got.stdout)
     for _ in range(200):

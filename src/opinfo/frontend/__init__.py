@@ -14,7 +14,7 @@ import tvm
 
 from ..analysis.progress import stage
 from . import from_json, from_onnx, from_script, from_torch
-from .apart import reader
+from .apart import shared_reader
 from .error import FrontendError, one_line
 from .graph import BadGraph
 from .shapes import Shapes, bind_shapes, parse_shape
@@ -60,7 +60,7 @@ def read(
     if not path.is_file():
         raise FrontendError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}")
     stage(f"reading {path.name}")
-    text = reader().read(path, wanted, seconds)
+    text = shared_reader().read(path, wanted, seconds)
     try:
         return from_json.loaded(text)
     except BadGraph as error:

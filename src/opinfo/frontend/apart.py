@@ -75,7 +75,7 @@ _guard = threading.Lock()
 _reader: Reader | None = None
 
 
-def reader() -> Reader:
+def shared_reader() -> Reader:
     """This process's reader; one that was forked off gets its own."""
     global _reader, _guard
     with _guard:
