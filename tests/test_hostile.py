@@ -27,6 +27,23 @@ def test_verdicts(tmp_path: Path) -> None:
     inspector = Inspector(command=worker)
     try:
         for place, (case, expected) in enumerate(cases):
-            assert judged(inspector, case, place, tmp_path, ran)[0] == expected, case.name
+            verdict, why = judged(inspector, case, place, tmp_path, ran)
+            assert verdict == expected, (case.name, why)
     finally:
         inspector.close()
+
+
+def test_the_canary_sees_what_the_limits_stop(tmp_path: Path) -> None:
+    """With a guard that lets all through, only the limits keep the payload from writing."""
+    (ran := tmp_path / "ran").mkdir()
+    (tmp_path / "files").mkdir()
+    payload = command(ran / "mark")
+    attack = HEAD + PLACES["relax argument"].format(e=payload, s=repr(payload))
+    worker = (sys.executable, "-m", "benchmarks.hostile.worker", str(tmp_path), "--unguarded")
+    inspector = Inspector(command=worker)
+    try:
+        verdicts = [judged(inspector, Case("a", ".py", text.encode()), k, tmp_path, ran)[0]
+                    for k, text in enumerate((HEAD + VALID[0], attack))]  # fmt: skip
+    finally:
+        inspector.close()
+    assert verdicts == [ANSWERED, "executed"]

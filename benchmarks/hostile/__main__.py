@@ -131,12 +131,15 @@ def judged(
         told = inspector.run(*command)
     except ProcessDied as error:
         return "crashed", str(error)
-    appeared = [str(p) for p in set(folder.rglob("*")) - before if p.name not in ("out", "err")]
+    ours = {folder / name for name in ("out", "err", "refused")}
+    appeared = [str(p) for p in set(folder.rglob("*")) - before - ours]
     for p in ran.iterdir():
         p.unlink()
     err = str(told["err"])
     if any("mark" in name for name in appeared):
         return "executed", err
+    if told["refused"]:
+        return "executed", str(told["refused"])
     if appeared or told["events"]:
         return "acted", f"{appeared} {told['events']}"
     if told["code"] == 0:

@@ -6,6 +6,9 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
+#: Bytes of the page that says what the limits refused.
+SIZE = 4096
+
 
 @dataclass(frozen=True)
 class Case:

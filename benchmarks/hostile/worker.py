@@ -1,22 +1,28 @@
-"""The process that inspects: `python -m benchmarks.hostile.worker FOLDER`.
+"""The process that inspects: `python -m benchmarks.hostile.worker FOLDER [--unguarded]`.
 
 A line of JSON for each file, ``{"command": [...]}``; the answer is the exit status and what was
-printed. What acts is noted: files that appear, and events of `sys.audit` outside the reader.
+printed. What acts is noted: events of `sys.audit` here, and what the limits of the reader refuse.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import sys
 import tempfile
 import traceback
 from pathlib import Path
+from types import CodeType
 from typing import Any
+
+from .case import SIZE
 
 EVENTS = ("os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen",
           "socket.connect", "ctypes.dlopen", "os.remove", "os.rename", "os.mkdir", "os.symlink",
           "os.chmod")  # fmt: skip
+#: Modules that act for whoever calls them.
+FILES = ("tempfile", "os", "shutil", "contextlib", "pathlib", "subprocess")
 #: Seconds of CPU and bytes for a file here, so that bombs cost little.
 SECONDS, BYTES = 10, 1 << 30
 
@@ -30,26 +36,59 @@ def main() -> int:
     from opinfo.cli import app
     from opinfo.frontend import apart
 
+    page = folder / "refused"
+    page.write_bytes(bytes(SIZE))
     apart.SECONDS, apart.BASE = SECONDS, BYTES
+    reading = (sys.executable, "-m", "benchmarks.hostile.reader", str(page), *sys.argv[2:])
+    apart.reader().command = reading
     seen: list[str] = []
-    sys.addaudithook(lambda event, args: _note(seen, event, args))
+    ours = _ours()
+    sys.addaudithook(lambda event, args: _note(seen, event, args, ours, reading))
     print(json.dumps({"ready": os.getpid()}), file=answers, flush=True)
     os.chdir(folder)
     for line in sys.stdin:
         job = json.loads(line)
         seen.clear()
+        page.write_bytes(bytes(SIZE))
         code = _run(app, job["command"], out, err)
         told = {"code": code, "out": out.read_text(errors="replace")[-4000:],
-                "err": err.read_text(errors="replace")[-4000:], "events": seen[:5]}  # fmt: skip
+                "err": err.read_text(errors="replace")[-4000:], "events": seen[:5],
+                "refused": page.read_bytes().partition(b"\0")[0].decode()}  # fmt: skip
         print(json.dumps(told), file=answers, flush=True)
     return 0
 
 
-def _note(seen: list[str], event: str, args: tuple[Any, ...]) -> None:
-    if event in EVENTS:
-        shown = repr(args)[:200]
-        if "opinfo.frontend.reader" not in shown and "opinfo-reader-" not in shown:
-            seen.append(f"{event}{shown}")
+def _ours() -> frozenset[CodeType]:
+    """What makes and removes the folder of a command, and that of the reader."""
+    from opinfo.cli import signals
+    from opinfo.jit import folder
+
+    functions = (inspect.unwrap(signals.scratch), folder.Folder.__init__, folder._remove,
+                 folder._locked, folder._abandoned)  # fmt: skip
+    return frozenset(f.__code__ for f in functions)
+
+
+def _note(
+    seen: list[str], event: str, args: tuple[Any, ...], ours: frozenset[CodeType],
+    reading: tuple[str, ...],
+) -> None:  # fmt: skip
+    if event not in EVENTS:
+        return
+    if event == "subprocess.Popen" and tuple(args[1]) == reading:
+        return
+    if event != "subprocess.Popen" and _caller() in ours:
+        return
+    seen.append(f"{event}{repr(args)[:200]}")
+
+
+def _caller() -> CodeType | None:
+    """The code of the innermost frame that is not of :data:`FILES`."""
+    frame = sys._getframe(2).f_back  # beyond _note and the hook
+    while frame is not None:
+        if frame.f_globals.get("__name__") not in FILES:
+            return frame.f_code
+        frame = frame.f_back
+    return None
 
 
 def _run(app: Any, command: list[str], out: Path, err: Path) -> int:
