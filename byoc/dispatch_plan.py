@@ -20,6 +20,7 @@ from typing import Any
 import tvm_ffi
 
 from ..analysis.checked_json import Json, Malformed, parse
+from ..analysis.regular import content
 from ..layout.layout import Digit, Layout
 
 FORMAT = 2
@@ -89,7 +90,7 @@ class DispatchPlan:
     def load(cls, path: str | Path) -> DispatchPlan:
         """Raises :class:`PlanRefused` for what is not a plan, ``OSError`` if it cannot be read."""
         try:
-            return cls.from_json(parse(Path(path).read_bytes()).value)
+            return cls.from_json(parse(content(path)).value)
         except (Malformed, PlanRefused) as e:
             raise PlanRefused(f"{path}: {e}") from e
 

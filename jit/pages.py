@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
+from ..analysis.regular import opened
+
 PAGE = 4096
 #: The header of a 64-bit little-endian ELF file: where program headers are, their size and number.
 _HEADER = struct.Struct("<6s26xQ14xHH")
@@ -30,7 +32,7 @@ def cut(library: Path) -> bool:
 
 def _segments(library: Path) -> list[tuple[int, int, int, int]]:
     """Offset, address, size in the file and in memory of what is mapped."""
-    with library.open("rb") as file:
+    with opened(library) as file:
         raw = file.read(PAGE)
     if len(raw) < _HEADER.size:
         return []

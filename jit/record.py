@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..analysis.checked_json import Json, Malformed, parse
+from ..analysis.regular import content
 from .errors import last_line
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ class Recording:
     def load(cls, path: str | Path) -> Recording:
         """Raises ``OSError`` if it cannot be read, :class:`RecordError` if it is no record."""
         try:
-            told = parse(Path(path).read_bytes())
+            told = parse(content(path))
             if told["format"].value != FORMAT:
                 raise told["format"].malformed(f"expected {FORMAT}, the format of a record")
             out = cls({}, {k: v.text() for k, v in told["functions"].fields().items()})

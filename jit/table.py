@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ..analysis.regular import opened
 from .boundary import Range
 from .errors import last_line
 
@@ -16,6 +17,8 @@ from .errors import last_line
 FORMAT = 5
 #: The section of an ELF file that holds it.
 SECTION = b".opinfo"
+#: Bytes that a section of it may have: what the largest models tell is a fraction of them.
+LARGEST = 64 << 20
 #: The header of a 64-bit little-endian ELF file: where section headers are, their size and number,
 #: and which one holds their names.
 _HEADER = struct.Struct("<6s34xQ10xHHH")
@@ -72,7 +75,7 @@ def read(library: Path) -> Table:
 
 def section(library: Path, name: bytes) -> bytes:
     """The bytes of an ELF file's section. Raises :class:`NoTable` or ``OSError``."""
-    with library.open("rb") as file:
+    with opened(library) as file:
         size = file.seek(0, 2)
         magic, start, each, count, names = _unpacked(_HEADER, file, 0, size, library)
         if magic != b"\x7fELF\x02\x01":
@@ -96,6 +99,8 @@ def _unpacked(form: struct.Struct, file: BinaryIO, at: int, size: int, library: 
 def _part(file: BinaryIO, at: int, length: int, size: int, library: Path) -> bytes:
     if at + length > size:
         raise NoTable(f"{library} is no library that loads here: its end is missing")
+    if length > LARGEST:
+        raise NoTable(f"{library} has a section of {length} bytes, expected at most {LARGEST}")
     file.seek(at)
     return file.read(length)
 

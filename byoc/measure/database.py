@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ...analysis.regular import content
 from .key import Key
 from .result import Excluded, Measured, Result
 
@@ -47,7 +48,7 @@ class Database:
         if self.path is None or not self.path.exists():
             return
         bad, good = [], 0
-        lines = self.path.read_bytes().split(b"\n")
+        lines = content(self.path).split(b"\n")
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue

@@ -58,7 +58,8 @@ def read(
         known = ", ".join(LOADERS)
         raise FrontendError(f"{path}: suffix '{path.suffix}' is not one of {known}")
     if not path.is_file():
-        raise FrontendError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}")
+        other = "not a regular file" if path.exists() else "no such file"
+        raise FrontendError(f"{path}: {'is a folder' if path.is_dir() else other}")
     stage(f"reading {path.name}")
     text = shared_reader().read(path, wanted, seconds)
     try:

@@ -1,0 +1,33 @@
+"""Files that are read: only regular ones, since a pipe or a device may never end."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+
+def opened(path: str | Path) -> BinaryIO:
+    """The file, to be read; links are followed.
+
+    Raises ``OSError`` for what is no regular file: a folder, a pipe, a socket, a device.
+    """
+    number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe would wait
+    try:
+        mode = os.fstat(number).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        return os.fdopen(number, "rb")
+    except BaseException:
+        os.close(number)
+        raise
+
+
+def content(path: str | Path) -> bytes:
+    """All bytes of a regular file. Raises as :func:`opened` does."""
+    with opened(path) as file:
+        return file.read()
