@@ -17,6 +17,7 @@ from .analysis.chain import Chains
 from .inspection import NotThere, Progress, call_sites, legalize
 from .jit import specialize_shapes
 from .jit.dims import static
+from .printable import printable
 from .render import step
 from .report import WIDTH
 
@@ -74,7 +75,9 @@ class ChainReport:
 
     def explain(self) -> str:
         """Every chain with its certificates, as text."""
-        return "\n\n".join(f"{r.func} ({r.sites} call sites)\n{r.result!r}" for r in self.rows)
+        return "\n\n".join(
+            f"{printable(r.func)} ({r.sites} call sites)\n{r.result!r}" for r in self.rows
+        )
 
     def __repr__(self) -> str:
         out = io.StringIO()

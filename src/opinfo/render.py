@@ -12,6 +12,7 @@ from tvm import relax
 
 from .analysis import Constant, LayoutNormalised, OpInfo, Refusal, Result, Step
 from .analysis.op_info import Answer
+from .printable import printable
 
 _MISSING = object()
 
@@ -41,12 +42,12 @@ def _call(found: OpInfo | LayoutNormalised, operands: list[str]) -> str:
 
 def explain(func: str, sites: int, buffers: tuple[str, ...], result: Answer) -> str:
     """Everything known of one PrimFunc, a fact a line."""
-    told = "".join(f"\n  %{i}: {text}" for i, text in enumerate(buffers))
-    head = f"{func} ({sites} call site{'' if sites == 1 else 's'}){told}"
+    told = "".join(f"\n  %{i}: {printable(text)}" for i, text in enumerate(buffers))
+    head = f"{printable(func)} ({sites} call site{'' if sites == 1 else 's'}){told}"
     if isinstance(result, Refusal):
-        where = f"\n  where: {result.where}" if result.where else ""
-        return f"{head}\n  not recognised: {result.reason}{where}"
-    return "\n".join([head, *(f"  {key}: {value}" for key, value in _facts(result))])
+        where = f"\n  where: {printable(result.where)}" if result.where else ""
+        return f"{head}\n  not recognised: {printable(result.reason)}{where}"
+    return "\n".join([head, *(f"  {key}: {printable(value)}" for key, value in _facts(result))])
 
 
 def _facts(found: OpInfo | LayoutNormalised) -> list[tuple[str, str]]:

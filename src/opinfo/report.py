@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .analysis import LayoutNormalised, OpInfo, Refusal
 from .analysis.op_info import Answer, operator
+from .printable import printable
 from .render import call, explain, html
 
 if TYPE_CHECKING:  # rich is imported where a table is made: it is a tenth of our own import
@@ -121,7 +122,9 @@ class Report:
     def explain(self) -> str:
         """Everything known of each row, as text: attributes, layouts, certificate, reasons."""
         rows = [explain(r.func, r.sites, r.buffers, r.result) for r in self.rows]
-        return "\n\n".join([*rows, *(f"{r.where}\n  {r!r}" for r in self.outside)])
+        return "\n\n".join(
+            [*rows, *(f"{printable(r.where)}\n  {printable(repr(r))}" for r in self.outside)]
+        )
 
     def __repr__(self) -> str:
         from rich.console import Console

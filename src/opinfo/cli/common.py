@@ -16,7 +16,8 @@ from rich.console import Console
 from .. import frontend
 from ..analysis import RecogniserWarning
 from ..frontend.error import is_ours, one_line
-from .entry import Problem, emit, one, os_error, stderr
+from ..printable import printable
+from .entry import Problem, emit, one, os_error, stderr, write
 from .group import Commands
 from .showing import showing
 
@@ -106,9 +107,22 @@ def show(tables: Sequence[Table], summary: str) -> None:
     text = io.StringIO()
     out = Console(file=text, force_terminal=terminal, width=None if terminal else WIDE)
     for table in tables:
-        out.print(table, "")
-    out.print(summary, markup=False, highlight=False, soft_wrap=True, end="")
-    emit(text.getvalue())
+        out.print(_printable(table), "")
+    out.print(one(summary), markup=False, highlight=False, soft_wrap=True, end="")
+    write(text.getvalue())
+
+
+def _printable(table: Table) -> Table:
+    """The table with cells of one line: what stands in them may be names of a model."""
+    from rich.text import Text
+
+    for column in table.columns:
+        for k, cell in enumerate(column._cells):
+            if isinstance(cell, Text):
+                cell.plain = printable(cell.plain)
+            else:
+                column._cells[k] = printable(cell) if isinstance(cell, str) else cell
+    return table
 
 
 def positive(value: float | None) -> float | None:

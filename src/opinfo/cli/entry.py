@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
+from ..printable import printable
 from ..quiet import quiet
 from .signals import Signals, kill_descendants, scratch
 
@@ -49,6 +49,11 @@ def status_of(act: Callable[[], int | None], traceback: bool = False) -> int:
 
 
 def emit(text: str) -> None:
+    """Write lines to standard output. What a model or a library holds cannot act on a terminal."""
+    write(printable(text, keep="\n"))
+
+
+def write(text: str) -> None:
     """Write to standard output, now: a file that is full or closed is told as such."""
     if sys.stdout is None:
         return
@@ -115,12 +120,7 @@ def os_error(e: OSError) -> str:
 
 def one(text: str) -> str:
     """Text in one line: line breaks and other control characters are escaped."""
-    escaped = {"\n": " ", "\t": " "}
-    return re.sub(
-        r"[\x00-\x1f\x7f-\x9f\u2028\u2029]",
-        lambda m: escaped.get(m[0]) or m[0].encode("unicode_escape").decode(),
-        text,
-    )
+    return printable(text.replace("\n", " ").replace("\t", " "))
 
 
 def _usage(e: BaseException, message: str) -> str:

@@ -81,10 +81,11 @@ def specialize_model(
 def strategies(rows: Iterable[tuple[str, ...]]) -> Table:
     """How functions are compiled, by what `opinfo.jit.Told` calls its row."""
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False)
     for column in ("function", "strategy", "schedule", "why"):
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))
     return table
