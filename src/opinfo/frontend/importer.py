@@ -11,6 +11,8 @@ from typing import Any
 
 from tvm import relax
 
+#: Characters that are said of a node: a file may name it as it likes.
+LONGEST = 300
 #: The importers' functions that go through the nodes of a graph: the node that each one is at, or
 #: the first one of those that it has no conversion for.
 LOOPS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
@@ -48,7 +50,8 @@ def at_node(error: BaseException) -> str:
         node = LOOPS.get(frame.f_code.co_name)
         if node is not None:
             with suppress(AttributeError, LookupError, StopIteration):  # another version's
-                found = f" at {_told(node(frame.f_locals))}"
+                told = _told(node(frame.f_locals))
+                found = f" at {told if len(told) <= LONGEST else told[:LONGEST] + '…'}"
     return found
 
 
