@@ -119,7 +119,7 @@ class Compiler(LineProcess):
     def _start(self) -> None:
         if self._stopped:
             raise CompileFailed("the compiler was stopped")
-        if self._process is not None and self._process.poll() is None:
+        if self._runs():
             return
         self.close()
         if (left := self._pause - time.monotonic()) > 0:

@@ -89,9 +89,15 @@ class LineProcess:
     def _start(self) -> None:
         if self._stopped:
             raise self.died(f"the {self.name} was stopped")
-        if self._process is None or self._process.poll() is not None:
+        if not self._runs():
             self.close()
             self._spawn()
+
+    def _runs(self) -> bool:
+        """Whether the process is there, and the folder that it works in: a command's own goes."""
+        if self._process is None or self._process.poll() is not None:
+            return False
+        return self._folder is not None and self._folder.path.exists()
 
     def _spawn(self) -> dict[str, Any]:
         """Start the process; what it says when it is ready."""

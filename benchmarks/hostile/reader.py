@@ -34,8 +34,8 @@ def main() -> int:
 
     limits._refuse = noted
     if "--unguarded" in sys.argv:  # for the test that the canary sees what runs
-        from_script.check = lambda tree, spaces: None
-        from_script.BUILTINS = dict(vars(builtins))
+        unguarded: dict[str, Any] = {"check": lambda tree, scope: None, "BUILTINS": vars(builtins)}
+        vars(from_script).update(unguarded)
     return read_files()
 
 

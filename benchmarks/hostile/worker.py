@@ -40,7 +40,7 @@ def main() -> int:
     page.write_bytes(bytes(SIZE))
     apart.SECONDS, apart.BASE = SECONDS, BYTES
     reading = (sys.executable, "-m", "benchmarks.hostile.reader", str(page), *sys.argv[2:])
-    apart.reader().command = reading
+    apart.shared_reader().command = reading
     seen: list[str] = []
     ours = _ours()
     sys.addaudithook(lambda event, args: _note(seen, event, args, ours, reading))
