@@ -22,7 +22,7 @@ SHIFTS = "shifts are by at least 0 and by less than the width of their type"
 DIVIDES = "no integer is divided by 0, nor the least one by -1"
 
 ORDERED = "no NaN is compared with itself, nor in a negated or one of several comparisons"
-CANCELS = "TVM cancels terms that a floating-point sum adds and subtracts"
+CANCELS = "terms that TVM cancels, as a floating-point sum adds and subtracts them, are finite"
 
 _COMPARISONS = frozenset({"lt", "le", "eq", "ne"})
 _SHIFTS = frozenset({"shl", "shr"})
