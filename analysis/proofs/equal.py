@@ -19,6 +19,7 @@ from itertools import permutations
 
 from ..terms.rewrite import ints, replace, substitute
 from ..terms.scalar import conj, eq0, ge0, identity, is_const, negate, parts, split_guard
+from ..terms.show import reason
 from ..terms.term import (
     FALSE,
     TRUE,
@@ -152,7 +153,7 @@ class _Prover:
             m, n = left[0][0], right[0][0]
             if len(m) == len(n) == 1 and not isinstance(m[0], Var) and not isinstance(n[0], Var):
                 return self.equal(m[0], n[0], facts)
-        raise Different(f"integers {a} and {b}")
+        raise Different(f"integers {reason(a)} and {reason(b)}")
 
     def conditions(self, a: Term, b: Term, facts: Facts) -> None:
         both = conj(_implies(a, b), _implies(b, a))
@@ -163,7 +164,7 @@ class _Prover:
                 return self.calls(a, b, facts)
         if isinstance(a, Load) and isinstance(b, Load):
             return self.loads(a, b, facts)
-        raise Different(f"conditions {a} and {b}")
+        raise Different(f"conditions {reason(a)} and {reason(b)}")
 
     def cases(self, a: Term, b: Term, facts: Facts) -> None:
         first = a if is_choice(a) else b
@@ -332,7 +333,7 @@ class _Prover:
         given = (*facts, *parts(one.guard))
         for goal in goals:
             if not self.holds(goal, given):
-                raise Different(f"domains of two reductions: {goal!r} is not certain")
+                raise Different(f"domains of two reductions: {reason(goal)} is not certain")
 
 
 @dataclass(frozen=True)

@@ -17,16 +17,30 @@ def show(t: Term) -> str:
     return _Writer().text(t)
 
 
+def reason(t: Term) -> str:
+    """The same with loop variables by the order in which they are mentioned.
+
+    Their own numbers are those of a process, and a reason is to be the same in each.
+    """
+    return _Writer({}).text(t)
+
+
 class _Writer:
-    def __init__(self) -> None:
+    def __init__(self, loops: dict[Var, str] | None = None) -> None:
         self.left = NODES
+        self.loops = loops
+
+    def name(self, v: Var) -> str:
+        if self.loops is None or v.kind != "loop":
+            return v.name
+        return self.loops.setdefault(v, f"{v.name.rstrip('0123456789')}{len(self.loops)}")
 
     def text(self, t: Term) -> str:
         self.left -= 1
         if self.left < 0:
             return "…"
         if isinstance(t, Var):
-            return t.name
+            return self.name(t)
         if isinstance(t, Const):
             return str(t.value)
         if isinstance(t, Int):
@@ -47,7 +61,7 @@ class _Writer:
 
     def axes(self, axes: Iterable[Var]) -> str:
         return ", ".join(
-            f"{a.name}<{'' if a.extent is None else self.text(a.extent)}" for a in axes
+            f"{self.name(a)}<{'' if a.extent is None else self.text(a.extent)}" for a in axes
         )
 
     def call(self, t: Call) -> str:
