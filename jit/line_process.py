@@ -48,6 +48,11 @@ class LineProcess:
     name: ClassVar[str] = "process"
     died: ClassVar[type[Exception]] = ProcessDied
 
+    def start(self) -> None:
+        """Start the process now, and not with its first job."""
+        with self._lock:
+            self._start()
+
     def stop(self) -> None:
         """End the process, from any thread; a job that it has fails."""
         self._stopped = True

@@ -41,6 +41,7 @@ def main() -> int:
     apart.SECONDS, apart.BASE = SECONDS, BYTES
     reading = (sys.executable, "-m", "benchmarks.hostile.reader", str(page), *sys.argv[2:])
     apart.shared_reader().command = reading
+    apart.shared_reader().start()  # in a folder that no command takes with it
     seen: list[str] = []
     ours = _ours()
     sys.addaudithook(lambda event, args: _note(seen, event, args, ours, reading))
