@@ -31,7 +31,8 @@ IDLE = 120.0
 IMPORTS: dict[str, Sequence[str]] = {
     ".onnx": ("onnx", "onnxslim", "onnxruntime", "tvm.relax.frontend.onnx"),
     ".pt2": (
-        "torch.export.pt2_archive._package", "torch._inductor.decomposition",
+        "torch.export.pt2_archive._package", "torch._inductor.compiler_bisector",
+        "torch._inductor.decomposition",
         "torch._inductor.virtualized", "torch.fx._graph_pickler", "tvm.relax.frontend.torch",
         "transformers.modeling_outputs",
     ),
