@@ -14,7 +14,7 @@ from tvm import relax
 from opinfo.analysis.progress import listening, stage
 from opinfo.byoc import dispatch
 from opinfo.byoc.prepare import prepare
-from opinfo.cli.group import everywhere, silent
+from opinfo.cli.group import Commands, everywhere, silent
 from opinfo.cli.showing import counting, showing
 
 from .byoc.toy import TOY
@@ -43,6 +43,12 @@ def test_nothing_is_shown_elsewhere_or_where_that_is_asked() -> None:
         assert _shown(terminal=True) == "a message\n"
     finally:
         silent.reset(token)
+
+
+def test_one_quiet_command_does_not_silence_the_next() -> None:
+    with pytest.raises(SystemExit):
+        Commands(name="opinfo").main(["--quiet", "--help"])
+    assert silent.get() is False
 
 
 def test_options_of_all_commands_may_stand_anywhere() -> None:

@@ -35,8 +35,11 @@ class Commands(TyperGroup):
         words, anywhere = everywhere(sys.argv[1:] if args is None else list(args))
         name = prog_name or "opinfo"
         if not standalone_mode:
-            silent.set("--quiet" in anywhere)
-            return self._run(words, name, **extra)
+            token = silent.set("--quiet" in anywhere)
+            try:
+                return self._run(words, name, **extra)
+            finally:
+                silent.reset(token)
         loud = "--traceback" in anywhere or bool(os.environ.get("OPINFO_TRACEBACK"))
         again = [*anywhere, *words]
         sys.exit(status_of(lambda: self.main(again, name, standalone_mode=False, **extra), loud))
