@@ -1,6 +1,6 @@
 """Asking a recogniser: what fails in one costs its own proposals and nothing else.
 
-A recogniser may raise, return anything, or propose what is no call. Its failure is a refusal that
+A recogniser may raise, return anything, or propose an invalid call. Its failure is a refusal that
 names it, the error and the line, and a :class:`RecogniserWarning`, once for each reason.
 """
 

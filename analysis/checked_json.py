@@ -1,4 +1,4 @@
-"""JSON that somebody else wrote: what is wrong in it is told with its place.
+"""JSON that somebody else wrote: an error names the place of the wrong value.
 
 >>> told = parse('{"regions": [{"ops": 3}]}')
 >>> told["regions"].items()[0]["ops"].items()

@@ -1,4 +1,4 @@
-"""JSON files that users give: whatever is wrong in one is told with the file and the place."""
+"""JSON files that users give: an error names the file and the place."""
 
 from __future__ import annotations
 

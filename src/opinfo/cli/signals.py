@@ -20,7 +20,7 @@ from typing import Any, TextIO
 
 #: What each signal is called in the one line.
 NAMES = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "the terminal was closed"}
-#: Seconds in which a command may end by itself.
+#: Seconds in which a command may end without help.
 GRACE = 2.0
 PROCESSES = Path("/proc")
 

@@ -1,6 +1,6 @@
 """Whether JSON of `tvm.ir.save_json` is a well typed graph of IR, before TVM builds it.
 
-TVM's reader sets what it is told to, and some of what it builds crashes later. Every node here is
+TVM's reader sets whatever it reads, and some of what it builds crashes later. Every node here is
 of a type of the IR, has the fields that TVM's reflection lists and no others, each of the declared
 type; a node refers to earlier ones only, so there is no cycle. Nothing that runs is IR: a
 `runtime.Module` in JSON is machine code.
