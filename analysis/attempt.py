@@ -18,7 +18,7 @@ import tvm_ffi
 from .lifting.comprehension import Lifted
 from .op_info import Constant, Proposal, Refusal
 from .real import TooLarge
-from .registry import BUILT_IN, Recogniser, generation, identity
+from .registry import Recogniser, generation
 from .terms.term import Int
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ def proposals(r: Recogniser, lifted: Lifted) -> Sequence[Proposal] | Refusal:
 
     One from outside gets a copy: all are asked about the same object.
     """
-    view = lifted if is_built_in(r) else replace(lifted)
+    view = lifted if r.built_in else replace(lifted)
     return attempt(r, lambda: _checked(r.run(view), lifted))
 
 
@@ -58,7 +58,7 @@ def attempt(r: Recogniser, act: Callable[[], T], about: Proposal | None = None) 
     except TooLarge as e:
         return Refusal(str(e), r.name)
     except (Exception, SystemExit) as e:
-        if isinstance(e, RecursionError) and is_built_in(r):
+        if isinstance(e, RecursionError) and r.built_in:
             return Refusal("the compute is nested too deeply", r.name)
         return _failed(r, e, about)
 
@@ -78,11 +78,6 @@ def _text(e: BaseException) -> str:
         return str(e)
     except Exception as another:
         return f"no text, its __str__ raised {type(another).__name__}"
-
-
-def is_built_in(r: Recogniser) -> bool:
-    """Whether a recogniser is one of this package."""
-    return identity(r.run)[0].startswith(BUILT_IN)
 
 
 def _checked(found: Any, lifted: Lifted) -> Sequence[Proposal] | Refusal:

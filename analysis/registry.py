@@ -36,6 +36,11 @@ class Recogniser:
     run: Recognise
     rounded: bool = False
 
+    @functools.cached_property
+    def built_in(self) -> bool:
+        """Whether it is one of this package."""
+        return identity(self.run)[0].startswith(BUILT_IN)
+
 
 _registered: dict[str, Recogniser] = {}
 _loaded = False
@@ -96,7 +101,7 @@ def generation() -> int:
 def registered() -> tuple[Recogniser, ...]:
     """All recognisers, by precedence."""
     load_built_in()
-    return tuple(sorted(_registered.values(), key=lambda r: r.precedence))
+    return tuple(_registered.values())
 
 
 def load_built_in() -> None:
@@ -120,7 +125,8 @@ def identity(run: Any) -> tuple[str, str]:
 def _replace(recognisers: dict[str, Recogniser]) -> None:
     """A new dictionary each time: another thread may be going through the old one."""
     global _registered, _generation
-    _registered = recognisers
+    by_precedence = sorted(recognisers.items(), key=lambda item: item[1].precedence)
+    _registered = dict(by_precedence)
     _generation += _loaded  # nothing was answered before all of the package were there
 
 

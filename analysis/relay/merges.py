@@ -19,7 +19,7 @@ from ..terms.integer import floordiv
 from ..terms.quotient import is_div
 from ..terms.rewrite import free, ints, subterms
 from ..terms.term import ONE, Int, Tensor, Term, Var, as_int, fresh, mul
-from .access import Access, Accesses, only
+from .access import Access, Accesses, coefficient, only
 from .move import State, merge, moved
 
 Pair = tuple[int, int, int]
@@ -163,6 +163,11 @@ def _together(p: Int, axes: tuple[Var, Var], extent: Int) -> bool | None:
     if a not in free(p) and b not in free(p):
         return None
     assert a.extent is not None
+    high, low = coefficient(p, a), coefficient(p, b)
+    if high is not None and low is not None and a.extent is not ONE:
+        rest = p - mul(high, as_int(a)) - mul(low, as_int(b))
+        if not any(v in free(t) for v in axes for t in (high, low, rest)):
+            return high is mul(low, extent)
     whole = as_int(fresh(mul(a.extent, extent), "P"))
     high = floordiv(whole, extent)
     one = ints(p, {a: high, b: whole - mul(high, extent)})

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 #: Steps of one question; seconds of processor time after which it ends all the same.
-STEPS, SECONDS = 400_000, 10.0
+STEPS, SECONDS = 400_000, 4.5
 #: Steps between two looks at the clock.
 _LOOK = 200
 
