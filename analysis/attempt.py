@@ -43,24 +43,31 @@ class Invalid(Exception):
 
 
 def proposals(r: Recogniser, lifted: Lifted) -> Sequence[Proposal] | Refusal:
-    """What a recogniser believes, each proposal checked, or why it has none.
+    """What a recogniser believes, or why it has none.
 
-    One from outside gets a copy: all are asked about the same object.
+    One from outside gets a copy, as all are asked about the same object, and its proposals are
+    checked.
     """
-    view = lifted if r.built_in else replace(lifted)
-    return attempt(r, lambda: _checked(r.run(view), lifted))
+    try:
+        return r.run(lifted) if r.built_in else _checked(r.run(replace(lifted)), lifted)
+    except (Exception, SystemExit) as e:
+        return _refused(r, e)
 
 
 def attempt(r: Recogniser, act: Callable[[], T], about: Proposal | None = None) -> T | Refusal:
     """What ``act`` returns; what it raises is a refusal in the recogniser's name."""
     try:
         return act()
-    except TooLarge as e:
-        return Refusal(str(e), r.name)
     except (Exception, SystemExit) as e:
-        if isinstance(e, RecursionError) and r.built_in:
-            return Refusal("the compute is nested too deeply", r.name)
-        return _failed(r, e, about)
+        return _refused(r, e, about)
+
+
+def _refused(r: Recogniser, e: BaseException, about: Proposal | None = None) -> Refusal:
+    if isinstance(e, TooLarge):
+        return Refusal(str(e), r.name)
+    if isinstance(e, RecursionError) and r.built_in:
+        return Refusal("the compute is nested too deeply", r.name)
+    return _failed(r, e, about)
 
 
 def _failed(r: Recogniser, e: BaseException, about: Proposal | None) -> Failure:

@@ -229,11 +229,10 @@ def _proposals(
     Why one could not be asked is added to ``failed``.
     """
     spend(PROPOSE)
-    own = [r for r in recognisers() if r.rounded == rounded]
-    views = [(r, lifted) for r in own]
+    views = [(r, lifted) for r in recognisers(rounded)]
     if rounded:
         usual = idiomatic(lifted)
-        views += [(r, usual) for r in recognisers() if not r.rounded]
+        views += [(r, usual) for r in recognisers(False)]
     for r, view in views:
         found = proposals(r, view)
         if not isinstance(found, Refusal):

@@ -43,6 +43,8 @@ class Recogniser:
 
 
 _registered: dict[str, Recogniser] = {}
+_exact: tuple[Recogniser, ...] = ()
+_rounded: tuple[Recogniser, ...] = ()
 _loaded = False
 _generation = 0
 
@@ -98,10 +100,12 @@ def generation() -> int:
     return _generation
 
 
-def registered() -> tuple[Recogniser, ...]:
-    """All recognisers, by precedence."""
+def registered(rounded: bool | None = None) -> tuple[Recogniser, ...]:
+    """All recognisers, by precedence; or those that are ``rounded``, or those that are not."""
     load_built_in()
-    return tuple(_registered.values())
+    if rounded is None:
+        return tuple(_registered.values())
+    return _rounded if rounded else _exact
 
 
 def load_built_in() -> None:
@@ -124,9 +128,11 @@ def identity(run: Any) -> tuple[str, str]:
 
 def _replace(recognisers: dict[str, Recogniser]) -> None:
     """A new dictionary each time: another thread may be going through the old one."""
-    global _registered, _generation
-    by_precedence = sorted(recognisers.items(), key=lambda item: item[1].precedence)
-    _registered = dict(by_precedence)
+    global _registered, _exact, _rounded, _generation
+    found = sorted(recognisers.values(), key=lambda r: r.precedence)
+    _registered = {r.name: r for r in found}
+    _exact = tuple(r for r in found if not r.rounded)
+    _rounded = tuple(r for r in found if r.rounded)
     _generation += _loaded  # nothing was answered before all of the package were there
 
 

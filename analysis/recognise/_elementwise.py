@@ -27,7 +27,22 @@ def itself(t: Term) -> Term:
     return t
 
 
-def proposals(f: Lifted, ops: Sequence[Op], form: Form = itself) -> list[Proposal] | Refusal:
+class Ops:
+    """Elementwise ops, the most natural reading first."""
+
+    def __init__(self, *ops: Op) -> None:
+        self.ranked = tuple(enumerate(ops))
+        #: Those whose formula can have an outermost operation.
+        self.by_root: dict[str, list[tuple[int, Op]]] = {}
+        for rank, op in self.ranked:
+            for root in op.roots.split():
+                self.by_root.setdefault(root, []).append((rank, op))
+
+    def __iter__(self) -> Iterator[Op]:
+        return (op for _, op in self.ranked)
+
+
+def proposals(f: Lifted, ops: Ops, form: Form = itself) -> list[Proposal] | Refusal:
     """What the compute can be among these ops, the most natural reading first.
 
     Formulas are compared in the given form, by default as they stand.
@@ -40,8 +55,8 @@ def proposals(f: Lifted, ops: Sequence[Op], form: Form = itself) -> list[Proposa
         return Refusal(s.reason or "the compute reads nothing")
     types = {x.tensor.dtype for x in s.loads}
     found: list[tuple[tuple[int, ...], Proposal]] = []
-    for rank, op in enumerate(ops):
-        if form is itself and not _may_be(op, s):
+    for rank, op in ops.by_root.get(s.root, ()) if form is itself else ops.ranked:
+        if form is itself and op.uses and op.uses not in s.ops:
             continue
         if len(s.loads) > len(op.operands) or not _read_alike(op, c, s):
             continue
@@ -54,10 +69,6 @@ def proposals(f: Lifted, ops: Sequence[Op], form: Form = itself) -> list[Proposa
     if not found:
         return Refusal("no formula of these ops gives the compute", s.root)
     return [p for _, p in sorted(found, key=lambda item: item[0])]
-
-
-def _may_be(op: Op, s: Scalar) -> bool:
-    return s.root in op.roots.split() and (not op.uses or op.uses in s.ops)
 
 
 def _unnatural(p: Proposal) -> tuple[int, ...]:

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from ..lifting.comprehension import Lifted
 from ..op_info import Proposal, Refusal
 from . import Matches, Refuses, recogniser
-from ._elementwise import proposals
+from ._elementwise import Ops, proposals
 from ._template import NUMBERS, Op
 
-OPS = (
+OPS = Ops(
     Op("relax.nn.relu", "max", NUMBERS),
     Op("relax.nn.relu6", "max", NUMBERS, uses="min"),
     Op("relax.nn.silu", "mul", uses="sigmoid"),

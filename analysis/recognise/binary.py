@@ -18,7 +18,7 @@ from ..op_info import Proposal, Refusal
 from ..terms.scalar import extreme
 from ..terms.term import Term
 from . import Matches, Refuses, recogniser
-from ._elementwise import proposals
+from ._elementwise import Ops, proposals
 from ._template import ANY, BOOL, FLOATS, INTS, Op
 
 
@@ -75,7 +75,7 @@ COMPARISONS = (
     _comparison("less_equal", "le", "le ge0"),
     _comparison("greater", "gt", "lt ge0"),
 )
-OPS = (*ARITHMETIC, *LOGIC, *COMPARISONS)
+OPS = Ops(*ARITHMETIC, *LOGIC, *COMPARISONS)
 
 
 def _matches(ops: Sequence[Op], dtype: str, scalar: float) -> list[Matches]:

@@ -15,12 +15,12 @@ from ..real.polynomial import operands
 from ..terms.rewrite import free, rebuild, subterms
 from ..terms.term import Call, Const, Int, Load, Reduce, Tensor, Term, const
 from . import activation, binary, recogniser, select, unary
-from ._elementwise import proposals
+from ._elementwise import Ops, proposals
 from ._sweep import swept
 from .layer_norm import LAYER, RMS
 from .reduce import proposals as over
 
-OPS = (*activation.OPS, *unary.OPS, *select.OPS, *binary.ARITHMETIC)
+OPS = Ops(*activation.OPS, *unary.OPS, *select.OPS, *binary.ARITHMETIC)
 GROUP, INSTANCE = "relax.nn.group_norm", "relax.nn.instance_norm"
 
 

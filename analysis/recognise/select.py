@@ -11,10 +11,10 @@ from ..lifting.comprehension import Lifted
 from ..op_info import Proposal, Refusal
 from ..terms.scalar import ite
 from . import Matches, Refuses, recogniser
-from ._elementwise import proposals
+from ._elementwise import Ops, proposals
 from ._template import ANY, NUMBERS, Op
 
-OPS = (
+OPS = Ops(
     Op("relax.where", "ite", ANY, ("bool", None, None), formula=ite),
     Op("relax.clip", "max", NUMBERS, uses="min", attrs={"min": (11, 13), "max": (23, 29)}),
 )

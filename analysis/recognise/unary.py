@@ -10,7 +10,7 @@ from ..op_info import Proposal, Refusal
 from ..terms.scalar import call, negate
 from ..terms.term import Int, Term, const
 from . import Matches, Refuses, recogniser
-from ._elementwise import proposals
+from ._elementwise import Ops, proposals
 from ._template import ANY, BOOL, FLOATS, INTS, NUMBERS, Op
 
 SAME_NAME = (
@@ -36,7 +36,7 @@ def _same_name(name: str) -> Op:
     return Op(f"relax.{name}", name, formula=formula)
 
 
-OPS = (
+OPS = Ops(
     *map(_same_name, SAME_NAME),
     Op("relax.erf", "erf cast", uses="erf"),
     Op("relax.round", "nearbyint"),
