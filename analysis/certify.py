@@ -29,7 +29,7 @@ from .terms.term import Reduce, Term, Var
 from .terms.work import spend
 
 #: What legalising and lifting an operator costs of a question's budget, and asking all recognisers.
-CERTIFY, PROPOSE = 300, 300
+CERTIFY, PROPOSE = 300, 100
 
 
 def certify(

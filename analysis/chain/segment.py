@@ -8,10 +8,14 @@ and a convolution are one conv2d; two transposes are two); the fewest operators.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from ..op_info import Answer, Refusal
+from ..recover import direct, relaid
 from ..terms.term import Tensor
+from ..terms.work import share
 from .define import Definition, Program
 from .peel import Peel
 from .window import Growing, Recover, Window
@@ -20,6 +24,14 @@ from .window import Growing, Recover, Window
 LONGEST = 24
 #: Definitions of which the last one has operators inlined.
 INLINED = 4
+
+
+#: Steps that it is worth to read an understood function as fewer operators.
+LAYOUTS = 60_000
+
+#: Definitions that are not understood, strain, operators.
+Cost = tuple[int, int, int]
+NOTHING, ONE = (0, 0, 0), (0, 0, 1)
 
 
 @dataclass(frozen=True)
@@ -32,49 +44,114 @@ class Part:
     strain: int = 0
 
 
+#: The numbers of the first definition of a window, and of the one after its last.
+Span = tuple[int, int]
+Parts = dict[Span, Part]
+
+
 @dataclass(frozen=True)
 class Reading:
     """A partition of the first definitions; ordered by cost."""
 
-    cost: tuple[int, int, int] = (0, 0, 0)
+    cost: Cost = NOTHING
     parts: tuple[Part, ...] = ()
 
     def then(self, new: tuple[Part, ...]) -> Reading:
-        unknown, strain, steps = self.cost
-        unknown += sum(len(p.definitions) for p in new if isinstance(p.found, Refusal))
-        strain += sum(p.strain for p in new)
-        return Reading((unknown, strain, steps + len(new)), (*self.parts, *new))
+        return Reading(_sum(self.cost, *map(_cost, new)), (*self.parts, *new))
 
 
 def segment(program: Program, recover: Recover) -> tuple[Part, ...]:
-    """The best partition; operators that were inlined are looked for only where one is missing."""
-    best = _best(program, recover)
-    return (best if best.cost[0] == 0 else _best(program, recover, Peel(recover))).parts
+    """The best partition.
+
+    Windows are read with the buffers as they are. What that leaves is asked for over logical
+    buffers, which is dear; operators that were inlined are looked for only where one is missing.
+    """
+    parts = _windows(program, recover)
+    best = _best(program, parts)
+    if best.cost > ONE:
+        _undo_layouts(program, parts, recover, complete=best.cost[:2] == (0, 0))
+        best = _best(program, parts)
+    return (best if best.cost[0] == 0 else _best(program, parts, Peel(recover))).parts
 
 
-def _best(program: Program, recover: Recover, peel: Peel | None = None) -> Reading:
-    found = program.definitions
-    best: list[Reading | None] = [Reading(), *(None for _ in found)]
+def _windows(program: Program, recover: Recover) -> Parts:
+    """What each window is, with the buffers as they are."""
+    found, parts = program.definitions, {}
     for start in range(len(found)):
-        here, growing = best[start], Growing()
-        assert here is not None
+        growing = Growing()
         for stop in range(start + 1, min(start + LONGEST, len(found)) + 1):
             part = _part(program, growing, found[stop - 1], recover)
             if part is None:
                 break
-            parts: tuple[Part, ...] | None = (part,)
-            if isinstance(part.found, Refusal):
-                parts = _peeled(part, peel) if peel and stop - start <= INLINED else None
-                parts = parts or ((part,) if stop == start + 1 else None)
-            if parts is not None:
-                new, old = here.then(parts), best[stop]
-                if old is None or new.cost < old.cost:
-                    best[stop] = new
+            parts[start, stop] = part
             if not growing.definitions:
                 break
+    return parts
+
+
+def _best(program: Program, parts: Parts, peel: Peel | None = None) -> Reading:
+    count = len(program.definitions)
+    best: list[Reading | None] = [Reading(), *(None for _ in range(count))]
+    for (start, stop), part in parts.items():
+        here, old = best[start], best[stop]
+        assert here is not None
+        read = _read(part, stop - start, peel)
+        if read is not None:
+            new = here.then(read)
+            if old is None or new.cost < old.cost:
+                best[stop] = new
     last = best[-1]
     assert last is not None
     return last
+
+
+def _read(part: Part, count: int, peel: Peel | None) -> tuple[Part, ...] | None:
+    """A window as parts of a partition: one that is not understood is only one if it is alone."""
+    if not isinstance(part.found, Refusal):
+        return (part,)
+    inlined = _peeled(part, peel) if peel and count <= INLINED else None
+    return inlined or ((part,) if count == 1 else None)
+
+
+def _undo_layouts(program: Program, parts: Parts, recover: Recover, complete: bool) -> None:
+    """Ask for windows over logical buffers, as long as one could make the partition better.
+
+    A partition that is ``complete`` could only have fewer operators: that is worth a share of the
+    budget, and no refusal when it is used up.
+    """
+    waiting = {s for s, p in parts.items() if isinstance(p.found, Refusal) and p.window}
+    with share(LAYOUTS) if complete else nullcontext():
+        while (span := _next(program, parts, waiting)) is not None:
+            waiting.remove(span)
+            part = parts[span]
+            assert part.window is not None
+            info = recover(part.window, program, relaid)
+            if not isinstance(info, Refusal):
+                parts[span] = _as(part, info)
+
+
+def _next(program: Program, parts: Parts, waiting: Collection[Span]) -> Span | None:
+    """The window that would make the partition best if it were one operator."""
+    count = len(program.definitions)
+    known = [(s, _cost(p)) for s, p in parts.items() if s not in waiting or s[1] - s[0] == 1]
+    before, after = {0: NOTHING}, {count: NOTHING}
+    for (start, stop), cost in known:
+        if start in before:
+            new = _sum(before[start], cost)
+            before[stop] = min(before.get(stop, new), new)
+    for (start, stop), cost in reversed(known):
+        if stop in after:
+            new = _sum(cost, after[stop])
+            after[start] = min(after.get(start, new), new)
+    best = min(
+        ((_sum(before[i], ONE, after[j]), (i, j)) for i, j in waiting), default=(NOTHING, None)
+    )
+    return best[1] if best[0] < before[count] else None
+
+
+def _sum(*costs: Cost) -> Cost:
+    unknown, strain, steps = map(sum, zip(*costs, strict=True))
+    return unknown, strain, steps
 
 
 def _peeled(part: Part, peel: Peel) -> tuple[Part, ...] | None:
@@ -97,10 +174,18 @@ def _part(program: Program, growing: Growing, d: Definition, recover: Recover) -
         return None if growing.definitions else Part(None, Refusal(d.problem), (d,))
     chosen = tuple(growing.definitions)
     w = growing.window(_kept(program, chosen))
-    info = recover(w, program)
-    if isinstance(info, Refusal):
-        return Part(w, info, chosen)
-    return Part(w, info, chosen, abs(len(chosen) - info.certificate.stages))
+    return _as(Part(w, Refusal(""), chosen), recover(w, program, direct))
+
+
+def _as(part: Part, found: Answer) -> Part:
+    if isinstance(found, Refusal):
+        return replace(part, found=found)
+    strain = abs(len(part.definitions) - found.certificate.stages)
+    return replace(part, found=found, strain=strain)
+
+
+def _cost(part: Part) -> Cost:
+    return (len(part.definitions) if isinstance(part.found, Refusal) else 0, part.strain, 1)
 
 
 def _kept(program: Program, chosen: tuple[Definition, ...]) -> frozenset[Tensor]:

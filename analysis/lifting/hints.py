@@ -67,6 +67,9 @@ _BLOCKS = frozenset(
 #: Where an allocation is placed.
 _ALLOCATIONS = frozenset({"buffer_data_alignment", "buffer_dim_align", "tirx.volatile"})
 
+#: The address of an allocation; where there is none, TVM's lowering of blocks writes an empty one.
+_ADDRESS = "buffer_allocated_addr"
+
 #: Statements with an attribute; those that bind threads have a rule of their own.
 NEUTRAL = {
     "For": _PRAGMAS | _SEARCH,
@@ -75,14 +78,15 @@ NEUTRAL = {
     "AttrStmt": _PRAGMAS,
 }
 
-_size = _ffi_api.MapSize
+_size, _size_of = _ffi_api.MapSize, _ffi_api.ArraySize
 
 
 def check_annotations(node: Any, where: str) -> None:
     """Raise :class:`Unliftable` for an annotation of a statement that is not known as neutral."""
     annotations = node.annotations
     if annotations is not None and _size(annotations):
-        check_keys(type(node).__name__, annotations.keys(), where)
+        keys = [k for k, v in annotations.items() if k != _ADDRESS or _size_of(v)]
+        check_keys(type(node).__name__, keys, where)
 
 
 def check_keys(kind: str, keys: Iterable[Any], where: str) -> None:

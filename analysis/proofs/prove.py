@@ -13,10 +13,14 @@ from dataclasses import replace
 
 from ..terms.scalar import conj, parts
 from ..terms.term import FALSE, TRUE, Term
+from ..terms.work import spend
 from .exhaustive import exhaustive
 from .implication import implied
 from .smt import prove_int
 from .verdict import Verdict
+
+#: Steps of a proof, beside those of its methods.
+PROOF = 10
 
 
 def prove(goal: Term, assume: Sequence[Term] = (), *, timeout_ms: int = 500) -> Verdict:
@@ -37,6 +41,7 @@ def _prove(goal: Term, assume: Sequence[Term], timeout_ms: int) -> Verdict:
     if goal is TRUE:
         return Verdict("proved", "normal-form")
     given = conj(*assume)
+    spend(PROOF)
     if given is FALSE or implied(goal, parts(given)):
         return Verdict("proved", "implication")
     found = exhaustive(goal, given)

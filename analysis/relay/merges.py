@@ -114,6 +114,8 @@ def _stands(high: Int, low: Int, c: Component) -> set[tuple[Var, Var]] | None:
     one, two = only(high), only(low)
     if one is None or two is None or one is two or two.extent is not c.extent:
         return None
+    if one.extent is None:  # a scalar parameter
+        return None
     return {(one, two)}
 
 

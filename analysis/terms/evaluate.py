@@ -15,8 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from .term import FOREVER, Call, Const, Fold, Int, Load, Reduce, Tensor, Term, Var
+from .work import spend
 
 Array = npt.NDArray[Any]
+#: Points at which a term is evaluated in a step.
+POINTS = 4096
 #: Iterations after which a ``while`` loop is taken not to end.
 ENDLESS = 10_000
 Read = Callable[[Tensor, tuple[Array, ...]], Array]
@@ -45,6 +48,7 @@ class _Evaluator:
         found = self.memo.get(t)
         if found is None:
             found = self.memo[t] = _NODES[type(t)](self, t)
+            spend(1 + found.size // POINTS)
         return found
 
 

@@ -32,6 +32,7 @@ from .term import (
     recall,
     remember,
 )
+from .work import spend
 
 #: No index reaches it: ``min(n, MAX_INT64)`` is n.
 MAX_INT64 = 2**63 - 1
@@ -168,6 +169,7 @@ def _connective(op: str, unit: Term, absorbing: Term, conditions: tuple[Term, ..
         return unit
     if len(flat) == 1:
         return next(iter(flat))
+    spend(1 + len(flat) // 4)
     if any(negate(c) in flat for c in flat if isinstance(c, Call) and c.op in ("ge0", "not")):
         return absorbing
     return raw_call(op, tuple(sorted(flat, key=lambda t: t.uid)), "bool")
@@ -189,7 +191,11 @@ def negate(c: Term) -> Term:
         if c.op == "ge0":
             return ge0(-as_int(c.args[0]) - 1)
         if c.op in ("and", "or"):
-            return (disj if c.op == "and" else conj)(*map(negate, c.args))
+            found: Term | None = recall(c, "not")
+            if found is None:
+                found = (disj if c.op == "and" else conj)(*map(negate, c.args))
+                remember(c, "not", found)
+            return found
     return raw_call("not", (c,), "bool")
 
 
@@ -240,6 +246,8 @@ def extreme(op: str, a: Term, b: Term) -> Term:
         atom = t.atom
         nested = isinstance(atom, Call) and atom.op == op
         flat.update(dict.fromkeys(map(as_int, atom.args) if nested else (t,)))  # type: ignore[union-attr]
+    if len(flat) > 3:
+        spend(len(flat) ** 2)
     sign = 1 if op == "min" else -1
     end = MAX_INT64 if op == "min" else MAX_INT64 + 1
     never = [t for t in flat if t.const is not None and t.const * sign >= end]

@@ -16,7 +16,11 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
+from .work import look, spend
+
 _UID = itertools.count()
+#: Longer sums are counted as work when they are made.
+LONG = 8
 
 
 class Term:
@@ -64,6 +68,8 @@ def _known(key: tuple[Any, ...]) -> Any:
 def _new(cls: type[Term], key: tuple[Any, ...], dtype: str, children: tuple[Term, ...]) -> Any:
     made = cls.__new__(cls)
     made.uid = next(_UID)
+    if not made.uid & 4095:
+        look()
     made.dtype, made.memo, made.children, made.free = dtype, {}, children, None
     reads = _NOTHING
     for c in children:
@@ -207,6 +213,8 @@ def _mono_key(item: tuple[Mono, int]) -> tuple[int, ...]:
 def polynomial(terms: dict[Mono, int]) -> Int:
     """The interned polynomial; zero coefficients are dropped."""
     kept = [item for item in terms.items() if item[1]]
+    if len(kept) > LONG:
+        spend(len(kept) // 4)
     if len(kept) > 1:
         kept.sort(key=_mono_key)
     return _polynomial(tuple(kept))
@@ -284,6 +292,9 @@ def mul(a: Int, b: Int) -> Int:
         return scale(a, k)
     if (k := a.const) is not None:
         return scale(b, k)
+    pairs = len(a.terms) * len(b.terms)
+    if pairs > LONG:
+        spend(pairs // 4)
     out: dict[Mono, int] = {}
     for m1, c1 in a.terms:
         for m2, c2 in b.terms:

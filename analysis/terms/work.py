@@ -49,6 +49,23 @@ def budget() -> Iterator[None]:
         _work.reset(token)
 
 
+@contextmanager
+def share(steps: int) -> Iterator[None]:
+    """At most so much of the budget for what can be left undone: using it up ends the block."""
+    work = _work.get()
+    if work is None:
+        yield
+        return
+    kept = max(work.left - steps, 0)
+    work.left, work.look = work.left - kept, max(work.left - kept - _LOOK, 0)
+    try:
+        yield
+    except Exhausted:
+        pass
+    finally:
+        work.left, work.look = max(work.left, 0) + kept, max(work.left + kept - _LOOK, 0)
+
+
 def spend(steps: int) -> None:
     """Count steps; raise :class:`Exhausted` when the budget is used up."""
     work = _work.get()
@@ -58,6 +75,12 @@ def spend(steps: int) -> None:
     if left < work.look:
         if left < 0:
             raise Exhausted(f"the budget of {STEPS} steps is used up")
-        if time.thread_time() > work.until:
-            raise Exhausted(f"the budget of {SECONDS:g} s of processor time is used up")
+        look()
         work.look = max(left - _LOOK, 0)
+
+
+def look() -> None:
+    """Look at the clock: for what takes long and counts no steps."""
+    work = _work.get()
+    if work is not None and time.thread_time() > work.until:
+        raise Exhausted(f"the budget of {SECONDS:g} s of processor time is used up")

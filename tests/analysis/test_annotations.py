@@ -118,3 +118,19 @@ def test_a_statement_that_gives_a_pointer_away_is_not_passed_over() -> None:
 """
     )
     assert isinstance(op_infos(func), Refusal)
+
+
+@pytest.mark.parametrize(("address", "neutral"), [("[]", True), ("[64]", False)])
+def test_only_an_allocation_without_an_address_is_anywhere(address: str, neutral: bool) -> None:
+    """TVM's lowering of blocks writes an empty address at each allocation."""
+    func = program(f"""
+    t = T.alloc_buffer((8,), "float32", annotations={{"buffer_allocated_addr": {address}}})
+    for i in range(8):
+        t[i] = T.exp(x[i])
+    for i in range(8):
+        out[i] = t[i] + T.float32(1)
+""")
+    found = op_infos(func)
+    assert isinstance(found, Chain) == neutral
+    if not neutral:
+        assert isinstance(found, Refusal) and "buffer_allocated_addr" in found.reason
