@@ -51,7 +51,7 @@ def test_a_chain_that_is_understood_costs_a_share_of_the_budget_more(
             costs.append(before - work._work.get().left)  # type: ignore[union-attr]
         assert isinstance(chain, Chain)
         assert chain.names == ("relax.exp", "relax.tanh", "relax.sqrt")
-    assert costs[1] <= costs[0] - 1_000
+    assert costs[1] < costs[0]
 
 
 def test_the_clock_is_looked_at_in_the_share_too(monkeypatch: pytest.MonkeyPatch) -> None:
