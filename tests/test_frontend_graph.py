@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import pytest
 import tvm
 from tvm import relax
 
+from opinfo.frontend import FrontendError
+from opinfo.frontend.from_json import load as load_json
 from opinfo.frontend.from_script import from_text
 from opinfo.frontend.graph import DEPTH, BadGraph, _fields, checked
 
@@ -139,3 +142,19 @@ def test_what_is_read_is_what_was_checked() -> None:
     text = '{"root_index":9,"root_index":0,"nodes":[{"type":"ffi.Module","type":"None"}]}'
     assert json.loads(checked(text)) == {"root_index": 0, "nodes": [{"type": "None"}]}
     assert checked(text).count("root_index") == checked(text).count("type") == 1
+
+
+def test_an_attribute_out_of_range_is_found_where_the_file_is_read(
+    tmp_path: Path, module: tvm.IRModule
+) -> None:
+    """Types are those of the file; a pass that believes them may do anything."""
+    root, nodes = _nodes(module)
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps({"root_index": root, "nodes": nodes, "metadata": {}}))
+    assert relax.analysis.well_formed(load_json(path, {}))
+    (attrs,) = (n for n in nodes if n["type"] == "relax.attrs.PermuteDimsAttrs")
+    nodes.append({"type": "int", "data": 2**31 - 1})
+    nodes[attrs["data"]["axes"]]["data"][0] = len(nodes) - 1
+    path.write_text(json.dumps({"root_index": root, "nodes": nodes, "metadata": {}}))
+    with pytest.raises(FrontendError, match="not well typed: a call of relax.permute_dims: "):
+        load_json(path, {})

@@ -10,6 +10,7 @@ from tvm import relax
 
 from .error import FrontendError, one_line
 from .graph import checked
+from .inferred import check_calls
 from .shapes import Shapes
 
 
@@ -21,7 +22,12 @@ def load(path: Path, shapes: Shapes) -> tvm.IRModule:
         raise FrontendError(
             f"{path}: not a module of tvm.ir.save_json: {one_line(error)}"
         ) from error
-    return as_module(found, path)
+    mod = as_module(found, path)
+    try:
+        check_calls(mod)
+    except ValueError as error:
+        raise FrontendError(f"{path}: its module is not well typed: {error}") from error
+    return mod
 
 
 def loaded(text: str | bytes) -> Any:
