@@ -151,10 +151,10 @@ def test_an_attribute_out_of_range_is_found_where_the_file_is_read(
     root, nodes = _nodes(module)
     path = tmp_path / "model.json"
     path.write_text(json.dumps({"root_index": root, "nodes": nodes, "metadata": {}}))
-    assert relax.analysis.well_formed(load_json(path, {}))
+    assert isinstance(load_json(path, {}), tvm.IRModule)
     (attrs,) = (n for n in nodes if n["type"] == "relax.attrs.PermuteDimsAttrs")
     nodes.append({"type": "int", "data": 2**31 - 1})
     nodes[attrs["data"]["axes"]]["data"][0] = len(nodes) - 1
     path.write_text(json.dumps({"root_index": root, "nodes": nodes, "metadata": {}}))
-    with pytest.raises(FrontendError, match="not well typed: a call of relax.permute_dims: "):
+    with pytest.raises(FrontendError, match=r"not well typed: a call of relax\.permute_dims: "):
         load_json(path, {})
