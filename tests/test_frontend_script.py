@@ -70,6 +70,8 @@ def test_printed_module_with_constants_reads_back() -> None:
         ("y = f'{x}'", "is not allowed"),
         ("y = R.add(*x)", "'*x'"),
         ("y = R.sum(x, **x)", "'**'"),
+        ("y: R.Callable(None, None, True, derive_func='f') = x", "'derive_func'"),
+        ("y: R.Callable(None, None, True, 'f') = x", "'derive_func'"),
         ("y = max(('open',))('f')", "a call of"),
         ("import os", "'import os'"),
         ("y = [z for z in ().__class__.__bases__]", "is not allowed"),

@@ -238,6 +238,8 @@ class _Checker:
             raise Refused(node, f"a call of '{_shown(node.func)}'")
         place = text if text is Text.SHAPE else Text.ARGUMENT
         shaped = path[-1:] and path[-1] in SHAPED
+        if path[-1:] == ["Callable"] and len(node.args) > 3:
+            raise Refused(node.args[3], "'derive_func'")  # by position
         for k, arg in enumerate(node.args):
             self.expression(arg, Text.SHAPE if shaped and k == 0 else place)
         for keyword in node.keywords:
