@@ -247,7 +247,7 @@ def extreme(op: str, a: Term, b: Term) -> Term:
         nested = isinstance(atom, Call) and atom.op == op
         flat.update(dict.fromkeys(map(as_int, atom.args) if nested else (t,)))  # type: ignore[union-attr]
     if len(flat) > 3:
-        spend(len(flat) ** 2)
+        spend(2 * len(flat) ** 2)
     sign = 1 if op == "min" else -1
     end = MAX_INT64 if op == "min" else MAX_INT64 + 1
     never = [t for t in flat if t.const is not None and t.const * sign >= end]

@@ -214,7 +214,7 @@ def polynomial(terms: dict[Mono, int]) -> Int:
     """The interned polynomial; zero coefficients are dropped."""
     kept = [item for item in terms.items() if item[1]]
     if len(kept) > LONG:
-        spend(len(kept) // 4)
+        spend(len(kept) // 2)
     if len(kept) > 1:
         kept.sort(key=_mono_key)
     return _polynomial(tuple(kept))
@@ -294,7 +294,7 @@ def mul(a: Int, b: Int) -> Int:
         return scale(b, k)
     pairs = len(a.terms) * len(b.terms)
     if pairs > LONG:
-        spend(pairs // 4)
+        spend(pairs // 2)
     out: dict[Mono, int] = {}
     for m1, c1 in a.terms:
         for m2, c2 in b.terms:

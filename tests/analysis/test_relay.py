@@ -10,7 +10,7 @@ import pytest
 import tvm
 from tvm import relax
 
-from opinfo.analysis import LayoutNormalised, layout_normalised
+from opinfo.analysis import LayoutNormalised, Refusal, layout_normalised, op_info, op_infos
 
 from ..relaid.check import Wrong, check
 from ..relaid.operators import Operator, lower
@@ -162,3 +162,20 @@ def test_the_check_finds_wrong_answers() -> None:
         with pytest.raises(Wrong):
             other = replace(info.logical, attrs=changed)
             check(func, replace(info, logical=other, buffers=buffers_), SIZES, ())
+
+
+def test_a_scalar_parameter_is_no_digit_of_a_coordinate() -> None:
+    """It stands for a coordinate, but has no extent."""
+    func = tvm.script.from_source("""# from tvm.script import tirx as T
+@T.prim_func(s_tir=True)
+def main(p0: T.handle, p1: T.handle, q: T.int64):
+    n = T.int64()
+    m = T.int64()
+    x = T.match_buffer(p0, (n, m), "float32")
+    o = T.match_buffer(p1, (m,), "float32")
+    for i in T.grid(m):
+        o[i] = x[q, i] + x[0, i]
+""")
+    for question in (op_info, op_infos, layout_normalised):
+        found = question(func)
+        assert isinstance(found, Refusal) and "fault" not in found.reason

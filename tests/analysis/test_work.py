@@ -6,15 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import tvm
 
 from opinfo.analysis import Chain, OpInfo, Refusal, op_info, op_infos
 from opinfo.analysis.proofs.smt import prove_int
 from opinfo.analysis.terms import work
-from opinfo.analysis.terms.scalar import ge0
-from opinfo.analysis.terms.term import TRUE, as_int, variable
+from opinfo.analysis.terms.scalar import conj, disj, ge0, negate
+from opinfo.analysis.terms.term import TRUE, Call, as_int, raw_call, variable
 from opinfo.analysis.terms.work import Exhausted, budget, spend
 
-from .test_breaches import program
+from .test_breaches import HEADER, program
 
 BODY = """
     t = T.alloc_buffer((8,), "float32")
@@ -95,3 +96,44 @@ def test_ordinary_questions_are_far_from_the_limit() -> None:
         current = work._work.get()
         assert isinstance(op_info(func), OpInfo) and isinstance(op_infos(func), Chain)
         assert current is not None and current.left > work.STEPS * 0.95
+
+
+#: Values that are used twice, so that what is written out from them doubles: the next of `a`.
+DOUBLING = {
+    "products": ("int64", "{a} * {a} + A[{k}]"),
+    "quotients": ("int64", "{a} // 3 + {a} % 7 * {a}"),
+    "extremes": ("int64", "T.min({a}, T.max({a} + A[1], A[{k}]))"),
+    "choices": ("int64", "T.Select({a} > A[{k}], {a} + A[1], {a} * 2)"),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("case", DOUBLING)
+def test_what_grows_is_counted(case: str, question: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends by its steps: the clock is not looked at."""
+    monkeypatch.setattr(work, "SECONDS", 1e9)
+    dtype, following = DOUBLING[case]
+    lines = [f"    a{k + 1} = " + following.format(a=f"a{k}", k=k % 4) for k in range(60)]
+    text = f'def main(A: T.Buffer((4,), "{dtype}"), B: T.Buffer((1,), "{dtype}")):\n    a0 = A[0]\n'
+    func = tvm.script.from_source(HEADER + text + "\n".join(lines) + "\n    B[0] = a60\n")
+    found = QUESTIONS[question](func)
+    assert isinstance(found, Refusal)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_stores_of_single_elements_are_counted(
+    question: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work, "SECONDS", 1e9)
+    lines = "\n".join(f"    out[{k}] = T.exp(x[{199 - k}])" for k in range(200))
+    text = 'def main(x: T.Buffer((200,), "float32"), out: T.Buffer((200,), "float32")):\n'
+    found = QUESTIONS[question](tvm.script.from_source(f"{HEADER}{text}{lines}\n"))
+    assert isinstance(found, Refusal)
+
+
+def test_negation_does_not_write_out_what_is_shared() -> None:
+    a, b = (raw_call("load", (as_int(variable("scalar", n)),), "bool") for n in "ab")
+    c = a
+    for _ in range(200):
+        c = disj(conj(c, b), conj(negate(c), a))
+    assert isinstance(c, Call)
