@@ -59,8 +59,9 @@ def test_conditions_of_three(op: str, dtype: str) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["A", "T.max(A, x[i])", "x[i] + A", "A * (x[i] + T.int64(1))", "T.if_then_else(i == 0, A, x[i])",
-     "A * (i + T.int64(1))", "T.if_then_else(i == 0, A, T.int64(3))", "x[i] * A + A"],
+    ["A", "T.max(A, x[i])", "x[i] + A", "A * (x[i] + T.int64(1))",
+     "T.if_then_else(i == 0, A, x[i])",
+     "T.if_then_else(i == 0, A, T.int64(3))", "A * (i + T.int64(1))", "x[i] * A + A"],
 )  # fmt: skip
 @pytest.mark.parametrize("n", [1, 2])
 @pytest.mark.parametrize("bits", [32, 64])
