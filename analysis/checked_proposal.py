@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 import tvm_ffi
+from tvm import tirx
 
+from .build import NotBuilt, to_prim
 from .lifting.comprehension import Lifted
 from .op_info import Constant, Proposal, Refusal
 from .registry import Recogniser, not_an_operator
-from .terms.term import Int, Tensor
+from .terms.term import Int, Tensor, Var
 from .undetermined import Undetermined
 
 #: Proposals of one recogniser: each costs of the budget that all have together.
@@ -57,7 +59,7 @@ def _proposal(r: Recogniser, p: Any, lifted: Lifted) -> Proposal:
         _operands(name, p.operands, lifted),
         _attributes(name, p.attrs),
         _layouts(name, p.layouts, lifted),
-        _undetermined(name, p.undetermined),
+        _undetermined(name, p.undetermined, lifted),
     )
 
 
@@ -156,15 +158,27 @@ def _parses(text: str, rank: int) -> bool:
         return False
 
 
-def _undetermined(name: str, notes: Any) -> tuple[Undetermined, ...]:
+def _undetermined(name: str, notes: Any, lifted: Lifted) -> tuple[Undetermined, ...]:
     if not isinstance(notes, (tuple, list)) or not all(map(_is_note, notes)):
         raise Invalid(f"it proposed {name} with undetermined {notes!r:.80}, expected a tuple of "
                       "Undetermined")  # fmt: skip
-    return tuple(
-        replace(u, **{k: _plain(name, u.attribute, getattr(u, k))
-                      for k in ("low", "high", "values")})
-        for u in notes
-    )  # fmt: skip
+    return tuple(_note(name, u, lifted) for u in notes)
+
+
+def _note(name: str, u: Undetermined, lifted: Lifted) -> Undetermined:
+    """A copy whose bounds have an expression over the parameters: no call is built from them."""
+    low, high, values = (_plain(name, u.attribute, v) for v in (u.low, u.high, u.values))
+    known = {e for p in lifted.params for e in _dimensions(p)}
+    sizes = {v: tirx.Var(v.name, "int64") for v in known if isinstance(v, Var)}
+    try:
+        to_prim((low, high, values), sizes)
+    except NotBuilt as e:
+        raise Invalid(f"it proposed {name} with an undetermined {u.attribute}: {e}") from None
+    return replace(u, low=low, high=high, values=values)
+
+
+def _dimensions(p: Tensor | Var) -> tuple[Any, ...]:
+    return (p,) if isinstance(p, Var) else tuple(e.atom for e in p.shape)
 
 
 def _is_note(u: Any) -> bool:

@@ -153,6 +153,11 @@ def test_a_layout_that_tvm_parses_is_answered(exp: tirx.PrimFunc) -> None:
     assert isinstance(info, OpInfo) and info.layouts == ("NC", "")
 
 
+def test_a_bound_is_over_the_sizes(exp: tirx.PrimFunc, unknown: tirx.PrimFunc) -> None:
+    register(lambda f: [note(low=f.outputs[0].axes[0])])
+    check_failure(exp, unknown, "with an undetermined axis: a symbolic dimension y0 has no express")
+
+
 def test_comparing_proposals_cannot_fail(unknown: tirx.PrimFunc) -> None:
     """Proposals up to rounding are compared with those that were tried."""
 
