@@ -135,7 +135,7 @@ def to_prim(value: Any, sizes: Mapping[Var, Any]) -> Any:
             for atom in mono:
                 factor = _atom(atom, sizes)
                 part = factor if part is None else part * factor
-            constant = tirx.IntImm("int64", coef)
+            constant = _imm(coef)
             part = constant if part is None else part if coef == 1 else part * constant
             out = part if out is None else out + part
         return out
@@ -162,7 +162,12 @@ def _atom(atom: Any, sizes: Mapping[Var, Any]) -> Any:
 
 
 def _imm(value: Any) -> Any:
-    return tirx.IntImm("int64", value) if isinstance(value, int) else value
+    """Literals as expressions: terms hold integers of any size, expressions do not."""
+    if not isinstance(value, int):
+        return value
+    if not -(1 << 63) <= value < 1 << 63:
+        raise NotBuilt(f"{value} does not fit int64")
+    return tirx.IntImm("int64", value)
 
 
 #: Why what is legalised cannot be the PrimFunc.
@@ -213,7 +218,7 @@ def _arguments(
     args: list[Any] = []
     for o in operands:
         if isinstance(o, Constant):
-            args.append(relax.const(o.value, o.dtype))
+            args.append(_literal(o))
             continue
         t = lifted.params[o]
         if not isinstance(t, Tensor):
@@ -222,6 +227,13 @@ def _arguments(
             tensors[o] = relax.Var(f"p{o}", _type(t, sizes))
         args.append(tensors[o])
     return args, tensors
+
+
+def _literal(c: Constant) -> Any:
+    try:
+        return relax.const(c.value, c.dtype)
+    except (OverflowError, TypeError, ValueError) as e:
+        raise NotBuilt(f"{c.value} does not fit {c.dtype}: {e}") from None
 
 
 def _type(t: Tensor, sizes: Mapping[Var, Any]) -> Any:

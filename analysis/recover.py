@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -101,6 +101,8 @@ class Recovered:
             info = over_variables(self.info, partial(variables, self.params, func))
         except Unsupported as e:
             return replace(self, info=Refusal(f"a dimension has no expression: {e}"))
+        except Exception as e:
+            return replace(self, info=fault(e))
         return self if info is self.info else replace(self, info=info)
 
 
@@ -255,20 +257,20 @@ def _candidates(
     failed: list[Refusal] = []
     tried: list[tuple[Any, ...]] = []
     for r, p in _proposals(lifted, rounded, failed):
-        claim = (p.name, p.operands, dict(p.attrs))
-        if any(p.name == f.name for f in found) or (rounded and claim in tried):
+        if any(p.name == f.name for f in found):
             continue
-        tried.append(claim)
         if found and not alternatives:
             judge = partial(lowers_to, p, lifted, func)
         else:
             judge = partial(certify, p, lifted, func, tested=tested, rounded=rounded)
-        certificate = attempt(r, judge, p)
-        if isinstance(certificate, Refusal):
-            (failed if isinstance(certificate, Failure) else refusals).append(certificate)
+        info = attempt(r, partial(_judged, p, lifted, judge, tried if rounded else []), p)
+        if info is None:
             continue
-        found.append(_info(p, lifted, certificate))
-        if not alternatives and (certificate.kind == "rebuilt" or func is None):
+        if isinstance(info, Refusal):
+            (failed if isinstance(info, Failure) else refusals).append(info)
+            continue
+        found.append(info)
+        if not alternatives and (info.certificate.kind == "rebuilt" or func is None):
             return found[-1]
     if found:
         found.sort(key=lambda f: f.certificate.kind != "rebuilt")
@@ -276,6 +278,21 @@ def _candidates(
     if refusals or failed:
         return (failed + refusals)[0]
     return Refusal("no recogniser knows this compute", _summary(lifted))
+
+
+def _judged(
+    p: Proposal,
+    lifted: Lifted,
+    judge: Callable[[], Certificate | Refusal],
+    tried: list[tuple[Any, ...]],
+) -> OpInfo | Refusal | None:
+    """The answer of a proposal, or why it is none; None for one that was tried before."""
+    claim = (p.name, p.operands, dict(p.attrs))
+    if claim in tried:
+        return None
+    tried.append(claim)
+    certificate = judge()
+    return certificate if isinstance(certificate, Refusal) else _info(p, lifted, certificate)
 
 
 #: Terms with more sub-terms are not compared up to rounding.

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import difflib
 import functools
+import sys
+import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,11 +37,8 @@ class Recogniser:
     ops: tuple[str, ...]
     run: Recognise
     rounded: bool = False
-
-    @functools.cached_property
-    def built_in(self) -> bool:
-        """Whether it is one of this package."""
-        return identity(self.run)[0].startswith(BUILT_IN)
+    #: Whether the function is this package's own: what it proposes is not checked.
+    built_in: bool = False
 
 
 _registered: dict[str, Recogniser] = {}
@@ -60,7 +59,7 @@ def recogniser(
     Args:
         name: Identifies the recogniser in messages; unique.
         precedence: Who is asked first: lower is earlier; unique.
-        ops: Full names of the operators it may propose, such as ``relax.nn.relu``.
+        ops: Full names of the operators it may propose, such as ``relax.nn.relu``; none for any.
         rounded: Ask it only for what equals an operator up to rounding.
 
     Raises:
@@ -126,6 +125,18 @@ def identity(run: Any) -> tuple[str, str]:
     return str(own.__module__), str(own.__qualname__)
 
 
+def _is_built_in(run: Any) -> bool:
+    """Whether a function's code is a module's of this package.
+
+    By the globals that it runs on: ``functools.wraps`` copies ``__module__`` of what it wraps.
+    """
+    if not isinstance(run, types.FunctionType):
+        return False
+    name = str(run.__globals__.get("__name__"))
+    module = sys.modules.get(name)
+    return name.startswith(BUILT_IN) and module is not None and run.__globals__ is vars(module)
+
+
 def _replace(recognisers: dict[str, Recogniser]) -> None:
     """A new dictionary each time: another thread may be going through the old one."""
     global _registered, _exact, _rounded, _generation
@@ -145,18 +156,18 @@ def _checked(name: str, precedence: int, ops: Any, run: Any, rounded: bool) -> R
         raise TypeError(f"recogniser {name!r}: ops: expected names of operators, got {ops!r}")
     if not callable(run):
         raise TypeError(f"recogniser {name!r}: expected a function, got {type(run).__name__}")
-    module, qualified = identity(run)
-    if not f"{module}.".startswith(BUILT_IN):
+    built_in = _is_built_in(run)
+    if not built_in:
         load_built_in()
         _check_operators(name, ops)
     for r in _registered.values():
-        again = r.name == name and identity(r.run) == (module, qualified)
+        again = r.name == name and (identity(r.run), r.built_in) == (identity(run), built_in)
         if not again and (r.name == name or r.precedence == precedence):
             raise ValueError(
                 f"recogniser {name!r} at precedence {precedence}: {_taken(r, name, precedence)} "
                 f"({'.'.join(identity(r.run))}); choose another, or unregister({r.name!r}) first"
             )
-    return Recogniser(name, precedence, tuple(ops), run, rounded)
+    return Recogniser(name, precedence, tuple(ops), run, rounded, built_in)
 
 
 def _taken(r: Recogniser, name: str, precedence: int) -> str:
@@ -167,14 +178,28 @@ def _taken(r: Recogniser, name: str, precedence: int) -> str:
 def _check_operators(name: str, ops: Sequence[str]) -> None:
     from tvm.ir import Op
 
+    for op in ops:
+        why = not_an_operator(op)
+        if why:
+            near = _near(op, [str(n) for n in Op.list_op_names()])
+            raise ValueError(f"recogniser {name!r}: ops: {why}{near}") from None
+
+
+def not_an_operator(name: str) -> str:
+    """Why a name is not that of an operator that can be built; empty if it is.
+
+    ``exp`` and ``relax.unary.exp`` lead to the constructor of ``relax.exp``, and are not its name.
+    """
+    from tvm.ir import Op
+
     from .build import NotBuilt, constructor
 
-    for op in ops:
-        try:
-            constructor(op)
-        except NotBuilt as e:
-            near = _near(op, [str(n) for n in Op.list_op_names()])
-            raise ValueError(f"recogniser {name!r}: ops: {e}{near}") from None
+    try:
+        constructor(name)
+    except NotBuilt as e:
+        return str(e)
+    composed = any(name in r.ops for r in _registered.values() if r.built_in)  # relax.nn.relu6
+    return "" if composed or name in Op.list_op_names() else f"TVM has no operator {name}"
 
 
 def _near(name: str, names: Any) -> str:

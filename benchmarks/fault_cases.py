@@ -330,9 +330,9 @@ def _missing(folder: Path) -> Sequence[Backend]:
 _NUMBER = count(1)
 
 
-def _recogniser(answer: Callable[[Any], Any]) -> Arrange:
+def _recogniser(answer: Callable[[Any], Any], op: str = VICTIM) -> Arrange:
     def arrange(folder: Path) -> Sequence[Backend]:
-        recogniser(MARK, precedence=-next(_NUMBER), ops=[VICTIM])(answer)
+        recogniser(MARK, precedence=-next(_NUMBER), ops=[op])(answer)
         return [PLAIN]
 
     return arrange
@@ -366,7 +366,7 @@ def _recognisers() -> Iterator[Case]:
     for op in ("relax.add", "relax.subtract", "relax.exp", "relax.nn.conv2d"):
         both = [Proposal(op, (0, 1)), Proposal(op, (0,))]
         yield Case("recogniser", f"proposes {op} for everything",
-                   _recogniser(lambda lifted, both=both: both), frozenset(), ())  # fmt: skip
+                   _recogniser(lambda lifted, both=both: both, op), frozenset(), ())  # fmt: skip
 
 
 def _runtime() -> Iterator[Case]:

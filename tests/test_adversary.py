@@ -14,7 +14,7 @@ from benchmarks.adversary import judge, oracle
 from benchmarks.adversary.__main__ import Several
 from benchmarks.adversary.generate import FAMILIES, Program, program
 from benchmarks.adversary.page import page, percentile
-from opinfo.analysis import OpInfo, op_info
+from opinfo.analysis import OpInfo, op_info, recogniser, recogniser_scope
 
 SEEDS = range(40_000, 40_012)
 
@@ -88,6 +88,19 @@ def test_an_exception_is_a_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [r for r in judge.judge(SEEDS[:2]) if r.question == "op_info"]
     assert [(r.verdict, r.said) for r in rows] == [("raised", "AssertionError")] * 2
     assert "not thought of (test_adversary.py:" in rows[0].note
+
+
+def test_a_recogniser_that_fails_is_an_exception() -> None:
+    """All are the package's own; the others' answer does not hide it."""
+
+    def fails(f: Any) -> Any:
+        raise AssertionError("not thought of")
+
+    func = tvm.script.from_source(BODY.format(value="T.exp(x[i, j])"))
+    with recogniser_scope():
+        recogniser("fails", precedence=1, ops=())(fails)
+        row, answer = judge._asked(judge.Row(0, "by hand", "op_info"), op_info, func)
+    assert row.verdict == "raised" and answer is None and "not thought of" in row.note
 
 
 def test_times_and_differences_are_counted() -> None:

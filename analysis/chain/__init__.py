@@ -58,6 +58,8 @@ class Chains:
             steps = tuple(replace(s, info=over_variables(s.info, leaves)) for s in found.steps)
         except Unsupported as e:
             return Refusal(f"a dimension has no expression: {e}")
+        except Exception as e:
+            return fault(e)
         return replace(found, steps=steps)
 
     def __call__(self, func: Any) -> Chain | Refusal:

@@ -94,7 +94,7 @@ def epsilon(t: Term, *roots: str) -> tuple[float, Term] | None:
         return None
     parts = args(root[0], "add") or ()
     for k, part in enumerate(map(bare, parts)):
-        if isinstance(part, Const):
+        if isinstance(part, Const) and len(parts) == 2:
             return float(part.value), parts[1 - k]
     return 0.0, root[0]
 

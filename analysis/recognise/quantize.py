@@ -160,7 +160,11 @@ def _dequantized_parts(c: Comprehension) -> Iterator[Parts]:
 def _operands(t: Term, op: str, unit: Term) -> Iterator[tuple[Term, Term]]:
     """``op(a, b)`` as both ``(a, b)`` and ``(b, a)``; anything else is ``op(t, unit)``."""
     found = args(t, op)
-    yield from ((found, found[::-1]) if found else ((t, unit),))  # type: ignore[misc]
+    if found is None or len(found) != 2:  # up to rounding, products and sums are flat
+        yield t, unit
+        return
+    yield found[0], found[1]
+    yield found[1], found[0]
 
 
 def _saturated(t: Term) -> Term | None:

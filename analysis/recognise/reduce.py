@@ -110,7 +110,10 @@ def reduce(f: Lifted) -> Sequence[Proposal] | Refusal:
 def _of_one_element(out: Tensor, t: Term) -> Sequence[Proposal] | Refusal:
     """``max(lowest, x[..])``: the maximum over a dimension of extent 1."""
     for op, name in NAMES.items():
-        start, x = sorted(map(bare, args(t, op) or ()), key=lambda s: isinstance(s, Load)) or (t, t)
+        pair = args(t, op) or ()
+        if len(pair) != 2:  # extremes of integers are flat: max(max(a, b), 3) has three operands
+            continue
+        start, x = sorted(map(bare, pair), key=lambda s: isinstance(s, Load))
         literal = isinstance(start, Const) or (isinstance(start, Int) and start.const is not None)
         if not (literal and isinstance(x, Load) and units(x.tensor)):
             continue

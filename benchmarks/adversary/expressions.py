@@ -98,6 +98,7 @@ _SELECTIONS = (
     "T.Select({x} != {x}, {zero}, {x})", "T.Select({x} == {y}, {x}, {y})",
     "T.Select({y} > {zero}, {x}, {zero})", "T.if_then_else({y} == {zero}, {x}, {half})",
     "T.max({x}, {low})", "T.min({x}, {high})", "T.min(T.max({x}, {zero}), {high})",
+    "T.max(T.max({x}, {y}), {low})", "T.min({high}, T.min({x}, {y}))",
 )  # fmt: skip
 _TRUTHS = (
     "{x} < {y}", "{x} <= {y}", "{x} > {y}", "{x} >= {y}", "{x} == {y}", "{x} != {y}",
@@ -141,11 +142,14 @@ _ARITHMETIC = (
     "T.Select({x} > {z}, {x}, {z})", "T.Select({x} < {y}, {x}, {y})", "({x} + {y}) - {y}",
     "{x} + {x}", "{x} * {x}", "{x} - {x}", "T.floordiv({x} * {p}, {p})", "({x} - {y}) + {k}",
     "T.floordiv({x} + {y}, T.{t}(2))".replace("T.{t}(2)", "({one} + {one})"),
+    "T.max(T.max({x}, {y}), {k})", "T.min({k}, T.min({x}, {y}))", "T.max({x}, T.max({y}, -{x}))",
+    "T.min(T.min({x}, {p}), T.min({y}, {z}))",
 )  # fmt: skip
 _ORDERS = (
     "{x} < {y}", "{x} - {y} < {z}", "{x} <= {y}", "{x} == {y}", "{x} != {y}", "T.Not({x} < {y})",
     "{x} >= {z}", "{x} < {k}", "{x} + {one} > {x}", "T.floormod({x}, ({one} + {one})) == {one}",
-    "T.bitwise_and({x}, {one}) == {one}",
+    "T.bitwise_and({x}, {one}) == {one}", "T.And(T.And({x} < {y}, {x} > {z}), {y} < {k})",
+    "T.Or({x} < {z}, T.Or({x} == {y}, {y} > {k}))",
 )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from opinfo.analysis import (
     Chain,
     LayoutNormalised,
     OpInfo,
+    RecogniserWarning,
     layout_normalised,
     op_info,
     op_infos,
@@ -77,7 +79,9 @@ def renamed(source: str, names: int) -> str:
 def _asked(row: Row, question: Callable[[Any], Any], func: Any) -> tuple[Row, Any]:
     start, answer = time.process_time(), None
     try:
-        answer = question(func)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", RecogniserWarning)
+            answer = question(func)
     except Exception as e:
         place = traceback.extract_tb(e.__traceback__)[-1]
         row.verdict, row.said = "raised", type(e).__name__
@@ -86,6 +90,10 @@ def _asked(row: Row, question: Callable[[Any], Any], func: Any) -> tuple[Row, An
     finally:
         row.cpu = time.process_time() - start
     row.said = said(answer)
+    failed = [str(w.message) for w in caught if issubclass(w.category, RecogniserWarning)]
+    if failed:
+        row.verdict, row.note = "raised", failed[0][:300]
+        return row, None
     if not answer:
         row.verdict = "raised" if FAULT in row.said else "refused"
         answer = None
