@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
@@ -64,9 +65,17 @@ def _raise(e: BaseException) -> Callable[[], None]:
     return raising
 
 
+def _no_text(e: BaseException) -> str:
+    raise ValueError("no text")
+
+
+#: An error that cannot be shown, but for its type.
+SPEECHLESS = type(f"Speechless_{MARK}", (Exception,), {"__str__": _no_text})
 RAISES: dict[str, Callable[[], None]] = {
     "RecursionError": _recursion,
     "SystemExit": _raise(SystemExit(MARK)),
+    "CancelledError": _raise(CancelledError(MARK)),
+    "an error without text": _raise(SPEECHLESS()),
     **{kind.__name__: _raise(kind(MARK)) for kind in (
         ValueError, KeyError, MemoryError, TypeError, AssertionError, OSError, ImportError,
         NotImplementedError, ZeroDivisionError, AttributeError, IndexError, StopIteration,
@@ -75,6 +84,7 @@ RAISES: dict[str, Callable[[], None]] = {
 }  # fmt: skip
 #: For hooks whose calls are guarded in the same way.
 FEW = ("ValueError", "KeyError", "MemoryError", "RecursionError", "AttributeError", "OSError")
+HOOKS = (*FEW, "SystemExit", "CancelledError")
 
 
 def cases() -> list[Case]:
@@ -100,7 +110,7 @@ def _converters() -> Iterator[Case]:
             return convert(regions)
 
         yield Case("convert a region", f"raises {name}", _with(convert=one_region))
-    for name in FEW:
+    for name in HOOKS:
 
         def each(regions: Sequence[Region], fail: Any = RAISES[name]) -> Code:
             fail()
@@ -128,8 +138,6 @@ def _converters() -> Iterator[Case]:
 
 def _hooks() -> Iterator[Case]:
     for name, fail in RAISES.items():
-        if name == "SystemExit":
-            continue
 
         def condition(node: Node, fail: Any = fail) -> None:
             fail()
@@ -149,7 +157,7 @@ def _hooks() -> Iterator[Case]:
         yield Case("condition", f"raises {name}", _with(patterns=patterns(condition)))
         yield Case("cost", f"raises {name}", _with(cost=cost), frozenset())
         yield Case("available", f"raises {name}", _with(available=available), ALL)
-        if name not in FEW:
+        if name not in HOOKS:
             continue
         yield Case("version", f"raises {name}", _with(version=version), frozenset())
 
@@ -169,7 +177,9 @@ def _hooks() -> Iterator[Case]:
                    _with(patterns=(*patterns()[::2], Pattern("product", step))))  # fmt: skip
 
         def module(folder: Path, name: str = name) -> Sequence[Backend]:
-            (folder / "broken_plain.py").write_text(f"raise {name}('{MARK}')\n")
+            (folder / "broken_plain.py").write_text(
+                f"from asyncio import CancelledError\nraise {name}('{MARK}')\n"
+            )
             sys.path.insert(0, str(folder))
             registry.BUILT_IN["broken"] = "broken_plain"
             vars(registry)["import_module"] = lambda path: __import__("broken_plain")
