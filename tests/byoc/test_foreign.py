@@ -94,7 +94,7 @@ def test_interrupts_and_the_budget_pass(hook: str, error: BaseException) -> None
 @pytest.mark.parametrize("hook", ["available", "convert"])
 def test_a_plan_that_is_done_again_is_refused_by_name(hook: str) -> None:
     plan = dispatch(_model(), [TOY]).plan
-    with pytest.raises(PlanRefused, match="toy.*SystemExit: 0"):
+    with pytest.raises(PlanRefused, match=r"toy.*SystemExit: 0"):
         replay(_model(), plan, [replace(TOY, **{hook: _raising(SystemExit(0))})])
 
 
