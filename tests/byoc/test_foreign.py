@@ -14,9 +14,10 @@ from tvm import relax
 from opinfo.analysis.terms.work import Exhausted
 from opinfo.byoc import Backend, Pattern, dispatch, one
 from opinfo.byoc.backend import BUILT_IN, find
+from opinfo.byoc.dispatch_plan import PlanRefused
 from opinfo.byoc.failure import Raised, foreign, said
 from opinfo.byoc.mend import Unmet
-from opinfo.byoc.repeat import PlanRefused, replay
+from opinfo.byoc.repeat import replay
 
 from ..layout import nets
 from .toy import TOY, convert
@@ -95,7 +96,7 @@ def test_interrupts_and_the_budget_pass(hook: str, error: BaseException) -> None
 def test_a_plan_that_is_done_again_is_refused_by_name(hook: str) -> None:
     plan = dispatch(_model(), [TOY]).plan
     with pytest.raises(PlanRefused, match=r"toy.*SystemExit: 0"):
-        replay(_model(), plan, [replace(TOY, **{hook: _raising(SystemExit(0))})])
+        replay(_model(), plan, [HOOKS[hook](_raising(SystemExit(0)))])
 
 
 def test_a_module_that_exits_makes_its_backend_unavailable(

@@ -81,10 +81,12 @@ def _standard_error(loud: bool) -> Iterator[TextIO]:
 def _loud() -> Iterator[TextIO]:
     """Standard error as it is; warnings are shown, and cannot act on a terminal either."""
 
-    def show(message: Warning | str, kind: type[Warning], file: str, number: int,
-             to: TextIO | None = None, line: str | None = None) -> None:  # fmt: skip
-        text = warnings.formatwarning(message, kind, file, number, line)
-        (to or sys.stderr).write(printable(text, keep="\n"))
+    def show(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int,
+        file: TextIO | None = None, line: str | None = None,
+    ) -> None:  # fmt: skip
+        text = warnings.formatwarning(message, category, filename, lineno, line)
+        (file or sys.stderr).write(printable(text, keep="\n"))
 
     with warnings.catch_warnings():
         warnings.showwarning = show
