@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
@@ -64,9 +65,17 @@ def _raise(e: BaseException) -> Callable[[], None]:
     return raising
 
 
+def _no_text(e: BaseException) -> str:
+    raise ValueError("no text")
+
+
+#: An error that cannot be shown, but for its type.
+SPEECHLESS = type(f"Speechless_{MARK}", (Exception,), {"__str__": _no_text})
 RAISES: dict[str, Callable[[], None]] = {
     "RecursionError": _recursion,
     "SystemExit": _raise(SystemExit(MARK)),
+    "CancelledError": _raise(CancelledError(MARK)),
+    "an error without text": _raise(SPEECHLESS()),
     **{kind.__name__: _raise(kind(MARK)) for kind in (
         ValueError, KeyError, MemoryError, TypeError, AssertionError, OSError, ImportError,
         NotImplementedError, ZeroDivisionError, AttributeError, IndexError, StopIteration,
@@ -75,6 +84,7 @@ RAISES: dict[str, Callable[[], None]] = {
 }  # fmt: skip
 #: For hooks whose calls are guarded in the same way.
 FEW = ("ValueError", "KeyError", "MemoryError", "RecursionError", "AttributeError", "OSError")
+HOOKS = (*FEW, "SystemExit", "CancelledError")
 
 
 def cases() -> list[Case]:
@@ -100,7 +110,7 @@ def _converters() -> Iterator[Case]:
             return convert(regions)
 
         yield Case("convert a region", f"raises {name}", _with(convert=one_region))
-    for name in FEW:
+    for name in HOOKS:
 
         def each(regions: Sequence[Region], fail: Any = RAISES[name]) -> Code:
             fail()
@@ -128,8 +138,6 @@ def _converters() -> Iterator[Case]:
 
 def _hooks() -> Iterator[Case]:
     for name, fail in RAISES.items():
-        if name == "SystemExit":
-            continue
 
         def condition(node: Node, fail: Any = fail) -> None:
             fail()
@@ -149,7 +157,7 @@ def _hooks() -> Iterator[Case]:
         yield Case("condition", f"raises {name}", _with(patterns=patterns(condition)))
         yield Case("cost", f"raises {name}", _with(cost=cost), frozenset())
         yield Case("available", f"raises {name}", _with(available=available), ALL)
-        if name not in FEW:
+        if name not in HOOKS:
             continue
         yield Case("version", f"raises {name}", _with(version=version), frozenset())
 
@@ -169,7 +177,9 @@ def _hooks() -> Iterator[Case]:
                    _with(patterns=(*patterns()[::2], Pattern("product", step))))  # fmt: skip
 
         def module(folder: Path, name: str = name) -> Sequence[Backend]:
-            (folder / "broken_plain.py").write_text(f"raise {name}('{MARK}')\n")
+            (folder / "broken_plain.py").write_text(
+                f"from asyncio import CancelledError\nraise {name}('{MARK}')\n"
+            )
             sys.path.insert(0, str(folder))
             registry.BUILT_IN["broken"] = "broken_plain"
             vars(registry)["import_module"] = lambda path: __import__("broken_plain")
@@ -244,6 +254,18 @@ def _begins(code: Code, r: Region) -> str:
     return f"{code.source}\nOPINFO_FUNCTION(__init_{code.symbols[0]}) {{ {fails} }}\n"
 
 
+#: What a library does when it is opened.
+LOADING = {
+    "aborts": "abort()",
+    "crashes": "*(volatile int*)8 = 1",
+    "exits": "_exit(3)",
+    "exits with 0": "exit(0)",
+    "exits at once with 0": "_exit(0)",
+    "rounds upwards": "fesetround(FE_UPWARD)",
+    "hangs": "for (;;) usleep(1000)",
+}
+
+
 def _cxx() -> Iterator[Case]:
     yield _code("has no symbols", "symbols", symbols=())
     yield _code("has symbols that are a string", "symbols", symbols="plain")
@@ -270,10 +292,9 @@ def _cxx() -> Iterator[Case]:
     yield _code("takes one tensor too few", "takes 2 tensors and is handed 3",
                 source=_replaces("const DLTensor* x1, const DLTensor* out) {",
                                  "const DLTensor* out) { const DLTensor* x1 = out;"))  # fmt: skip
-    for how, ends in (("aborts", "abort()"), ("crashes", "*(volatile int*)8 = 1"),
-                      ("exits", "_exit(3)"), ("hangs", "for (;;) usleep(1000)")):  # fmt: skip
+    for how, ends in LOADING.items():
         begins = f"__attribute__((constructor)) static void SYMBOL_begin() {{ {ends}; }}\n"
-        text = f"\n#include <cstdlib>\n#include <unistd.h>\n{begins}"
+        text = f"\n#include <cfenv>\n#include <cstdlib>\n#include <unistd.h>\n{begins}"
         yield _code(f"{how} when it is loaded", "library", source=_adds(text))
     more = _replaces("const DLTensor* out", "const DLTensor* y, const DLTensor* out")
     yield _code("takes one tensor too many", "takes 4 tensors and is handed 3", source=more)
@@ -298,9 +319,10 @@ def _compiler(script: str) -> Callable[[Path], Sequence[Backend]]:
     return arrange
 
 
-#: For the victim's source only, and for every call.
+#: For the victim's source only.
 ONLY = 'if grep -qs "// injected" $(printf "%s\\n" "$@" | grep "\\.cc$"); then {}; fi'
-TOOLS = {
+#: What the compiler does, and what is said of that: for one region, and for all.
+TOOLS: dict[str, tuple[str, ...]] = {
     "exits with 1": ("exit 1", "status 1"),
     "says an error": ("echo 'lib0.cc:7:3: error: injected' >&2; exit 1", "error: injected"),
     "says it in bytes": ("printf '\\377\\376 error: injected\\n' >&2; exit 1", "error: injected"),
@@ -309,15 +331,16 @@ TOOLS = {
     "hangs": ("sleep 100", "did not end within"),
     "writes nothing": ("exit 0", "wrote nothing"),
     "writes no library": (
-        'while [ "$1" != "-o" ]; do shift; done; echo injected > "$2"; exit 0', "load"),
+        'while [ "$1" != "-o" ]; do shift; done; echo injected > "$2"; exit 0',
+        "does not link", "load"),
 }  # fmt: skip
 
 
 def _compilers() -> Iterator[Case]:
-    for name, (script, said) in TOOLS.items():
+    for name, (script, *said) in TOOLS.items():
         yield Case("compiler of one region", name, _compiler(ONLY.format(script)),
-                   names=("plain", said))  # fmt: skip
-        yield Case("compiler", name, _compiler(script), ALL, (said,), True)
+                   names=("plain", said[0]))  # fmt: skip
+        yield Case("compiler", name, _compiler(script), ALL, (said[-1],), True)
     yield Case("compiler", "is not there", _missing, ALL, ("compiler",), True)
 
 

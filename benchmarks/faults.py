@@ -87,7 +87,7 @@ def _row(case: Case, same: bool, said: Sequence[str], lost: Sequence[str]) -> Ro
     named = not case.names or ("\n" not in found and found != "")
     kept = set(lost) <= case.loses
     told = "; ".join(said)[:400] if not named else found if case.names else ""
-    told = re.sub(rf"{re.escape(tempfile.gettempdir())}/\w+/", "", told.replace(ROOT, ""))
+    told = re.sub(rf"{re.escape(tempfile.gettempdir())}/(?:[\w.-]+/)+", "", told.replace(ROOT, ""))
     return Row(case.point, case.failure, same, kept, named, tuple(lost), told)
 
 

@@ -22,7 +22,7 @@ from .backend import Backend, Code
 from .choose import Chosen, Match, choose
 from .convert import code, converted, converter
 from .dispatched import Dispatched
-from .failure import Failure, Fault, said
+from .failure import Failure, Fault, Raised, said
 from .force import CannotForce, allowed
 from .joint import Relaid
 from .lowered import Lowered
@@ -143,7 +143,7 @@ class Attempt:
     def converts(self, b: Backend, op: Op) -> bool:
         try:
             code(b, [region(f"{b.name}_0", [op], self.here.infos, b.merges).region])
-        except Exception:
+        except Raised:
             return False
         return True
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from .coarse import Coarse
-from .failure import said
+from .failure import Raised, foreign
 from .pattern import Pattern
 from .region import Region
 
@@ -107,11 +107,24 @@ def find(name: str) -> Backend:
     """The backend of a name. Raises ``ValueError`` listing those that there are."""
     if name in BUILT_IN and name not in _REGISTRY:
         try:
-            import_module(f"{__package__}.{BUILT_IN[name]}")
-        except Exception as e:  # of what it needs, or its own
-            reason = f"its module cannot be imported: {said(e)}"
+            with foreign():
+                import_module(f"{__package__}.{BUILT_IN[name]}")
+        except Raised as e:
+            reason = f"its module cannot be imported: {e}"
             return Backend(name, (), _nothing, lambda: reason)
     if name not in _REGISTRY:
         known = ", ".join(sorted({*_REGISTRY, *BUILT_IN}))
         raise ValueError(f"there is no backend {name!r}; known: {known}")
     return _REGISTRY[name]
+
+
+def unusable(b: Backend) -> str | None:
+    """Why a backend cannot be used here, None if it can."""
+    try:
+        with foreign():
+            reason = b.available()
+            if reason is not None and not isinstance(reason, str):
+                return f"available returned {reason!r}, expected None or why not"
+    except Raised as e:
+        return f"to ask it failed: {e}"
+    return reason

@@ -172,7 +172,7 @@ def build(
         made = executable(fuse(done.module), target)
     stage("linking")
     made.export_library(str(library), fcompile=shared, options=[*OPTIONS, *done.options])
-    if regions:
+    if done.taken:
         check_calls(tried(str(library), device), regions)
     else:
         relax.VirtualMachine(tvm.runtime.load_module(str(library)), device)

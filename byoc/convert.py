@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .backend import Backend, Code
-from .failure import Fault, said
+from .failure import Fault, Raised, foreign
 from .region import Region
 
 
@@ -20,23 +20,27 @@ def converted(
     """
     try:
         return [code(b, regions)], {}, None
-    except Exception as e:
-        together = Fault("convert", said(e))
+    except Raised as e:
+        together = Fault("convert", str(e))
     codes, wrong = [], {}
     for r in regions:
         try:
             codes.append(code(b, [r]))
-        except Exception as e:
-            wrong[r.symbol] = Fault("convert", said(e))
+        except Raised as e:
+            wrong[r.symbol] = Fault("convert", str(e))
     return codes, wrong, together
 
 
 def code(b: Backend, regions: Sequence[Region]) -> Code:
-    """What the converter returns. Raises what it raises, and ``TypeError`` for what is no code."""
-    try:
+    """What the converter returns. Raises :class:`.Raised` where it raises, or that is no code."""
+    with foreign():
         made = b.convert(regions)
-    except SystemExit as e:
-        raise RuntimeError(f"it exits with {e.code!r}") from e
+        _check(made, regions)
+    return made
+
+
+def _check(made: Any, regions: Sequence[Region]) -> None:
+    """Raises ``TypeError`` or ``ValueError`` for what is no code of these regions."""
     if not isinstance(made, Code):
         raise TypeError(f"it returned {made!r}, expected a Code")
     if not isinstance(made.source, str):
@@ -53,7 +57,6 @@ def code(b: Backend, regions: Sequence[Region]) -> Code:
     missing = [r.symbol for r in regions if r.symbol not in made.symbols]
     if missing:
         raise ValueError(f"Code.symbols has no {', '.join(missing)}")
-    return made
 
 
 def _pairs(field: str, found: Any) -> None:
@@ -63,7 +66,7 @@ def _pairs(field: str, found: Any) -> None:
 
 
 def converter(backends: Mapping[str, Backend]) -> Callable[[Sequence[Region]], list[Code]]:
-    """The code of regions by symbol, as `Attempt` has converted them. Raises what converters do."""
+    """The code of regions by symbol, as `Attempt` has converted them. Raises :class:`.Raised`."""
 
     def convert(regions: Sequence[Region]) -> list[Code]:
         by: dict[str, list[Region]] = {}

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+
+from ..analysis.terms.work import Exhausted
 
 #: What failed, by the hook of a backend or the stage of a build.
 STAGES = {
@@ -62,10 +66,46 @@ class Fault:
     reason: str
 
 
+#: What is no failure of the code that it passes through: the user's interrupt, our own budget.
+PASSING = (KeyboardInterrupt, Exhausted)
+
+
+class Raised(Exception):
+    """What code of somebody else raised, in one line."""
+
+
+@contextmanager
+def foreign() -> Iterator[None]:
+    """A block that runs code of somebody else, which may raise ``SystemExit`` as well.
+
+    Raises:
+        Raised: for all that the block raises but :data:`PASSING`.
+    """
+    try:
+        yield
+    except PASSING:
+        raise
+    except BaseException as e:
+        raise Raised(said(e)) from e
+
+
 def said(e: BaseException) -> str:
     """An error in one line: its type, and of what a compiler said the first error."""
-    told = first_error(str(e))
-    return f"{type(e).__name__}: {told}" if told else type(e).__name__
+    text = _text(e)
+    if isinstance(e, Raised):
+        return text
+    reason = first_error(text)
+    return f"{type(e).__name__}: {reason}" if reason else type(e).__name__
+
+
+def _text(e: BaseException) -> str:
+    """The message; an error of somebody else may fail to give one."""
+    try:
+        return str(e)
+    except PASSING:
+        raise
+    except BaseException as another:
+        return f"no text, its __str__ raised {type(another).__name__}"
 
 
 def first_error(text: str) -> str:

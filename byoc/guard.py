@@ -18,7 +18,7 @@ from ..layout.graph import Op
 from ..layout.wants import check
 from .backend import Backend
 from .coarse import Coarse
-from .failure import Failure, said
+from .failure import Failure, Raised, foreign
 from .mend import Unmet
 from .pattern import Condition, Node, Pattern, Sources, Step, name_of, nothing, unmet
 from .region import Region
@@ -49,11 +49,8 @@ class _Guard:
             version=self.version,
         )
 
-    def failed(
-        self, stage: str, e: Exception | str, rule: str = "", ops: Sequence[str] = ()
-    ) -> None:
+    def failed(self, stage: str, reason: str, rule: str = "", ops: Sequence[str] = ()) -> None:
         """Once for each function and reason, with the first operators that it was asked about."""
-        reason = e if isinstance(e, str) else said(e)
         if (stage, rule, reason) not in self.seen:
             self.seen.add((stage, rule, reason))
             told = f" of {', '.join(ops)}" if ops else ""
@@ -73,25 +70,27 @@ class _Guard:
     def condition(self, pattern: str, c: Condition) -> Condition:
         def checked(node: Node) -> Unmet | None:
             try:
-                return unmet(c, c(node))
-            except Exception as e:
+                with foreign():
+                    return unmet(c, c(node))
+            except Raised as e:
                 rule = f"pattern {pattern}, condition {name_of(c)}"
-                self.failed("condition", e, rule, [node.info.name])
-                return Unmet(f"the condition {name_of(c)} failed: {said(e)}")
+                self.failed("condition", str(e), rule, [node.info.name])
+                return Unmet(f"the condition {name_of(c)} failed: {e}")
 
         return checked
 
     def takes(self, pattern: str, takes: Sources) -> Sources:
         def checked(node: Node) -> Sequence[Op]:
             try:
-                found = tuple(takes(node))
-                wrong = next((x for x in found if not isinstance(x, Op)), None)
-                if wrong is not None:
-                    raise TypeError(f"it returned {wrong!r} among the sources, expected an Op")
+                with foreign():
+                    found = tuple(takes(node))
+                    wrong = next((x for x in found if not isinstance(x, Op)), None)
+                    if wrong is not None:
+                        raise TypeError(f"it returned {wrong!r} among the sources, expected an Op")
                 return found
-            except Exception as e:
+            except Raised as e:
                 rule = f"pattern {pattern}, takes {name_of(takes)}"
-                self.failed("takes", e, rule, [node.info.name])
+                self.failed("takes", str(e), rule, [node.info.name])
                 return ()
 
         return checked
@@ -100,30 +99,33 @@ class _Guard:
         names = [c.op for c in region.calls]
         assert self.b.cost is not None
         try:
-            found = self.b.cost(sized(region))
-            if isinstance(found, bool) or not isfinite(found) or found < 0:
-                raise ValueError(f"it returned {found!r}, expected microseconds")
-            return float(found)
-        except Exception as e:
-            reason = f"{said(e)}; the default cost of {COST:g} is taken"
+            with foreign():
+                found = self.b.cost(sized(region))
+                if isinstance(found, bool) or not isfinite(found) or found < 0:
+                    raise ValueError(f"it returned {found!r}, expected microseconds")
+                return float(found)
+        except Raised as e:
+            reason = f"{e}; the default cost of {COST:g} is taken"
             self.failed("cost", reason, f"cost {name_of(self.b.cost)}", names)
             return COST
 
     def wants(self) -> dict[str, Sequence[str]]:
         try:
-            wants = dict(self.b.wants)
-            check({op: layouts for op, layouts in wants.items() if layouts})
+            with foreign():
+                wants = dict(self.b.wants)
+                check({op: layouts for op, layouts in wants.items() if layouts})
             return wants
-        except Exception as e:
-            self.failed("wants", e)
+        except Raised as e:
+            self.failed("wants", str(e))
             return {}
 
     def version(self) -> str:
         try:
-            found = self.b.version()
-            if not isinstance(found, str):
-                raise TypeError(f"it returned {found!r}, expected a string")
+            with foreign():
+                found = self.b.version()
+                if not isinstance(found, str):
+                    raise TypeError(f"it returned {found!r}, expected a string")
             return found
-        except Exception as e:
-            self.failed("version", e)
+        except Raised as e:
+            self.failed("version", str(e))
             return ""

@@ -23,7 +23,7 @@ from tvm import relax
 
 from ..analysis.lifting.node import NodeDict, items
 from ..layout.graph import Op
-from .backend import Backend
+from .backend import Backend, unusable
 from .integers import DEQUANTIZE, SMALL, Integers, Scales, named
 from .lowered import Lowered, read
 from .pattern import Pattern, node, nothing
@@ -41,16 +41,8 @@ def taking(backends: Sequence[Backend]) -> list[tuple[Backend, Pattern]]:
     """The patterns that take what makes operands, of backends that can be used."""
     found = [(b, p) for b in backends for p in b.patterns
              if any(s.takes is not nothing for s in p.steps)]  # fmt: skip
-    usable = {id(b): usable_now(b) for b, _ in found}
+    usable = {id(b): unusable(b) is None for b, _ in found}  # why not is told where it is asked
     return [(b, p) for b, p in found if usable[id(b)]]
-
-
-def usable_now(b: Backend) -> bool:
-    """Why not is told where it is asked to do something."""
-    try:
-        return b.available() is None
-    except Exception:  # somebody else's code
-        return False
 
 
 def quantised(mod: Any) -> bool:

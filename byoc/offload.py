@@ -12,9 +12,9 @@ from ..analysis.progress import stage
 from ..layout.wants import Desired
 from .asked import Asked
 from .attempt import Attempt
-from .backend import Backend, find
+from .backend import Backend, find, unusable
 from .dispatched import Dispatched, Taken
-from .failure import Failure, said
+from .failure import Failure
 from .force import CannotForce, forced_ops
 from .guard import guarded
 from .joint import in_best_layouts
@@ -137,12 +137,7 @@ def _check(priority: Mapping[str, int] | None, force: Mapping[str, str] | None) 
 
 
 def _usable(b: Backend, needed: Collection[str], failures: list[Failure]) -> bool:
-    try:
-        reason = b.available()
-        if reason is not None and not isinstance(reason, str):
-            reason = f"available returned {reason!r}, expected None or why not"
-    except Exception as e:  # somebody else's code
-        reason = f"to ask it failed: {said(e)}"
+    reason = unusable(b)
     if reason is not None and b.name in needed:
         raise CannotForce(f"{b.name} is not available: {reason}")
     if reason is not None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from ..analysis.op_info import Constant, OpInfo
 from ..layout.graph import Op, Value
+from .failure import Raised, foreign
 from .group import Infos, group
 from .mend import Unmet
 from .names import check_names
@@ -134,18 +135,27 @@ def unmet(condition: Condition, told: str | Unmet | bool | None) -> Unmet | None
         return Unmet(f"the condition {name_of(condition)} does not hold")
     if isinstance(told, str) and told:
         return Unmet(told)
-    if isinstance(told, Unmet):
+    if isinstance(told, Unmet) and isinstance(told.reason, str) and isinstance(told.mend, str):
         return told
     raise TypeError(f"it returned {told!r}, expected None, a reason, an Unmet or a bool")
 
 
 def name_of(function: Callable[..., Any]) -> str:
     """What a function is called, and where a lambda stands."""
-    name = str(getattr(function, "__qualname__", repr(function))).replace("<locals>.", "")
+    name = _qualname(function).replace("<locals>.", "")
     code = getattr(function, "__code__", None)
     if "<lambda>" not in name or code is None:
         return name
     return f"{name} (line {code.co_firstlineno} of {Path(code.co_filename).name})"
+
+
+def _qualname(function: Callable[..., Any]) -> str:
+    """Of an object that is called, what it says of itself, or else its type."""
+    try:
+        with foreign():
+            return str(getattr(function, "__qualname__", None) or repr(function))
+    except Raised:
+        return type(function).__name__
 
 
 def listed(names: Collection[str], most: int = 4) -> str:

@@ -16,7 +16,7 @@ from tvm import relax
 from .arity import Miscalled, check_calls
 from .backend import Code
 from .executable import executable
-from .failure import Fault, said
+from .failure import Fault, Raised, said
 from .loading import LoadError, tried
 from .partition import attached
 from .region import Region
@@ -79,8 +79,8 @@ class _Search:
         self.left -= 1
         try:
             codes = self.convert(regions)
-        except Exception as e:
-            return Fault("convert", said(e))
+        except Raised as e:
+            return Fault("convert", str(e))
         try:
             _built(regions, codes)
         except CompilerError as e:

@@ -7,11 +7,11 @@ from typing import Any
 
 from ..layout.graph import Op
 from .assemble import assembled, by_backend, handed, of_layouts
-from .backend import Backend, find
+from .backend import Backend, find, unusable
 from .choose import Match
 from .convert import code
 from .dispatch_plan import DispatchPlan, PlannedRegion, PlanRefused
-from .failure import Failure, said
+from .failure import Failure, Raised
 from .flow import Flow
 from .guard import guarded
 from .joint import in_layouts
@@ -33,7 +33,7 @@ def replay(mod: Any, plan: DispatchPlan, backends: Sequence[str | Backend] = ())
     except ValueError as e:
         raise PlanRefused(f"the plan needs a backend: {e}") from e
     for b in known.values():
-        if (reason := _unavailable(b)) is not None:
+        if (reason := unusable(b)) is not None:
             raise PlanRefused(f"the plan needs {b.name}, which is not available: {reason}")
     failures: list[Failure] = []
     known = {n: guarded(b, failures) for n, b in known.items()}
@@ -54,17 +54,10 @@ def replay(mod: Any, plan: DispatchPlan, backends: Sequence[str | Backend] = ())
     for name, mine in by_backend(regions).items():
         try:
             codes.append(code(known[name], mine))
-        except Exception as e:
-            raise PlanRefused(f"{name}: its converter failed: {said(e)}") from e
+        except Raised as e:
+            raise PlanRefused(f"{name}: its converter failed: {e}") from e
     done = assembled(here, regions, codes, list(known.values()), plan.status)
     return of_layouts(done, lowered, relaid)
-
-
-def _unavailable(b: Backend) -> str | None:
-    try:
-        return b.available()
-    except Exception as e:
-        return f"to ask it failed: {said(e)}"
 
 
 def _planned(lowered: Lowered, plan: DispatchPlan, backends: Mapping[str, Backend]) -> list[Match]:

@@ -6,12 +6,15 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from tvm.support import cc
 
 from .failure import first_error
+from .linking import is_source, steps
 
 #: Seconds that one call may take: a whole model of CUTLASS kernels takes minutes.
 SECONDS = 1800.0
@@ -40,11 +43,22 @@ def shared(
     compiler = cc.get_cc()
     if compiler is None:
         raise CompilerError("there is no C++ compiler (g++ or clang++) on PATH", broken=True)
-    files = [objects] if isinstance(objects, str) else list(objects)
+    found = steps(options or ())
+    files = [*([objects] if isinstance(objects, str) else objects), *found.sources]
     kind = ["-undefined", "dynamic_lookup"] if sys.platform == "darwin" else []
-    command = [compiler, "-shared", "-fPIC", *kind, "-o", output, *(options or ()), *files]
+    with tempfile.TemporaryDirectory(dir=Path(output).parent, prefix=".objects-") as folder:
+        for k, file in enumerate(files):
+            if is_source(file):
+                files[k] = str(Path(folder) / f"{k}.o")
+                _write("compile", [compiler, "-c", "-fPIC", *found.compiling, file], files[k])
+        _write("link", [compiler, "-shared", "-fPIC", *kind, *files, *found.linking], output)
+
+
+def _write(stage: str, command: Sequence[str], output: str) -> None:
+    """Run the compiler for one file. Raises :class:`CompilerError`."""
+    compiler = command[0]
     try:
-        status, text = _run(command)
+        status, text = _run([*command, "-o", output])
     except OSError as e:
         raise CompilerError(f"{compiler} cannot be run: {e.strerror or e}", broken=True) from e
     except subprocess.TimeoutExpired:
@@ -52,9 +66,7 @@ def shared(
     if status < 0:
         raise CompilerError(f"{compiler} was killed by {signal_name(-status)}", broken=True)
     if status:
-        told = first_error(text) or f"{compiler} ended with status {status}"
-        linked = "collect2:" in text and not told.startswith(("error: ", "fatal error: "))
-        raise CompilerError(told, "link" if linked else "compile")
+        raise CompilerError(first_error(text) or f"{compiler} ended with status {status}", stage)
     if not os.path.exists(output):
         raise CompilerError(f"{compiler} ended without an error and wrote nothing", broken=True)
 

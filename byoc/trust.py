@@ -7,6 +7,8 @@ is what is asked; links are followed by hand. So nothing can change between chec
 from __future__ import annotations
 
 import contextlib
+import errno
+import functools
 import os
 import stat
 import tempfile
@@ -16,6 +18,8 @@ from pathlib import Path
 
 #: Folders on the way need not be readable.
 _WAY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+#: The extended attribute that holds an access control list.
+_ACL = "system.posix_acl_access"
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 #: Links on one path, as many as Linux follows.
 _LINKS = 40
@@ -88,7 +92,7 @@ def read(name: str | Path, within: int | None = None, most: int | None = None) -
         told = os.fstat(file.fileno())
         if not stat.S_ISREG(told.st_mode):
             raise Untrusted("it is not a regular file")
-        if not _is_ours(told.st_uid) or _others_write(told):
+        if not _is_ours(told.st_uid) or _others_write(told, file.fileno()):
             raise Untrusted(f"it is not a file that only this user can write: it belongs to user "
                             f"{told.st_uid}, mode {stat.S_IMODE(told.st_mode):04o}")  # fmt: skip
         if most is not None and told.st_size > most:
@@ -100,7 +104,7 @@ def _opened(path: Path, create: bool) -> int:
     todo, at, links = deque(path.parts[1:]), Path("/"), 0
     number = os.open("/", _WAY)
     try:
-        _check(os.fstat(number), at, path, last=not todo)
+        _check(os.fstat(number), number, at, path, last=not todo)
         while todo:
             name = todo.popleft()
             if (target := _link(name, number, at)) is not None:
@@ -114,7 +118,7 @@ def _opened(path: Path, create: bool) -> int:
                 continue
             number = _replaced(number, _entered(name, number, create))
             at = at.parent if name == ".." else at / name
-            _check(os.fstat(number), at, path, last=not todo)
+            _check(os.fstat(number), number, at, path, last=not todo)
         # O_PATH neither lists nor syncs.
         return _replaced(number, os.open(".", os.O_RDONLY | os.O_CLOEXEC, dir_fd=number))
     except BaseException:
@@ -149,17 +153,17 @@ def _entered(name: str, within: int, create: bool) -> int:
     return os.open(name, _WAY, dir_fd=within)
 
 
-def _check(told: os.stat_result, at: Path, path: Path, last: bool) -> None:
+def _check(told: os.stat_result, number: int, at: Path, path: Path, last: bool) -> None:
     mode = stat.S_IMODE(told.st_mode)
     if not _is_ours(told.st_uid):
         raise Untrusted(f"{at} belongs to another user, number {told.st_uid}; choose another "
                         f"folder than {path}")  # fmt: skip
-    if last and _others_write(told):
+    if last and _others_write(told, number):
         raise Untrusted(f"other users can write {at}: its mode is {mode:04o}; "
                         f"chmod go-w {at}, or choose another folder")  # fmt: skip
     if last or mode & stat.S_ISVTX:  # of /tmp: names belong to whoever made them
         return
-    if _others_write(told):
+    if _others_write(told, number):
         raise Untrusted(f"other users can replace {path}: {at} has mode {mode:04o}; "
                         f"chmod go-w {at}, or choose another folder")  # fmt: skip
 
@@ -169,13 +173,31 @@ def _is_ours(user: int) -> bool:
     return user in (0, os.geteuid())
 
 
-def _others_write(told: os.stat_result) -> bool:
-    group = told.st_mode & stat.S_IWGRP and not _is_private(told.st_gid)
+def _others_write(told: os.stat_result, number: int) -> bool:
+    """Whether another user can write what a descriptor is of."""
+    group = told.st_mode & stat.S_IWGRP and (_has_acl(number) or not _is_private(told.st_gid))
     return bool(told.st_mode & stat.S_IWOTH or group)
 
 
+def _has_acl(number: int) -> bool:
+    """Whether an access control list names more users than the mode does; True if that is unknown.
+
+    The group's bits of the mode are then the most that any user of the list may.
+    """
+    try:
+        os.getxattr(f"/proc/self/fd/{number}", _ACL)  # a descriptor of O_PATH has no attributes
+    except AttributeError:  # not on Linux
+        return True
+    except OSError as e:
+        return e.errno not in (errno.ENODATA, errno.ENOTSUP)
+    return True
+
+
 def _is_private(number: int) -> bool:
-    """Whether a group has nobody but this user and root: the group of the user's own name."""
+    """Whether a group has nobody but this user and root: the group of the user's own name.
+
+    Not group 0: container runtimes run users without an account in it.
+    """
     import grp
     import pwd
 
@@ -183,5 +205,13 @@ def _is_private(number: int) -> bool:
         group, user = grp.getgrgid(number), pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
         return False
-    own = number == 0 or group.gr_name == user
-    return own and set(group.gr_mem) <= {user, "root"}
+    own = number != 0 and group.gr_name == user
+    return own and set(group.gr_mem) <= {user, "root"} and _users(number) <= {0, os.geteuid()}
+
+
+@functools.lru_cache(maxsize=8)
+def _users(group: int) -> frozenset[int]:
+    """Users whose primary group this is, who need not be among its members; asked once."""
+    import pwd
+
+    return frozenset(p.pw_uid for p in pwd.getpwall() if p.pw_gid == group)

@@ -10,6 +10,8 @@ from tvm import relax
 
 from ...layout.graph import Op
 from ..backend import Backend, Code
+from ..convert import code
+from ..failure import Raised
 from ..group import Infos
 from ..region import Region, region
 from .compare import Array, drawn
@@ -108,9 +110,9 @@ def _symbol(number: int) -> str:
 def _code(regions: Sequence[ByBackend]) -> Code:
     named = [replace(r.region, symbol=_symbol(k)) for k, r in enumerate(regions)]
     try:
-        return regions[0].backend.convert(named)
-    except Exception as e:  # a converter is somebody else's code
-        raise ConverterFailed(f"its converter failed: {type(e).__name__}: {e}") from e
+        return code(regions[0].backend, named)
+    except Raised as e:
+        raise ConverterFailed(f"its converter failed: {e}") from e
 
 
 def _key(s: Subject, machine: Machine, backend: str, version: str, code: str) -> Key:

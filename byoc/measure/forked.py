@@ -108,7 +108,7 @@ def prepare(modules: Sequence[str]) -> None:
     for name in (f"{__package__}.jobs", *modules):
         try:
             import_module(name)
-        except Exception:  # somebody else's module
+        except BaseException:  # somebody else's module; an interrupt is ignored here
             traceback.print_exc()
 
 

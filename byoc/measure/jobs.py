@@ -26,6 +26,7 @@ from tvm.rpc.server import PopenRPCServerState
 from ..backend import Code
 from ..compile import fuse
 from ..partition import attached
+from ..toolchain import OPTIONS, shared
 from .compare import Array, difference
 from .result import Excluded, Measured, Result
 
@@ -200,5 +201,5 @@ def first_line(e: BaseException) -> str:
 def _export(mod: Any, code: Code | None, target: str, library: str) -> None:
     if code is not None:
         mod = attached(mod, [code])
-    options = ["-O2", *(code.options if code is not None else ())]
-    tvm.compile(fuse(mod), target=target).export_library(library, options=options)
+    options = [*OPTIONS, *(code.options if code is not None else ())]
+    tvm.compile(fuse(mod), target=target).export_library(library, fcompile=shared, options=options)

@@ -29,7 +29,7 @@ class Tuning:
             self.servers,
             self.threads,
             self.timeout,
-            extents=dict(map(parse_extent, self.extents)),
+            extents=parse_extents(self.extents),
             target=target,
             progress=progress,
         )
@@ -42,6 +42,17 @@ def parse_tracker(text: str) -> Tracker:
     if not (host and port.isdigit() and key):
         raise ValueError(f"--tracker {text}: expected HOST:PORT/KEY")
     return Tracker(host, int(port), key)
+
+
+def parse_extents(texts: Sequence[str]) -> dict[str, list[int]]:
+    """``n=1,16`` and others by name. Raises ``ValueError`` for a name that comes again."""
+    found: dict[str, list[int]] = {}
+    for name, values in map(parse_extent, texts):
+        if name in found:
+            both = (",".join(map(str, v)) for v in (found[name], values))
+            raise ValueError(f"--extent {name}: expected once, got {' and '.join(both)}")
+        found[name] = values
+    return found
 
 
 def parse_extent(text: str) -> tuple[str, list[int]]:

@@ -71,6 +71,14 @@ FAULTS: dict[str, tuple[Callable[[Code, Region], Code], str, str]] = {
 #include <cstdlib>
 __attribute__((constructor)) static void %(symbol)s_begin() { abort(); }
 """), "load", "it ends the process by SIGABRT"),
+    "exit": (_named("""
+#include <cstdlib>
+__attribute__((constructor)) static void %(symbol)s_begin() { exit(0); }
+"""), "load", "it ends the process with status 0"),
+    "rounding": (_named("""
+#include <cfenv>
+__attribute__((constructor)) static void %(symbol)s_begin() { fesetround(FE_UPWARD); }
+"""), "load", "it changes how the process computes: rounding"),
     "symbol": (lambda c, r: replace(c, source=c.source.replace(r.symbol, "other")), "load",
                "Cannot find"),
 }  # fmt: skip

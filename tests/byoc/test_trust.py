@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import grp
 import os
 import pwd
 import stat
+import struct
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,11 +19,17 @@ from opinfo.byoc import trust
 from opinfo.byoc.nvidia import cutlass
 from opinfo.jit.folder import Folder
 
-OTHER, STICKY = 12345, stat.S_ISVTX
+OTHER, STICKY, ANY = 12345, stat.S_ISVTX, 99
 
 
 def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.fixture
+def without_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No file has an access control list."""
+    monkeypatch.setattr(trust, "_has_acl", lambda _: False, raising=False)
 
 
 @pytest.mark.parametrize(
@@ -34,36 +43,98 @@ def open_files() -> int:
      (None, 0o770, "other users can replace", "other users can write")],
 )  # fmt: skip
 def test_who_owns_and_who_writes_decide(
-    user: int | None, mode: int, above: str | None, last: str | None
-) -> None:
+    user: int | None, mode: int, above: str | None, last: str | None,
+    without_lists: None,
+) -> None:  # fmt: skip
     told: Any = SimpleNamespace(st_uid=os.geteuid() if user is None else user, st_mode=mode,
                                 st_gid=OTHER)  # fmt: skip
     for why, is_last in ((above, False), (last, True)):
         if why is None:
-            trust._check(told, Path("/x"), Path("/x/y"), is_last)
+            trust._check(told, ANY, Path("/x"), Path("/x/y"), is_last)
             continue
         with pytest.raises(trust.Untrusted, match=why) as e:
-            trust._check(told, Path("/x"), Path("/x/y"), is_last)
+            trust._check(told, ANY, Path("/x"), Path("/x/y"), is_last)
         assert "choose another folder" in str(e.value) and "\n" not in str(e.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "members", "private"),
-    [("me", [], True), ("me", ["me"], True), ("me", ["me", "you"], False), ("staff", [], False)],
-)
-def test_a_group_of_this_user_alone_may_write_above(
-    name: str, members: list[str], private: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def _accounts(
+    monkeypatch: pytest.MonkeyPatch, name: str, members: Sequence[str] = (),
+    others: Mapping[int, int] | None = None,
+) -> None:  # fmt: skip
+    """A group, its members, this user whose primary group is 1000, and those of other users."""
+    users = {os.geteuid(): 1000, **(others or {})}
+    entries = [SimpleNamespace(pw_uid=u, pw_gid=g) for u, g in users.items()]
     monkeypatch.setattr(pwd, "getpwuid", lambda _: SimpleNamespace(pw_name="me"))
-    group = SimpleNamespace(gr_name=name, gr_mem=members)
-    monkeypatch.setattr(grp, "getgrgid", lambda _: group)
-    told: Any = SimpleNamespace(st_uid=os.geteuid(), st_mode=0o775, st_gid=1000)
+    monkeypatch.setattr(pwd, "getpwall", lambda: entries)
+    monkeypatch.setattr(grp, "getgrgid",
+                        lambda _: SimpleNamespace(gr_name=name, gr_mem=list(members)))  # fmt: skip
+    monkeypatch.setattr(trust, "_users", trust._users.__wrapped__)
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "members", "others", "private"),
+    [("me", 1000, [], {}, True), ("me", 1000, ["me"], {OTHER: 7}, True),
+     ("me", 1000, ["me", "you"], {}, False), ("staff", 1000, [], {}, False),
+     ("me", 1000, [], {OTHER: 1000}, False), ("root", 0, [], {}, False), ("me", 0, [], {}, False)],
+)  # fmt: skip
+def test_a_group_of_this_user_alone_may_write_above(
+    name: str, number: int, members: list[str], others: dict[int, int], private: bool,
+    monkeypatch: pytest.MonkeyPatch, without_lists: None,
+) -> None:  # fmt: skip
+    _accounts(monkeypatch, name, members, others)
+    told: Any = SimpleNamespace(st_uid=os.geteuid(), st_mode=0o775, st_gid=number)
     for last in (False, True):
         if private:
-            trust._check(told, Path("/x"), Path("/x/y"), last)
+            trust._check(told, ANY, Path("/x"), Path("/x/y"), last)
             continue
         with pytest.raises(trust.Untrusted, match="chmod go-w /x"):
-            trust._check(told, Path("/x"), Path("/x/y"), last)
+            trust._check(told, ANY, Path("/x"), Path("/x/y"), last)
+
+
+def _acl(user: int) -> bytes:
+    """An access control list by which a user may write: tag, permissions and number of each."""
+    entries = [(1, 7, -1), (2, 7, user), (4, 5, -1), (0x10, 7, -1), (0x20, 5, -1)]
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *e) for e in entries)
+
+
+def test_a_user_of_an_access_control_list_is_not_excused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trust, "_is_private", lambda _: True)
+    (tmp_path / "kernels").mkdir()
+    file = tmp_path / "kernels" / "file"
+    file.write_text("code")
+    for path in (tmp_path / "kernels", file):
+        path.chmod(0o775)
+    with trust.folder(tmp_path / "kernels") as number:
+        assert trust.read("file", number) == b"code"
+    for path in (file, tmp_path / "kernels"):
+        try:
+            os.setxattr(path, "system.posix_acl_access", _acl(OTHER))
+        except (AttributeError, OSError):
+            pytest.skip("no access control lists here")
+    with pytest.raises(trust.Untrusted, match="only this user can write"):
+        trust.read(file)
+    with pytest.raises(trust.Untrusted, match=r"other users can write .*chmod go-w"):
+        with trust.folder(tmp_path / "kernels"):
+            pass
+    for path in (file, tmp_path / "kernels"):  # as the message says
+        path.chmod(0o755)
+    with trust.folder(tmp_path / "kernels") as number:
+        assert trust.read("file", number) == b"code"
+
+
+@pytest.mark.parametrize(("number", "acl"), [
+    (errno.ENODATA, False), (errno.ENOTSUP, False), (errno.EACCES, True), (errno.ENOENT, True),
+])  # fmt: skip
+def test_a_list_that_cannot_be_had_is_taken_for_one(
+    number: int, acl: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def getxattr(*_: Any) -> bytes:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "getxattr", getxattr, raising=False)
+    assert trust._has_acl(ANY) is acl
 
 
 def test_links_are_followed_and_every_folder_on_the_way_counts(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,7 +24,7 @@ from .showing import showing
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["Problem", "app", "emit", "forced", "loaded", "positive", "refusing", "say",
+__all__ = ["Problem", "app", "emit", "forced", "loaded", "once", "positive", "refusing", "say",
            "show", "telling", "working"]  # fmt: skip
 
 app = typer.Typer(cls=Commands, add_completion=False, pretty_exceptions_enable=False)
@@ -97,8 +97,10 @@ def say(console: Console, text: str) -> None:
 
 
 def loaded(model: Path, shapes: Sequence[str] | None) -> Any:
-    """Raises as `frontend.load` does."""
-    return frontend.load(model, dict(map(frontend.parse_shape, shapes or ())))
+    """Raises as `frontend.load` does, and :class:`Problem` for two shapes of one input."""
+    found = [frontend.parse_shape(text) for text in shapes or ()]
+    once("--shape", [(name, ",".join(map(str, shape))) for name, shape in found])
+    return frontend.load(model, dict(found))
 
 
 def show(tables: Sequence[Table], summary: str) -> None:
@@ -134,12 +136,22 @@ def positive(value: float | None) -> float | None:
     return value
 
 
+def once(option: str, pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The values of an option by name. Raises :class:`Problem` for a name that comes again."""
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        if name in found:
+            raise Problem(f"{option} {name}: expected once, got {found[name]} and {value}")
+        found[name] = value
+    return found
+
+
 def forced(texts: Sequence[str] | None) -> dict[str, str]:
     """``--force conv2d=onednn``."""
-    out = {}
+    pairs = []
     for text in texts or ():
         name, equals, place = text.partition("=")
         if not (name and equals and place):
             raise Problem(f"--force {text}: expected OPERATOR=BACKEND")
-        out[name] = place
-    return out
+        pairs.append((name, place))
+    return once("--force", pairs)

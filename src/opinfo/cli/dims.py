@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .common import Problem
+from .common import Problem, once
 
 
 def named(option: str, texts: Sequence[str] | None) -> dict[str, str]:
     """The values of an option that is given once for each name, ``NAME=VALUE``."""
-    found: dict[str, str] = {}
+    pairs = []
     for text in texts or ():
         name, _, value = text.partition("=")
         if not (name and value):
             raise Problem(f"{option} {text}: expected NAME=VALUE")
-        if name in found:
-            raise Problem(f"{option} {name}: expected once, got {found[name]} and {value}")
-        found[name] = value
-    return found
+        pairs.append((name, value))
+    return once(option, pairs)
 
 
 def declared(ranges: Mapping[str, str], likely: Mapping[str, str]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
@@ -68,12 +69,28 @@ def write(text: str) -> None:
 
 @contextlib.contextmanager
 def _standard_error(loud: bool) -> Iterator[TextIO]:
-    with contextlib.nullcontext(sys.stderr) if loud else quiet() as out:
+    with _loud() if loud else quiet() as out:
         _stderr.append(out)
         try:
             yield out
         finally:
             _stderr.pop()
+
+
+@contextlib.contextmanager
+def _loud() -> Iterator[TextIO]:
+    """Standard error as it is; warnings are shown, and cannot act on a terminal either."""
+
+    def show(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int,
+        file: TextIO | None = None, line: str | None = None,
+    ) -> None:  # fmt: skip
+        text = warnings.formatwarning(message, category, filename, lineno, line)
+        (file or sys.stderr).write(printable(text, keep="\n"))
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield sys.stderr
 
 
 def _outcome(act: Callable[[], int | None], out: TextIO | None) -> tuple[int, str]:
@@ -92,7 +109,7 @@ def _outcome(act: Callable[[], int | None], out: TextIO | None) -> tuple[int, st
         if out is not None:
             import traceback
 
-            traceback.print_exception(e, file=out)
+            out.write(printable("".join(traceback.format_exception(e)), keep="\n"))
         return _told(e)
 
 

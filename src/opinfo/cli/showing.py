@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ..analysis.progress import listening, stage
+from .entry import one
 from .group import silent
 
 
@@ -25,7 +26,7 @@ def showing(console: Console) -> Iterator[None]:
 
         def shown(name: str, done: int, total: int) -> None:
             of = f" {min(done + 1, total)} of {total}" if total else ""
-            progress.update(task, description=escape(name) + of)
+            progress.update(task, description=escape(one(name)) + of)
 
         with listening(shown):
             yield
