@@ -10,7 +10,7 @@ terms of what is read from outside the statement.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -104,9 +104,9 @@ class _Splitter(Executor):
         buffers = {v: names[t] for t, v in self.version.items()}
         buffers |= {t: b for t, b in names.items() if t in self.inputs}
         outputs = tuple(self.version[t] for t in written)
-        before = frozenset(names) - self.inputs | frozenset(written)
+        known = self.inputs.difference(written) | self.found.keys()
         found = [replace(d, promises=self.promises) for d in self.found.values()]
-        definitions = tuple(_live(_whole(found, before), outputs))
+        definitions = tuple(_live(_whole(found, known), outputs))
         writers = tuple(
             frozenset(d.tensor for d in self.found.values() if place in d.statements)
             for place in range(len(statements))
@@ -209,10 +209,11 @@ def _is_true(e: Any) -> bool:
     return bool(getattr(e, "value", e) == 1) if type(e).__name__ == "IntImm" else e is True
 
 
-def _whole(found: list[Definition], before: frozenset[Tensor]) -> list[Definition]:
+def _whole(found: list[Definition], known: Set[Tensor]) -> list[Definition]:
     """Definitions that say all of their buffer; a partial one is put into those that read it.
 
-    ``before`` are the buffers whose contents before the function mean nothing.
+    ``known`` are the inputs and what is defined. Anything else is what a buffer holds before it is
+    written, or what each thread has for itself.
     """
     partial: dict[Tensor, tuple[Definition, Term]] = {}
     out = []
@@ -224,9 +225,9 @@ def _whole(found: list[Definition], before: frozenset[Tensor]) -> list[Definitio
                 body = map_loads(body, used, lambda u, i: at(partial[u][1], u, i))
                 more = (partial[t][0].statements for t in used)
                 d = replace(d, statements=d.statements.union(*more))
-            if not before.isdisjoint(tensors(body)):
+            if not tensors(body) <= known:
                 body = simplify(body, ask=thorough)
-        if body is not None and not before.isdisjoint(tensors(body)):
+        if body is not None and not tensors(body) <= known:
             partial[d.tensor] = d, body
             told = "an element is read before it is written"
             d = replace(d, body=None, problem=told)

@@ -172,3 +172,18 @@ def test_memory_of_its_own_and_views_are_understood_where_the_statement_is() -> 
     )
     found = op_infos(func)
     assert isinstance(found, Chain) and found.names == ("relax.exp", "relax.tanh")
+
+
+KERNEL = 'for i in T.thread_binding(8, thread="threadIdx.x"):\n'
+
+
+@pytest.mark.parametrize("scope", ["local", "shared"])
+@pytest.mark.parametrize("second", [KERNEL, "for i in range(8):\n"])
+def test_what_a_kernel_leaves_in_memory_of_its_own_is_not_read(scope: str, second: str) -> None:
+    found = refused(
+        f't = T.alloc_buffer((8,), "float32", scope="{scope}")\n',
+        f"{KERNEL}    t[i] = T.exp(x[i])\n",
+        f"{second}    out[i] = t[i]\n",
+    )
+    assert isinstance(found, PartlyRead) and not found.steps
+    assert "before it is written" in found.reason
