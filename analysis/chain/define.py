@@ -20,7 +20,8 @@ from ..lifting.lift import Executor
 from ..proofs.context import simplify, thorough
 from ..terms.rewrite import map_loads, substitute, tensors
 from ..terms.term import Int, Tensor, Term, Var, axis, load
-from .reach import Reach, only_stores
+from .confined import only_stores
+from .reach import Reach
 
 
 @dataclass(frozen=True)

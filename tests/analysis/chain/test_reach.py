@@ -128,7 +128,22 @@ def test_a_pointer_may_be_stored_through(name: str) -> None:
     assert not isinstance(found, PartlyRead)
 
 
+POINTER = 'T.call_extern("int32", "f", T.reinterpret("int64", out.data))'
 OTHERS = {
+    "an extent": f"""
+for i in T.serial(0, 8, step=2):
+    q = T.alloc_buffer(({POINTER},), "float32")
+    q[0] = x[i]
+    t[i] = q[0]
+""",
+    "a region": f"""
+for i in T.serial(0, 8, step=2):
+    with T.sblock("b"):
+        T.reads()
+        T.writes()
+        m = T.match_buffer(x[{POINTER}:{POINTER} + 1], (1,), "float32", elem_offset=T.int32())
+        t[i] = m[0]
+""",
     "a bound pointer": 'p = T.bind(out.data)\nt[0] = T.call_extern("float32", "f", p)',
     "an assertion": 'if x[0] > T.float32(0):\n    t[0] = x[0]\n    assert x[1] > x[0], "no"',
     "an attribute": 'with T.attr(out.data, "storage_alignment", 1):\n    t[0] = x[0]',
