@@ -15,7 +15,7 @@ import tvm_ffi
 from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
-from .lifting.node import items
+from .lifting.node import items, script
 from .terms.term import Int, Tensor, Var
 
 Leaves = Mapping[Var, Any]
@@ -67,7 +67,7 @@ def symbolic(value: Any) -> bool:
 
 def text(value: Any) -> str:
     """An expression without the types of its literals: ``n * 2``."""
-    return re.sub(r"T\.int(?:32|64)\((-?\d+)\)", r"\1", str(value))
+    return re.sub(r"T\.int(?:32|64)\((-?\d+)\)", r"\1", script(value))
 
 
 # ---------------------------------------------------------------------------- equality

@@ -10,13 +10,9 @@ terms of what is read from outside the statement.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, replace
 from typing import Any
-
-import tvm
-import tvm_ffi
-from tvm import tirx
 
 from ..lifting.from_tir import Unliftable
 from ..lifting.hints import check_annotations
@@ -24,15 +20,18 @@ from ..lifting.lift import Executor
 from ..proofs.context import simplify, thorough
 from ..terms.rewrite import map_loads, substitute, tensors
 from ..terms.term import Int, Tensor, Term, Var, axis, load
+from .confined import only_stores
+from .reach import Reach
 
 
 @dataclass(frozen=True)
 class Definition:
     """``tensor[y0, y1, …] = body``; ``statements`` are the places of the statements that say so.
 
-    ``body`` is None, and ``problem`` says why, if the statement is not understood. ``order`` has
-    the tensors that are read in the order in which the statements name them. ``races`` and
-    ``promises`` are those of :class:`..lifting.comprehension.Lifted`.
+    ``body`` is None, and ``problem`` says why, if the body is not known; ``opaque`` says that the
+    statement itself is not understood. ``order`` has the tensors that are read in the order in
+    which the statements name them. ``races`` and ``promises`` are those of
+    :class:`..lifting.comprehension.Lifted`.
     """
 
     tensor: Tensor
@@ -42,6 +41,7 @@ class Definition:
     order: tuple[Tensor, ...] = ()
     races: bool = False
     promises: bool = False
+    opaque: bool = False
 
 
 @dataclass(frozen=True)
@@ -105,9 +105,9 @@ class _Splitter(Executor):
         buffers = {v: names[t] for t, v in self.version.items()}
         buffers |= {t: b for t, b in names.items() if t in self.inputs}
         outputs = tuple(self.version[t] for t in written)
-        before = frozenset(names) - self.inputs | frozenset(written)
+        known = self.inputs.difference(written) | self.found.keys()
         found = [replace(d, promises=self.promises) for d in self.found.values()]
-        definitions = tuple(_live(_whole(found, before), outputs))
+        definitions = tuple(_live(_whole(found, known), outputs))
         writers = tuple(
             frozenset(d.tensor for d in self.found.values() if place in d.statements)
             for place in range(len(statements))
@@ -153,13 +153,10 @@ class _Splitter(Executor):
             for t, writes in effects.writes.items():
                 self.check_stores(t, writes)
         except (Unliftable, RecursionError) as e:
-            if not _only_stores(s):
-                raise
-            for t in self._stored(s):
-                self._add(t, None, place, str(e), self._loaded(s))
+            self._opaque(place, s, e)
             return
         before = dict(self.version)
-        order = self._loaded(s)
+        order = self._now(Reach(s, self).loads())
         for t in [t for t in effects.writes if t in self.scopes]:
             try:
                 body = effects.read(t, over(t))
@@ -169,6 +166,20 @@ class _Splitter(Executor):
             now = map_loads(body, frozenset(before), lambda u, i: load(before[u], i))
             self._add(t, now, place, "", order)
 
+    def _opaque(self, place: int, s: Any, e: Unliftable | RecursionError) -> None:
+        """A statement that is not understood: what it stores is not known, all else stays."""
+        if not only_stores(s):
+            raise e
+        reach = Reach(s, self)
+        stored, order = reach.stores(), self._now(reach.loads())
+        if not stored:
+            raise e
+        for t in stored:
+            self._add(t, None, place, str(e), order, opaque=True)
+
+    def _now(self, read: Iterable[Tensor]) -> tuple[Tensor, ...]:
+        return tuple(self.version.get(t, t) for t in read)
+
     def _add(
         self,
         t: Tensor,
@@ -176,6 +187,7 @@ class _Splitter(Executor):
         place: int,
         problem: str,
         order: tuple[Tensor, ...] = (),
+        opaque: bool = False,
     ) -> None:
         before = self.version.get(t)
         statements, races = frozenset({place}), self.races
@@ -191,62 +203,18 @@ class _Splitter(Executor):
                     body = map_loads(body, frozenset({before}), lambda u, i: at(b, u, i))
         new = Tensor(t.name, t.shape, t.dtype)
         self.version[t] = new
-        self.found[new] = Definition(new, body, statements, problem, order, races)
-
-    def _loaded(self, s: Any) -> tuple[Tensor, ...]:
-        found: dict[Tensor, None] = {}
-
-        def visit(e: Any) -> None:
-            t = self.values.get(e.source)
-            if isinstance(t, Tensor):
-                found[self.version.get(t, t)] = None
-
-        tvm_ffi.structural_walk(s, (tvm.ir.TensorLoad, visit))
-        return tuple(found)
-
-    def _stored(self, s: Any) -> list[Tensor]:
-        found: dict[Tensor, None] = {}
-
-        def visit(store: Any) -> None:
-            t = self.values.get(store.buffer)
-            if isinstance(t, Tensor):
-                found[t] = None
-
-        tvm_ffi.structural_walk(s, (tirx.BufferStore, visit))
-        return list(found)
-
-
-#: The greatest kind of effect that calls without one have: they read.
-_READS = 2
-
-
-def _only_stores(s: Any) -> bool:
-    """Whether all that a statement may change is the buffers that it names in stores, if any."""
-    stores, others = list[Any](), list[Any]()
-
-    def visit(e: Any) -> None:
-        kind = e.op.get_attr("TCallEffectKind") if isinstance(e.op, tvm.ir.Op) else None
-        opaque = kind is None or int(kind) > _READS
-        if opaque and not all(type(a.ty).__name__ == "PrimType" or _is_text(a) for a in e.args):
-            others.append(e)  # what it is given a pointer to
-
-    tvm_ffi.structural_walk(s, (tvm.ir.Call, visit))
-    tvm_ffi.structural_walk(s, (tirx.BufferStore, stores.append))
-    return bool(stores) and not others
-
-
-def _is_text(a: Any) -> bool:
-    return type(a).__name__ == "StringImm"
+        self.found[new] = Definition(new, body, statements, problem, order, races, opaque=opaque)
 
 
 def _is_true(e: Any) -> bool:
     return bool(getattr(e, "value", e) == 1) if type(e).__name__ == "IntImm" else e is True
 
 
-def _whole(found: list[Definition], before: frozenset[Tensor]) -> list[Definition]:
+def _whole(found: list[Definition], known: Set[Tensor]) -> list[Definition]:
     """Definitions that say all of their buffer; a partial one is put into those that read it.
 
-    ``before`` are the buffers whose contents before the function mean nothing.
+    ``known`` are the inputs and what is defined. Anything else is what a buffer holds before it is
+    written, or what each thread has for itself.
     """
     partial: dict[Tensor, tuple[Definition, Term]] = {}
     out = []
@@ -258,9 +226,9 @@ def _whole(found: list[Definition], before: frozenset[Tensor]) -> list[Definitio
                 body = map_loads(body, used, lambda u, i: at(partial[u][1], u, i))
                 more = (partial[t][0].statements for t in used)
                 d = replace(d, statements=d.statements.union(*more))
-            if not before.isdisjoint(tensors(body)):
+            if not tensors(body) <= known:
                 body = simplify(body, ask=thorough)
-        if body is not None and not before.isdisjoint(tensors(body)):
+        if body is not None and not tensors(body) <= known:
             partial[d.tensor] = d, body
             told = "an element is read before it is written"
             d = replace(d, body=None, problem=told)
@@ -277,11 +245,15 @@ def _readers(found: tuple[Definition, ...]) -> dict[Tensor, frozenset[Tensor]]:
 
 
 def _live(found: list[Definition], outputs: tuple[Tensor, ...]) -> list[Definition]:
-    """The definitions that an output depends on."""
+    """The definitions that an output depends on, and those of statements not understood.
+
+    Such a statement may not end, or store outside its buffers: a function that has one is not
+    known as a whole.
+    """
     needed = set(outputs)
     out = []
     for d in reversed(found):
-        if d.tensor in needed:
+        if d.tensor in needed or d.opaque:
             out.append(d)
             needed |= tensors(d.body) if d.body is not None else set(d.order)
     return out[::-1]

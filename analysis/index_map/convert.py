@@ -16,6 +16,7 @@ from tvm import tirx
 from tvm.tirx import IndexMap
 
 from ..lifting.from_tir import Reader, Unliftable
+from ..lifting.node import script
 from ..terms.rewrite import free
 from ..terms.term import TRUE, ZERO, Int, Term, Var, as_int, integer, variable
 
@@ -97,7 +98,7 @@ def index_map(source: MapLike, rank: int, what: str = "index_map") -> IndexMap:
         )
     for k, e in enumerate(source.final_indices):
         if not str(e.ty.dtype).startswith("int"):
-            raise TypeError(f"{what}: result {k} must be an integer, got {e.ty.dtype}: {e}")
+            raise TypeError(f"{what}: result {k} must be an integer, got {e.ty.dtype}: {script(e)}")
     return source
 
 
@@ -120,7 +121,7 @@ def _called(fn: Callable[..., Any], rank: int, what: str) -> IndexMap:
     results = list(results) if isinstance(results, (tuple, list)) else [results]
     for k, r in enumerate(results):
         if isinstance(r, bool) or not (isinstance(r, int) or tvm.ir.is_prim_expr(r)):
-            raise TypeError(f"{what}: result {k} must be an integer expression, got {r!r}")
+            raise TypeError(f"{what}: result {k} must be an integer expression, got {script(r)}")
     final = [tirx.IntImm("int64", r) if isinstance(r, int) else r for r in results]
     return IndexMap(axes, final, None)
 
@@ -130,7 +131,7 @@ def extents(shape: Sequence[Any], scope: Scope, what: str = "shape") -> tuple[In
     out = []
     for k, e in enumerate(shape):
         if isinstance(e, bool) or not (isinstance(e, int) or tvm.ir.is_prim_expr(e)):
-            raise TypeError(f"{what}[{k}]: expected an int or a TVM expression, got {e!r}")
+            raise TypeError(f"{what}[{k}]: expected an int or a TVM expression, got {script(e)}")
         if not isinstance(e, int) and not str(e.ty.dtype).startswith("int"):
             raise TypeError(f"{what}[{k}]: expected an integer expression, got {e.ty.dtype}")
         p = integer(e) if isinstance(e, int) else as_int(scope.read(e, {}))

@@ -29,7 +29,7 @@ from ..terms.term import (
     integer,
     mul,
 )
-from .node import Dtypes, items, lanes_of
+from .node import Dtypes, items, lanes_of, script
 from .operations import arithmetic, bitwise, cast, compare, truncdiv, width
 
 
@@ -75,10 +75,17 @@ class Reader:
 
     def __init__(self, env: Env, read: Read) -> None:
         self.env, self.read = env, read
-        self.dtype_of = Dtypes()
+        self._dtype_of = Dtypes()
         self.given: tuple[Term, ...] = ()  # conditions of the selections around
         self.vectors = False  # whether vectors are understood: in a store
         self.lane: Var | None = None  # which of a vector's lanes is read, if one occurred
+
+    def dtype_of(self, e: Any) -> str:
+        """The data type of a number, as text."""
+        dtype = self._dtype_of(e)
+        if not dtype:
+            raise Unliftable("an expression is not a number", script(e)[:80])
+        return dtype
 
     def index(self, e: Any) -> Int:
         """An integer; of a literal its type does not matter."""
@@ -99,7 +106,7 @@ class Reader:
             return compare(_COMPARE[kind], self(e.a), self(e.b))
         if kind in _BITS:
             return _bits(self, _BITS[kind], e, e.a, e.b)
-        raise Unliftable(f"expression {kind} is not understood", str(e)[:80])
+        raise Unliftable(f"expression {kind} is not understood", script(e)[:80])
 
 
 def _int_imm(r: Reader, e: Any) -> Term:
@@ -119,8 +126,8 @@ def _var(r: Reader, e: Any) -> Term:
     value = r.env.get(e)
     if value is None:
         if is_buffer_var(e):
-            raise Unliftable("a buffer is used as a pointer", str(e))
-        raise Unliftable("variable is not bound", str(e))
+            raise Unliftable("a buffer is used as a pointer", script(e)[:80])
+        raise Unliftable("variable is not bound", script(e)[:80])
     return value
 
 
@@ -135,18 +142,19 @@ def _load(r: Reader, e: Any) -> Term:
 def check_index(indices: Sequence[Any]) -> None:
     """Only the last coordinate of an access may be a vector."""
     if any(lanes_of(str(i.ty.dtype)) != 1 for i in indices[:-1]):
-        raise Unliftable("a vector of coordinates that is not the last", str(indices)[:80])
+        at = ", ".join(map(script, indices))
+        raise Unliftable("a vector of coordinates that is not the last", at[:80])
 
 
 def _lane(r: Reader, e: Any, inside: Sequence[Any]) -> Int:
     """The number of the lane that is read; one for the whole store."""
     count = lanes_of(str(e.ty.dtype))
     if not r.vectors or count < 1 or any(lanes_of(str(x.ty.dtype)) != 1 for x in inside):
-        raise Unliftable("a vector is not understood here", str(e)[:80])
+        raise Unliftable("a vector is not understood here", script(e)[:80])
     if r.lane is None:
         r.lane = fresh(integer(count), "lane")
     if r.lane.extent is not integer(count):
-        raise Unliftable("vectors of different lengths in one store", str(e)[:80])
+        raise Unliftable("vectors of different lengths in one store", script(e)[:80])
     return as_int(r.lane)
 
 
@@ -228,7 +236,7 @@ class _Inner:
 def _bits(r: Reader, op: str, e: Any, a: Any, b: Any) -> Term:
     count, dtype = getattr(b, "value", None), r.dtype_of(e)
     if op in ("shl", "shr") and isinstance(count, int) and not 0 <= count < width(dtype):
-        raise Unliftable("a shift by no less than the width has no result", str(e)[:80])
+        raise Unliftable("a shift by no less than the width has no result", script(e)[:80])
     return bitwise(op, r(a), r(b), dtype)
 
 
@@ -238,7 +246,7 @@ _UNPACKED = {"likely", "if_then_else"}
 
 def _call(r: Reader, e: Any) -> Term:
     if not isinstance(e.op, tvm.ir.Op):
-        raise Unliftable("call of a function that is not an operator", str(e)[:80])
+        raise Unliftable("call of a function that is not an operator", script(e)[:80])
     name = str(e.op.name).split(".")[-1]
     _check_arity(e, name in _UNPACKED)
     if name == "likely":
@@ -249,7 +257,7 @@ def _call(r: Reader, e: Any) -> Term:
         return _bits(r, _BIT_CALLS[name], e, *e.args)
     effect = e.op.get_attr(_EFFECT)
     if effect is None or int(effect) > 1:
-        raise Unliftable(f"call of {e.op.name} is opaque", str(e)[:80])
+        raise Unliftable(f"call of {e.op.name} is opaque", script(e)[:80])
     args = tuple(_argument(r, a) for a in items(e.args))
     if r.lane is not None:
         _check_lanes(e)
@@ -269,7 +277,7 @@ def _check_lanes(e: Any) -> None:
     counts = [lanes_of(str(x.ty.dtype)) for x in (e, *e.args) if hasattr(x.ty, "dtype")]
     each = e.op.get_attr("TVectorizable")
     if any(c != 1 for c in counts) and (not each or counts[0] != max(counts)):
-        raise Unliftable(f"call of {e.op.name} on vectors is not understood", str(e)[:80])
+        raise Unliftable(f"call of {e.op.name} on vectors is not understood", script(e)[:80])
 
 
 def _argument(r: Reader, a: Any) -> Term:

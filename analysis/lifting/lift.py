@@ -22,7 +22,7 @@ from .effects import Effects, Write
 from .from_tir import Unliftable, check_index
 from .hints import check_annotations, check_keys
 from .iterate import Loops
-from .node import items
+from .node import items, script
 from .outputs import check_outputs, output
 from .repeat import repeated
 
@@ -65,7 +65,7 @@ class Executor(Loops):
     def run(self, s: Any) -> None:
         rule = getattr(self, f"run_{type(s).__name__}", None)
         if rule is None:
-            raise Unliftable(f"statement {type(s).__name__} is not understood", str(s)[:80])
+            raise Unliftable(f"statement {type(s).__name__} is not understood", script(s)[:80])
         rule(s)
 
     def run_SeqStmt(self, s: Any) -> None:
@@ -205,4 +205,4 @@ def _effect(name: str, call: Any) -> tuple[str, str]:
     """Why a call with effects is not understood, and where."""
     if name in _EXTERN and type(call.args[0]).__name__ == "StringImm":
         return f"calls {call.args[0].value}, an extern function: not TIR", ""
-    return "a call with effects is opaque", str(call)[:80]
+    return "a call with effects is opaque", script(call)[:80]

@@ -61,8 +61,25 @@ def lanes_of(dtype: str) -> int:
     return 0 if found[1] else int(found[0][1:])
 
 
+def script(node: Any) -> str:
+    """A node as TVMScript on one line.
+
+    TVM prints the address of what it has no script for, which differs from run to run; here it is
+    the node's kind, with its operands.
+    """
+    try:
+        printed = node.script() if hasattr(node, "script") else repr(node)
+    except Exception:  # TVM's errors have no common type
+        operands = [script(getattr(node, k)) for k in ("a", "b", "value") if hasattr(node, k)]
+        printed = f"{type(node).__name__}({', '.join(operands)})"
+    return " ".join(printed.split())
+
+
 class Dtypes:
-    """The data types of expressions as text, those of one lane of vectors; read once a type."""
+    """The data types of expressions as text, those of one lane of vectors; read once a type.
+
+    Empty for what is not a number, such as a pointer.
+    """
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Any, str]] = {}
@@ -71,5 +88,6 @@ class Dtypes:
         ty = e.ty
         found = self._known.get(ty.__chandle__())
         if found is None:
-            found = self._known[ty.__chandle__()] = ty, _LANES.sub("", str(ty.dtype))
+            dtype = _LANES.sub("", str(getattr(ty, "dtype", "")))
+            found = self._known[ty.__chandle__()] = ty, dtype
         return found[1]

@@ -14,6 +14,7 @@ from typing import Any
 
 from . import expressions, nests
 from .expressions import Operands
+from .opaque import opaque
 
 HEADER = "# from tvm.script import tirx as T\n@T.prim_func(s_tir=True)\n"
 
@@ -301,5 +302,5 @@ def empty(rng: random.Random) -> Program:
 FAMILIES: tuple[Family, ...] = (
     elementwise, elementwise, nans, nans, widths, widths, casts, casts, predicates, pragmas, races,
     scatters, views, aliases, empty, nests.reductions, nests.reductions, nests.moves, nests.moves,
-    nests.windows, nests.stages,
+    nests.windows, nests.stages, opaque, opaque,
 )  # fmt: skip

@@ -1,0 +1,131 @@
+"""Whether a statement does nothing outside but what its stores name.
+
+It is made of what is listed here: no pointers, no calls with effects, no jump to outside. Anything
+else may change any buffer, or end the function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import tvm
+import tvm_ffi
+
+from ..lifting.hints import NEUTRAL
+from ..lifting.node import items
+
+_BINARY = ("Add", "Sub", "Mul", "Div", "Mod", "FloorDiv", "FloorMod", "Min", "Max", "And", "Or",
+           "LT", "LE", "GT", "GE", "EQ", "NE", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "LShift",
+           "RShift")  # fmt: skip
+#: Statements and expressions, with their parts.
+_PARTS: dict[str, tuple[str, ...]] = {
+    "AllocBuffer": (),
+    "AttrStmt": ("value", "body"),
+    "Bind": ("value",),
+    "BufferStore": ("indices", "value"),
+    "DeclBuffer": (),
+    "Evaluate": ("value",),
+    "For": ("min", "extent", "step", "body"),
+    "IfThenElse": ("condition", "then_case", "else_case"),
+    "SBlock": ("init", "body"),
+    "SBlockRealize": ("iter_values", "predicate", "block"),
+    "SeqStmt": ("seq",),
+    "While": ("condition", "body"),
+    "BitwiseNot": ("a",),
+    "Broadcast": ("value",),
+    "Call": ("args",),
+    "Cast": ("value",),
+    "FloatImm": (),
+    "IntImm": (),
+    "Let": ("value", "body"),
+    "Not": ("a",),
+    "Ramp": ("base", "stride"),
+    "Select": ("condition", "true_value", "false_value"),
+    "Shuffle": ("vectors", "indices"),
+    "TensorLoad": ("indices",),
+    "Var": (),
+    **dict.fromkeys(_BINARY, ("a", "b")),
+}
+_LOOPS = ("For", "While")
+#: Jumps out of the innermost loop, or to its end.
+_JUMPS = ("tirx.break_loop", "tirx.continue_loop")
+#: Functions outside TIR, which can do nothing to a buffer that they have no pointer to.
+_EXTERN = ("tirx.call_extern", "tirx.tvm_call_packed", "tirx.tvm_call_cpacked")
+#: The greatest kind of effect that calls without one have: they read.
+_READS = 2
+_THREADS = ("thread_extent", "virtual_thread")
+
+
+def only_stores(node: Any, looped: bool = False) -> bool:
+    """Whether all that a statement does outside is the stores that it names.
+
+    ``looped`` says that a loop of the statement is around.
+    """
+    kind = type(node).__name__
+    if kind not in _PARTS or (isinstance(node, tvm.ir.Expr) and not _is_number(node)):
+        return False
+    if kind == "Evaluate" and _jumps(node.value):
+        return looped
+    if not _RULES.get(kind, _always)(node):
+        return False
+    looped = looped or kind in _LOOPS
+    return all(only_stores(p, looped) for p in _parts(node) if p is not None and not _is_text(p))
+
+
+def _parts(node: Any) -> Iterator[Any]:
+    """The statements and expressions in a node, also those that say where its buffers are."""
+    kind = type(node).__name__
+    for name in _PARTS[kind]:
+        part = getattr(node, name)
+        yield from items(part) if isinstance(part, tvm_ffi.Array) else [part]
+    if kind in ("AllocBuffer", "DeclBuffer"):
+        yield from _dimensions(node.buffer)
+    if kind == "SBlock":
+        for b in items(node.alloc_buffers):
+            yield from _dimensions(b)
+        for m in items(node.match_buffers):
+            yield from _dimensions(m.buffer)
+            yield from (e for r in items(m.source.region) for e in (r.min, r.extent))
+
+
+def _dimensions(b: Any) -> list[Any]:
+    return [*items(b.ty.shape), *items(b.ty.strides), b.ty.elem_offset]
+
+
+def _is_number(e: Any) -> bool:
+    """Whether an expression's type is one of numbers: no pointer, buffer or text."""
+    return type(e.ty).__name__ == "PrimType"
+
+
+def _always(node: Any) -> bool:
+    return True
+
+
+def _jumps(e: Any) -> bool:
+    return str(getattr(getattr(e, "op", None), "name", "")) in _JUMPS
+
+
+def _calls_purely(e: Any) -> bool:
+    """Whether a call changes nothing, if its arguments are numbers or text."""
+    if not isinstance(e.op, tvm.ir.Op):
+        return False
+    effect = e.op.get_attr("TCallEffectKind")
+    return (effect is not None and int(effect) <= _READS) or str(e.op.name) in _EXTERN
+
+
+def _placed_freely(buffers: Iterable[Any]) -> bool:
+    """Whether no buffer has an address, which may be that of another one."""
+    return not any(len(b.ty.allocated_addr) for b in buffers)
+
+
+def _is_text(a: Any) -> bool:
+    return type(a).__name__ == "StringImm"
+
+
+_RULES: dict[str, Callable[[Any], bool]] = {
+    "AllocBuffer": lambda s: _placed_freely([s.buffer]),
+    "AttrStmt": lambda s: s.attr_key in NEUTRAL["AttrStmt"] or s.attr_key in _THREADS,
+    "Call": _calls_purely,
+    "SBlock": lambda s: _placed_freely(items(s.alloc_buffers)),
+}

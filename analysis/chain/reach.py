@@ -1,0 +1,74 @@
+"""The memory that a statement reads and writes, whether or not it is understood.
+
+A buffer is followed to the memory that it names, through ``decl_buffer`` and ``match_buffer``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import s_tir, tirx
+from tvm.tirx.buffer import is_buffer_var
+
+from ..lifting.from_tir import Unliftable
+from ..lifting.node import NodeDict, items
+from ..lifting.parameters import Parameters
+from ..terms.term import Tensor
+
+
+class Reach:
+    """The memory that a statement names; ``around`` has the buffers outside it."""
+
+    def __init__(self, s: Any, around: Parameters) -> None:
+        self.s, self._around = s, around
+        self._base = NodeDict[Any]()  # what a buffer is declared over; None if it is allocated here
+        for node in _inside(s, (tirx.DeclBuffer, tirx.AllocBuffer, s_tir.SBlock)):
+            kind = type(node).__name__
+            if kind == "DeclBuffer":
+                self._base[node.buffer] = node.data
+                continue
+            for b in [node.buffer] if kind == "AllocBuffer" else items(node.alloc_buffers):
+                self._base[b] = None
+            for m in () if kind == "AllocBuffer" else items(node.match_buffers):
+                self._base[m.buffer] = m.source.source
+
+    def loads(self) -> list[Tensor]:
+        """The tensors outside that are read, in the order in which the statement names them.
+
+        Raises :class:`Unliftable` for memory that is not known.
+        """
+        return self._memories(e.source for e in _inside(self.s, tvm.ir.TensorLoad))
+
+    def stores(self) -> list[Tensor]:
+        """The tensors outside that are written; raises as :meth:`loads` does."""
+        return self._memories(e.buffer for e in _inside(self.s, tirx.BufferStore))
+
+    def _memories(self, buffers: Iterable[Any]) -> list[Tensor]:
+        found = dict.fromkeys(map(self._memory, buffers))
+        return [t for t in found if t is not None]
+
+    def _memory(self, b: Any) -> Tensor | None:
+        """The tensor that a buffer is, or is over; None if the statement allocates it."""
+        if b in self._base:
+            base = self._base[b]
+            return None if base is None else self._memory(pointed(base))
+        view = self._around.views.get(b)
+        return view.tensor if view is not None else self._around.tensor(b)
+
+
+def _inside(s: Any, kinds: Any) -> list[Any]:
+    found: list[Any] = []
+    tvm_ffi.structural_walk(s, (kinds, found.append))
+    return found
+
+
+def pointed(data: Any) -> Any:
+    """The buffer whose memory is pointed to; raises :class:`Unliftable` if that is not known."""
+    op = getattr(data, "op", None)
+    source = data.args[0] if str(getattr(op, "name", "")) == "tirx.buffer_data" else data
+    if not is_buffer_var(source):
+        raise Unliftable("a buffer over memory that is not a whole buffer's")
+    return source
