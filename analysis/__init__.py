@@ -7,7 +7,8 @@ from .attempt import RecogniserWarning
 from .chain import Chain, PartlyRead, Result, Step, op_infos
 from .lifting.comprehension import Lifted
 from .lifting.lift import lift
-from .op_info import Certificate, Constant, LayoutNormalised, OpInfo, Proposal, Refusal
+from .op_info import Certificate, LayoutNormalised, OpInfo, Refusal
+from .proposal import Constant, Proposal
 from .recover import layout_normalised, op_info
 from .registry import recogniser, recogniser_scope, unregister
 from .undetermined import Undetermined

@@ -35,7 +35,8 @@ from .chain import Chain, Chains, Result, Step, Value
 from .kind import fusion_kind
 from .lifting.from_tir import Unliftable
 from .lifting.lift import lift
-from .op_info import Constant, LayoutNormalised, PatternKind, Refusal, to_plain
+from .op_info import LayoutNormalised, PatternKind, Refusal, to_plain
+from .proposal import Constant
 from .same import bare
 from .terms.rewrite import free, substitute
 from .terms.term import Int, Tensor, Var, size

@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 from .checked_proposal import Invalid, checked
 from .intact import Snapshot
 from .lifting.comprehension import Lifted
-from .op_info import Proposal, Refusal
+from .op_info import Refusal
+from .proposal import Proposal
 from .real import TooLarge
 from .registry import Recogniser, generation
 from .terms.work import Exhausted

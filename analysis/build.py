@@ -15,7 +15,7 @@ from tvm.tirx.buffer import is_buffer_var
 from .legalise import Legalised, legalise
 from .lifting.comprehension import Lifted
 from .lifting.node import items
-from .op_info import Constant, Proposal
+from .proposal import Constant, Proposal
 from .remember import Key, Known, key_of, recall, remember
 from .terms.rewrite import free
 from .terms.term import Call, Int, Tensor, Term, Var

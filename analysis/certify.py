@@ -17,10 +17,11 @@ from .build import NotBuilt, Rebuilt, rebuild
 from .lifting.comprehension import Lifted
 from .lifting.from_tir import Unliftable
 from .lifting.lift import lift
-from .op_info import ASSUMED, Certificate, Proposal, Refusal
+from .op_info import ASSUMED, Certificate, Refusal
 from .partial import CANCELS, partial, simplified
 from .proofs.equal import Proof, prove_equal
 from .proofs.pairing import Different
+from .proposal import Proposal
 from .real import TooLarge, real
 from .same import structurally_equal
 from .sampled import Unequal, compare

@@ -18,7 +18,8 @@ from tvm import tirx
 
 from .build import NotBuilt, to_prim
 from .lifting.comprehension import Lifted
-from .op_info import Constant, Proposal, Refusal
+from .op_info import Refusal
+from .proposal import Constant, Proposal
 from .registry import Recogniser, not_an_operator
 from .terms.term import Int, Tensor, Var
 from .undetermined import Undetermined

@@ -11,7 +11,9 @@ from typing import Any, Literal
 import tvm_ffi
 from tvm import tirx
 
+from .build import bound
 from .proofs.equal import Obligation
+from .proposal import Constant
 from .relay.layout import BufferLayout
 from .terms.term import Int, Var
 from .undetermined import Undetermined
@@ -35,14 +37,6 @@ ASSUMED = (
 
 
 @dataclass(frozen=True)
-class Constant:
-    """An operand that is a literal scalar in the PrimFunc, not a parameter."""
-
-    value: Any
-    dtype: str
-
-
-@dataclass(frozen=True)
 class Certificate:
     """Why the answer is right.
 
@@ -57,22 +51,6 @@ class Certificate:
     assumptions: tuple[str, ...] = ()
     obligations: tuple[Obligation, ...] = ()
     stages: int = field(default=1, compare=False)
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """What a recogniser believes: nothing is handed out before it is certified.
-
-    ``operands`` are, in the order of the op's arguments, indices of the PrimFunc's parameters;
-    scalars that are literals in the compute stand in ``attrs`` under their operand's name.
-    ``layouts`` maps parameter indices to layout strings.
-    """
-
-    name: str
-    operands: tuple[int | Constant, ...]
-    attrs: Mapping[str, Any] = field(default_factory=dict)
-    layouts: Mapping[int, str] = field(default_factory=dict)
-    undetermined: tuple[Undetermined, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,8 +103,6 @@ class OpInfo(Structural):
             the names of their arguments (as one tuple where the op takes one), and literal operands
             as ``relax.const`` of their type.
         """
-        from .build import bound  # which builds proposals of this module
-
         return bound(self.name, self.operands, self.attrs, params)
 
     @property

@@ -20,14 +20,13 @@ from .lifting.lift import lift
 from .op_info import (
     Answer,
     Certificate,
-    Constant,
     LayoutNormalised,
     OpInfo,
-    Proposal,
     Refusal,
     operator,
     over_variables,
 )
+from .proposal import Constant, Proposal
 from .real import TooLarge, idiomatic, real
 from .recognise import recognisers
 from .registry import Recogniser

@@ -8,16 +8,24 @@ from __future__ import annotations
 
 import difflib
 import functools
+import pkgutil
 import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tvm.ir import Op
+
+from .build import NotBuilt, constructor
 
 if TYPE_CHECKING:
     from .lifting.comprehension import Lifted
-    from .op_info import Proposal, Refusal
+    from .op_info import Refusal
+    from .proposal import Proposal
 
     Recognise = Callable[[Lifted], Sequence[Proposal] | Refusal]
 
@@ -111,10 +119,19 @@ def load_built_in() -> None:
     """Register the recognisers of this package."""
     global _loaded
     if not _loaded:
-        from .recognise import modules
-
         modules()
         _loaded = True
+
+
+@functools.cache
+def modules() -> tuple[Any, ...]:
+    """The modules of the package's own recognisers, in alphabetical order.
+
+    They are discovered, as those of other packages are: a file in their folder is all it takes.
+    """
+    folder = str(Path(__file__).parent / "recognise")
+    names = sorted(m.name for m in pkgutil.iter_modules([folder]))
+    return tuple(import_module(BUILT_IN + n) for n in names if not n.startswith("_"))
 
 
 def identity(run: Any) -> tuple[str, str]:
@@ -176,8 +193,6 @@ def _taken(r: Recogniser, name: str, precedence: int) -> str:
 
 
 def _check_operators(name: str, ops: Sequence[str]) -> None:
-    from tvm.ir import Op
-
     for op in ops:
         why = not_an_operator(op)
         if why:
@@ -190,10 +205,6 @@ def not_an_operator(name: str) -> str:
 
     ``exp`` and ``relax.unary.exp`` lead to the constructor of ``relax.exp``, and are not its name.
     """
-    from tvm.ir import Op
-
-    from .build import NotBuilt, constructor
-
     try:
         constructor(name)
     except NotBuilt as e:

@@ -14,7 +14,7 @@ from typing import Any
 import tvm
 
 from .lifting.comprehension import Lifted
-from .op_info import Constant, Proposal
+from .proposal import Constant, Proposal
 from .terms.term import Int, Tensor
 
 #: How many legalised operators are kept: those of a large model.

@@ -14,7 +14,7 @@ from typing import Any
 import tvm
 from tvm.support import cc
 
-from opinfo.analysis.op_info import Proposal
+from opinfo.analysis.proposal import Proposal
 from opinfo.analysis.recognise import recogniser
 from opinfo.byoc import Backend, Coarse, Code, Node, Pattern, Region, loading, one, toolchain
 from opinfo.byoc import backend as registry

@@ -30,7 +30,7 @@ import tvm
 from tvm import relax
 
 from opinfo.byoc.backend import Backend, find
-from opinfo.byoc.compile import fuse
+from opinfo.byoc.fuse import fuse
 from opinfo.byoc.nvidia.schedule import compiled
 from opinfo.byoc.objective import keeping_chains
 from opinfo.byoc.offload import Dispatched, dispatch

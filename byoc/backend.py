@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
@@ -128,3 +128,24 @@ def unusable(b: Backend) -> str | None:
     except Raised as e:
         return f"to ask it failed: {e}"
     return reason
+
+
+def given(backends: Sequence[str | Backend]) -> list[Backend]:
+    """Backends by name or as they are, without TVM.
+
+    Raises ``TypeError`` for what is no backend, ``ValueError`` for two of one name.
+    """
+    if isinstance(backends, str) or not isinstance(backends, Iterable):
+        raise TypeError(f"backends: expected a sequence of them, got {backends!r}")
+    out: list[Backend] = []
+    for b in backends:
+        if not isinstance(b, (str, Backend)):
+            raise TypeError(f"backends: expected a Backend or a name, got {b!r}")
+        if b == "tvm":
+            continue
+        made = find(b) if isinstance(b, str) else b
+        if any(made.name == other.name and made is not other for other in out):
+            raise ValueError(f"backends: there are two that are called {made.name}")
+        if made not in out:
+            out.append(made)
+    return out

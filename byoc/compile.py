@@ -19,12 +19,13 @@ from ..layout.unused import check_defined
 from ..layout.wants import Desired
 from . import trust
 from .arity import check_calls
-from .backend import Backend
+from .backend import Backend, given
 from .dispatch_plan import DispatchPlan, fingerprint
 from .executable import executable
+from .fuse import fuse
 from .integers import DEQUANTIZE
 from .loading import tried
-from .offload import Dispatched, attempt, given, warn
+from .offload import Dispatched, attempt, warn
 from .own import in_own_layouts
 from .prepare import prepare
 from .region import Region
@@ -181,10 +182,3 @@ def build(
 def on_gpu(target: Any) -> bool:
     """Whether code for this target runs on an NVIDIA GPU."""
     return bool(tvm.target.Target(target).kind.name == "cuda")
-
-
-def fuse(mod: Any) -> Any:
-    """What is left to TVM, fused."""
-    passes = [relax.transform.AnnotateTIROpPattern(), relax.transform.FuseOps(),
-              relax.transform.FuseTIR()]  # fmt: skip
-    return tvm.transform.Sequential(passes)(mod)

@@ -21,7 +21,8 @@ import tvm_ffi
 
 from ..analysis.checked_json import Json, Malformed, parse
 from ..analysis.regular import content
-from ..layout.layout import Digit, Layout
+from ..layout.digit import Digit
+from ..layout.layout import Layout
 
 FORMAT = 2
 

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import tvm_ffi
 
-from ..analysis.op_info import Constant, to_plain
+from ..analysis.op_info import to_plain
+from ..analysis.proposal import Constant
 from .abi import ABI
 from .backend import Backend, Code, register
 from .coarse import Coarse

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, nan
 
-from ..analysis.op_info import Certificate, Constant, OpInfo
+from ..analysis.op_info import Certificate, OpInfo
+from ..analysis.proposal import Constant
 from ..analysis.recover import Recovered
 from ..layout.graph import Op, Value
 from . import unary

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +12,7 @@ from ..analysis.progress import stage
 from ..layout.wants import Desired
 from .asked import Asked
 from .attempt import Attempt
-from .backend import Backend, find, unusable
+from .backend import Backend, given, unusable
 from .dispatched import Dispatched, Taken
 from .failure import Failure
 from .force import CannotForce, forced_ops
@@ -99,27 +99,6 @@ def attempt(
         asked = replace(asked, forced=forced_ops(here.ops, here.infos, force or {}, named))
     costing = None if measure is None else _costing(here, usable, measure)
     return Attempt(lowered, here, relaid, asked, usable, costing, failures)
-
-
-def given(backends: Sequence[str | Backend]) -> list[Backend]:
-    """Backends by name or as they are, without TVM.
-
-    Raises ``TypeError`` for what is no backend, ``ValueError`` for two of one name.
-    """
-    if isinstance(backends, str) or not isinstance(backends, Iterable):
-        raise TypeError(f"backends: expected a sequence of them, got {backends!r}")
-    out: list[Backend] = []
-    for b in backends:
-        if not isinstance(b, (str, Backend)):
-            raise TypeError(f"backends: expected a Backend or a name, got {b!r}")
-        if b == "tvm":
-            continue
-        made = find(b) if isinstance(b, str) else b
-        if any(made.name == other.name and made is not other for other in out):
-            raise ValueError(f"backends: there are two that are called {made.name}")
-        if made not in out:
-            out.append(made)
-    return out
 
 
 def _check(priority: Mapping[str, int] | None, force: Mapping[str, str] | None) -> None:

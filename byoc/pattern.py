@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..analysis.op_info import Constant, OpInfo
+from ..analysis.op_info import OpInfo
+from ..analysis.proposal import Constant
 from ..layout.graph import Op, Value
 from .failure import Raised, foreign
 from .group import Infos, group

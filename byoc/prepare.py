@@ -18,11 +18,10 @@ from tvm.ir import GenericConst
 
 from ..analysis.legalise import lowered
 from ..analysis.progress import stage
-from .backend import Backend
+from .backend import Backend, given
 from .guard import guarded
 from .hold import held, quantised, released, taking, with_attrs
 from .integers import named
-from .offload import given
 from .raise_ops import raise_ops
 from .sink import sink_reshapes
 

@@ -9,7 +9,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..analysis.op_info import Constant, OpInfo
+from ..analysis.op_info import OpInfo
+from ..analysis.proposal import Constant
 from ..layout.graph import Op, Value
 from .group import Group, Infos, group
 from .names import arguments

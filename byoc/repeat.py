@@ -7,7 +7,7 @@ from typing import Any
 
 from ..layout.graph import Op
 from .assemble import assembled, by_backend, handed, of_layouts
-from .backend import Backend, find, unusable
+from .backend import Backend, find, given, unusable
 from .choose import Match
 from .convert import code
 from .dispatch_plan import DispatchPlan, PlannedRegion, PlanRefused
@@ -16,7 +16,7 @@ from .flow import Flow
 from .guard import guarded
 from .joint import in_layouts
 from .lowered import Lowered, read
-from .offload import Dispatched, given
+from .offload import Dispatched
 
 
 def replay(mod: Any, plan: DispatchPlan, backends: Sequence[str | Backend] = ()) -> Dispatched:

@@ -16,8 +16,9 @@ from ..analysis.progress import stage
 from ..byoc import toolchain
 from ..byoc.arity import check_calls
 from ..byoc.attempt import Attempt
-from ..byoc.compile import fuse, placed
+from ..byoc.compile import placed
 from ..byoc.executable import executable
+from ..byoc.fuse import fuse
 from ..byoc.host import native_target
 from ..byoc.loading import tried
 from ..byoc.offload import Dispatched, warn

@@ -2,8 +2,9 @@
 
 from .cancel import cancel_layout_transforms
 from .count import count
+from .digit import Digit
 from .kinds import Implementation
-from .layout import Digit, Layout
+from .layout import Layout
 from .plan import Planned, plan_layout
 from .report import Conversions, Report
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from ..analysis.terms.quotient import is_div
 from ..analysis.terms.rewrite import free
 from ..analysis.terms.term import Call, Int, Var, as_int
-from .layout import Digit
+from .digit import Digit
 
 
 class Unaligned(Exception):

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from .digit import Digit
 from .flow import Flow
 from .graph import Op, Value
-from .layout import Digit, Layout
+from .layout import Layout
 from .sizes import size_of
 from .wants import Want
 

@@ -14,7 +14,8 @@ from functools import cached_property
 from typing import Any
 
 from .align import Piece, Unaligned, pieces, to_dims, to_loops
-from .layout import Digit, Layout
+from .digit import Digit
+from .layout import Layout
 from .orders import agree, complete, merged
 from .stages import Access, Stage, Standard, standard
 

@@ -16,7 +16,8 @@ from ..analysis.lifting.node import NodeDict
 from ..analysis.relay.access import coefficient
 from ..analysis.terms.rewrite import free
 from ..analysis.terms.term import ONE, ZERO, Int
-from .layout import Digit, Dim, Layout
+from .digit import Digit
+from .layout import Dim, Layout
 from .stages import Access, Stage
 
 Layouts = NodeDict[Layout]

@@ -7,31 +7,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from tvm import tirx
 
+from .digit import Digit
+from .read_map import digits_of
 from .string import parse, spell
-
-
-class Digit(NamedTuple):
-    """``x[axis] // div % extent``; the highest digit of an axis has no modulus: extent None."""
-
-    axis: int
-    div: int = 1
-    extent: int | None = None
-
-    def of(self, index: Sequence[Any]) -> Any:
-        value = index[self.axis] if self.div == 1 else index[self.axis] // self.div
-        return value if self.extent is None else value % self.extent
-
-    def size(self, shape: Sequence[Any]) -> Any:
-        """The number of values, of an axis as long as the shape has it."""
-        if self.extent is not None or self.div == 1:
-            return shape[self.axis] if self.extent is None else self.extent
-        return (shape[self.axis] + (self.div - 1)) // self.div
-
 
 Dim = tuple[Digit, ...]
 
@@ -96,9 +79,7 @@ class Layout:
 
         Raises ``ValueError`` for maps that are not injective or not made of digits: rotations.
         """
-        from .read_map import layout_of
-
-        return layout_of(index_map, shape, pad_value)
+        return cls(digits_of(index_map, shape), pad_value)
 
     def __hash__(self) -> int:
         return self._hash

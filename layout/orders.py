@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise
 
 from .align import Unaligned, cut, top
-from .layout import Digit, Layout
+from .digit import Digit
+from .layout import Layout
 
 Cuts = dict[int, set[int]]
 

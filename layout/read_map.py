@@ -1,4 +1,4 @@
-"""Index maps as layouts."""
+"""Index maps as digits of coordinates."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 from ..analysis.index_map.convert import MapLike, Unsupported, convert
 from .align import pieces
-from .layout import Digit, Layout
+from .digit import Digit
 
 
-def layout_of(index_map: MapLike, shape: Sequence[Any], pad_value: float | None = 0) -> Layout:
-    """The layout that an injective index map is over a value of this shape.
+def digits_of(index_map: MapLike, shape: Sequence[Any]) -> tuple[tuple[Digit, ...], ...]:
+    """What each result of an injective index map over a value of this shape is made of.
 
     Raises ``ValueError`` for maps whose results are not numbers made of digits of the axes, such as
     rotations and reversals, and for those that are not injective.
@@ -30,7 +30,6 @@ def layout_of(index_map: MapLike, shape: Sequence[Any], pad_value: float | None 
             raise ValueError(f"{result} is no digit of the axes in {found.source}")
         else:
             dims.append(tuple(p.loop for p in parts))
-    made = Layout(tuple(dims), pad_value)
-    if made.rank != len(found.extents):
+    if {d.axis for parts in dims for d in parts} != set(range(len(found.extents))):
         raise ValueError(f"{found.source} is not injective: it leaves out an axis")
-    return made
+    return tuple(dims)

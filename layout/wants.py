@@ -11,7 +11,8 @@ from ..analysis.op_info import OpInfo
 from ..analysis.recognise import recognisers
 from ..analysis.recover import Recovered
 from ..analysis.terms.term import Tensor
-from .layout import Digit, Layout
+from .digit import Digit
+from .layout import Layout
 from .named import IMPLEMENTATIONS, Named, iterations, named
 from .string import parse
 

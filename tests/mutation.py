@@ -19,7 +19,8 @@ from opinfo.analysis.build import rebuild
 from opinfo.analysis.legalise import lowered
 from opinfo.analysis.lifting.comprehension import Lifted
 from opinfo.analysis.lifting.lift import lift
-from opinfo.analysis.op_info import Answer, Proposal
+from opinfo.analysis.op_info import Answer
+from opinfo.analysis.proposal import Proposal
 from opinfo.analysis.recover import analyse
 from opinfo.analysis.terms.term import Tensor, integer
 

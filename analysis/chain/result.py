@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..op_info import Constant, LayoutNormalised, OpInfo, PatternKind, Refusal, to_plain
+from ..op_info import LayoutNormalised, OpInfo, PatternKind, Refusal, to_plain
+from ..proposal import Constant
 from ..terms.term import Tensor, Var
 
 

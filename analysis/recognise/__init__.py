@@ -7,13 +7,10 @@ proved it.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
-from ..registry import recogniser
+from ..registry import modules, recogniser
 from ..registry import registered as recognisers
 
 __all__ = ["Matches", "Refuses", "modules", "recogniser", "recognisers"]
@@ -45,13 +42,3 @@ class Refuses:
 
     why: str
     script: str
-
-
-@cache
-def modules() -> tuple[Any, ...]:
-    """The recogniser modules, in alphabetical order."""
-    return tuple(
-        importlib.import_module(f"{__name__}.{m.name}")
-        for m in sorted(pkgutil.iter_modules(__path__), key=lambda m: m.name)
-        if not m.name.startswith("_")
-    )

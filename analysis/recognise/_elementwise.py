@@ -14,7 +14,8 @@ from typing import Any
 
 from ..lifting.comprehension import Comprehension, Lifted
 from ..lifting.operations import bitwise, truncdiv
-from ..op_info import Proposal, Refusal
+from ..op_info import Refusal
+from ..proposal import Proposal
 from ..terms.rewrite import rebuild
 from ..terms.term import INT_DTYPES, Call, Load, Term, as_int, integer
 from ._scalar import Scalar, axis_of, broadcasts, covers, scalar

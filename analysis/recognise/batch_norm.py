@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..lifting.comprehension import Lifted
-from ..op_info import Proposal, Refusal
+from ..op_info import Refusal
+from ..proposal import Proposal
 from ..terms.rewrite import tensors
 from ..terms.term import ZERO, Const, Load, Tensor, Term
 from ..undetermined import among, numbers

@@ -14,7 +14,8 @@ from typing import Any
 
 from ..lifting.comprehension import Lifted
 from ..lifting.operations import arithmetic, compare
-from ..op_info import Proposal, Refusal
+from ..op_info import Refusal
+from ..proposal import Proposal
 from ..terms.scalar import extreme
 from ..terms.term import Term
 from . import Matches, Refuses, recogniser

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..lifting.comprehension import Lifted
-from ..op_info import Proposal, Refusal
+from ..op_info import Refusal
+from ..proposal import Proposal
 from ..terms.flat import flat, volume
 from ..terms.integer import floordiv, floormod
 from ..terms.term import ONE, Int, integer

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..lifting.comprehension import Lifted
-from ..op_info import Proposal, Refusal
+from ..op_info import Refusal
+from ..proposal import Proposal
 from ..terms.rewrite import subterms, tensors
 from ..terms.term import FOREVER, Call, Fold, Load, Tensor, Term, as_int
 from . import Matches, Refuses, recogniser

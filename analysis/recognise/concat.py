@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..lifting.comprehension import Comprehension, Lifted
-from ..op_info import Proposal, Refusal
+from ..op_info import Refusal
+from ..proposal import Proposal
 from ..terms.order import nonneg
 from ..terms.term import ONE, ZERO, Int, Load, Tensor, Term
 from . import Matches, Refuses, recogniser

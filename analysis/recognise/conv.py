@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from itertools import permutations
 
 from ..lifting.comprehension import Lifted
-from ..op_info import Proposal, Refusal
+from ..op_info import Refusal
+from ..proposal import Proposal
 from ..terms.term import Int, Load, Var, as_int
 from . import Matches, Refuses, recogniser
 from ._contraction import Product, only, product

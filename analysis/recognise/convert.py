@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 from ..lifting.comprehension import Comprehension, Lifted
 from ..lifting.operations import cast
-from ..op_info import Proposal, Refusal
+from ..op_info import Refusal
+from ..proposal import Proposal
 from ..terms.scalar import is_const
 from ..terms.term import INT_DTYPES, Load, Term, as_int
 from ..undetermined import numbers

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..lifting.comprehension import Comprehension, Lifted
-from ..op_info import Proposal, Refusal
+from ..op_info import Refusal
+from ..proposal import Proposal
 from ..terms.rewrite import free, subterms
 from ..terms.term import Call, Int, Load, Reduce, Term, Var, as_int
 from ..undetermined import Undetermined

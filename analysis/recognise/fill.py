@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..lifting.comprehension import Lifted
-from ..op_info import Constant, Proposal, Refusal
+from ..op_info import Refusal
+from ..proposal import Constant, Proposal
 from ..terms.rewrite import free
 from ..terms.scalar import is_const
 from ..terms.term import FALSE, ONE, TRUE, Call, Int, Load, Term, as_int

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..lifting.comprehension import Lifted
-from ..op_info import Proposal, Refusal
+from ..op_info import Refusal
+from ..proposal import Proposal
 from ..terms.rewrite import subterms, tensors
 from ..terms.term import Call, Const, Load, Tensor, Term
 from . import Matches, Refuses, recogniser

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..lifting.comprehension import Lifted
-from ..op_info import Proposal, Refusal
+from ..op_info import Refusal
+from ..proposal import Proposal
 from ..terms.integer import floordiv
 from ..terms.rewrite import free
 from ..terms.term import ONE, ZERO, Int, Load, Term, as_int, mul

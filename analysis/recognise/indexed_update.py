@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..lifting.comprehension import Comprehension, Lifted
-from ..op_info import Proposal, Refusal
+from ..op_info import Refusal
+from ..proposal import Proposal
 from ..terms.rewrite import free, subterms
 from ..terms.scalar import is_const
 from ..terms.term import Call, Fold, Int, Load, Tensor, Term

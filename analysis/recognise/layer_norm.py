@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..lifting.comprehension import Lifted
-from ..op_info import Proposal, Refusal
+from ..op_info import Refusal
+from ..proposal import Proposal
 from ..terms.term import ZERO, Load, Term
 from ..undetermined import flags
 from . import Matches, Refuses, recogniser

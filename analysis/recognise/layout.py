@@ -14,7 +14,8 @@ from tvm import tirx
 from ..index_map.convert import Unsupported
 from ..index_map.emit import to_tvm
 from ..lifting.comprehension import Lifted
-from ..op_info import Proposal, Refusal
+from ..op_info import Refusal
+from ..proposal import Proposal
 from ..solving.solve import solve
 from ..terms.flat import volume
 from ..terms.rewrite import free

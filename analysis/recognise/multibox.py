@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from itertools import product
 
 from ..lifting.comprehension import Comprehension, Lifted
-from ..op_info import Proposal, Refusal
+from ..op_info import Refusal
+from ..proposal import Proposal
 from ..terms.rewrite import subterms, tensors
 from ..terms.term import Call, Const, Load, Tensor
 from . import Matches, Refuses, recogniser

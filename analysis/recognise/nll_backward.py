@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..lifting.comprehension import Lifted
-from ..op_info import Proposal, Refusal
+from ..op_info import Refusal
+from ..proposal import Proposal
 from ..terms.rewrite import subterms, tensors
 from ..terms.scalar import is_const
 from ..terms.term import Call, Load, Tensor, Term, as_int

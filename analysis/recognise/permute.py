@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from itertools import islice, permutations
 
 from ..lifting.comprehension import Lifted
-from ..op_info import Proposal, Refusal
+from ..op_info import Refusal
+from ..proposal import Proposal
 from ..terms.term import ONE
 from ..undetermined import LISTED, among
 from . import Matches, Refuses, recogniser

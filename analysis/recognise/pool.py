@@ -15,7 +15,8 @@ from itertools import islice, product
 from typing import Any
 
 from ..lifting.comprehension import Lifted
-from ..op_info import Proposal, Refusal
+from ..op_info import Refusal
+from ..proposal import Proposal
 from ..terms.term import Call, Int, Load, Term, Var, as_int
 from ..undetermined import Undetermined, flags
 from . import Matches, Refuses, recogniser

@@ -16,7 +16,8 @@ from itertools import product
 from typing import Any
 
 from ..lifting.comprehension import Comprehension, Lifted
-from ..op_info import Proposal, Refusal
+from ..op_info import Refusal
+from ..proposal import Proposal
 from ..terms.quotient import is_div
 from ..terms.rewrite import subterms
 from ..terms.term import Call, Fold, Int, Load, Tensor, Term, as_int

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..lifting.comprehension import Comprehension, Lifted
-from ..op_info import Constant, Proposal, Refusal
+from ..op_info import Refusal
+from ..proposal import Constant, Proposal
 from ..terms.term import ZERO, Const, Int, Load, Term, as_int, const
 from ..undetermined import among
 from . import Matches, Refuses, recogniser

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..lifting.comprehension import Lifted
-from ..op_info import Proposal, Refusal
+from ..op_info import Refusal
+from ..proposal import Proposal
 from ..terms.scalar import is_const
 from ..terms.term import ONE, Const, Int, Load, Reduce, Tensor, Term
 from ..undetermined import among, axes_with

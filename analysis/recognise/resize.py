@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from ..lifting.comprehension import Comprehension, Lifted
-from ..op_info import Proposal, Refusal
+from ..op_info import Refusal
+from ..proposal import Proposal
 from ..terms.rewrite import subterms
 from ..terms.scalar import is_const
 from ..terms.term import ONE, Call, Const, Int, Load, Term

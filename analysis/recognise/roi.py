@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from math import isqrt
 
 from ..lifting.comprehension import Comprehension, Lifted
-from ..op_info import Proposal, Refusal
+from ..op_info import Refusal
+from ..proposal import Proposal
 from ..terms.rewrite import subterms, tensors
 from ..terms.scalar import is_const
 from ..terms.term import Call, Const, Load, Reduce, Tensor, Term

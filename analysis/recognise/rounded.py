@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from itertools import permutations
 
 from ..lifting.comprehension import Lifted
-from ..op_info import Proposal, Refusal
+from ..op_info import Refusal
+from ..proposal import Proposal
 from ..real import real
 from ..real.polynomial import operands
 from ..terms.rewrite import free, rebuild, subterms

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..lifting.comprehension import Lifted
-from ..op_info import Proposal, Refusal
+from ..op_info import Refusal
 from ..proofs.prove import prove
+from ..proposal import Proposal
 from ..terms.order import nonneg
 from ..terms.scalar import MAX_INT64, ge0
 from ..terms.term import ZERO, Call, Int, as_int, integer

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..lifting.comprehension import Lifted
-from ..op_info import Proposal, Refusal
+from ..op_info import Refusal
+from ..proposal import Proposal
 from ..terms.term import ZERO
 from . import Matches, Refuses, recogniser
 from ._moves import Read, affine, plain, read_of

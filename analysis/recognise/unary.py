@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from ..lifting.comprehension import Lifted
 from ..lifting.operations import arithmetic
-from ..op_info import Proposal, Refusal
+from ..op_info import Refusal
+from ..proposal import Proposal
 from ..terms.scalar import call, negate
 from ..terms.term import Int, Term, const
 from . import Matches, Refuses, recogniser

@@ -16,7 +16,8 @@ from tvm import relax
 
 from ..build import NotBuilt, typed_call
 from ..lifting.comprehension import Lifted
-from ..op_info import STRINGS, LayoutNormalised, OpInfo, Proposal
+from ..op_info import STRINGS, LayoutNormalised, OpInfo
+from ..proposal import Proposal
 from ..terms.term import Tensor
 from . import Relaid
 from .layout import BufferLayout

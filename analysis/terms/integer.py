@@ -19,6 +19,7 @@ from .term import (
     ZERO,
     Call,
     Int,
+    Later,
     Var,
     as_int,
     integer,
@@ -172,3 +173,5 @@ def _least_quotient(num: Int, den: Int) -> Int | None:
 
 
 CALL_BOUNDS["floordiv"] = _div_bounds
+Later.floordiv = floordiv
+Later.floormod = floormod

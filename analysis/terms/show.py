@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .term import Call, Const, Fold, Int, Load, Reduce, Term, Var
+from .term import Call, Const, Fold, Int, Later, Load, Reduce, Term, Var
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "lt": "<", "le": "<="}
 
@@ -91,3 +91,6 @@ class _Writer:
             factor = "" if abs(coef) == 1 and mono else str(abs(coef)) + ("*" if mono else "")
             out += f"{sign}{factor}{body}"
         return out
+
+
+Later.show = show

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
 
 from .work import look, spend
 
@@ -37,9 +37,18 @@ class Term:
     free: frozenset[Var] | None
 
     def __repr__(self) -> str:
-        from .show import show
+        return Later.show(self)
 
-        return show(self)
+
+class Later:
+    """What terms do by modules that are built on terms: each of these sets its own when imported.
+
+    The package imports both, so no term is made before.
+    """
+
+    show: ClassVar[Callable[[Term], str]]
+    floordiv: ClassVar[Callable[[Int, Int], Int]]
+    floormod: ClassVar[Callable[[Int, Int], Int]]
 
 
 class _Entry(weakref.ref[Term]):
@@ -143,14 +152,10 @@ class Int(Term):
         return scale(self, -1)
 
     def __floordiv__(self, other: Int | int) -> Int:
-        from .integer import floordiv
-
-        return floordiv(self, other if isinstance(other, Int) else integer(other))
+        return Later.floordiv(self, other if isinstance(other, Int) else integer(other))
 
     def __mod__(self, other: Int | int) -> Int:
-        from .integer import floormod
-
-        return floormod(self, other if isinstance(other, Int) else integer(other))
+        return Later.floormod(self, other if isinstance(other, Int) else integer(other))
 
     __radd__ = __add__
     __rmul__ = __mul__

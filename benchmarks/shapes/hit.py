@@ -28,7 +28,7 @@ def chain() -> Any:
     """``x + 1``, CHAIN times, of x: (n, WIDTH), each a call of its own."""
     from tvm import relax, tirx
 
-    from opinfo.byoc.compile import fuse
+    from opinfo.byoc.fuse import fuse
 
     bb = relax.BlockBuilder()
     x = relax.Var("x", relax.TensorType((tirx.Var("n", "int64"), WIDTH), "float32"))

@@ -24,7 +24,7 @@ from tvm.rpc import client
 from tvm.rpc.server import PopenRPCServerState
 
 from ..backend import Code
-from ..compile import fuse
+from ..fuse import fuse
 from ..partition import attached
 from ..toolchain import OPTIONS, shared
 from .compare import Array, difference

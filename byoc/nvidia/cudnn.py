@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...analysis.op_info import Constant
+from ...analysis.proposal import Constant
 from ..backend import Backend, Code, register
 from ..dims import same_shape, spread, static
 from ..onednn.post import Folded, fold, number

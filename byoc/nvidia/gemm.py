@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from ...analysis.op_info import Constant
+from ...analysis.proposal import Constant
 from ..dims import same, same_shape
 from ..onednn.post import literal
 from ..pattern import Condition, Node, Pattern, maybe, one

@@ -14,7 +14,7 @@ from math import isfinite, prod
 
 import numpy as np
 
-from ...analysis.op_info import Constant
+from ...analysis.proposal import Constant
 from ...layout.graph import Op, Value
 from ..dims import same_shape, spread, static
 from ..integers import DEQUANTIZE, POOLS, QUANTIZE, SMALL

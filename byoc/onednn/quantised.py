@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...analysis.op_info import Constant
+from ...analysis.proposal import Constant
 from ..integers import DEQUANTIZE, QUANTIZE
 from ..region import Array, Call, Region, Tensor
 from .conv import sizes_of, spatial_of

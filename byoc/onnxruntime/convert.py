@@ -11,8 +11,8 @@ import numpy as np
 from ..abi import ABI
 from ..backend import Code
 from ..region import Region
-from .graph import model
 from .locate import available, library
+from .model import model
 
 FUNCTION = """OPINFO_FUNCTION(%(symbol)s) {
   return run("%(symbol)s", %(k)d, %(inputs)d, %(results)d, args, count, result);

@@ -14,7 +14,8 @@ from tvm import relax, tirx
 
 from opinfo.analysis.build import call_op
 from opinfo.analysis.legalise import lowered
-from opinfo.analysis.op_info import Constant, OpInfo, Refusal, to_plain
+from opinfo.analysis.op_info import OpInfo, Refusal, to_plain
+from opinfo.analysis.proposal import Constant
 from opinfo.analysis.recognise import Matches, Refuses, modules, recognisers
 from opinfo.analysis.recover import op_info
 from tests.analysis.reschedule import reschedule

@@ -14,7 +14,7 @@ from opinfo.analysis.build import rebuild
 from opinfo.analysis.legalise import legalise
 from opinfo.analysis.lifting.comprehension import Lifted
 from opinfo.analysis.lifting.lift import lift
-from opinfo.analysis.op_info import Proposal
+from opinfo.analysis.proposal import Proposal
 from opinfo.analysis.same import structurally_equal
 
 

@@ -8,7 +8,7 @@ import tvm
 from opinfo.analysis import Certificate, OpInfo, Refusal, lift, op_info
 from opinfo.analysis.certify import certify
 from opinfo.analysis.lifting.comprehension import Lifted
-from opinfo.analysis.op_info import Proposal
+from opinfo.analysis.proposal import Proposal
 from opinfo.analysis.sampled import POINTS, ROUNDS, Unequal, compare
 from opinfo.analysis.terms.scalar import call
 

@@ -10,7 +10,7 @@ import pytest
 from opinfo.analysis import OpInfo, Refusal, Undetermined, op_info
 from opinfo.analysis.certify import certify
 from opinfo.analysis.lifting.lift import lift
-from opinfo.analysis.op_info import Proposal
+from opinfo.analysis.proposal import Proposal
 from opinfo.analysis.recognise import Matches
 
 from ..strip import strip

@@ -19,7 +19,7 @@ import tvm_ffi
 from tvm import relax, tirx
 from tvm.script import from_source
 
-from opinfo.byoc.compile import fuse
+from opinfo.byoc.fuse import fuse
 from opinfo.byoc.host import native_target
 from opinfo.jit import (
     BoundaryError,

@@ -10,7 +10,8 @@ from tvm import relax
 
 from opinfo.layout.convert import Step, converted, copy
 from opinfo.layout.count import count
-from opinfo.layout.layout import Digit, Layout
+from opinfo.layout.digit import Digit
+from opinfo.layout.layout import Layout
 from tests.run import run
 
 FUSED = Layout(((Digit(0),), (Digit(2), Digit(1)), (Digit(3),)))

@@ -14,8 +14,9 @@ from tvm.script import tirx as T
 
 from opinfo.analysis.terms.integer import floordiv
 from opinfo.analysis.terms.term import as_int, integer, variable
+from opinfo.layout.digit import Digit
 from opinfo.layout.draft import Draft, drafted
-from opinfo.layout.layout import Digit, Layout
+from opinfo.layout.layout import Layout
 from opinfo.layout.stagewise import Witness, _inside, prove_stages
 from opinfo.layout.verify import prove
 

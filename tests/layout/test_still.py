@@ -8,7 +8,8 @@ import pytest
 import tvm
 from tvm import relax
 
-from opinfo.layout.layout import Digit, Layout
+from opinfo.layout.digit import Digit
+from opinfo.layout.layout import Layout
 from opinfo.layout.plan import plan_layout
 from opinfo.layout.rewrite import Rewriter
 

@@ -1,0 +1,15 @@
+"""TVM's fusion of the operators that no backend took."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+from tvm import relax
+
+
+def fuse(mod: Any) -> Any:
+    """The module with what is left to TVM fused."""
+    passes = [relax.transform.AnnotateTIROpPattern(), relax.transform.FuseOps(),
+              relax.transform.FuseTIR()]  # fmt: skip
+    return tvm.transform.Sequential(passes)(mod)

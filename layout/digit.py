@@ -1,0 +1,24 @@
+"""Digits of a coordinate, of which layouts are made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+
+class Digit(NamedTuple):
+    """``x[axis] // div % extent``; the highest digit of an axis has no modulus: extent None."""
+
+    axis: int
+    div: int = 1
+    extent: int | None = None
+
+    def of(self, index: Sequence[Any]) -> Any:
+        value = index[self.axis] if self.div == 1 else index[self.axis] // self.div
+        return value if self.extent is None else value % self.extent
+
+    def size(self, shape: Sequence[Any]) -> Any:
+        """The number of values, of an axis as long as the shape has it."""
+        if self.extent is not None or self.div == 1:
+            return shape[self.axis] if self.extent is None else self.extent
+        return (shape[self.axis] + (self.div - 1)) // self.div
