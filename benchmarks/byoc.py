@@ -21,12 +21,12 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from .byoc_page import Row
 from .measure import keep, kept, of_models, use_threads
 from .whole import onnx_model, torch_model
 
@@ -37,30 +37,6 @@ MODELS = ("squeezenet", "shufflenet", "resnet50", "inception_v1", "inception_v2"
           "torch:vit")  # fmt: skip
 #: Seconds after which the threads of ONNX Runtime, GNU OpenMP and TVM have gone to sleep.
 SETTLED = 0.1
-
-
-@dataclass(frozen=True)
-class Row:
-    """Milliseconds of a call; None where it was not measured."""
-
-    model: str
-    threads: int
-    summary: str
-    onednn: float
-    unplanned: float
-    onnx_runtime: float
-    torch_compile: float | None
-    default: float | None
-    outputs: float
-    seconds: float
-
-    def told(self) -> str:
-        others = {"ONNX Runtime": self.onnx_runtime, "torch.compile": self.torch_compile,
-                  "without planning": self.unplanned, "TVM default": self.default}  # fmt: skip
-        ratios = [f"{self.onednn / t:.3g} × {name}" for name, t in others.items() if t]
-        return (f"{self.model}: {self.onednn:.2f} ms, {', '.join(ratios)}; outputs within "
-                f"{self.outputs:.1e}; compiled in {self.seconds:.0f} s; "
-                f"{self.summary}")  # fmt: skip
 
 
 def measure(name: str, threads: int, default: bool, rounds: int = 9) -> Row:

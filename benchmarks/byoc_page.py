@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from benchmarks.layouts.page import table
-
-if TYPE_CHECKING:
-    from .byoc import Row
 
 HEAD = """# Models compiled for oneDNN against what else runs them
 
@@ -67,3 +64,27 @@ def _machine() -> str:
     packages = ("apache-tvm", "onednn-cpu-gomp", "onnxruntime", "torch")
     versions = ", ".join(f"{p} {version(p)}" for p in packages)
     return f"{(names or [platform.machine()])[0]}; {versions}."
+
+
+@dataclass(frozen=True)
+class Row:
+    """Milliseconds of a call; None where it was not measured."""
+
+    model: str
+    threads: int
+    summary: str
+    onednn: float
+    unplanned: float
+    onnx_runtime: float
+    torch_compile: float | None
+    default: float | None
+    outputs: float
+    seconds: float
+
+    def told(self) -> str:
+        others = {"ONNX Runtime": self.onnx_runtime, "torch.compile": self.torch_compile,
+                  "without planning": self.unplanned, "TVM default": self.default}  # fmt: skip
+        ratios = [f"{self.onednn / t:.3g} × {name}" for name, t in others.items() if t]
+        return (f"{self.model}: {self.onednn:.2f} ms, {', '.join(ratios)}; outputs within "
+                f"{self.outputs:.1e}; compiled in {self.seconds:.0f} s; "
+                f"{self.summary}")  # fmt: skip

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,44 +36,13 @@ from tests.byoc.chains import CHAINS
 
 from .byoc import MODELS
 from .measure import keep, kept, of_models
+from .offload_page import Row
 from .unlowered import unlowered
 from .whole import save
 
 #: Operators that planning removes and adds: they are not counted.
 MOVES = ("relax.permute_dims", "relax.layout_transform")
 BACKENDS = ("onednn", "blas", "onnxruntime", "cublaslt", "cudnn", "cutlass", "tensorrt")
-
-
-@dataclass(frozen=True)
-class Row:
-    """Operators, but for :data:`MOVES`, and FLOPs, those matched and all of them."""
-
-    model: str
-    backend: str
-    ops_before: tuple[int, int]
-    ops_after: tuple[int, int]
-    flops_before: tuple[int, int]
-    flops_after: tuple[int, int]
-
-    @property
-    def good(self) -> bool:
-        """Whether as much is matched after, by number or by share: what there is changes too."""
-        both = ((self.ops_before, self.ops_after), (self.flops_before, self.flops_after))
-        return all(b[0] >= a[0] or share(b) >= share(a) - 1e-3 for a, b in both)
-
-    def told(self) -> str:
-        fewer = "" if self.good else ", fewer"
-        return (f"{self.model}, {self.backend}: {_told(self.ops_before)} → "
-                f"{_told(self.ops_after)} ops, {share(self.flops_before):.1%} → "
-                f"{share(self.flops_after):.1%} of FLOPs{fewer}")  # fmt: skip
-
-
-def share(part: Sequence[int]) -> float:
-    return part[0] / part[1] if part[1] else 1.0
-
-
-def _told(part: Sequence[int]) -> str:
-    return f"{part[0]} of {part[1]}"
 
 
 def matching(name: str) -> Backend:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from benchmarks.layouts.page import table
-
-if TYPE_CHECKING:
-    from .offload import Row
 
 HEAD = """# What backends take, before lowering and after
 
@@ -40,8 +37,39 @@ def page(rows: Sequence[Row], chains: Mapping[str, Sequence[str]], order: Sequen
 
 
 def _line(r: Row) -> tuple[str, ...]:
-    from .offload import share
 
     counts = (f"{a} of {b}" for a, b in (r.ops_before, r.ops_after))
     shares = (f"{share(f):.1%}" for f in (r.flops_before, r.flops_after))
     return (r.model, r.backend, *counts, *shares)
+
+
+@dataclass(frozen=True)
+class Row:
+    """Operators, but for :data:`MOVES`, and FLOPs, those matched and all of them."""
+
+    model: str
+    backend: str
+    ops_before: tuple[int, int]
+    ops_after: tuple[int, int]
+    flops_before: tuple[int, int]
+    flops_after: tuple[int, int]
+
+    @property
+    def good(self) -> bool:
+        """Whether as much is matched after, by number or by share: what there is changes too."""
+        both = ((self.ops_before, self.ops_after), (self.flops_before, self.flops_after))
+        return all(b[0] >= a[0] or share(b) >= share(a) - 1e-3 for a, b in both)
+
+    def told(self) -> str:
+        fewer = "" if self.good else ", fewer"
+        return (f"{self.model}, {self.backend}: {_told(self.ops_before)} → "
+                f"{_told(self.ops_after)} ops, {share(self.flops_before):.1%} → "
+                f"{share(self.flops_after):.1%} of FLOPs{fewer}")  # fmt: skip
+
+
+def share(part: Sequence[int]) -> float:
+    return part[0] / part[1] if part[1] else 1.0
+
+
+def _told(part: Sequence[int]) -> str:
+    return f"{part[0]} of {part[1]}"

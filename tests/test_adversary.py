@@ -12,8 +12,9 @@ import tvm_ffi
 
 from benchmarks.adversary import judge, oracle
 from benchmarks.adversary.__main__ import Several
-from benchmarks.adversary.generate import FAMILIES, Program, program
+from benchmarks.adversary.generate import FAMILIES, program
 from benchmarks.adversary.page import page, percentile
+from benchmarks.adversary.program import Program
 from opinfo.analysis import OpInfo, op_info, recogniser, recogniser_scope
 
 SEEDS = range(40_000, 40_012)

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 import tvm
 
-from benchmarks import byoc, byoc_page, end_to_end
+from benchmarks import byoc_page, end_to_end
 from benchmarks.measure import keep, kept
 
 from .layout import nets
 
 
-def _row(model: str, threads: int, onednn: float = 1.0, others: float | None = 2.0) -> byoc.Row:
+def _row(model: str, threads: int, onednn: float = 1.0, others: float | None = 2.0) -> byoc_page.Row:
     summary = "offloaded 3 of 4 ops, 99.0% of FLOPs, onednn 3, tvm 1"
-    return byoc.Row(model, threads, summary, onednn, 3.0, 2.0, others, others, 1e-7, 5.0)
+    return byoc_page.Row(model, threads, summary, onednn, 3.0, 2.0, others, others, 1e-7, 5.0)
 
 
 def test_a_row_takes_the_place_of_the_one_with_its_key(tmp_path: Path) -> None:

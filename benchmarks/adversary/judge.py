@@ -24,8 +24,9 @@ from opinfo.analysis import (
 from opinfo.analysis.fault import FAULT
 
 from . import oracle
-from .generate import Program, program
+from .generate import program
 from .oracle import Claim, NotComposed
+from .program import Program
 
 
 @dataclass

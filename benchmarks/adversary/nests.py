@@ -5,10 +5,8 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from .generate import Program
+from .program import Program, written
 
 Shape = tuple[int, ...]
 #: The lines of a statement, given what each of the indices ``i0, i1, …`` is there.
@@ -92,8 +90,6 @@ def _split(
 
 def reductions(rng: random.Random) -> Program:
     """Sums, products and extremes: what they start at, in which order, of which type."""
-    from .generate import written
-
     dtype = rng.choice(("float32", "float32", "float64", "float16", "int32", "int8", "uint8"))
     target = rng.choice((dtype, dtype, dtype, "float32", "int32"))
     n, m = rng.choice((1, 2, 3, 4)), rng.choice((1, 2, 3, 5))
@@ -135,8 +131,6 @@ def reductions(rng: random.Random) -> Program:
 
 def moves(rng: random.Random) -> Program:
     """Elements at other places: nothing is computed."""
-    from .generate import written
-
     n, m = rng.choice((1, 2, 3, 4)), rng.choice((1, 2, 3, 4, 6))
     dtype = rng.choice(("float32", "int8", "bool", "int64", "float16"))
     zero = {"bool": "T.bool(False)"}.get(dtype, f"T.{dtype}({rng.choice((0, 0, 1))})")
@@ -175,8 +169,6 @@ def moves(rng: random.Random) -> Program:
 
 def windows(rng: random.Random) -> Program:
     """Products and windows with strides, dilation and padding, nearly convolutions and pools."""
-    from .generate import written
-
     n, k = rng.choice((4, 5, 6)), rng.choice((1, 2, 3))
     s, d, p = rng.choice((1, 1, 2)), rng.choice((1, 1, 2)), rng.choice((0, 0, 1))
     o = (n + 2 * p - d * (k - 1) - 1) // s + 1
@@ -211,8 +203,6 @@ def windows(rng: random.Random) -> Program:
 
 def _matmul(rng: random.Random) -> Program:
     """A product of matrices, transposed or not, that sums in its own or in a wider type."""
-    from .generate import written
-
     a, b = rng.choice((("x[i, k]", "y[k, j]"), ("x[k, i]", "y[k, j]"), ("x[i, k]", "y[j, k]")))
     sizes = {"i": 2, "j": 3, "k": 4}
     shapes = [tuple(sizes[v.strip()] for v in t[2:-1].split(",")) for t in (a, b)]
@@ -230,8 +220,6 @@ def _matmul(rng: random.Random) -> Program:
 
 def stages(rng: random.Random) -> Program:
     """Several buffers, one after another: normalisations and chains, with a step changed."""
-    from .generate import written
-
     n, m = rng.choice((1, 2, 3)), rng.choice((1, 3, 4))
     most = rng.choice(("T.max(s[i], x[i, j])", "T.max(s[i], x[i, j])", "T.max(x[i, j], s[i])"))
     body = rng.choice(

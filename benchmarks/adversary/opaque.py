@@ -7,10 +7,8 @@ does or not: what the statement overwrites, skips or reads has to be in the answ
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from .generate import Program
+from .program import Program, written
 
 SCRATCH = "{b} = T.alloc_buffer((8,), 'float32')"
 #: Ways to name the memory of a buffer b: lines in front, lines inside the loop, the element i.
@@ -55,8 +53,6 @@ ALSO = (
 
 def opaque(rng: random.Random) -> Program:
     """What is written by one statement, and by another one through some name."""
-    from .generate import written
-
     first = rng.choice(("T.exp(x[i])", "x[i] * T.float32(2)", "x[7 - i]", "T.tanh(x[i])"))
     kept = rng.choice(("out", "t"))  # what the first statement writes
     harmed = rng.choice((kept, kept, kept, "s"))

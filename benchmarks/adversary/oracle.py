@@ -22,7 +22,7 @@ from opinfo.analysis.partial import CANCELS, DIVIDES, FITS, SHIFTS
 from tests.compose import NotComposed, compose
 from tests.relaid.check import Wrong, check
 
-from .generate import Program
+from .program import Program
 
 Array = npt.NDArray[Any]
 Answer = OpInfo | LayoutNormalised | Chain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ...analysis.terms.rewrite import free, replace, substitute, subterms
 from ...analysis.terms.scalar import conj, disj, ge0, negate, parts
@@ -24,14 +24,19 @@ from ...analysis.terms.term import (
     fresh,
     integer,
 )
-from .problem import Facts, Needs
+from .problem import Facts, Needs, Problem
 from .value import ANYTHING, COMPUTED, VALID, Known, State, Value, computed, joined
-
-if TYPE_CHECKING:
-    from .same import Same
 
 #: Integers with which arithmetic does not overflow, as good as everywhere.
 SMALL = 2**20
+
+
+class Same(Protocol):
+    """The proof that terms have one value at n and at N, see :mod:`.same`."""
+
+    problem: Problem
+
+    def known(self, t: Term, facts: Facts) -> bool: ...
 
 
 class Values:

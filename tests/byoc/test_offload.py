@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from tvm import relax
 
-from benchmarks.offload import Row, before, compare, matching, whole
+from benchmarks.offload import before, compare, matching, whole
+from benchmarks.offload_page import Row
 from benchmarks.unlowered import unlowered
 
 from ..layout import nets
