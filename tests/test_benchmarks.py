@@ -16,7 +16,9 @@ from benchmarks.measure import keep, kept
 from .layout import nets
 
 
-def _row(model: str, threads: int, onednn: float = 1.0, others: float | None = 2.0) -> byoc_page.Row:
+def _row(
+    model: str, threads: int, onednn: float = 1.0, others: float | None = 2.0
+) -> byoc_page.Row:
     summary = "offloaded 3 of 4 ops, 99.0% of FLOPs, onednn 3, tvm 1"
     return byoc_page.Row(model, threads, summary, onednn, 3.0, 2.0, others, others, 1e-7, 5.0)
 
