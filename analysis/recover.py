@@ -32,7 +32,7 @@ from .recognise import recognisers
 from .registry import Recogniser
 from .relay import relayings
 from .relay.answer import expressed, normalised
-from .relay.layout import as_they_are
+from .relay.places import as_they_are
 from .same import ByStructure
 from .terms.rewrite import subterms
 from .terms.term import Tensor, Var

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from ..layout.graph import Op
-from .choose import Match
 from .force import Forced
+from .match import Match
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ from tvm import relax
 from ..analysis.op_info import OpInfo
 from ..layout.graph import Op
 from .backend import Backend, Code
-from .choose import Match
 from .dispatch_plan import DispatchPlan, PlannedRegion, fingerprint
 from .dispatched import Dispatched, Taken
 from .flops import flops
 from .joint import Relaid
 from .lowered import Lowered
+from .match import Match
 from .partition import Rewritten, partitioned
 from .region import Placed, Region, region
 from .why import left_behind

@@ -19,13 +19,14 @@ from ..layout.solve import NoSolution
 from .asked import Asked
 from .assemble import Handed, assembled, by_backend, handed, name_of, of_layouts
 from .backend import Backend, Code
-from .choose import Chosen, Match, choose
+from .choose import Chosen, choose
 from .convert import code, converted, converter
 from .dispatched import Dispatched
 from .failure import Failure, Fault, Raised, said
 from .force import CannotForce, allowed
 from .joint import Relaid
 from .lowered import Lowered
+from .match import Match
 from .probe import Unbuildable, culprits
 from .region import region
 

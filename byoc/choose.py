@@ -18,17 +18,7 @@ from dataclasses import dataclass, replace
 from ..layout.graph import Op
 from ..layout.problem import Program
 from ..layout.solve import Row, Solution, solve
-
-
-@dataclass(frozen=True)
-class Match:
-    """Ops that a backend could take as one region. ``cost`` in microseconds."""
-
-    backend: str
-    pattern: str
-    ops: tuple[Op, ...]
-    cost: float
-
+from .match import Match
 
 Ring = Callable[[Sequence[Match]], Sequence[int] | None]
 """Numbers of matches that need each other's results, so that one must go; None: there are none."""

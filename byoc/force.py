@@ -15,8 +15,8 @@ from ..analysis.op_info import OpInfo
 from ..layout.graph import Op
 from ..layout.wants import full
 from .backend import Backend
-from .choose import Match
 from .group import Infos
+from .match import Match
 from .why import left_behind
 
 

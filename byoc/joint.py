@@ -33,12 +33,13 @@ from ..layout.solve import NoSolution
 from ..layout.wants import Desired, check, full
 from .asked import Asked
 from .backend import Backend
-from .choose import Match, rows
+from .choose import rows
 from .coarse import maximal
 from .dispatch_plan import Laid
 from .flow import bits
 from .lowered import Lowered, match
 from .lowered import found as chains
+from .match import Match
 from .variants import Variants
 
 if TYPE_CHECKING:

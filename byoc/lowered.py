@@ -15,11 +15,11 @@ from ..layout.graph import Graph, Op, graph
 from ..layout.unused import check_defined
 from .asked import Asked
 from .backend import Backend
-from .choose import Match
 from .flops import flops
 from .flow import Flow, cycle, flows, joined
 from .group import Infos
 from .guard import COST
+from .match import Match
 from .region import region
 
 #: What an op costs that stays with TVM: its default build does so much in a microsecond.

@@ -8,7 +8,6 @@ from typing import Any
 from ..layout.graph import Op
 from .assemble import assembled, by_backend, handed, of_layouts
 from .backend import Backend, find, given, unusable
-from .choose import Match
 from .convert import code
 from .dispatch_plan import DispatchPlan, PlannedRegion, PlanRefused
 from .failure import Failure, Raised
@@ -16,6 +15,7 @@ from .flow import Flow
 from .guard import guarded
 from .joint import in_layouts
 from .lowered import Lowered, read
+from .match import Match
 from .offload import Dispatched
 
 

@@ -16,10 +16,11 @@ from .padding import Padded, pad_safe
 from .ranges import parts, spans_at
 from .schedule import schedule
 from .sites import CallSite
+from .span import Span
 from .strategy import Aot, Dim
 from .tuned import Known, scheduled
 from .values import values_at
-from .variants import Bucket, Exact, Ranged, Span, Variant
+from .variants import Bucket, Exact, Ranged, Variant
 from .worth import ADDRESSED, buffers, lowest, size
 
 

@@ -16,7 +16,8 @@ from tvm import tirx
 from .bucket import held
 from .decide import branches, decision
 from .dims import Symbol, copied, name, rooted, symbols
-from .variants import Bucket, Exact, Ranged, Span, Variant
+from .span import Span
+from .variants import Bucket, Exact, Ranged, Variant
 from .workspace import lazily
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm import tirx
 
-from .variants import Span
+from .span import Span
 
 Spans = Sequence[Mapping[str, Span]]
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from .boundary import Range
 from .schedule.sizes import Bounds, Sizes
 from .sites import CallSite
-from .variants import Span
+from .span import Span
 
 #: Where schedules for ranges change: one tile has all rows up to here, and from there on there are
 #: so many tiles of rows that columns that share sets of a cache are packed. In between nothing is

@@ -23,11 +23,12 @@ from .schedule import schedule
 from .signature import Signature
 from .sites import CallSite, call_sites, results
 from .source import SiteCode, source
+from .span import Span
 from .strategy import Aot, Config, Generic, Jit, Library, Record, Strategy, chosen, config
 from .table import FORMAT
 from .tuned import Known
 from .values import values_at
-from .variants import Ranged, Span
+from .variants import Ranged
 
 
 @dataclass(frozen=True)

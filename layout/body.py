@@ -22,8 +22,9 @@ from ..analysis.lifting.from_tir import Reader, Unliftable
 from ..analysis.lifting.node import NodeDict, items
 from ..analysis.terms.rewrite import ints
 from ..analysis.terms.term import ZERO, Int, Var
+from .extents import literal, term
 from .inner import Layouts
-from .nest import Nest, literal, term
+from .nest import Nest
 
 _COMPARISONS = (tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.EQ, tirx.NE)
 

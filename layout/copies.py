@@ -11,8 +11,8 @@ from tvm import tirx
 from ..analysis.lifting.node import items
 from ..analysis.terms.flat import flat, volume
 from ..analysis.terms.term import ONE
+from .extents import literal, physical, term
 from .layout import Layout
-from .nest import literal, physical, term
 from .stages import Access, Opaque, Stage, stages
 
 

@@ -21,9 +21,10 @@ from ..analysis.lifting.node import NodeDict, items
 from ..analysis.terms.rewrite import ints
 from ..analysis.terms.term import Int, Var, as_int, variable
 from .body import Body
+from .extents import literal, physical
 from .inner import Layouts, spread
 from .layout import Layout
-from .nest import Iterator, Loop, Nest, literal, nest, physical
+from .nest import Iterator, Loop, Nest, nest
 from .padding import harmless, keeps, only, selected
 from .stages import Sizes, Stage, Standard, reader_of, standard
 from .stagewise import Witness

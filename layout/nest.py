@@ -35,6 +35,7 @@ from ..analysis.terms.term import (
     integer,
     variable,
 )
+from .extents import literal, physical, term
 from .inner import Layouts
 from .layout import Layout
 from .stages import Access, Stage
@@ -87,19 +88,6 @@ class Nest:
         if layout.is_identity or any(p is None for p in index):
             return index if layout.is_identity else (None,) * len(layout.dims)
         return tuple(layout.forward(index, literal(a.shape)))
-
-
-def literal(shape: Sequence[Int]) -> tuple[Int | int, ...]:
-    """The extents with the known ones as numbers."""
-    return tuple(e if e.const is None else e.const for e in shape)
-
-
-def term(extent: Int | int) -> Int:
-    return extent if isinstance(extent, Int) else integer(extent)
-
-
-def physical(shape: Sequence[Int], layout: Layout) -> tuple[Int, ...]:
-    return tuple(map(term, layout.physical(literal(shape))))
 
 
 def nest(

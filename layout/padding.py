@@ -18,8 +18,9 @@ from ..analysis.lifting.node import NodeDict
 from ..analysis.terms.order import nonneg
 from ..analysis.terms.rewrite import free, ints
 from ..analysis.terms.term import Int
+from .extents import literal
 from .inner import Layouts
-from .nest import Nest, literal
+from .nest import Nest
 from .stages import Stage
 
 

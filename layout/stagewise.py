@@ -52,8 +52,8 @@ from ..analysis.terms.term import (
     variable,
 )
 from .define import Definition, Undefined, resolved
+from .extents import literal, physical, term
 from .layout import Layout
-from .nest import literal, physical, term
 from .stages import Access, Env, Opaque, Sizes, Stage, Standard, standard
 
 Index = tuple[Int, ...]

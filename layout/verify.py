@@ -45,8 +45,8 @@ from ..analysis.terms.term import (
     integer,
     load,
 )
+from .extents import literal, physical, term
 from .layout import Layout
-from .nest import literal, physical, term
 
 Layouts = Sequence[Layout | None]
 

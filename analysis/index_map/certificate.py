@@ -13,26 +13,12 @@ from tvm.tirx import IndexMap
 from ..terms.evaluate import evaluate
 from ..terms.term import Int, Var
 from .convert import Map
+from .counterexample import Counterexample
 from .engines import Obligation, discharge
 from .goal import Goal, in_range, injective, left_inverse, right_inverse, same_volume
 from .table import Table
 
 InverseVerdict = Literal["bijective", "injective", "not_injective", "unknown"]
-Point = tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Counterexample:
-    """``collision``: two points with one image; ``out_of_range``: a point whose image lies outside
-    the output box; ``different``: a point at which two maps differ, with both images.
-
-    ``sizes`` are the values of the symbolic extents.
-    """
-
-    kind: Literal["collision", "out_of_range", "different"]
-    points: tuple[Point, ...]
-    images: tuple[Point, ...]
-    sizes: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)

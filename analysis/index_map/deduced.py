@@ -12,8 +12,9 @@ from tvm.tirx import IndexMap
 from ..proofs.verdict import Verdict
 from ..terms.term import TRUE, Int, Term, Var, variable
 from .candidates import Candidate, candidates
-from .certificate import Certificate, Counterexample, Problem
+from .certificate import Certificate, Problem
 from .convert import Map, Unsupported
+from .counterexample import Counterexample
 from .emit import to_tvm
 from .engines import LITERAL, SYMBOLIC, Obligation, discharge
 from .enumerated import index_map_of, padding_of

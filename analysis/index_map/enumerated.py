@@ -17,8 +17,9 @@ from tvm.tirx import IndexMap
 from ..terms.scalar import negate
 from ..terms.term import Int, Var, integer, variable
 from .candidates import candidates
-from .certificate import Certificate, Counterexample, Problem
+from .certificate import Certificate, Problem
 from .convert import Map, Unsupported
+from .counterexample import Counterexample
 from .emit import to_tvm
 from .engines import Obligation
 from .image import Image, collision, image

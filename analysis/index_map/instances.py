@@ -14,8 +14,8 @@ import numpy as np
 
 from ..terms.evaluate import Unevaluable, evaluate
 from ..terms.term import Int
-from .certificate import Counterexample
 from .convert import Map, Unsupported
+from .counterexample import Counterexample
 from .image import Image, collision, image, linear
 from .numeric import Array
 from .numeric import evaluate as evaluate_tvm

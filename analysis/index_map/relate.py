@@ -15,8 +15,8 @@ from ..proofs.verdict import Verdict
 from ..terms.rewrite import free
 from ..terms.scalar import conj, eq0
 from ..terms.term import Int, Var, as_int, variable
-from .certificate import Counterexample
 from .convert import Map, MapLike, Scope, Unsupported, convert, index_map
+from .counterexample import Counterexample
 from .emit import to_tvm
 from .engines import LITERAL, POINTS, SYMBOLIC, Obligation, discharge
 from .goal import Goal

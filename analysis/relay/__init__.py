@@ -19,11 +19,12 @@ from ..lifting.comprehension import Lifted
 from ..lifting.reduction import canonical
 from ..terms.term import Tensor
 from .access import accesses
-from .layout import LETTERS, BufferLayout, Place, place
+from .layout import LETTERS, BufferLayout, Place
 from .merges import components, merged
 from .move import State, tidied
 from .orders import arranged, candidates
 from .padding import cropped
+from .places import place
 from .splits import unfused
 
 #: How many views of one PrimFunc are tried.

@@ -18,16 +18,13 @@ from ..terms.term import (
     ZERO,
     Call,
     Int,
-    Tensor,
     Var,
     as_int,
     integer,
     mul,
     polynomial,
-    variable,
 )
 from ..values import Structural, literals, over, text
-from .move import Move
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -136,23 +133,6 @@ def parses(text: str) -> bool:
         return len(s_tir.slayout(text)) == sum(c.isalpha() for c in text) > 0
     except (TypeError, ValueError, RuntimeError):
         return False
-
-
-def place(moves: Sequence[Move], shape: tuple[Int, ...]) -> Place:
-    """The indices in a buffer over the coordinates after all moves."""
-    last = moves[-1].shape if moves else shape
-    axes = tuple(variable("axis", f"x{k}", e) for k, e in enumerate(last))
-    index = tuple(map(as_int, axes))
-    for m in reversed(moves):
-        index = m.old(index)
-    return Place(axes, index)
-
-
-def as_they_are(params: Sequence[Tensor | Var]) -> tuple[BufferLayout | None, ...]:
-    """By parameter, the buffer as the logical one."""
-    return tuple(
-        place((), p.shape).layout(p.shape) if isinstance(p, Tensor) else None for p in params
-    )
 
 
 def _named(d: Digit, logical: str) -> str:

@@ -14,8 +14,8 @@ from statistics import fmean
 
 from ...layout.graph import Op
 from ..backend import Backend
-from ..choose import Match
 from ..group import Infos
+from ..match import Match
 from ..pattern import follower
 from .candidate import TVM, Candidate, ConverterFailed, by_backend, by_tvm
 from .key import Key

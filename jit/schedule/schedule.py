@@ -21,7 +21,7 @@ from ...analysis import Refusal
 from ...analysis.lifting.node import NodeDict, items
 from ..dims import Unbound, symbols
 from ..dims import name as called
-from ..variants import Span
+from ..span import Span
 from .collapse import Views, collapsed
 from .kernel import Part, Plain, parts
 from .machine import Machine, machine

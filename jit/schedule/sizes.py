@@ -13,7 +13,7 @@ import tvm
 from tvm import tirx
 
 from ...analysis.lifting.node import NodeDict
-from ..variants import Span
+from ..span import Span
 from .tir import dtype_of, integer, mentions, static
 
 #: Where a size without an end is taken to end: places in memory are computed without overflow.
