@@ -33,7 +33,7 @@ def rows(name: str, case: Case) -> list[tuple[str, float]]:
     import tvm
 
     from opinfo.jit.schedule import Scheduled, schedule
-    from opinfo.jit.variants import Span
+    from opinfo.jit.span import Span
     from tests.jit.schedule.fused import TARGET, at, built, fused_one, inputs, scheduled
 
     func = fused_one(case.shapes, case.expr)

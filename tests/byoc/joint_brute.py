@@ -11,9 +11,9 @@ from typing import Any
 
 from opinfo.byoc.asked import Asked
 from opinfo.byoc.backend import Backend, Code
-from opinfo.byoc.choose import Match
 from opinfo.byoc.joint import BYTES, Regions
 from opinfo.byoc.lowered import Lowered, read
+from opinfo.byoc.match import Match
 from opinfo.byoc.pattern import Node, Pattern, many, maybe, one
 from opinfo.byoc.region import Region
 from opinfo.layout.decide import Space, bytes_moved

@@ -15,10 +15,11 @@ from tvm.script import ir as I
 from tvm.script import relax as R
 
 from opinfo.byoc import Backend, CannotForce, Coarse, DispatchPlan, PlanRefused, dispatch, one
-from opinfo.byoc.choose import Match, choose
+from opinfo.byoc.choose import choose
 from opinfo.byoc.coarse import maximal
 from opinfo.byoc.flow import Flow, bits, cycle, flows, together
 from opinfo.byoc.lowered import read
+from opinfo.byoc.match import Match
 from opinfo.byoc.repeat import replay
 from opinfo.layout.graph import Op, graph
 

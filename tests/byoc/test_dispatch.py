@@ -15,7 +15,8 @@ from tvm.script import relax as R
 
 from opinfo.byoc import DispatchPlan, PlanRefused, dispatch, replay
 from opinfo.byoc.backend import Backend
-from opinfo.byoc.choose import Match, choose
+from opinfo.byoc.choose import choose
+from opinfo.byoc.match import Match
 from opinfo.byoc.pattern import Pattern, many, maybe, one
 from opinfo.layout.graph import Op
 

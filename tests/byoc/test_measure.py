@@ -24,8 +24,9 @@ from typer.testing import CliRunner
 
 from opinfo.byoc import Excluded, Measure, Measured, MeasureError, Tracker, dispatch
 from opinfo.byoc.backend import Backend, register
-from opinfo.byoc.choose import Match, choose
+from opinfo.byoc.choose import choose
 from opinfo.byoc.lowered import read
+from opinfo.byoc.match import Match
 from opinfo.byoc.measure import costs
 from opinfo.byoc.measure import run as running
 from opinfo.byoc.measure.compare import difference

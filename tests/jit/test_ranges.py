@@ -12,8 +12,8 @@ from opinfo.jit import Aot, Budget, Config, Dim, Jit, Library, Range, specialize
 from opinfo.jit.compile import lowered
 from opinfo.jit.ranges import parts, spans_at
 from opinfo.jit.sites import call_sites
+from opinfo.jit.span import Span
 from opinfo.jit.strategy import config
-from opinfo.jit.variants import Span
 from tests.jit import modules
 
 

@@ -13,7 +13,7 @@ from opinfo.jit import Aot, Config, Dim, compile_shapes
 from opinfo.jit.aot import merge
 from opinfo.jit.dims import bind
 from opinfo.jit.padding import Padded, pad_safe
-from opinfo.jit.variants import Span
+from opinfo.jit.span import Span
 from opinfo.jit.worth import COPIES, buffers, lowest, runs, size
 from tests.jit import modules
 

@@ -11,7 +11,7 @@ from tvm import relax, tirx
 
 from opinfo.jit.schedule import Scheduled, schedule
 from opinfo.jit.schedule.sizes import Bounds, Sizes
-from opinfo.jit.variants import Span
+from opinfo.jit.span import Span
 
 from .fused import Expr, Shape, built, fused_one, inputs, run
 
