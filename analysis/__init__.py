@@ -3,15 +3,15 @@
 from typing import TYPE_CHECKING, Any
 
 from .annotate import Annotation, annotation
-from .attempt import RecogniserWarning
+from .answer.recover import layout_normalised, op_info
 from .chain import Chain, PartlyRead, Result, Step, op_infos
-from .lifting.comprehension import Lifted
+from .lifting.effects.comprehension import Lifted
 from .lifting.lift import lift
-from .op_info import Certificate, LayoutNormalised, OpInfo, Refusal
-from .proposal import Constant, Proposal
-from .recover import layout_normalised, op_info
-from .registry import recogniser, recogniser_scope, unregister
-from .undetermined import Undetermined
+from .proposal.proposal import Constant, Proposal
+from .proposal.undetermined import Undetermined
+from .registry.ask import RecogniserWarning
+from .registry.registry import recogniser, recogniser_scope, unregister
+from .results.op_info import Certificate, LayoutNormalised, OpInfo, Refusal
 
 if TYPE_CHECKING:
     from .index_map import compose, invert, prove_equal, prove_identity

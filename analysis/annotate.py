@@ -31,13 +31,13 @@ import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 
+from .answer.kind import fusion_kind
+from .certify.same import bare
 from .chain import Chain, Chains, Result, Step, Value
-from .kind import fusion_kind
-from .lifting.from_tir import Unliftable
 from .lifting.lift import lift
-from .op_info import LayoutNormalised, PatternKind, Refusal, to_plain
-from .proposal import Constant
-from .same import bare
+from .lifting.tir.from_tir import Unliftable
+from .proposal.proposal import Constant
+from .results.op_info import LayoutNormalised, PatternKind, Refusal, to_plain
 from .terms.rewrite import free, substitute
 from .terms.term import Int, Tensor, Var, size
 

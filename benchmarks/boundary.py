@@ -46,8 +46,8 @@ def main() -> None:
     import tvm
     from tvm import relax
 
-    from opinfo.jit.boundary import Boundary
-    from opinfo.jit.signature import Signature
+    from opinfo.jit.arguments.boundary import Boundary
+    from opinfo.jit.arguments.signature import Signature
     from tests.jit.test_boundary import placed
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.boundary", description=__doc__,

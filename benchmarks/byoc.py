@@ -101,7 +101,7 @@ def tvm_default(mod: Any, given: Sequence[Any]) -> Call:
     import tvm
 
     from opinfo.byoc.compile import build
-    from opinfo.byoc.offload import dispatch
+    from opinfo.byoc.dispatching.dispatch import dispatch
 
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "model.so"

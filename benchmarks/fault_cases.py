@@ -14,10 +14,11 @@ from typing import Any
 import tvm
 from tvm.support import cc
 
-from opinfo.analysis.proposal import Proposal
+from opinfo.analysis.proposal.proposal import Proposal
 from opinfo.analysis.recognise import recogniser
-from opinfo.byoc import Backend, Coarse, Code, Node, Pattern, Region, loading, one, toolchain
-from opinfo.byoc import backend as registry
+from opinfo.byoc import Backend, Coarse, Code, Node, Pattern, Region, one
+from opinfo.byoc.backend import backend as registry
+from opinfo.byoc.codegen import loading, toolchain
 
 from .fault_model import OTHERS, PLAIN, VICTIM, changed, convert, is_victim, patterns
 

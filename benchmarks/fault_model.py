@@ -11,7 +11,7 @@ import tvm
 from tvm import relax
 
 from opinfo.byoc import Backend, Code, Node, Pattern, Region, maybe, one
-from opinfo.byoc.abi import ABI
+from opinfo.byoc.codegen.abi import ABI
 
 #: The operator whose region is broken; the others are these.
 VICTIM = "relax.multiply"

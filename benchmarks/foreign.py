@@ -16,8 +16,8 @@ from collections import Counter
 from pathlib import Path
 
 from opinfo.analysis import Refusal
-from opinfo.analysis.op_info import operator
-from opinfo.analysis.recover import analyse
+from opinfo.analysis.answer.recover import analyse
+from opinfo.analysis.results.op_info import operator
 from tests.analysis.foreign import corpus
 from tests.analysis.foreign.case import Foreign, judge
 from tests.strip import strip

@@ -26,10 +26,10 @@ from rich.table import Table
 from tvm import relax, tirx
 
 from opinfo.analysis import Chain, Constant, OpInfo, Result
-from opinfo.analysis.build import to_prim
+from opinfo.analysis.answer.recover import Recovered, analyser
 from opinfo.analysis.chain import Chains
-from opinfo.analysis.recover import Recovered, analyser
-from opinfo.byoc.raise_ops import call_sizes
+from opinfo.analysis.proposal.build import to_prim
+from opinfo.byoc.prepare.raise_ops import call_sizes
 from tests import models
 from tests.compose import NotComposed, _sizes, differs
 from tests.strip import strip

@@ -27,7 +27,7 @@ WARM_UP = 50
 
 def modules(count: int) -> list[Any]:
     """Distinct PrimFuncs, ten operators in turn."""
-    from opinfo.analysis.legalise import legalise
+    from opinfo.analysis.proposal.legalise import legalise
 
     found = []
     for k in range(count):

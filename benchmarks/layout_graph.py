@@ -23,7 +23,7 @@ from tvm import relax
 
 from benchmarks.layouts import models
 from benchmarks.layouts.page import table
-from opinfo.byoc.raise_ops import raise_ops
+from opinfo.byoc.prepare.raise_ops import raise_ops
 from opinfo.layout.plan import plan_layout
 
 NHWC = {"nn.conv2d": ["NHWC", "OHWI"]}

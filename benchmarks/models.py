@@ -24,8 +24,8 @@ from rich.console import Console
 from rich.table import Table
 from tvm import relax
 
-from opinfo.analysis.same import structurally_equal
-from opinfo.byoc.raise_ops import Raised, raise_ops
+from opinfo.analysis.certify.same import structurally_equal
+from opinfo.byoc.prepare.raise_ops import Raised, raise_ops
 from tests import models
 from tests.run import run
 from tests.strip import strip_module

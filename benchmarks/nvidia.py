@@ -29,12 +29,12 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from opinfo.byoc.backend import Backend, find
-from opinfo.byoc.fuse import fuse
-from opinfo.byoc.nvidia.schedule import compiled
-from opinfo.byoc.objective import keeping_chains
-from opinfo.byoc.offload import Dispatched, dispatch
-from opinfo.byoc.prepare import prepare
+from opinfo.byoc.backend.backend import Backend, find
+from opinfo.byoc.backends.nvidia.schedule import compiled
+from opinfo.byoc.dispatching.dispatch import Dispatched, dispatch
+from opinfo.byoc.dispatching.objective import keeping_chains
+from opinfo.byoc.prepare.fuse import fuse
+from opinfo.byoc.prepare.prepare import prepare
 from opinfo.layout.plan import plan_layout
 from tests.byoc.nvidia_cases import CASES, NUMPY, inputs, module
 from tests.run import run

@@ -25,13 +25,13 @@ import tvm
 from tvm import relax
 
 import opinfo
-from opinfo.byoc.asked import Asked
-from opinfo.byoc.attempt import best_of
-from opinfo.byoc.backend import Backend, Code, find
-from opinfo.byoc.flops import flops
-from opinfo.byoc.lowered import Lowered
-from opinfo.byoc.offload import Dispatched, dispatch
-from opinfo.byoc.prepare import prepare
+from opinfo.byoc.backend.backend import Backend, Code, find
+from opinfo.byoc.backend.flops import flops
+from opinfo.byoc.dispatching.dispatch import Dispatched, dispatch
+from opinfo.byoc.dispatching.retry import best_of
+from opinfo.byoc.matching.lowered import Lowered
+from opinfo.byoc.matching.request import Asked
+from opinfo.byoc.prepare.prepare import prepare
 from tests.byoc.chains import CHAINS
 
 from .byoc import MODELS

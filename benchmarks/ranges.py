@@ -32,8 +32,8 @@ def rows(name: str, case: Case) -> list[tuple[str, float]]:
     """By range, the symbolic schedule's time over the ranged one's."""
     import tvm
 
+    from opinfo.jit.dims.span import Span
     from opinfo.jit.schedule import Scheduled, schedule
-    from opinfo.jit.span import Span
     from tests.jit.schedule.fused import TARGET, at, built, fused_one, inputs, scheduled
 
     func = fused_one(case.shapes, case.expr)

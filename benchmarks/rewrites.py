@@ -18,10 +18,10 @@ from tvm import relax, tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from opinfo.analysis import op_info
-from opinfo.analysis.op_info import OpInfo, Refusal
-from opinfo.analysis.same import ByStructure
-from opinfo.layout.layout import Layout
-from opinfo.layout.rewrite import Rewriter
+from opinfo.analysis.certify.same import ByStructure
+from opinfo.analysis.results.op_info import OpInfo, Refusal
+from opinfo.layout.model.layout import Layout
+from opinfo.layout.rewrite.rewrite import Rewriter
 from tests.models import light
 
 SETS = {

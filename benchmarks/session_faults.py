@@ -35,7 +35,7 @@ from .session_faults_serve import given, module
 #: A process that writes entries of its own, and is killed while it does.
 WRITER = """
 import hashlib, os, sys, time
-from opinfo.jit.store import KernelStore
+from opinfo.jit.store.store import KernelStore
 store, sync = KernelStore(sys.argv[1]), os.fsync
 def slow(number):
     sync(number)
@@ -190,7 +190,7 @@ def _kill_compilers(servers: tuple[subprocess.Popen[str], ...]) -> int:
     for server in servers:
         for pid in _children(server.pid):
             with contextlib.suppress(OSError):
-                if b"opinfo.jit.worker" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                if b"opinfo.jit.kernels.worker" in Path(f"/proc/{pid}/cmdline").read_bytes():
                     os.kill(pid, signal.SIGKILL)
                     count += 1
     return count
@@ -232,7 +232,7 @@ def _left(folder: Path) -> list[str]:
         if not left:
             break
         time.sleep(0.1)
-    code = "from opinfo.jit.folder import Folder; Folder('opinfo-')"
+    code = "from opinfo.jit.process.folder import Folder; Folder('opinfo-')"
     _started(folder, [sys.executable, "-c", code]).communicate()
     return left + [str(p.relative_to(folder)) for p in (folder / "tmp").iterdir()]
 

@@ -18,11 +18,11 @@ import tvm_ffi
 from tvm import relax
 from tvm.ir import GenericConst
 
-from opinfo.analysis.op_info import Certificate, OpInfo, Refusal
-from opinfo.analysis.recover import Analyser, Recovered
-from opinfo.byoc.flow import flows
-from opinfo.byoc.lowered import Lowered
-from opinfo.layout.graph import Graph, Op, _Reader, extents
+from opinfo.analysis.answer.recover import Analyser, Recovered
+from opinfo.analysis.results.op_info import Certificate, OpInfo, Refusal
+from opinfo.byoc.matching.lowered import Lowered
+from opinfo.byoc.patterns.dependences import flows
+from opinfo.layout.graph.graph import Graph, Op, _Reader, extents
 
 PRODUCTS = ("relax.nn.conv", "relax.matmul")
 

@@ -3,32 +3,35 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .backend import Backend, Code, register
-    from .coarse import Coarse
-    from .dispatch_plan import DispatchPlan, PlanRefused
-    from .force import CannotForce
+    from .backend.backend import Backend, Code, register
+    from .backend.region import Call, Region, Tensor
+    from .codegen.abi import ABI
+    from .dispatching.dispatch import Dispatched, dispatch
+    from .dispatching.objective import keeping_chains
+    from .dispatching.plan_file import DispatchPlan, PlanRefused
+    from .dispatching.replay import replay
+    from .matching.force import CannotForce
     from .measure import Excluded, Measure, Measured, MeasureError, Timing, Tracker
-    from .mend import Unmet
-    from .objective import keeping_chains
-    from .offload import Dispatched, dispatch
-    from .pattern import Node, Pattern, many, maybe, one
-    from .region import Call, Region, Tensor
-    from .repeat import replay
+    from .patterns.pattern import Node, Pattern, many, maybe, one
+    from .patterns.subgraphs import Coarse
+    from .patterns.suggest import Unmet
 
 _HOMES = {
-    "backend": ("Backend", "Code", "register"),
-    "coarse": ("Coarse",),
-    "dispatch_plan": ("DispatchPlan", "PlanRefused"),
-    "force": ("CannotForce",),
+    "backend.backend": ("Backend", "Code", "register"),
+    "codegen.abi": ("ABI",),
+    "patterns.subgraphs": ("Coarse",),
+    "dispatching.plan_file": ("DispatchPlan", "PlanRefused"),
+    "matching.force": ("CannotForce",),
     "measure": ("Excluded", "Measure", "Measured", "MeasureError", "Timing", "Tracker"),
-    "mend": ("Unmet",),
-    "objective": ("keeping_chains",),
-    "offload": ("Dispatched", "dispatch"),
-    "pattern": ("Node", "Pattern", "many", "maybe", "one"),
-    "region": ("Call", "Region", "Tensor"),
-    "repeat": ("replay",),
+    "patterns.suggest": ("Unmet",),
+    "dispatching.objective": ("keeping_chains",),
+    "dispatching.dispatch": ("Dispatched", "dispatch"),
+    "patterns.pattern": ("Node", "Pattern", "many", "maybe", "one"),
+    "backend.region": ("Call", "Region", "Tensor"),
+    "dispatching.replay": ("replay",),
 }
 __all__ = [
+    "ABI",
     "Backend",
     "Call",
     "CannotForce",

@@ -1,6 +1,10 @@
-"""The head of a backend's generated C++: TVM's calling convention in a few functions."""
+"""Where :data:`opinfo.byoc.ABI` was before: an alias for one release."""
 
-from importlib.resources import files
+from __future__ import annotations
 
-#: `OPINFO_FUNCTION(symbol)` and what stands in the namespace ``opinfo``: see the file.
-ABI = (files(__package__) / "abi.hpp").read_text(encoding="utf-8")
+import warnings
+
+from .codegen.abi import ABI
+
+__all__ = ["ABI"]
+warnings.warn("opinfo.byoc.abi.ABI is opinfo.byoc.ABI", DeprecationWarning, stacklevel=2)

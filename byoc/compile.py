@@ -13,24 +13,24 @@ import tvm
 from tvm import relax
 from tvm.support import cc
 
-from ..analysis.progress import stage
-from ..layout.report import Report
-from ..layout.unused import check_defined
-from ..layout.wants import Desired
-from . import trust
-from .arity import check_calls
-from .backend import Backend, given
-from .dispatch_plan import DispatchPlan, fingerprint
-from .executable import executable
-from .fuse import fuse
-from .integers import DEQUANTIZE
-from .loading import tried
-from .offload import Dispatched, attempt, warn
-from .own import in_own_layouts
-from .prepare import prepare
-from .region import Region
-from .repeat import replay
-from .toolchain import OPTIONS, shared
+from ..analysis.support.progress import stage
+from ..layout.graph.unused import check_defined
+from ..layout.report.report import Report
+from ..layout.search.constraints import Desired
+from .backend.backend import Backend, given
+from .backend.region import Region
+from .codegen import trust
+from .codegen.arity import check_calls
+from .codegen.executable import executable
+from .codegen.loading import tried
+from .codegen.toolchain import OPTIONS, shared
+from .dispatching.dispatch import Dispatched, attempt, warn
+from .dispatching.fallback_layouts import in_own_layouts
+from .dispatching.plan_file import DispatchPlan, fingerprint
+from .dispatching.replay import replay
+from .prepare.fuse import fuse
+from .prepare.integers import DEQUANTIZE
+from .prepare.prepare import prepare
 
 if TYPE_CHECKING:
     from .measure import Measure
@@ -165,7 +165,7 @@ def build(
     """
     device = tvm.cpu()
     if on_gpu(target):
-        from .nvidia.schedule import compiled
+        from .backends.nvidia.schedule import compiled
 
         device = tvm.cuda()
         made = compiled(done.module, target, fuse)

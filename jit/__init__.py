@@ -4,28 +4,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .accept import BoundaryError
-    from .boundary import Range, ShapeOutOfRange
-    from .compile import CompiledShapes, compile_shapes
-    from .compiler import Compiler
-    from .manager import Budget, Event
-    from .record import Recording
-    from .session import Session, SiteStats, Stats, stats
-    from .specialize import Specialized, Told, specialize_shapes
-    from .store import KernelStore
-    from .strategy import Aot, Config, Dim, Generic, Jit, Library, Record, Strategy
+    from .arguments.accept import BoundaryError
+    from .arguments.boundary import Range, ShapeOutOfRange
+    from .compile.compile import CompiledShapes, compile_shapes
+    from .compile.specialize import Specialized, Told, specialize_shapes
+    from .config.strategy import Aot, Config, Dim, Generic, Jit, Library, Record, Strategy
+    from .kernels.compiler import Compiler
+    from .runtime.manager import Budget, Event
+    from .runtime.session import Session, SiteStats, Stats, stats
+    from .store.store import KernelStore
+    from .tune.record import Recording
 
 _HOMES = {
-    "accept": ("BoundaryError",),
-    "boundary": ("Range", "ShapeOutOfRange"),
-    "compile": ("CompiledShapes", "compile_shapes"),
-    "compiler": ("Compiler",),
-    "manager": ("Budget", "Event"),
-    "record": ("Recording",),
-    "session": ("Session", "SiteStats", "Stats", "stats"),
-    "specialize": ("Specialized", "Told", "specialize_shapes"),
-    "store": ("KernelStore",),
-    "strategy": ("Aot", "Config", "Dim", "Generic", "Jit", "Library", "Record", "Strategy"),
+    "arguments.accept": ("BoundaryError",),
+    "arguments.boundary": ("Range", "ShapeOutOfRange"),
+    "compile.compile": ("CompiledShapes", "compile_shapes"),
+    "kernels.compiler": ("Compiler",),
+    "runtime.manager": ("Budget", "Event"),
+    "tune.record": ("Recording",),
+    "runtime.session": ("Session", "SiteStats", "Stats", "stats"),
+    "compile.specialize": ("Specialized", "Told", "specialize_shapes"),
+    "store.store": ("KernelStore",),
+    "config.strategy": ("Aot", "Config", "Dim", "Generic", "Jit", "Library", "Record", "Strategy"),
 }
 __all__ = [
     "Aot",

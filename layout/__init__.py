@@ -1,12 +1,12 @@
 """Layout decisions: which layout each value has, and where a conversion is paid for."""
 
-from .cancel import cancel_layout_transforms
-from .count import count
-from .digit import Digit
-from .kinds import Implementation
-from .layout import Layout
+from .apply.cancel import cancel_layout_transforms
+from .model.digit import Digit
+from .model.layout import Layout
 from .plan import Planned, plan_layout
-from .report import Conversions, Report
+from .report.count import count
+from .report.report import Conversions, Report
+from .search.op_specs import Implementation
 
 __all__ = [
     "Conversions",

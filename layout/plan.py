@@ -8,15 +8,15 @@ from typing import Any
 
 from tvm import relax, tirx
 
-from .decide import OBJECTIVES, Cost
-from .explain import report
-from .kinds import Implementation, Kinds
-from .layout import Layout
-from .materialise import materialise
+from .apply.materialise import materialise
+from .graph.unused import check_defined
+from .model.layout import Layout
 from .planner import Mode, Planner
-from .report import Report
-from .unused import check_defined
-from .wants import Desired, Wish, check, full
+from .report.explain import report
+from .report.report import Report
+from .search.constraints import Desired, Wish, check, full
+from .search.decide import OBJECTIVES, Cost
+from .search.op_specs import Implementation, Kinds
 
 
 @dataclass(frozen=True)

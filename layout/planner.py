@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from ..analysis.op_info import OpInfo, Refusal
-from ..analysis.progress import stage
-from .choices import GIVEN, Choice, Kind
-from .convert import layouts_of
-from .decide import Cost, Extend, Plan, decide
-from .graph import Graph, Op, graph
-from .kinds import Kinds
-from .layout import Layout
-from .pins import Pins
-from .rewrite import Rewriter, Rewritten, Still
-from .solve import NoSolution
+from ..analysis.results.op_info import OpInfo, Refusal
+from ..analysis.support.progress import stage
+from .apply.convert import layouts_of
+from .graph.graph import Graph, Op, graph
+from .model.layout import Layout
+from .rewrite.rewrite import Rewriter, Rewritten, Still
+from .search.alternatives import GIVEN, Choice, Kind
+from .search.decide import Cost, Extend, Plan, decide
+from .search.op_specs import Kinds
+from .search.pins import Pins
+from .search.solve import NoSolution
 
 Mode = Literal["graph", "region", "tir"]
 

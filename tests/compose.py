@@ -10,7 +10,7 @@ from tvm import relax
 from tvm.tirx.buffer import is_buffer_var
 
 from opinfo.analysis import Chain, Constant, OpInfo, Result
-from opinfo.analysis.build import call_op, to_prim
+from opinfo.analysis.proposal.build import call_op, to_prim
 from opinfo.analysis.terms.rewrite import free
 from opinfo.analysis.terms.term import Int, Var
 from tests.models.weights import Array

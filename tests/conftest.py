@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from opinfo.byoc.host import VARIABLE, flags
+from opinfo.byoc.codegen.host import VARIABLE, flags
 
 #: oneDNN's own names of what it may use, the first that the CPU has.
 ISA = {"avx512bw": "AVX512_CORE", "avx2": "AVX2", "sse2": "SSE41"}

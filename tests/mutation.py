@@ -15,13 +15,13 @@ from tvm import relax, tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from opinfo.analysis import LayoutNormalised, OpInfo, Refusal
-from opinfo.analysis.build import rebuild
-from opinfo.analysis.legalise import lowered
-from opinfo.analysis.lifting.comprehension import Lifted
+from opinfo.analysis.answer.recover import analyse
+from opinfo.analysis.lifting.effects.comprehension import Lifted
 from opinfo.analysis.lifting.lift import lift
-from opinfo.analysis.op_info import Answer
-from opinfo.analysis.proposal import Proposal
-from opinfo.analysis.recover import analyse
+from opinfo.analysis.proposal.build import rebuild
+from opinfo.analysis.proposal.legalise import lowered
+from opinfo.analysis.proposal.proposal import Proposal
+from opinfo.analysis.results.op_info import Answer
 from opinfo.analysis.terms.term import Tensor, integer
 
 from .interpret import Array, Undefined, interpret

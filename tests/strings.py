@@ -10,7 +10,7 @@ import tvm
 from tvm import s_tir, tirx
 
 from opinfo.analysis import LayoutNormalised, OpInfo
-from opinfo.analysis.op_info import STRINGS
+from opinfo.analysis.results.op_info import STRINGS
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 

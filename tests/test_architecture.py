@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from . import structure
+
 ROOT = Path(__file__).parent.parent
 ALLOWED = {
     "analysis": {"analysis"},
@@ -46,26 +48,30 @@ def test_imports_never_point_back(package: str) -> None:
         assert imports(path) <= ALLOWED[package], path
 
 
-#: The packages of the analysis, each with those it builds on.
-LAYERS = {
-    "terms": set(),
-    "solving": {"terms"},
-    "proofs": {"terms", "solving"},
-    "lifting": {"terms", "solving", "proofs"},
-    "index_map": {"terms", "solving", "proofs", "lifting"},
-    "real": {"terms", "solving", "proofs", "lifting"},
-}
+def test_no_files_import_each_other() -> None:
+    """Imports inside functions count: they would only hide it."""
+    assert structure.circles(structure.graph()) == []
 
 
-@pytest.mark.parametrize("layer", LAYERS)
-def test_layers_of_the_analysis(layer: str) -> None:
-    for path in sorted((ROOT / "analysis" / layer).rglob("*.py")):
-        here = path.relative_to(ROOT).with_suffix("").parts
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and node.level:
-                module = node.module.split(".") if node.module else []
-                full = [*here[: len(here) - node.level], *module]
-                assert full[:1] == ["analysis"] and full[1] in {layer, *LAYERS[layer]}, path
+def test_no_rooms_import_each_other() -> None:
+    """A folder builds on others, and these do not build on it."""
+    inside = {r: to for r, to in structure.rooms().items() if not r.startswith(structure.FRONT)}
+    assert len(inside) > 40
+    assert structure.circles(inside) == []
+
+
+def test_no_folder_is_a_corridor() -> None:
+    assert structure.crowded() == {}
+    assert structure.median_lines() <= structure.MEDIAN_LINES
+
+
+def test_circles_are_seen_through_functions_and_types(tmp_path: Path) -> None:
+    edges = {"a": frozenset("b"), "b": frozenset("c"), "c": frozenset("b"), "d": frozenset("a")}
+    assert structure.circles(edges) == [["b", "c"]]
+    tree = ast.parse("def f():\n    from ..b import x\nif TYPE_CHECKING:\n    from . import c\n")
+    here = structure.Source("opinfo.a.d", Path("a/d.py"), tree, 4)
+    known = {"opinfo.b": here, "opinfo.a.c": here}
+    assert set(structure.imports(here, known)) == {"opinfo.b", "opinfo.a.c"}
 
 
 def test_the_rule_sees_absolute_and_relative_imports(tmp_path: Path) -> None:

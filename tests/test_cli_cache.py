@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 from opinfo.cli import app
 from opinfo.cli.cache import age, parse_age
 from opinfo.cli.common import Problem
-from opinfo.jit.store import KernelStore
+from opinfo.jit.store.store import KernelStore
 
 from .jit.kernels import KEYS, stored
 

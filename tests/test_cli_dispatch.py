@@ -19,8 +19,8 @@ from opinfo.byoc.compile import Compiled
 from opinfo.byoc.measure import Excluded, Measured, Timing
 from opinfo.cli import app
 from opinfo.compiling import Verified
-from opinfo.layout.layout import Layout
-from opinfo.layout.report import Conversion, Report, ValueChoice
+from opinfo.layout.model.layout import Layout
+from opinfo.layout.report.report import Conversion, Report, ValueChoice
 from opinfo.picture.compiled import compiled_page
 from opinfo.planning import parse_wants
 

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from opinfo.analysis import RecogniserWarning
-from opinfo.analysis.progress import stage
+from opinfo.analysis.support.progress import stage
 from opinfo.cli.common import Problem, forced, loaded, telling
 from opinfo.cli.entry import status_of
 from opinfo.cli.showing import showing

@@ -11,9 +11,9 @@ import pytest
 from rich.console import Console
 from tvm import relax
 
-from opinfo.analysis.progress import listening, stage
+from opinfo.analysis.support.progress import listening, stage
 from opinfo.byoc import dispatch
-from opinfo.byoc.prepare import prepare
+from opinfo.byoc.prepare.prepare import prepare
 from opinfo.cli.group import Commands, everywhere, silent
 from opinfo.cli.showing import counting, showing
 

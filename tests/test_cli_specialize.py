@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from opinfo.cli import app
 from opinfo.jit import Session
-from opinfo.jit.library import Sites, loaded
+from opinfo.jit.runtime.library import Sites, loaded
 from tests.jit import modules
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tvm
 
-from opinfo.byoc import example_npu
+from opinfo.byoc.backends import example_npu
 from opinfo.byoc.compile import compile_module
 
 from .run import run

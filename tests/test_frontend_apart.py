@@ -14,8 +14,8 @@ import pytest
 import tvm
 
 import opinfo
-from opinfo.frontend import apart
-from opinfo.frontend.apart import Reader
+from opinfo.frontend.process import apart
+from opinfo.frontend.process.apart import Reader
 
 SCRIPT = (
     "from tvm.script import relax as R\n@R.function\n"
@@ -29,7 +29,7 @@ def read(path, shapes):
     exec(shapes["do"][0])
     return "{}"
 opinfo.frontend._read = read
-from opinfo.frontend.reader import main
+from opinfo.frontend.process.reader import main
 sys.exit(main())
 """
 

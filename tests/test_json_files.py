@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from opinfo.analysis.checked_json import Json, Malformed, parse
+from opinfo.analysis.support.checked_json import Json, Malformed, parse
 from opinfo.byoc import DispatchPlan, PlanRefused
-from opinfo.jit.record import RecordError, Recording
-from opinfo.jit.tuned import SEARCHED, Known, TuneError
+from opinfo.jit.tune.record import RecordError, Recording
+from opinfo.jit.tune.tuned import SEARCHED, Known, TuneError
 
 PLAN = {
     "format": 2,

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tvm import relax
 
-from opinfo.layout.count import count, located
-from opinfo.layout.layout import Layout
-from opinfo.layout.report import Conversion, Conversions, OpChoice, Report, ValueChoice
+from opinfo.layout.model.layout import Layout
+from opinfo.layout.report.count import count, located
+from opinfo.layout.report.report import Conversion, Conversions, OpChoice, Report, ValueChoice
 from opinfo.picture import page
 from opinfo.picture.dataflow import dataflow, main_of
 from opinfo.picture.layered import places

@@ -12,8 +12,8 @@ from tvm import relax
 
 import opinfo
 from opinfo.analysis import Certificate, Constant, OpInfo, Refusal
-from opinfo.analysis.recover import Recovered
-from opinfo.frontend.from_script import from_text
+from opinfo.analysis.answer.recover import Recovered
+from opinfo.frontend.script.from_script import from_text
 from opinfo.render import call
 from tests.test_cli import MODEL
 

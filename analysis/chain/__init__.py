@@ -8,17 +8,17 @@ from typing import Any
 
 from tvm import tirx
 
-from ..fault import fault
-from ..index_map.convert import Unsupported
-from ..kind import pattern_kind
-from ..lifting.from_tir import Unliftable
+from ..answer.fault import fault
+from ..answer.kind import pattern_kind
+from ..certify.assumptions import CANCELS, simplified
+from ..index_map.maps.convert import Unsupported
 from ..lifting.lift import lift
-from ..op_info import Refusal, certified, over_variables
-from ..partial import CANCELS, simplified
+from ..lifting.tir.from_tir import Unliftable
+from ..proposal.values import variables
+from ..results.op_info import Refusal, certified, over_variables
 from ..terms.show import show
 from ..terms.term import Tensor
 from ..terms.work import Exhausted, budget
-from ..values import variables
 from .define import Program, define
 from .result import Chain, PartlyRead, Result, Step, Value
 from .segment import Part, segment

@@ -12,8 +12,8 @@ from typing import Any
 import tvm
 import tvm_ffi
 
-from ..lifting.hints import NEUTRAL
-from ..lifting.node import items
+from ..lifting.tir.annotations import NEUTRAL
+from ..lifting.tir.node import items
 
 _BINARY = ("Add", "Sub", "Mul", "Div", "Mod", "FloorDiv", "FloorMod", "Min", "Max", "And", "Or",
            "LT", "LE", "GT", "GE", "EQ", "NE", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "LShift",

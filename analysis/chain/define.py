@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..lifting.from_tir import Unliftable
-from ..lifting.hints import check_annotations
 from ..lifting.lift import Executor
+from ..lifting.tir.annotations import check_annotations
+from ..lifting.tir.from_tir import Unliftable
 from ..proofs.context import simplify, thorough
 from ..terms.rewrite import map_loads, substitute, tensors
 from ..terms.term import Int, Tensor, Term, Var, axis, load
@@ -31,7 +31,7 @@ class Definition:
     ``body`` is None, and ``problem`` says why, if the body is not known; ``opaque`` says that the
     statement itself is not understood. ``order`` has the tensors that are read in the order in
     which the statements name them. ``races`` and ``promises`` are those of
-    :class:`..lifting.comprehension.Lifted`.
+    :class:`..lifting.effects.comprehension.Lifted`.
     """
 
     tensor: Tensor

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace as with_fields
 from typing import Any
 
-from ..op_info import LayoutNormalised, OpInfo, Refusal
-from ..recover import direct, relaid
+from ..answer.recover import direct, relaid
+from ..results.op_info import LayoutNormalised, OpInfo, Refusal
 from ..terms.rewrite import children, free, map_loads, replace, subterms, tensors
 from ..terms.term import ONE, Call, Fold, Int, Load, Reduce, Tensor, Term, axis, load
 from .define import Definition, at, over

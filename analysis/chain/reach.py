@@ -13,9 +13,9 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.tirx.buffer import is_buffer_var
 
-from ..lifting.from_tir import Unliftable
-from ..lifting.node import NodeDict, items
 from ..lifting.parameters import Parameters
+from ..lifting.tir.from_tir import Unliftable
+from ..lifting.tir.node import NodeDict, items
 from ..terms.term import Tensor
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..op_info import LayoutNormalised, OpInfo, PatternKind, Refusal, to_plain
-from ..proposal import Constant
+from ..proposal.proposal import Constant
+from ..results.op_info import LayoutNormalised, OpInfo, PatternKind, Refusal, to_plain
 from ..terms.term import Tensor, Var
 
 

@@ -12,8 +12,8 @@ from collections.abc import Collection
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
-from ..op_info import Answer, Refusal
-from ..recover import direct, relaid
+from ..answer.recover import direct, relaid
+from ..results.op_info import Answer, Refusal
 from ..terms.term import Tensor
 from ..terms.work import share
 from .define import Definition, Program

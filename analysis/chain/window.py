@@ -16,13 +16,13 @@ from typing import Any
 import tvm_ffi
 from tvm import s_tir, tirx
 
-from ..lifting.comprehension import Comprehension, Lifted
+from ..answer.recover import recover
+from ..lifting.effects.comprehension import Comprehension, Lifted
+from ..lifting.loops.reduction import canonical
 from ..lifting.outputs import hard_choices
-from ..lifting.reduction import canonical
-from ..op_info import Answer
 from ..proofs.context import simplify, thorough
-from ..recover import recover
-from ..registry import generation
+from ..registry.registry import generation
+from ..results.op_info import Answer
 from ..terms.rewrite import children, free, map_loads, tensors
 from ..terms.term import SIZES, Int, Load, Tensor, Term, Var, load
 from .define import Definition, Program, at, over

@@ -1,12 +1,12 @@
 """Index maps: invert, compose and compare them, with proof."""
 
-from .certificate import Certificate
-from .convert import Unsupported
-from .counterexample import Counterexample
-from .engines import Obligation
-from .invert import invert
+from .engines.engines import Obligation
+from .inverse.certificate import Certificate
+from .inverse.invert import invert
+from .inverse.table import Table
+from .maps.convert import Unsupported
+from .maps.counterexample import Counterexample
 from .relate import Comparison, compose, prove_equal, prove_identity
-from .table import Table
 
 __all__ = [
     "Certificate",

@@ -15,14 +15,14 @@ from ..proofs.verdict import Verdict
 from ..terms.rewrite import free
 from ..terms.scalar import conj, eq0
 from ..terms.term import Int, Var, as_int, variable
-from .convert import Map, MapLike, Scope, Unsupported, convert, index_map
-from .counterexample import Counterexample
-from .emit import to_tvm
-from .engines import LITERAL, POINTS, SYMBOLIC, Obligation, discharge
-from .goal import Goal
-from .image import Image, image
-from .instances import instances, points_at
-from .numeric import Array, evaluate
+from .engines.engines import LITERAL, POINTS, SYMBOLIC, Obligation, discharge
+from .engines.goal import Goal
+from .engines.image import Image, image
+from .engines.instances import instances, points_at
+from .maps.convert import Map, MapLike, Scope, Unsupported, convert, index_map
+from .maps.counterexample import Counterexample
+from .maps.emit import to_tvm
+from .maps.numeric import Array, evaluate
 
 Sides = Callable[[Image, dict[Any, Array]], tuple[Sequence[Array], Sequence[Array]]]
 """The values of both sides at the points of an image, sizes given."""
@@ -54,7 +54,7 @@ def compose(outer: MapLike, inner: MapLike, shape: Sequence[Any]) -> IndexMap:
     """``x -> outer(inner(x))`` over the box ``shape``, simplified with its extents.
 
     Raises ``ValueError`` if ``outer`` does not take as many axes as ``inner`` gives, and
-    :class:`.convert.Unsupported` for expressions that are not understood.
+    :class:`.maps.convert.Unsupported` for expressions that are not understood.
 
     >>> compose(lambda a, b: (a * 4 + b,), lambda i: (i // 4, i % 4), [12])
     T.index_map(lambda i: (i,))

@@ -10,15 +10,15 @@ from ..terms.order import bounds
 from ..terms.rewrite import free, subterms, tensors
 from ..terms.scalar import ge0
 from ..terms.term import ONE, SIZES, TRUE, ZERO, Fold, Int, Tensor, Term, Var, as_int, fresh
-from . import races
-from .concurrent import Iterations
-from .effects import Effects
-from .from_tir import Unliftable
-from .hints import check_annotations
+from .effects.effects import Effects
 from .kernels import Kernels
-from .loops import close
-from .reduction import reduces
-from .threads import thread_tag
+from .loops.close import close
+from .loops.reduction import reduces
+from .parallel import races
+from .parallel.concurrent import Iterations
+from .parallel.threads import thread_tag
+from .tir.annotations import check_annotations
+from .tir.from_tir import Unliftable
 
 #: Kinds of loops whose iterations run at the same time: parallel and vectorized.
 _AT_ONCE = (1, 2)

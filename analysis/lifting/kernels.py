@@ -7,11 +7,11 @@ from typing import Any
 from ..terms.order import nonneg
 from ..terms.rewrite import free, subterms, tensors
 from ..terms.term import ONE, SIZES, ZERO, Fold, Int, Term, Var, as_int, fresh
-from .effects import Effects
-from .from_tir import Unliftable
-from .loops import close
+from .effects.effects import Effects
+from .loops.close import close
+from .parallel.threads import Kernel, bound_threads, combined
 from .state import State
-from .threads import Kernel, bound_threads, combined
+from .tir.from_tir import Unliftable
 
 
 def has_barriers(func: Any) -> bool:

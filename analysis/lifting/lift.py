@@ -3,8 +3,8 @@
 The body is executed symbolically, statement by statement, with its imperative meaning: an
 ``SBlock`` is a binding of iterators to values, its ``init`` a store guarded by "first iteration".
 Iterator kinds but for that, read and write regions and names are not consulted, so none of them
-can mislead; annotations have to be known as neutral (:mod:`.hints`). What is left is, per output,
-one closed term over the parameters:
+can mislead; annotations have to be known as neutral (:mod:`.tir.annotations`). What is left is,
+per output, one closed term over the parameters:
 
     out[y0, y1, …] = term(y0, y1, …)
 """
@@ -17,20 +17,20 @@ from typing import Any
 from ..terms.rewrite import free
 from ..terms.scalar import conj, eq0, negate
 from ..terms.term import TRUE, ZERO, Tensor, Term, Var
-from .comprehension import Lifted
-from .effects import Effects, Write
-from .from_tir import Unliftable, check_index
-from .hints import check_annotations, check_keys
+from .effects.comprehension import Lifted
+from .effects.effects import Effects, Write
 from .iterate import Loops
-from .node import items, script
+from .loops.repeat import repeated
 from .outputs import check_outputs, output
-from .repeat import repeated
+from .tir.annotations import check_annotations, check_keys
+from .tir.from_tir import Unliftable, check_index
+from .tir.node import items, script
 
 
 def lift(func: Any, params: Sequence[Tensor | Var] | None = None) -> Lifted:
     """Lift a PrimFunc; ``params`` are the tensors to express it over, by default new ones.
 
-    Raises :class:`.from_tir.Unliftable` with the reason where the PrimFunc is not understood.
+    Raises :class:`.tir.from_tir.Unliftable` with the reason where the PrimFunc is not understood.
     """
     executor, own = Executor(func), items(func.params)
     given = [None] * len(own) if params is None else list(params)

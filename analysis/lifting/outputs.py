@@ -9,11 +9,11 @@ from ..proofs.context import has_choice, simplify, thorough
 from ..terms.quotient import is_div
 from ..terms.rewrite import subterms, tensors
 from ..terms.term import Call, Tensor, Term, Var, axis
-from .comprehension import Comprehension
-from .facts import settled
-from .from_tir import Unliftable
-from .reduction import canonical
+from .effects.comprehension import Comprehension
+from .loops.reduction import canonical
 from .state import State
+from .tir.facts import settled
+from .tir.from_tir import Unliftable
 
 
 def check_outputs(state: State, values: Sequence[Tensor | Var]) -> None:

@@ -9,13 +9,13 @@ from tvm.tirx.buffer import is_buffer_var
 
 from ..terms.rewrite import free, tensors
 from ..terms.term import INT_DTYPES, ZERO, Int, Tensor, Term, Var, as_int, variable
-from .concurrent import Iterations
-from .effects import Effects
-from .facts import under
-from .from_tir import Reader, Unliftable
-from .hints import check_layout
-from .node import NodeDict, items, lanes_of
-from .threads import Kernel
+from .effects.effects import Effects
+from .parallel.concurrent import Iterations
+from .parallel.threads import Kernel
+from .tir.annotations import check_layout
+from .tir.facts import under
+from .tir.from_tir import Reader, Unliftable
+from .tir.node import NodeDict, items, lanes_of
 from .views import Index, View, contiguous, flat, injective, region, row_major, whole
 
 

@@ -11,10 +11,10 @@ from ..terms.order import ranges_over
 from ..terms.rewrite import free, tensors
 from ..terms.scalar import conj, ge0, parts
 from ..terms.term import ONE, TRUE, ZERO, Tensor, Term, as_int, fresh, load
-from .effects import Effects, Write
-from .from_tir import Unliftable
-from .node import NodeDict
+from .effects.effects import Effects, Write
 from .parameters import Parameters
+from .tir.from_tir import Unliftable
+from .tir.node import NodeDict
 
 
 class State(Parameters):

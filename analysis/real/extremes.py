@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..lifting.reduction import canonical
+from ..lifting.loops.reduction import canonical
 from ..terms.evaluate import numpy_dtype
 from ..terms.rewrite import substitute
 from ..terms.scalar import identity, ite, reduce, split_guard

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..lifting.reduction import canonical
+from ..lifting.loops.reduction import canonical
 from ..terms.rewrite import free, rebuild, subterms
 from ..terms.scalar import ite, reduce, split_guard
 from ..terms.term import (

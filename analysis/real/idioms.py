@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ..lifting.comprehension import Lifted
+from ..lifting.effects.comprehension import Lifted
 from ..terms.rewrite import rebuild
 from ..terms.term import Call, Const, Reduce, Term, const, raw_call
 from .form import real

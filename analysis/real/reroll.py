@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.reduction import canonical
+from ..lifting.loops.reduction import canonical
 from ..terms.rewrite import map_loads, substitute, subterms, tensors
 from ..terms.scalar import identity, reduce
 from ..terms.term import Int, Load, Reduce, Tensor, Term, Var, as_int, fresh, integer, load

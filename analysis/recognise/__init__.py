@@ -1,8 +1,7 @@
 """Recognisers: one file a family, found by itself.
 
-A recogniser is a pure function from :class:`..lifting.comprehension.Lifted` to proposals or a
-:class:`Refusal`. It may guess: nothing it proposes is handed out before :mod:`..certify` has
-proved it.
+A recogniser is a pure function from :class:`.Lifted` to proposals or a :class:`.Refusal`. It may
+guess: nothing it proposes is handed out before :mod:`..certify` has proved it.
 """
 
 from __future__ import annotations
@@ -10,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..registry import modules, recogniser
-from ..registry import registered as recognisers
+from ..registry.registry import modules, recogniser
+from ..registry.registry import registered as recognisers
 
 __all__ = ["Matches", "Refuses", "modules", "recogniser", "recognisers"]
 

@@ -12,10 +12,10 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from ..lifting.comprehension import Comprehension, Lifted
-from ..lifting.operations import bitwise, truncdiv
-from ..op_info import Refusal
-from ..proposal import Proposal
+from ..lifting.effects.comprehension import Comprehension, Lifted
+from ..lifting.tir.operations import bitwise, truncdiv
+from ..proposal.proposal import Proposal
+from ..results.op_info import Refusal
 from ..terms.rewrite import rebuild
 from ..terms.term import INT_DTYPES, Call, Load, Term, as_int, integer
 from ._scalar import Scalar, axis_of, broadcasts, covers, scalar

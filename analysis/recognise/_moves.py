@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..lifting.comprehension import Comprehension, Lifted
-from ..op_info import Refusal
+from ..lifting.effects.comprehension import Comprehension, Lifted
+from ..results.op_info import Refusal
 from ..terms.order import nonneg
 from ..terms.rewrite import free
 from ..terms.scalar import negate, parts

@@ -18,10 +18,10 @@ from typing import Any
 
 from tvm import relax
 
-from ..build import NotBuilt, call_op
-from ..legalise import legalise
-from ..lifting.from_tir import Unliftable
 from ..lifting.lift import lift
+from ..lifting.tir.from_tir import Unliftable
+from ..proposal.build import NotBuilt, call_op
+from ..proposal.legalise import legalise
 from ..terms.term import Const, Int, Load, Tensor, Term, axis, integer, load
 from ._scalar import scalar
 

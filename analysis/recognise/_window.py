@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ..proposal.undetermined import Undetermined
 from ..terms.integer import floordiv
 from ..terms.scalar import eq0, ge0, ite
 from ..terms.term import Int, Term, Var, integer
-from ..undetermined import Undetermined
 from ._contraction import affine
 
 

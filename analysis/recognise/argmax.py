@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.comprehension import Lifted
-from ..op_info import Refusal
-from ..proposal import Proposal
+from ..lifting.effects.comprehension import Lifted
+from ..proposal.proposal import Proposal
+from ..proposal.undetermined import among
+from ..results.op_info import Refusal
 from ..terms.rewrite import free, subterms
 from ..terms.term import Call, Const, Fold, Int, Load, Tensor, Term
-from ..undetermined import among
 from . import Matches, Refuses, recogniser
 from ._contraction import uncast
 from ._sweep import units

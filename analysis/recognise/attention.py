@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.comprehension import Lifted
-from ..op_info import Refusal
-from ..proposal import Proposal
+from ..lifting.effects.comprehension import Lifted
+from ..proposal.proposal import Proposal
+from ..proposal.undetermined import among
+from ..results.op_info import Refusal
 from ..terms.rewrite import subterms
 from ..terms.term import Call, Const, Load, Reduce, Term, as_int
-from ..undetermined import among
 from . import Matches, Refuses, recogniser
 from ._contraction import bare
 from ._sweep import apart, args, load, reduction

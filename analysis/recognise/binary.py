@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from ..lifting.comprehension import Lifted
-from ..lifting.operations import arithmetic, compare
-from ..op_info import Refusal
-from ..proposal import Proposal
+from ..lifting.effects.comprehension import Lifted
+from ..lifting.tir.operations import arithmetic, compare
+from ..proposal.proposal import Proposal
+from ..results.op_info import Refusal
 from ..terms.scalar import extreme
 from ..terms.term import Term
 from . import Matches, Refuses, recogniser

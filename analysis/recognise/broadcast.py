@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.comprehension import Lifted
-from ..op_info import Refusal
-from ..proposal import Proposal
+from ..lifting.effects.comprehension import Lifted
+from ..proposal.proposal import Proposal
+from ..results.op_info import Refusal
 from ..terms.flat import flat, volume
 from ..terms.integer import floordiv, floormod
 from ..terms.term import ONE, Int, integer

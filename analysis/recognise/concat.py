@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.comprehension import Comprehension, Lifted
-from ..op_info import Refusal
-from ..proposal import Proposal
+from ..lifting.effects.comprehension import Comprehension, Lifted
+from ..proposal.proposal import Proposal
+from ..results.op_info import Refusal
 from ..terms.order import nonneg
 from ..terms.term import ONE, ZERO, Int, Load, Tensor, Term
 from . import Matches, Refuses, recogniser

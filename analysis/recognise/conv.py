@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
-from ..lifting.comprehension import Lifted
-from ..op_info import Refusal
-from ..proposal import Proposal
+from ..lifting.effects.comprehension import Lifted
+from ..proposal.proposal import Proposal
+from ..results.op_info import Refusal
 from ..terms.term import Int, Load, Var, as_int
 from . import Matches, Refuses, recogniser
 from ._contraction import Product, only, product

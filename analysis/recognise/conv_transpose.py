@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..lifting.comprehension import Lifted
-from ..op_info import Refusal
-from ..proposal import Proposal
+from ..lifting.effects.comprehension import Lifted
+from ..proposal.proposal import Proposal
+from ..proposal.undetermined import Undetermined
+from ..results.op_info import Refusal
 from ..terms.quotient import is_div
 from ..terms.term import Call, Int, Load, Var, as_int
-from ..undetermined import Undetermined
 from . import Matches, Refuses, recogniser
 from ._contraction import Product, affine, product
 from .conv import SPATIAL

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.comprehension import Comprehension, Lifted
-from ..lifting.operations import cast
-from ..op_info import Refusal
-from ..proposal import Proposal
+from ..lifting.effects.comprehension import Comprehension, Lifted
+from ..lifting.tir.operations import cast
+from ..proposal.proposal import Proposal
+from ..proposal.undetermined import numbers
+from ..results.op_info import Refusal
 from ..terms.scalar import is_const
 from ..terms.term import INT_DTYPES, Load, Term, as_int
-from ..undetermined import numbers
 from . import Matches, Refuses, recogniser
 from ._scalar import scalar
 

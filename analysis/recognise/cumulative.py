@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..lifting.comprehension import Comprehension, Lifted
-from ..op_info import Refusal
-from ..proposal import Proposal
+from ..lifting.effects.comprehension import Comprehension, Lifted
+from ..proposal.proposal import Proposal
+from ..proposal.undetermined import Undetermined
+from ..results.op_info import Refusal
 from ..terms.rewrite import free, subterms
 from ..terms.term import Call, Int, Load, Reduce, Term, Var, as_int
-from ..undetermined import Undetermined
 from . import Matches, Refuses, recogniser
 from ._contraction import bare
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.comprehension import Lifted
-from ..op_info import Refusal
-from ..proposal import Constant, Proposal
+from ..lifting.effects.comprehension import Lifted
+from ..proposal.proposal import Constant, Proposal
+from ..proposal.undetermined import Undetermined
+from ..results.op_info import Refusal
 from ..terms.rewrite import free
 from ..terms.scalar import is_const
 from ..terms.term import FALSE, ONE, TRUE, Call, Int, Load, Term, as_int
-from ..undetermined import Undetermined
 from . import Matches, Refuses, recogniser
 from ._moves import affine, atom, dims, literal, plain
 

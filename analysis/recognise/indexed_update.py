@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..lifting.comprehension import Comprehension, Lifted
-from ..op_info import Refusal
-from ..proposal import Proposal
+from ..lifting.effects.comprehension import Comprehension, Lifted
+from ..proposal.proposal import Proposal
+from ..proposal.undetermined import Undetermined
+from ..results.op_info import Refusal
 from ..terms.rewrite import free, subterms
 from ..terms.scalar import is_const
 from ..terms.term import Call, Fold, Int, Load, Tensor, Term
-from ..undetermined import Undetermined
 from . import Matches, Refuses, recogniser
 from ._contraction import bare
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..lifting.comprehension import Lifted
-from ..op_info import Refusal
-from ..proposal import Proposal
+from ..lifting.effects.comprehension import Lifted
+from ..proposal.proposal import Proposal
+from ..proposal.undetermined import flags
+from ..results.op_info import Refusal
 from ..terms.term import ZERO, Load, Term
-from ..undetermined import flags
 from . import Matches, Refuses, recogniser
 from ._contraction import Combined, combined
 from ._sweep import (

@@ -11,11 +11,11 @@ from typing import Any
 
 from tvm import tirx
 
-from ..index_map.convert import Unsupported
-from ..index_map.emit import to_tvm
-from ..lifting.comprehension import Lifted
-from ..op_info import Refusal
-from ..proposal import Proposal
+from ..index_map.maps.convert import Unsupported
+from ..index_map.maps.emit import to_tvm
+from ..lifting.effects.comprehension import Lifted
+from ..proposal.proposal import Proposal
+from ..results.op_info import Refusal
 from ..solving.solve import solve
 from ..terms.flat import volume
 from ..terms.rewrite import free

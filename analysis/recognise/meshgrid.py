@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.comprehension import Lifted
-from ..op_info import Refusal
-from ..proposal import Proposal
+from ..lifting.effects.comprehension import Lifted
+from ..proposal.proposal import Proposal
+from ..results.op_info import Refusal
 from . import Matches, Refuses, recogniser
 from ._moves import Read, read_of
 

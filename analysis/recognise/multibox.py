@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
-from ..lifting.comprehension import Comprehension, Lifted
-from ..op_info import Refusal
-from ..proposal import Proposal
+from ..lifting.effects.comprehension import Comprehension, Lifted
+from ..proposal.proposal import Proposal
+from ..results.op_info import Refusal
 from ..terms.rewrite import subterms, tensors
 from ..terms.term import Call, Const, Load, Tensor
 from . import Matches, Refuses, recogniser

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..lifting.comprehension import Lifted
-from ..op_info import Refusal
-from ..proposal import Proposal
+from ..lifting.effects.comprehension import Lifted
+from ..proposal.proposal import Proposal
+from ..proposal.undetermined import Undetermined, among
+from ..results.op_info import Refusal
 from ..terms.rewrite import subterms, tensors
 from ..terms.scalar import is_const
 from ..terms.term import Call, Load, Tensor, Term, as_int
-from ..undetermined import Undetermined, among
 from . import Matches, Refuses, recogniser
 from ._contraction import bare
 from ._sweep import DIVISIONS, args

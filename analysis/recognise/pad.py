@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.comprehension import Comprehension, Lifted
-from ..op_info import Refusal
-from ..proposal import Proposal
+from ..lifting.effects.comprehension import Comprehension, Lifted
+from ..proposal.proposal import Proposal
+from ..proposal.undetermined import numbers
+from ..results.op_info import Refusal
 from ..terms.rewrite import subterms
 from ..terms.term import ONE, Call, Int, Load
-from ..undetermined import numbers
 from . import Matches, Refuses, recogniser
 from ._moves import Piece, affine, begin, literal, pieces, single_read
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice, permutations
 
-from ..lifting.comprehension import Lifted
-from ..op_info import Refusal
-from ..proposal import Proposal
+from ..lifting.effects.comprehension import Lifted
+from ..proposal.proposal import Proposal
+from ..proposal.undetermined import LISTED, among
+from ..results.op_info import Refusal
 from ..terms.term import ONE
-from ..undetermined import LISTED, among
 from . import Matches, Refuses, recogniser
 from ._moves import Read, single_read
 

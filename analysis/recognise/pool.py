@@ -14,11 +14,11 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, product
 from typing import Any
 
-from ..lifting.comprehension import Lifted
-from ..op_info import Refusal
-from ..proposal import Proposal
+from ..lifting.effects.comprehension import Lifted
+from ..proposal.proposal import Proposal
+from ..proposal.undetermined import Undetermined, flags
+from ..results.op_info import Refusal
 from ..terms.term import Call, Int, Load, Term, Var, as_int
-from ..undetermined import Undetermined, flags
 from . import Matches, Refuses, recogniser
 from ._contraction import Combined, combined, uncast
 from ._sweep import swept

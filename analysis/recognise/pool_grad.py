@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from ..lifting.comprehension import Comprehension, Lifted
-from ..op_info import Refusal
-from ..proposal import Proposal
+from ..lifting.effects.comprehension import Comprehension, Lifted
+from ..proposal.proposal import Proposal
+from ..proposal.undetermined import Undetermined, flags
+from ..results.op_info import Refusal
 from ..terms.quotient import is_div
 from ..terms.rewrite import subterms
 from ..terms.term import Call, Fold, Int, Load, Tensor, Term, as_int
-from ..undetermined import Undetermined, flags
 from . import Matches, Refuses, recogniser
 from ._contraction import affine
 from ._window import Fitted, Window, fit

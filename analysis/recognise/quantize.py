@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..lifting.comprehension import Comprehension, Lifted
-from ..op_info import Refusal
-from ..proposal import Constant, Proposal
+from ..lifting.effects.comprehension import Comprehension, Lifted
+from ..proposal.proposal import Constant, Proposal
+from ..proposal.undetermined import among
+from ..results.op_info import Refusal
 from ..terms.term import ZERO, Const, Int, Load, Term, as_int, const
-from ..undetermined import among
 from . import Matches, Refuses, recogniser
 from ._contraction import bare, uncast
 from ._moves import literal

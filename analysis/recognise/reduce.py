@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..lifting.comprehension import Lifted
-from ..op_info import Refusal
-from ..proposal import Proposal
+from ..lifting.effects.comprehension import Lifted
+from ..proposal.proposal import Proposal
+from ..proposal.undetermined import among, axes_with
+from ..results.op_info import Refusal
 from ..terms.scalar import is_const
 from ..terms.term import ONE, Const, Int, Load, Reduce, Tensor, Term
-from ..undetermined import among, axes_with
 from . import Matches, Refuses, recogniser
 from ._contraction import bare
 from ._sweep import args, swept, units, with_units

@@ -20,13 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from ..lifting.comprehension import Comprehension, Lifted
-from ..op_info import Refusal
-from ..proposal import Proposal
+from ..lifting.effects.comprehension import Comprehension, Lifted
+from ..proposal.proposal import Proposal
+from ..proposal.undetermined import among, numbers
+from ..results.op_info import Refusal
 from ..terms.rewrite import subterms
 from ..terms.scalar import is_const
 from ..terms.term import ONE, Call, Const, Int, Load, Term
-from ..undetermined import among, numbers
 from . import Matches, Refuses, recogniser
 from ._crop import outside, regions
 from ._moves import dims

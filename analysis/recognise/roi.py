@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isqrt
 
-from ..lifting.comprehension import Comprehension, Lifted
-from ..op_info import Refusal
-from ..proposal import Proposal
+from ..lifting.effects.comprehension import Comprehension, Lifted
+from ..proposal.proposal import Proposal
+from ..results.op_info import Refusal
 from ..terms.rewrite import subterms, tensors
 from ..terms.scalar import is_const
 from ..terms.term import Call, Const, Load, Reduce, Tensor, Term

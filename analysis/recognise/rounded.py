@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import permutations
 
-from ..lifting.comprehension import Lifted
-from ..op_info import Refusal
-from ..proposal import Proposal
+from ..lifting.effects.comprehension import Lifted
+from ..proposal.proposal import Proposal
 from ..real import real
 from ..real.polynomial import operands
+from ..results.op_info import Refusal
 from ..terms.rewrite import free, rebuild, subterms
 from ..terms.term import Call, Const, Int, Load, Reduce, Tensor, Term, const
 from . import activation, binary, recogniser, select, unary

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.comprehension import Lifted
-from ..op_info import Refusal
-from ..proposal import Proposal
+from ..lifting.effects.comprehension import Lifted
+from ..proposal.proposal import Proposal
+from ..proposal.undetermined import Undetermined
+from ..results.op_info import Refusal
 from ..terms.rewrite import subterms
 from ..terms.term import Call, Int, Load
-from ..undetermined import Undetermined
 from . import Matches, Refuses, recogniser
 from ._moves import begin, pieces, plain, single_read
 

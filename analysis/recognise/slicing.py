@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..lifting.comprehension import Lifted
-from ..op_info import Refusal
+from ..lifting.effects.comprehension import Lifted
 from ..proofs.prove import prove
-from ..proposal import Proposal
+from ..proposal.proposal import Proposal
+from ..proposal.undetermined import Undetermined
+from ..results.op_info import Refusal
 from ..terms.order import nonneg
 from ..terms.scalar import MAX_INT64, ge0
 from ..terms.term import ZERO, Call, Int, as_int, integer
-from ..undetermined import Undetermined
 from . import Matches, Refuses, recogniser
 from ._moves import Read, affine, plain, single_read
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.comprehension import Lifted
-from ..lifting.operations import arithmetic
-from ..op_info import Refusal
-from ..proposal import Proposal
+from ..lifting.effects.comprehension import Lifted
+from ..lifting.tir.operations import arithmetic
+from ..proposal.proposal import Proposal
+from ..results.op_info import Refusal
 from ..terms.scalar import call, negate
 from ..terms.term import Int, Term, const
 from . import Matches, Refuses, recogniser

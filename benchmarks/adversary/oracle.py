@@ -18,7 +18,7 @@ import tvm
 from tvm import relax
 
 from opinfo.analysis import Chain, LayoutNormalised, OpInfo
-from opinfo.analysis.partial import CANCELS, DIVIDES, FITS, SHIFTS
+from opinfo.analysis.certify.assumptions import CANCELS, DIVIDES, FITS, SHIFTS
 from tests.compose import NotComposed, compose
 from tests.relaid.check import Wrong, check
 

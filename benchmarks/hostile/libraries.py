@@ -8,9 +8,9 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from opinfo.jit.entry import packed
-from opinfo.jit.source import literal
-from opinfo.jit.table import FORMAT
+from opinfo.jit.compile.source import literal
+from opinfo.jit.runtime.table import FORMAT
+from opinfo.jit.store.entry import packed
 
 from .case import Case, damaged
 

@@ -34,7 +34,7 @@ def main() -> int:
     tempfile.gettempdir()  # to find it, Python writes a file there and removes it
     os.environ["HOME"] = str(folder)
     from opinfo.cli import app
-    from opinfo.frontend import apart
+    from opinfo.frontend.process import apart
 
     page = folder / "refused"
     page.write_bytes(bytes(SIZE))
@@ -62,7 +62,7 @@ def main() -> int:
 def _ours() -> frozenset[CodeType]:
     """What makes and removes the folder of a command, and that of the reader."""
     from opinfo.cli import signals
-    from opinfo.jit import folder
+    from opinfo.jit.process import folder
 
     functions = (inspect.unwrap(signals.scratch), folder.Folder.__init__, folder._remove,
                  folder._locked, folder._abandoned)  # fmt: skip

@@ -10,9 +10,9 @@ import numpy as np
 from tvm import relax
 
 from benchmarks.measure import cpu
-from opinfo.layout.count import count
 from opinfo.layout.plan import plan_layout
-from opinfo.layout.report import Conversions
+from opinfo.layout.report.count import count
+from opinfo.layout.report.report import Conversions
 from tests import models as real
 from tests.run import run
 

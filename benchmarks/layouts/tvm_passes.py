@@ -10,8 +10,8 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from opinfo.layout.count import count
-from opinfo.layout.report import Conversions
+from opinfo.layout.report.count import count
+from opinfo.layout.report.report import Conversions
 
 WANTED = {"relax.nn.conv2d": ["NHWC", "OHWI"]}
 

@@ -26,9 +26,9 @@ import tvm
 from tvm import relax, tirx
 
 from opinfo.jit import Aot, Config, Dim, Generic, Jit, Session, compile_shapes
-from opinfo.jit.aot import replaced
-from opinfo.jit.compiler import Compiler
-from opinfo.jit.dims import variables
+from opinfo.jit.aot.merge import replaced
+from opinfo.jit.dims.dims import variables
+from opinfo.jit.kernels.compiler import Compiler
 from tests.jit.padding import graphs
 
 SIZES = (1, 2, 3, 4, 6, 8, 9, 17)

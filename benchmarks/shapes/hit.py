@@ -28,7 +28,7 @@ def chain() -> Any:
     """``x + 1``, CHAIN times, of x: (n, WIDTH), each a call of its own."""
     from tvm import relax, tirx
 
-    from opinfo.byoc.fuse import fuse
+    from opinfo.byoc.prepare.fuse import fuse
 
     bb = relax.BlockBuilder()
     x = relax.Var("x", relax.TensorType((tirx.Var("n", "int64"), WIDTH), "float32"))
@@ -46,7 +46,7 @@ def built(mod: Any, folder: str, name: str) -> Any:
     """The library, its code not scheduled."""
     import tvm
 
-    from opinfo.jit.compile import OPTIONS
+    from opinfo.jit.compile.compile import OPTIONS
 
     path = f"{folder}/{name}.so"
     tvm.compile(mod, target="llvm").export_library(path, options=OPTIONS)
@@ -79,8 +79,8 @@ def main() -> int:
     from tvm import relax
 
     from opinfo.jit import Config, specialize_shapes
-    from opinfo.jit.kernel import compiled
-    from opinfo.jit.library import Sites
+    from opinfo.jit.kernels.kernel import compiled
+    from opinfo.jit.runtime.library import Sites
 
     mod = chain()
     func = next(f for f in mod.functions.values() if isinstance(f, tvm.tirx.PrimFunc))

@@ -83,7 +83,7 @@ def measure(name: str) -> Row:
     import tvm
     from tvm import relax
 
-    from opinfo.byoc.host import native_target
+    from opinfo.byoc.codegen.host import native_target
     from opinfo.jit import Aot, Session, compile_shapes
 
     mod, given = (cnn if name in CNNS else transformer)(name)

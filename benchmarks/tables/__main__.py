@@ -21,8 +21,8 @@ from typing import Any
 from tvm import relax
 
 from benchmarks.layouts import models as planned_models
-from opinfo.byoc.objective import keeping_chains
-from opinfo.byoc.raise_ops import raise_ops
+from opinfo.byoc.dispatching.objective import keeping_chains
+from opinfo.byoc.prepare.raise_ops import raise_ops
 from opinfo.layout.plan import plan_layout
 from tests import models
 from tests.strip import strip_module

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import tvm
 from tvm import relax
 
-from ...layout.graph import Op
-from ..backend import Backend, Code
-from ..convert import code
-from ..failure import Raised
-from ..group import Infos
-from ..region import Region, region
+from ...layout.graph.graph import Op
+from ..backend.backend import Backend, Code
+from ..backend.region import Region, region
+from ..codegen.convert import code
+from ..patterns.failure import Raised
+from ..patterns.group import Infos
 from .compare import Array, drawn
 from .key import Key, hash_of_code
 from .subject import Subject, joined

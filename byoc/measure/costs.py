@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from ...layout.graph import Op
-from ..backend import Backend
-from ..group import Infos
-from ..match import Match
-from ..pattern import follower
+from ...layout.graph.graph import Op
+from ..backend.backend import Backend
+from ..backend.match import Match
+from ..patterns.group import Infos
+from ..patterns.pattern import follower
 from .candidate import TVM, Candidate, ConverterFailed, by_backend, by_tvm
 from .key import Key
 from .measure import Measure

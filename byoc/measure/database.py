@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ...analysis.regular import content
+from ...analysis.support.regular import content
 from .key import Key
 from .result import Excluded, Measured, Result
 

@@ -23,10 +23,10 @@ from tvm import relax
 from tvm.rpc import client
 from tvm.rpc.server import PopenRPCServerState
 
-from ..backend import Code
-from ..fuse import fuse
-from ..partition import attached
-from ..toolchain import OPTIONS, shared
+from ..backend.backend import Code
+from ..codegen.partition import attached
+from ..codegen.toolchain import OPTIONS, shared
+from ..prepare.fuse import fuse
 from .compare import Array, difference
 from .result import Excluded, Measured, Result
 

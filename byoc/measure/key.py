@@ -9,7 +9,7 @@ from typing import Any
 
 import tvm_ffi
 
-from ..backend import Code
+from ..backend.backend import Code
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import tvm
 
-from .. import trust
+from ..codegen import trust
 from .candidate import Candidate, ConverterFailed, arrays, program
 from .jobs import Build, Compute, NotLoaded, Time, Unreachable
 from .measure import Measure

@@ -18,8 +18,8 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
-from ...layout.graph import Op, Value
-from ..region import results_of
+from ...layout.graph.graph import Op, Value
+from ..backend.region import results_of
 from .key import hash_of_module
 
 Extents = Mapping[str, int]

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...analysis import Refusal, lift
-from ...analysis.lifting.comprehension import Lifted
-from ...analysis.lifting.from_tir import Unliftable
+from ...analysis.lifting.effects.comprehension import Lifted
+from ...analysis.lifting.tir.from_tir import Unliftable
 from ...analysis.terms.rewrite import free, subterms
 from ...analysis.terms.scalar import SMALL, ge0
 from ...analysis.terms.term import Const, Tensor, Term, Var, variable
-from ..dims import Symbol, Unbound, symbols
+from ..dims.dims import Symbol, Unbound, symbols
 from .claim import FINITE, Grown, Padded
 from .problem import Needs, Problem, Unproved
 from .same import Same
@@ -26,7 +26,7 @@ TRIES = 64
 def pad_safe(func: Any, name: str) -> Padded | Refusal:
     """Whether the dimension ``name`` of a PrimFunc may be padded (see :class:`.claim.Padded`).
 
-    ``name`` is one of :func:`..dims.symbols`; raises ``ValueError`` where it is not.
+    ``name`` is one of :func:`..dims.dims.symbols`; raises ``ValueError`` where it is not.
     """
     try:
         return _proved(func, name)

@@ -16,9 +16,9 @@ from typing import Any
 import tvm_ffi
 from tvm.tirx.buffer import is_buffer_var
 
-from ...analysis.lifting.comprehension import Lifted
-from ...analysis.lifting.from_tir import Reader, Unliftable
-from ...analysis.lifting.node import NodeDict, items
+from ...analysis.lifting.effects.comprehension import Lifted
+from ...analysis.lifting.tir.from_tir import Reader, Unliftable
+from ...analysis.lifting.tir.node import NodeDict, items
 from ...analysis.proofs.prove import prove
 from ...analysis.terms.rewrite import free, replace, subterms
 from ...analysis.terms.scalar import conj, ge0, parts

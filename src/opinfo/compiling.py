@@ -13,11 +13,11 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from .byoc.codegen.executable import executable
 from .byoc.compile import Compiled
-from .byoc.executable import executable
+from .byoc.matching.diagnose import Left
 from .byoc.measure import Excluded, Timing
-from .byoc.why import Left
-from .layout.report import columns
+from .layout.report.report import columns
 
 Array = np.ndarray[Any, Any]
 #: The largest difference to accept, relative to an output's largest value.

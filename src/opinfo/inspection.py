@@ -12,10 +12,10 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from .analysis import Refusal
-from .analysis.legalise import lowered
-from .analysis.lifting.node import items
-from .analysis.recover import Recovered, analyse
-from .analysis.same import ByStructure
+from .analysis.answer.recover import Recovered, analyse
+from .analysis.certify.same import ByStructure
+from .analysis.lifting.tir.node import items
+from .analysis.proposal.legalise import lowered
 from .report import Report, Row
 
 Progress = Callable[[int, int, str], None]

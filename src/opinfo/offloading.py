@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .byoc.failure import STAGES
-from .byoc.offload import Dispatched
+from .byoc.dispatching.dispatch import Dispatched
+from .byoc.patterns.failure import STAGES
 from .planning import CONVERSION, conversions, table
 
 if TYPE_CHECKING:

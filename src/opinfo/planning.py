@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import tvm
 
-from .layout.count import count, located
-from .layout.named import IMPLEMENTATIONS
 from .layout.plan import plan_layout
-from .layout.report import Conversions, Report, describe, size
+from .layout.report.count import count, located
+from .layout.report.report import Conversions, Report, describe, size
+from .layout.search.implementations import IMPLEMENTATIONS
 
 if TYPE_CHECKING:
     from rich.table import Table

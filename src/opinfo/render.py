@@ -11,7 +11,7 @@ import numpy as np
 from tvm import relax
 
 from .analysis import Constant, LayoutNormalised, OpInfo, Refusal, Result, Step
-from .analysis.op_info import Answer
+from .analysis.results.op_info import Answer
 from .printable import printable
 
 _MISSING = object()

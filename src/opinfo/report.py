@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .analysis import LayoutNormalised, OpInfo, Refusal
-from .analysis.op_info import Answer, operator
+from .analysis.results.op_info import Answer, operator
 from .printable import printable
 from .render import call, explain, html
 

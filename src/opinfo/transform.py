@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import tvm
 
 from .analysis.annotate import annotate
-from .byoc.raise_ops import check_kind, raise_ops
+from .byoc.prepare.raise_ops import check_kind, raise_ops
 
 if TYPE_CHECKING:
-    from .jit.strategy import Config, Strategy
-    from .layout.decide import Cost
-    from .layout.layout import Layout
+    from .jit.config.strategy import Config, Strategy
+    from .layout.model.layout import Layout
     from .layout.planner import Mode
+    from .layout.search.decide import Cost
 
 __all__ = [
     "AnnotateOpInfo",
@@ -55,7 +55,8 @@ def RaiseOps(
     `certificate` is the least kind to accept (`tested` < `real` < `proved` < `rebuilt`), `exact`
     asks for bit-equal results, `ops` restricts what is raised, and of several operators that
     compute the same the first of `prefer` is taken, else the usual one. Calls that are not raised
-    stay as they are; `opinfo.byoc.raise_ops.raise_ops` says why. The input module is not changed.
+    stay as they are; `opinfo.byoc.prepare.raise_ops.raise_ops` says why. The input module is not
+    changed.
     Raises `ValueError` for an unknown kind of certificate.
     """
     check_kind(certificate)
@@ -134,8 +135,8 @@ def ReplaceOpImpl(op: str, prim_func: Any, layouts: Sequence[Layout | str | None
 
 
 def CancelLayoutTransforms() -> Any:
-    """Conversions that are proved to undo each other go; see `opinfo.layout.cancel`."""
-    from .layout.cancel import cancel_layout_transforms
+    """Conversions that are proved to undo each other go; see `opinfo.layout.apply.cancel`."""
+    from .layout.apply.cancel import cancel_layout_transforms
 
     @tvm.transform.module_pass(opt_level=0, name="opinfo.CancelLayoutTransforms")  # type: ignore[untyped-decorator]
     def run(mod: Any, _: Any) -> Any:
@@ -155,13 +156,13 @@ def SpecializeShapes(strategy: Config | Strategy | str = "jit", target: Any = "l
     `opinfo.jit.Session` serves it. The input module is not changed. Raises `ValueError` for what is
     no strategy.
     """
-    from .jit.strategy import config
+    from .jit.config.strategy import config
 
     given = config(strategy)
 
     @tvm.transform.module_pass(opt_level=0, name="opinfo.SpecializeShapes")  # type: ignore[untyped-decorator]
     def run(mod: Any, _: Any) -> Any:
-        from .jit.specialize import specialize_shapes
+        from .jit.compile.specialize import specialize_shapes
 
         return specialize_shapes(mod, given, target).module
 

@@ -15,7 +15,7 @@ from tvm.script import tirx as T
 import opinfo
 from opinfo.analysis import Annotation, Refusal, annotation
 from opinfo.analysis.annotate import KEYS, PATTERNS
-from opinfo.analysis.kind import fusion_kind
+from opinfo.analysis.answer.kind import fusion_kind
 from opinfo.analysis.lifting.lift import lift
 from opinfo.transform import AnnotateOpInfo
 from tests.compose import call, operands

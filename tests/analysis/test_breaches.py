@@ -15,7 +15,7 @@ from tvm.script import tirx as T
 
 from opinfo.analysis import OpInfo, Refusal, op_info
 from opinfo.analysis.lifting.lift import lift
-from opinfo.byoc.raise_ops import raise_ops
+from opinfo.byoc.prepare.raise_ops import raise_ops
 
 from ..interpret import interpret
 from ..mutation import answer, same

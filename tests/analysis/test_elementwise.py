@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import tvm
 
-from opinfo.analysis.op_info import OpInfo, Refusal
-from opinfo.analysis.recover import op_info
+from opinfo.analysis.answer.recover import op_info
+from opinfo.analysis.results.op_info import OpInfo, Refusal
 
 SCRIPT = """
 @T.prim_func(s_tir=True)

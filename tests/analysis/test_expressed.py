@@ -10,8 +10,8 @@ import tvm
 from tvm import relax
 from tvm.s_tir import Schedule
 
-from opinfo.analysis.op_info import LayoutNormalised, OpInfo
-from opinfo.analysis.recover import analyser
+from opinfo.analysis.answer.recover import analyser
+from opinfo.analysis.results.op_info import LayoutNormalised, OpInfo
 from opinfo.layout import plan_layout
 
 from ..layout import nets

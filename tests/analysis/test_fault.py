@@ -8,7 +8,7 @@ import pytest
 import tvm
 
 from opinfo.analysis import Refusal, layout_normalised, op_info, op_infos
-from opinfo.analysis.fault import FAULT
+from opinfo.analysis.answer.fault import FAULT
 
 EXP = """# from tvm.script import tirx as T
 @T.prim_func(s_tir=True)
@@ -21,9 +21,9 @@ def main(x: T.Buffer((8,), "float32"), out: T.Buffer((8,), "float32")):
 @pytest.mark.parametrize(
     ("question", "place"),
     [
-        (op_info, "opinfo.analysis.recover.lift"),
-        (op_info, "opinfo.analysis.recover.recover"),
-        (layout_normalised, "opinfo.analysis.recover.lift"),
+        (op_info, "opinfo.analysis.answer.recover.lift"),
+        (op_info, "opinfo.analysis.answer.recover.recover"),
+        (layout_normalised, "opinfo.analysis.answer.recover.lift"),
         (op_infos, "opinfo.analysis.chain.define"),
         (op_infos, "opinfo.analysis.chain.segment"),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opinfo.analysis.recover import analyse
+from opinfo.analysis.answer.recover import analyse
 from tests.analysis.foreign import corpus
 from tests.analysis.foreign.case import Foreign, judge
 from tests.strip import strip

@@ -8,7 +8,7 @@ import pytest
 from tvm import relax
 
 from opinfo.analysis import lift
-from opinfo.analysis.kind import pattern_kind
+from opinfo.analysis.answer.kind import pattern_kind
 
 from ..mutation import legalised
 

@@ -27,7 +27,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opinfo.analysis import Refusal, lift, op_info
-from opinfo.analysis.kind import fusion_kind, pattern_kind
+from opinfo.analysis.answer.kind import fusion_kind, pattern_kind
 
 from ..interpret import compiled
 

@@ -20,7 +20,7 @@ from opinfo.analysis import (
     op_infos,
 )
 from opinfo.analysis.annotate import annotate
-from opinfo.byoc.raise_ops import raise_ops
+from opinfo.byoc.prepare.raise_ops import raise_ops
 from opinfo.inspection import inspect
 
 from ..byoc.test_raise_relaid import calling

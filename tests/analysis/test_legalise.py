@@ -9,12 +9,12 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
-from opinfo.analysis import legalise as module
-from opinfo.analysis.build import call_op
-from opinfo.analysis.expression import expressed
-from opinfo.analysis.legalise import legalise
+from opinfo.analysis.certify.same import structurally_equal
+from opinfo.analysis.proposal import legalise as module
+from opinfo.analysis.proposal.build import call_op
+from opinfo.analysis.proposal.expression import expressed
+from opinfo.analysis.proposal.legalise import legalise
 from opinfo.analysis.recognise import Matches, modules
-from opinfo.analysis.same import structurally_equal
 from tests.analysis.test_recognisers import Sizes, _cases, _operand, _with_sizes, lower
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tvm.script import from_source
 
-from opinfo.analysis.lifting.from_tir import Unliftable
 from opinfo.analysis.lifting.lift import lift
+from opinfo.analysis.lifting.tir.from_tir import Unliftable
 from opinfo.analysis.proofs.equal import prove_equal
 from opinfo.analysis.terms.evaluate import evaluate
 from opinfo.analysis.terms.rewrite import map_loads, tensors

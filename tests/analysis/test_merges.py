@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opinfo.analysis.relay.merges import _together
 from opinfo.analysis.terms.evaluate import evaluate
 from opinfo.analysis.terms.term import Int, Var, as_int, fresh, integer, mul
+from opinfo.analysis.undo_layouts.merges import _together
 
 OUTER, INNER = 5, 4
 

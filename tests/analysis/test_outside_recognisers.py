@@ -27,11 +27,11 @@ from opinfo.analysis import (
     op_infos,
     recogniser,
     recogniser_scope,
-    registry,
 )
-from opinfo.analysis.fault import FAULT
+from opinfo.analysis.answer.fault import FAULT
+from opinfo.analysis.proposal.undetermined import Undetermined
 from opinfo.analysis.recognise.unary import unary
-from opinfo.analysis.undetermined import Undetermined
+from opinfo.analysis.registry import registry
 
 UNARY = """
 @T.prim_func(s_tir=True)
@@ -315,7 +315,7 @@ def test_warnings_as_errors_show_a_fault_of_ours(exp: tirx.PrimFunc) -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "ask"), [("recover", op_info), ("chain", op_infos)], ids=["info", "infos"]
+    ("module", "ask"), [("answer.recover", op_info), ("chain", op_infos)], ids=["info", "infos"]
 )
 def test_a_fault_over_variables_is_a_refusal(
     module: str, ask: Callable[[Any], Any], exp: tirx.PrimFunc, monkeypatch: pytest.MonkeyPatch

@@ -6,8 +6,8 @@ import pytest
 import tvm
 
 from opinfo.analysis import Chain, OpInfo, Refusal, op_info, op_infos
-from opinfo.analysis.lifting.operations import bitwise
-from opinfo.analysis.partial import CANCELS, DIVIDES, FITS, ORDERED, SHIFTS
+from opinfo.analysis.certify.assumptions import CANCELS, DIVIDES, FITS, ORDERED, SHIFTS
+from opinfo.analysis.lifting.tir.operations import bitwise
 from opinfo.analysis.terms.term import Call, Int, as_int, integer, variable
 
 from .test_breaches import HEADER, converting

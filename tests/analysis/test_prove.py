@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opinfo.analysis.lifting.operations import truncdiv
+from opinfo.analysis.lifting.tir.operations import truncdiv
 from opinfo.analysis.proofs.equal import prove_equal
 from opinfo.analysis.proofs.pairing import Different
 from opinfo.analysis.proofs.prove import prove

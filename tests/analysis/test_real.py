@@ -8,8 +8,8 @@ import pytest
 from tvm.script import from_source
 
 from opinfo.analysis import OpInfo, Refusal, lift, op_info
+from opinfo.analysis.certify.sampled import compare
 from opinfo.analysis.real import TooLarge, real
-from opinfo.analysis.sampled import compare
 from opinfo.analysis.terms.term import raw_call
 from tests.analysis.foreign import corpus
 from tests.analysis.foreign.case import Foreign, script

@@ -9,9 +9,9 @@ import pytest
 import tvm
 
 from opinfo.analysis import Refusal, op_info, op_infos
-from opinfo.analysis.fault import FAULT
-from opinfo.analysis.index_map.convert import index_map
-from opinfo.analysis.lifting.node import script
+from opinfo.analysis.answer.fault import FAULT
+from opinfo.analysis.index_map.maps.convert import index_map
+from opinfo.analysis.lifting.tir.node import script
 
 HEADER = """# from tvm.script import tirx as T
 @T.prim_func(s_tir=True)

@@ -10,7 +10,7 @@ import tvm
 from tvm import relax, tirx
 
 from opinfo.analysis import Chain, LayoutNormalised, OpInfo, layout_normalised, op_info, op_infos
-from opinfo.analysis.op_info import to_plain
+from opinfo.analysis.results.op_info import to_plain
 from opinfo.inspection import inspect
 
 from ..rebuild import check_rebuilt, strangers, variables

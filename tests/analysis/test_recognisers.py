@@ -12,12 +12,12 @@ import pytest
 import tvm
 from tvm import relax, tirx
 
-from opinfo.analysis.build import call_op
-from opinfo.analysis.legalise import lowered
-from opinfo.analysis.op_info import OpInfo, Refusal, to_plain
-from opinfo.analysis.proposal import Constant
+from opinfo.analysis.answer.recover import op_info
+from opinfo.analysis.proposal.build import call_op
+from opinfo.analysis.proposal.legalise import lowered
+from opinfo.analysis.proposal.proposal import Constant
 from opinfo.analysis.recognise import Matches, Refuses, modules, recognisers
-from opinfo.analysis.recover import op_info
+from opinfo.analysis.results.op_info import OpInfo, Refusal, to_plain
 from tests.analysis.reschedule import reschedule
 from tests.rebuild import check_rebuilt
 from tests.strings import faults

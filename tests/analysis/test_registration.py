@@ -27,8 +27,8 @@ from opinfo.analysis import (
     recogniser_scope,
     unregister,
 )
+from opinfo.analysis.answer.recover import Analyser, analyser
 from opinfo.analysis.chain import Chains
-from opinfo.analysis.recover import Analyser, analyser
 
 OUTER = """
 @T.prim_func(s_tir=True)

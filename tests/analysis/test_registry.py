@@ -8,7 +8,7 @@ import pytest
 from tvm import relax, tirx
 
 from opinfo.analysis import OpInfo, Refusal, op_info
-from opinfo.analysis.legalise import lowered
+from opinfo.analysis.proposal.legalise import lowered
 from tests import registry
 
 

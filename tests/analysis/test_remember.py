@@ -9,13 +9,13 @@ import pytest
 import tvm
 from tvm import relax
 
-from opinfo.analysis import build, remember
-from opinfo.analysis.build import rebuild
-from opinfo.analysis.legalise import legalise
-from opinfo.analysis.lifting.comprehension import Lifted
+from opinfo.analysis.certify.same import structurally_equal
+from opinfo.analysis.lifting.effects.comprehension import Lifted
 from opinfo.analysis.lifting.lift import lift
-from opinfo.analysis.proposal import Proposal
-from opinfo.analysis.same import structurally_equal
+from opinfo.analysis.proposal import build, remember
+from opinfo.analysis.proposal.build import rebuild
+from opinfo.analysis.proposal.legalise import legalise
+from opinfo.analysis.proposal.proposal import Proposal
 
 
 @pytest.fixture(autouse=True)

@@ -6,10 +6,10 @@ import pytest
 import tvm
 
 from opinfo.analysis import Certificate, OpInfo, Refusal, lift, op_info
-from opinfo.analysis.certify import certify
-from opinfo.analysis.lifting.comprehension import Lifted
-from opinfo.analysis.proposal import Proposal
-from opinfo.analysis.sampled import POINTS, ROUNDS, Unequal, compare
+from opinfo.analysis.certify.certify import certify
+from opinfo.analysis.certify.sampled import POINTS, ROUNDS, Unequal, compare
+from opinfo.analysis.lifting.effects.comprehension import Lifted
+from opinfo.analysis.proposal.proposal import Proposal
 from opinfo.analysis.terms.scalar import call
 
 from . import forms

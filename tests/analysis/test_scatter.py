@@ -11,8 +11,8 @@ from tvm import relax, tirx
 from tvm.script import from_source
 
 from opinfo.analysis import Chain, OpInfo, PartlyRead, Refusal, lift, op_info, op_infos
-from opinfo.analysis.legalise import lowered
-from opinfo.analysis.lifting.from_tir import Unliftable
+from opinfo.analysis.lifting.tir.from_tir import Unliftable
+from opinfo.analysis.proposal.legalise import lowered
 from opinfo.analysis.terms.evaluate import evaluate
 from opinfo.analysis.terms.term import Var
 

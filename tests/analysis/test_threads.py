@@ -8,7 +8,7 @@ import pytest
 import tvm
 
 from opinfo.analysis import OpInfo, lift, op_info
-from opinfo.analysis.lifting.from_tir import Unliftable
+from opinfo.analysis.lifting.tir.from_tir import Unliftable
 
 from .scheduled_ops import legal
 from .schedules import SCHEDULES, by_dlight, fresh

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from opinfo.analysis import OpInfo, Refusal, Undetermined, op_info
-from opinfo.analysis.certify import certify
+from opinfo.analysis.certify.certify import certify
 from opinfo.analysis.lifting.lift import lift
-from opinfo.analysis.proposal import Proposal
+from opinfo.analysis.proposal.proposal import Proposal
 from opinfo.analysis.recognise import Matches
 
 from ..strip import strip

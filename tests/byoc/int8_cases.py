@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from tvm import relax, tirx
 
-from opinfo.byoc.onednn.cpu import has_int8
+from opinfo.byoc.backends.onednn.cpu import has_int8
 
 nn, op = relax.op.nn, relax.op
 Array = np.ndarray[Any, Any]

@@ -9,17 +9,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from opinfo.byoc.asked import Asked
-from opinfo.byoc.backend import Backend, Code
-from opinfo.byoc.joint import BYTES, Regions
-from opinfo.byoc.lowered import Lowered, read
-from opinfo.byoc.match import Match
-from opinfo.byoc.pattern import Node, Pattern, many, maybe, one
-from opinfo.byoc.region import Region
-from opinfo.layout.decide import Space, bytes_moved
-from opinfo.layout.graph import Op
-from opinfo.layout.kinds import Kinds
+from opinfo.byoc.backend.backend import Backend, Code
+from opinfo.byoc.backend.match import Match
+from opinfo.byoc.backend.region import Region
+from opinfo.byoc.dispatching.with_layouts import BYTES, Regions
+from opinfo.byoc.matching.lowered import Lowered, read
+from opinfo.byoc.matching.request import Asked
+from opinfo.byoc.patterns.pattern import Node, Pattern, many, maybe, one
+from opinfo.layout.graph.graph import Op
 from opinfo.layout.planner import Planner
+from opinfo.layout.search.decide import Space, bytes_moved
+from opinfo.layout.search.op_specs import Kinds
 
 from ..layout.brute import Prices, cost_of
 from ..layout.random_graphs import Case

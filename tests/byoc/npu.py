@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from opinfo.byoc.backend import Backend, Code
-from opinfo.byoc.mend import Unmet, bind, cast
-from opinfo.byoc.pattern import Node, Pattern, many, maybe, one
-from opinfo.byoc.region import Region
+from opinfo.byoc.backend.backend import Backend, Code
+from opinfo.byoc.backend.region import Region
+from opinfo.byoc.patterns.pattern import Node, Pattern, many, maybe, one
+from opinfo.byoc.patterns.suggest import Unmet, bind, cast
 
 
 def float32(node: Node) -> Unmet | None:

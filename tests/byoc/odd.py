@@ -10,9 +10,9 @@ from pathlib import Path
 
 import tvm_ffi
 
-from opinfo.byoc.backend import Backend, Code
-from opinfo.byoc.pattern import Pattern, one
-from opinfo.byoc.region import Region
+from opinfo.byoc.backend.backend import Backend, Code
+from opinfo.byoc.backend.region import Region
+from opinfo.byoc.patterns.pattern import Pattern, one
 
 HEAD = """#include <math.h>
 #include <stdlib.h>

@@ -12,11 +12,11 @@ import pytest
 import tvm
 from tvm import relax
 
-from opinfo.byoc.backend import find
-from opinfo.byoc.blas.locate import library
-from opinfo.byoc.blas.patterns import PATTERNS
+from opinfo.byoc.backend.backend import find
+from opinfo.byoc.backends.blas.locate import library
+from opinfo.byoc.backends.blas.patterns import PATTERNS
 from opinfo.byoc.compile import Compiled, compile_module
-from opinfo.byoc.offload import dispatch
+from opinfo.byoc.dispatching.dispatch import dispatch
 
 from ..layout import nets
 from ..run import run
@@ -232,7 +232,7 @@ def test_a_refusal_names_what_was_got_and_what_is_taken(name: str) -> None:
 
 
 def test_without_the_library_tvm_compiles_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("opinfo.byoc.blas.locate.library", lambda: None)
+    monkeypatch.setattr("opinfo.byoc.backends.blas.locate.library", lambda: None)
     mod = nets.net(lambda e, r, x, y: e(op.matmul(x, y)), (4, 6), (6, 5))
     with pytest.warns(UserWarning, match=r"blas is not available: OpenBLAS is not .*pip install"):
         done = dispatch(mod, ["blas"])

@@ -15,13 +15,13 @@ from tvm.script import ir as I
 from tvm.script import relax as R
 
 from opinfo.byoc import Backend, CannotForce, Coarse, DispatchPlan, PlanRefused, dispatch, one
-from opinfo.byoc.choose import choose
-from opinfo.byoc.coarse import maximal
-from opinfo.byoc.flow import Flow, bits, cycle, flows, together
-from opinfo.byoc.lowered import read
-from opinfo.byoc.match import Match
-from opinfo.byoc.repeat import replay
-from opinfo.layout.graph import Op, graph
+from opinfo.byoc.backend.match import Match
+from opinfo.byoc.dispatching.choose import choose
+from opinfo.byoc.dispatching.replay import replay
+from opinfo.byoc.matching.lowered import read
+from opinfo.byoc.patterns.dependences import Flow, bits, cycle, flows, together
+from opinfo.byoc.patterns.subgraphs import maximal
+from opinfo.layout.graph.graph import Op, graph
 
 from ..layout import nets
 from ..run import run
@@ -90,7 +90,7 @@ def test_all_maximal_regions_are_those_of_brute_force(seed: int) -> None:
 
 
 def test_where_there_are_too_many_each_op_is_still_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("opinfo.byoc.coarse.MOST", 1)
+    monkeypatch.setattr("opinfo.byoc.patterns.subgraphs.MOST", 1)
     for seed in range(40):
         f = dag(random.Random(seed), 14)
         taken = sum(1 << k for k in range(14) if k % 3)

@@ -14,11 +14,11 @@ from tvm import relax
 from tvm.script import relax as R
 
 from opinfo.byoc import DispatchPlan, PlanRefused, dispatch, replay
-from opinfo.byoc.backend import Backend
-from opinfo.byoc.choose import choose
-from opinfo.byoc.match import Match
-from opinfo.byoc.pattern import Pattern, many, maybe, one
-from opinfo.layout.graph import Op
+from opinfo.byoc.backend.backend import Backend
+from opinfo.byoc.backend.match import Match
+from opinfo.byoc.dispatching.choose import choose
+from opinfo.byoc.patterns.pattern import Pattern, many, maybe, one
+from opinfo.layout.graph.graph import Op
 
 from ..layout import nets
 from ..run import run
@@ -108,8 +108,8 @@ def test_arguments_that_make_no_sense() -> None:
 
 
 def test_patterns_are_enumerated_with_every_prefix() -> None:
-    from opinfo.analysis.recover import analyse
-    from opinfo.layout.graph import graph
+    from opinfo.analysis.answer.recover import analyse
+    from opinfo.layout.graph.graph import graph
 
     mod = nets.net(chain, SHAPE)
     g = graph(mod, mod["main"])

@@ -11,8 +11,8 @@ import tvm
 from tvm import relax
 
 from opinfo.byoc.compile import Compiled, compile_module
-from opinfo.byoc.offload import dispatch
-from opinfo.byoc.prepare import prepare
+from opinfo.byoc.dispatching.dispatch import dispatch
+from opinfo.byoc.prepare.prepare import prepare
 
 nn, op = relax.op.nn, relax.op
 IMAGE = (1, 4, 9, 9)

@@ -10,11 +10,11 @@ import tvm
 from tvm import relax
 from tvm.script import from_source
 
-from opinfo.byoc.executable import MAKE_SHAPE, executable
-from opinfo.byoc.host import native_target
-from opinfo.byoc.memory import UPPER, unbounded
+from opinfo.byoc.codegen.executable import MAKE_SHAPE, executable
+from opinfo.byoc.codegen.host import native_target
+from opinfo.byoc.codegen.memory import UPPER, unbounded
 from opinfo.jit import Session, compile_shapes
-from opinfo.jit.compile import lowered
+from opinfo.jit.compile.compile import lowered
 from tests.jit.modules import dense, expected, rows
 
 #: Shapes are made before the branches, in one, in the other, and behind them.

@@ -13,11 +13,11 @@ from tvm import relax
 
 from opinfo.analysis.terms.work import Exhausted
 from opinfo.byoc import Backend, Pattern, dispatch, one
-from opinfo.byoc.backend import BUILT_IN, find
-from opinfo.byoc.dispatch_plan import PlanRefused
-from opinfo.byoc.failure import Raised, foreign, said
-from opinfo.byoc.mend import Unmet
-from opinfo.byoc.repeat import replay
+from opinfo.byoc.backend.backend import BUILT_IN, find
+from opinfo.byoc.dispatching.plan_file import PlanRefused
+from opinfo.byoc.dispatching.replay import replay
+from opinfo.byoc.patterns.failure import Raised, foreign, said
+from opinfo.byoc.patterns.suggest import Unmet
 
 from ..layout import nets
 from .toy import TOY, convert
@@ -103,7 +103,7 @@ def test_a_module_that_exits_makes_its_backend_unavailable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(BUILT_IN, "gone", "gone")
-    monkeypatch.setattr("opinfo.byoc.backend.import_module", _raising(SystemExit(0)))
+    monkeypatch.setattr("opinfo.byoc.backend.backend.import_module", _raising(SystemExit(0)))
     assert find("gone").available() == "its module cannot be imported: SystemExit: 0"
 
 

@@ -12,10 +12,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from tvm import relax
 
-from opinfo.byoc import Code, Measure, Measured, Region, dispatch, unary
-from opinfo.byoc.backend import Backend
-from opinfo.byoc.pattern import Pattern, many, one
-from opinfo.byoc.unary import ARGUMENT, applied, number
+from opinfo.byoc import Code, Measure, Measured, Region, dispatch
+from opinfo.byoc.backend.backend import Backend
+from opinfo.byoc.patterns import unary
+from opinfo.byoc.patterns.pattern import Pattern, many, one
+from opinfo.byoc.patterns.unary import ARGUMENT, applied, number
 
 from ..layout import nets
 from ..layout.nets import const

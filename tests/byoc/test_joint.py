@@ -21,13 +21,13 @@ from opinfo.byoc import (
     Pattern,
     PlanRefused,
     dispatch,
-    joint,
     many,
     one,
     replay,
 )
+from opinfo.byoc.backend.region import Region
+from opinfo.byoc.dispatching import with_layouts as joint
 from opinfo.byoc.measure import costs
-from opinfo.byoc.region import Region
 
 from ..layout import nets
 from ..layout.random_graphs import case

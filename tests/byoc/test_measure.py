@@ -23,10 +23,11 @@ from tvm.rpc import base, client
 from typer.testing import CliRunner
 
 from opinfo.byoc import Excluded, Measure, Measured, MeasureError, Tracker, dispatch
-from opinfo.byoc.backend import Backend, register
-from opinfo.byoc.choose import choose
-from opinfo.byoc.lowered import read
-from opinfo.byoc.match import Match
+from opinfo.byoc.backend.backend import Backend, register
+from opinfo.byoc.backend.match import Match
+from opinfo.byoc.dispatching.choose import choose
+from opinfo.byoc.dispatching.dispatch import Dispatched
+from opinfo.byoc.matching.lowered import read
 from opinfo.byoc.measure import costs
 from opinfo.byoc.measure import run as running
 from opinfo.byoc.measure.compare import difference
@@ -37,9 +38,8 @@ from opinfo.byoc.measure.processes import Died, Processes
 from opinfo.byoc.measure.servers import LocalServers
 from opinfo.byoc.measure.subject import subject
 from opinfo.byoc.measure.tracker import LocalTracker
-from opinfo.byoc.offload import Dispatched
 from opinfo.cli import app
-from opinfo.layout.graph import Op
+from opinfo.layout.graph.graph import Op
 
 from ..layout import nets
 from ..run import run
@@ -141,7 +141,7 @@ def test_priority_goes_before_what_was_measured(measured: Any) -> None:
 
 @pytest.fixture(scope="module")
 def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
-    modules = ("opinfo.byoc.example_npu", "there.is.no.such.module")
+    modules = ("opinfo.byoc.backends.example_npu", "there.is.no.such.module")
     made = Processes(tmp_path_factory.mktemp("fleet"), 3, modules)
     yield made
     made.close()

@@ -23,10 +23,10 @@ import tvm_ffi
 from tvm import relax
 from typer.testing import CliRunner
 
-from opinfo.byoc.backend import Backend, Code, find
+from opinfo.byoc.backend.backend import Backend, Code, find
 from opinfo.byoc.compile import Compiled, compile_module
-from opinfo.byoc.offload import dispatch
-from opinfo.byoc.prepare import prepare
+from opinfo.byoc.dispatching.dispatch import dispatch
+from opinfo.byoc.prepare.prepare import prepare
 from opinfo.cli import app
 
 from ..layout import nets
@@ -46,7 +46,7 @@ TOLERANCE = {"float32": 2e-5, "float16": 2e-3, "bfloat16": 1.6e-2}
 def on_stub(name: str) -> Backend:
     """The backend over the stub's headers."""
     found = find(name)
-    home: Any = import_module(f"opinfo.byoc.nvidia.{name}")
+    home: Any = import_module(f"opinfo.byoc.backends.nvidia.{name}")
 
     def convert(regions: Any) -> Code:
         previous, home.options = home.options, lambda *_: OPTIONS
@@ -220,7 +220,7 @@ def test_a_region_takes_only_the_tensors_that_it_was_made_for() -> None:
 
 def sources(name: str) -> str:
     """The generated source of all cases, which are taken whole."""
-    home = import_module(f"opinfo.byoc.nvidia.{name}")
+    home = import_module(f"opinfo.byoc.backends.nvidia.{name}")
     seen: list[str] = []
 
     def convert(regions: Any) -> Code:
@@ -245,7 +245,7 @@ def test_operands_of_cutlass_are_typed_and_aligned() -> None:
 
 
 def test_an_alignment_is_that_of_the_rows_in_memory() -> None:
-    read = import_module("opinfo.byoc.nvidia.cutlass")._read
+    read = import_module("opinfo.byoc.backends.nvidia.cutlass")._read
     assert [read("float16", n) for n in (64, 36, 10)] == [8, 4, 2]
     assert [read("float32", n) for n in (64, 7)] == [1, 1]
 

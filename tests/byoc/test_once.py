@@ -10,7 +10,7 @@ from tvm import relax
 from tvm.ir import Op
 from tvm.script import from_source
 
-from opinfo.byoc.once import once
+from opinfo.byoc.codegen.deduplicate import once
 
 RELU = Op.get("relax.nn.relu")
 HEAD = """

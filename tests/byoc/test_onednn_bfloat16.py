@@ -11,10 +11,10 @@ import pytest
 import tvm
 from tvm import relax
 
-from opinfo.byoc import host
+from opinfo.byoc.backends.onednn import cpu
+from opinfo.byoc.codegen import host
 from opinfo.byoc.compile import compile_module
-from opinfo.byoc.offload import dispatch
-from opinfo.byoc.onednn import cpu
+from opinfo.byoc.dispatching.dispatch import dispatch
 
 nn, op = relax.op.nn, relax.op
 #: oneDNN computes bfloat16 on these CPUs, with or without instructions for it.
@@ -53,7 +53,7 @@ def _module() -> Any:
 
 @pytest.mark.skipif(not ENOUGH, reason="oneDNN computes bfloat16 from AVX512 on")
 def test_what_is_computed_in_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("opinfo.byoc.onednn.patterns.has_bfloat16", lambda: True)
+    monkeypatch.setattr("opinfo.byoc.backends.onednn.patterns.has_bfloat16", lambda: True)
     found = compile_module(_module(), ["onednn"])
     assert [t.pattern for t in found.dispatched.taken] == ["conv", "matmul"]
     given = tvm.runtime.tensor(X.astype("bfloat16"))
@@ -73,7 +73,7 @@ def test_a_cpu_without_it_is_told(
     monkeypatch.setattr(host, "INFO", info)
     monkeypatch.delenv(host.VARIABLE, raising=False)
     assert cpu.has_bfloat16.__wrapped__() is has
-    monkeypatch.setattr("opinfo.byoc.onednn.patterns.has_bfloat16", lambda: has)
+    monkeypatch.setattr("opinfo.byoc.backends.onednn.patterns.has_bfloat16", lambda: has)
     done = dispatch(relax.transform.LegalizeOps()(_module()), ["onednn"])
     assert bool(done.taken) is has
     told = any("bfloat16, which this CPU does not multiply" in o.why for o in done.left)

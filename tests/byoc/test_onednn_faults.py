@@ -15,11 +15,11 @@ import tvm
 from tvm import relax
 from typer.testing import CliRunner
 
-from opinfo.byoc.backend import find
+from opinfo.byoc.backend.backend import find
+from opinfo.byoc.backends.onednn.locate import library
 from opinfo.byoc.compile import compile_module
-from opinfo.byoc.offload import dispatch
-from opinfo.byoc.onednn.locate import library
-from opinfo.byoc.prepare import prepare
+from opinfo.byoc.dispatching.dispatch import dispatch
+from opinfo.byoc.prepare.prepare import prepare
 from opinfo.cli import app
 
 from ..layout import nets
@@ -128,7 +128,7 @@ def test_an_operand_along_several_axes_ends_the_chain() -> None:
 
 
 def test_without_the_library_tvm_compiles_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("opinfo.byoc.onednn.locate.library", lambda: None)
+    monkeypatch.setattr("opinfo.byoc.backends.onednn.locate.library", lambda: None)
     mod = nets.net(lambda e, r, x: e(nn.relu(x)), (2, 3), legal=False)
     with pytest.warns(UserWarning, match="onednn is not available: libdnnl is not installed"):
         found = compile_module(mod, ["onednn"])

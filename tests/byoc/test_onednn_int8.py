@@ -18,7 +18,7 @@ from .int8_cases import CASES, PART, inputs, module
 def compiled() -> Compiled:
     """For any CPU: the values are such that one without products of int8 is exact, too."""
     with pytest.MonkeyPatch.context() as m:
-        m.setattr("opinfo.byoc.onednn.int8.has_int8", lambda: True)
+        m.setattr("opinfo.byoc.backends.onednn.int8.has_int8", lambda: True)
         return compile_module(module(), ["onednn"], plan=False)
 
 

@@ -12,10 +12,10 @@ import pytest
 import tvm
 from tvm import relax
 
-from opinfo.byoc.backend import find
+from opinfo.byoc.backend.backend import find
+from opinfo.byoc.backends.onnxruntime.ops import WRITE
 from opinfo.byoc.compile import Compiled, compile_module
-from opinfo.byoc.offload import dispatch
-from opinfo.byoc.onnxruntime.ops import WRITE
+from opinfo.byoc.dispatching.dispatch import dispatch
 
 from ..layout import nets
 from ..layout.nets import const
@@ -177,7 +177,7 @@ def test_a_refusal_names_what_was_got_and_what_is_taken(name: str) -> None:
 
 
 def test_without_the_library_tvm_compiles_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("opinfo.byoc.onnxruntime.locate.library", lambda: None)
+    monkeypatch.setattr("opinfo.byoc.backends.onnxruntime.locate.library", lambda: None)
     mod = nets.net(_call(nn.relu), (2, 3))
     with pytest.warns(UserWarning, match="onnxruntime is not available: libonnxruntime is not"):
         assert not dispatch(mod, ["onnxruntime"]).taken

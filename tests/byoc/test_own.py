@@ -10,10 +10,10 @@ import tvm
 from tvm import relax, tirx
 
 from opinfo.analysis import OpInfo
-from opinfo.analysis.recover import analyser
-from opinfo.byoc.backend import Backend
+from opinfo.analysis.answer.recover import analyser
+from opinfo.byoc.backend.backend import Backend
 from opinfo.byoc.compile import compile_module
-from opinfo.byoc.pattern import Pattern, one
+from opinfo.byoc.patterns.pattern import Pattern, one
 
 from ..layout import nets
 from ..layout.nets import const

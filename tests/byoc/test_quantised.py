@@ -14,12 +14,12 @@ import tvm
 from tvm import relax
 
 from opinfo.byoc import CannotForce, dispatch, replay
-from opinfo.byoc.backend import Backend
+from opinfo.byoc.backend.backend import Backend
+from opinfo.byoc.backends.onednn.convert import convert
+from opinfo.byoc.backends.onednn.cpu import has_int8
+from opinfo.byoc.backends.onednn.int8 import QUANTISED
 from opinfo.byoc.compile import Compiled, compile_module
-from opinfo.byoc.onednn.convert import convert
-from opinfo.byoc.onednn.cpu import has_int8
-from opinfo.byoc.onednn.int8 import QUANTISED
-from opinfo.byoc.prepare import prepare
+from opinfo.byoc.prepare.prepare import prepare
 from opinfo.compiling import STEPS, verified
 from opinfo.frontend.from_onnx import from_model
 
@@ -37,7 +37,7 @@ CONV, PRODUCT = "small, pattern conv_int8: ", "small, pattern matmul_int8: "
 @pytest.fixture(autouse=True)
 def instructions(monkeypatch: pytest.MonkeyPatch) -> None:
     """A CPU that has products of int8."""
-    monkeypatch.setattr("opinfo.byoc.onednn.int8.has_int8", lambda: True)
+    monkeypatch.setattr("opinfo.byoc.backends.onednn.int8.has_int8", lambda: True)
 
 
 DATA, WEIGHTS = Q("int8", 0.02, 3), Q("int8", (0.01, 0.02, 0.03, 0.04), 0, 0)
@@ -120,7 +120,7 @@ def test_what_is_refused_and_why(name: str) -> None:
 
 
 def test_a_cpu_without_the_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("opinfo.byoc.onednn.int8.has_int8", lambda: False)
+    monkeypatch.setattr("opinfo.byoc.backends.onednn.int8.has_int8", lambda: False)
     told = "this CPU has no instructions for products of int8 (avx512_vnni)"
     assert _why(TAKEN.module()) == [CONV + told]
     with pytest.warns(UserWarning, match="computed in floating point: relax.nn.conv2d: this CPU"):

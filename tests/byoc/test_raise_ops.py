@@ -12,7 +12,7 @@ from tvm.script import ir as I
 from tvm.script import relax as R
 from tvm.script import tirx as T
 
-from opinfo.byoc.raise_ops import raise_ops
+from opinfo.byoc.prepare.raise_ops import raise_ops
 from opinfo.transform import RaiseOps
 
 from ..run import run

@@ -11,7 +11,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.tirx.buffer import is_buffer_var
 
-from opinfo.byoc.raise_ops import raise_ops
+from opinfo.byoc.prepare.raise_ops import raise_ops
 
 from ..relaid.transforms import buffer, buffers
 from ..run import run

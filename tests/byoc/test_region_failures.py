@@ -14,11 +14,11 @@ import tvm
 from tvm import relax, tirx
 
 from opinfo.byoc import Backend, CannotForce, Code, Node, Pattern, Region, dispatch, maybe, one
-from opinfo.byoc.abi import ABI
-from opinfo.byoc.backend import find, register
+from opinfo.byoc.backend.backend import find, register
+from opinfo.byoc.backend.guard import guarded
+from opinfo.byoc.codegen.abi import ABI
+from opinfo.byoc.codegen.toolchain import CompilerError, shared
 from opinfo.byoc.compile import compile_module
-from opinfo.byoc.guard import guarded
-from opinfo.byoc.toolchain import CompilerError, shared
 
 from ..layout import nets
 from ..run import run
@@ -72,8 +72,8 @@ FAULTS: dict[str, tuple[Callable[[Code, Region], Code], str, str]] = {
 __attribute__((constructor)) static void %(symbol)s_begin() { abort(); }
 """), "load", "it ends the process by SIGABRT"),
     "exit": (_named("""
-#include <cstdlib>
-__attribute__((constructor)) static void %(symbol)s_begin() { exit(0); }
+#include <unistd.h>
+__attribute__((constructor)) static void %(symbol)s_begin() { _exit(0); }
 """), "load", "it ends the process with status 0"),
     "rounding": (_named("""
 #include <cfenv>
@@ -294,7 +294,9 @@ def test_layouts_and_versions_that_fail_cost_themselves() -> None:
 def test_a_backend_whose_module_cannot_be_imported_is_not_available(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(__import__("opinfo.byoc.backend", fromlist=["x"]).BUILT_IN, "gone", "gone")
+    monkeypatch.setitem(
+        __import__("opinfo.byoc.backend.backend", fromlist=["x"]).BUILT_IN, "gone", "gone"
+    )
     reason = find("gone").available()
     assert reason is not None and reason.startswith("its module cannot be imported: ")
 
@@ -380,7 +382,7 @@ def test_a_compiler_that_fails_is_one_line(
     compiler.write_text(f"#!/bin/sh\n{script}\n")
     compiler.chmod(0o755)
     monkeypatch.setenv("CXX", str(compiler))
-    monkeypatch.setattr("opinfo.byoc.toolchain.SECONDS", 0.2 if "sleep" in script else 60)
+    monkeypatch.setattr("opinfo.byoc.codegen.toolchain.SECONDS", 0.2 if "sleep" in script else 60)
     with pytest.raises(CompilerError) as caught:
         shared(str(tmp_path / "x.so"), [str(tmp_path / "x.cc")])
     assert reason in str(caught.value) and "\n" not in str(caught.value)

@@ -16,8 +16,9 @@ import tvm_ffi
 from tvm import relax
 from typer.testing import CliRunner
 
-from opinfo.byoc import CannotForce, DispatchPlan, PlanRefused, backend, dispatch
-from opinfo.byoc.repeat import replay
+from opinfo.byoc import CannotForce, DispatchPlan, PlanRefused, dispatch
+from opinfo.byoc.backend import backend
+from opinfo.byoc.dispatching.replay import replay
 from opinfo.cli import app
 
 from ..layout import nets
@@ -63,8 +64,9 @@ def test_a_plan_that_was_saved_gives_the_same_module(tmp_path: Path) -> None:
 
 
 def test_the_hash_of_a_module_is_the_same_in_another_process() -> None:
-    code = ("from tests.byoc.test_saved_plan import _module; from opinfo.byoc.dispatch_plan "
-            "import fingerprint; print(fingerprint(_module(seed=3)))")  # fmt: skip
+    code = ("from tests.byoc.test_saved_plan import _module; "
+            "from opinfo.byoc.dispatching.plan_file import fingerprint; "
+            "print(fingerprint(_module(seed=3)))")  # fmt: skip
     told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True,
                           cwd=Path(__file__).parents[2])  # fmt: skip
     assert told.stdout.split()[-1] == dispatch(_module(), [TOY]).plan.module

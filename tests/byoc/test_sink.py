@@ -11,7 +11,7 @@ import tvm
 from tvm import relax
 
 from opinfo.byoc.compile import compile_module
-from opinfo.byoc.sink import sink_reshapes
+from opinfo.byoc.prepare.sink_reshapes import sink_reshapes
 
 from ..layout import nets
 from ..layout.nets import const

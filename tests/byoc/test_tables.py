@@ -14,11 +14,11 @@ from tvm.relax.backend.pattern_registry import get_patterns_with_prefix
 from benchmarks.tables.partitions import TABLES, WANTS, composites
 from benchmarks.tables.zoo import ZOO, module
 from opinfo.byoc import keeping_chains
-from opinfo.byoc.raise_ops import raise_ops
-from opinfo.layout.decide import bytes_moved
-from opinfo.layout.graph import Value, graph
-from opinfo.layout.layout import Layout
+from opinfo.byoc.prepare.raise_ops import raise_ops
+from opinfo.layout.graph.graph import Value, graph
+from opinfo.layout.model.layout import Layout
 from opinfo.layout.plan import plan_layout
+from opinfo.layout.search.decide import bytes_moved
 from opinfo.transform import RaiseOps
 
 from ..layout import nets

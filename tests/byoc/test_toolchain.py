@@ -16,12 +16,12 @@ import pytest
 import tvm
 
 from opinfo.byoc import Code, Region
-from opinfo.byoc.arithmetic import Arithmetic
+from opinfo.byoc.codegen.arithmetic import Arithmetic
+from opinfo.byoc.codegen.linking import steps
+from opinfo.byoc.codegen.loading import LoadError, tried
+from opinfo.byoc.codegen.toolchain import CompilerError, shared
 from opinfo.byoc.compile import compile_module
-from opinfo.byoc.linking import steps
-from opinfo.byoc.loading import LoadError, tried
 from opinfo.byoc.measure.jobs import Build
-from opinfo.byoc.toolchain import CompilerError, shared
 
 from ..layout import nets
 from . import toy

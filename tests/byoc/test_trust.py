@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from opinfo.byoc import trust
-from opinfo.byoc.nvidia import cutlass
-from opinfo.jit.folder import Folder
+from opinfo.byoc.backends.nvidia import cutlass
+from opinfo.byoc.codegen import trust
+from opinfo.jit.process.folder import Folder
 
 OTHER, STICKY, ANY = 12345, stat.S_ISVTX, 99
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from opinfo.analysis import Constant
-from opinfo.byoc.abi import ABI
-from opinfo.byoc.backend import Backend, Code
-from opinfo.byoc.pattern import Node, Pattern, maybe, one
-from opinfo.byoc.region import Call, Region
+from opinfo.byoc.backend.backend import Backend, Code
+from opinfo.byoc.backend.region import Call, Region
+from opinfo.byoc.codegen.abi import ABI
+from opinfo.byoc.patterns.pattern import Node, Pattern, maybe, one
 
 
 def static(node: Node) -> str | None:

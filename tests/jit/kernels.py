@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from opinfo.jit.store import KernelStore
+from opinfo.jit.store.store import KernelStore
 
 KEYS = [hashlib.sha256(bytes([n])).hexdigest()[:40] for n in range(32)]
 

@@ -14,10 +14,10 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from opinfo.jit import Config, Dim, Generic, Session, compile_shapes
-from opinfo.jit.accept import BoundaryError
-from opinfo.jit.boundary import Boundary, Range, ShapeOutOfRange
-from opinfo.jit.named import resolved
-from opinfo.jit.signature import Param, Signature, spelled, value
+from opinfo.jit.arguments.accept import BoundaryError
+from opinfo.jit.arguments.boundary import Boundary, Range, ShapeOutOfRange
+from opinfo.jit.arguments.signature import Param, Signature, spelled, value
+from opinfo.jit.config.named_dims import resolved
 
 from .kernels import model
 

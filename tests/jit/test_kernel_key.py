@@ -14,10 +14,10 @@ import pytest
 import tvm
 
 import opinfo
-from opinfo.jit import kernel_key
-from opinfo.jit.kernel import loaded
-from opinfo.jit.kernel_key import fingerprint, key
-from opinfo.jit.store import KernelStore
+from opinfo.jit.kernels.kernel import loaded
+from opinfo.jit.store import kernel_key
+from opinfo.jit.store.kernel_key import fingerprint, key
+from opinfo.jit.store.store import KernelStore
 
 from .kernels import product
 
@@ -79,10 +79,18 @@ def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize(
     "file",
-    ["analysis/op_info.py", "layout/stages.py", "layout/define.py", "layout/copies.py",
-     "byoc/executable.py", "byoc/abi.hpp", "jit/schedule/rules/contraction.py", "jit/site.hpp",
-     "__init__.py"],
-)  # fmt: skip
+    [
+        "analysis/results/op_info.py",
+        "analysis/blocks/blocks.py",
+        "analysis/blocks/definitions.py",
+        "layout/access/copies.py",
+        "byoc/codegen/executable.py",
+        "byoc/codegen/abi.hpp",
+        "jit/schedule/rules/contraction.py",
+        "jit/compile/site.hpp",
+        "__init__.py",
+    ],
+)
 def test_a_source_of_each_layer_counts(file: str, copied: Path) -> None:
     before = kernel_key.sources.__wrapped__()
     assert kernel_key.sources.__wrapped__() == before
@@ -104,7 +112,7 @@ def test_which_file_holds_what_counts_and_bytecode_does_not(copied: Path) -> Non
 
 LOADED = """
 import json, sys, tvm
-from opinfo.jit.worker import _done
+from opinfo.jit.kernels.worker import _done
 from tests.jit.kernels import product
 job = {"function": "f", "text": tvm.ir.save_json(product()), "values": {"n": 5}, "target": "llvm",
        "library": sys.argv[1], "check": True, "tuned": None}
@@ -157,9 +165,9 @@ def test_features_of_the_cpu_count(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 SERVE = """
 import json, sys
 import numpy as np, tvm
-from opinfo.jit.kernel import loaded
-from opinfo.jit.kernel_key import key
-from opinfo.jit.store import KernelStore
+from opinfo.jit.kernels.kernel import loaded
+from opinfo.jit.store.kernel_key import key
+from opinfo.jit.store.store import KernelStore
 from tests.jit.kernels import product
 store = KernelStore(sys.argv[1])
 found = key(product(name="b"), {"n": 5}, tvm.target.Target("llvm"), "as it is")

@@ -17,19 +17,12 @@ import pytest
 import tvm
 from tvm import tirx
 
-from opinfo.byoc.host import native_target
-from opinfo.jit import (
-    Budget,
-    CompiledShapes,
-    Compiler,
-    KernelStore,
-    Session,
-    compile_shapes,
-    kernel_key,
-)
-from opinfo.jit import kernel as kernels
-from opinfo.jit.compile import lowered
-from opinfo.jit.pages import pages
+from opinfo.byoc.codegen.host import native_target
+from opinfo.jit import Budget, CompiledShapes, Compiler, KernelStore, Session, compile_shapes
+from opinfo.jit.compile.compile import lowered
+from opinfo.jit.kernels import kernel as kernels
+from opinfo.jit.runtime.pages import pages
+from opinfo.jit.store import kernel_key
 from tests.jit import modules
 
 STUB = """
@@ -176,7 +169,7 @@ def stored(compiled: CompiledShapes, library: Path, place: Path) -> None:
 def not_opened(compiled: CompiledShapes, library: Path, place: Path) -> None:
     for wrong in ("start", "functions"):
         with pytest.MonkeyPatch.context() as m, pytest.raises(RuntimeError, match="no more"):
-            m.setattr(f"opinfo.jit.manager.{WRONG[wrong]}", no_more)
+            m.setattr(f"opinfo.jit.runtime.manager.{WRONG[wrong]}", no_more)
             Session(compiled, compiler=copying(library))
 
 
@@ -207,8 +200,8 @@ SCENARIOS: dict[str, Scenario] = {
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_nothing_is_left(compiled: CompiledShapes, library: Path, place: Path, name: str,
                          monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
-    monkeypatch.setattr("opinfo.jit.manager.IDLE", -1)  # the oldest goes, however young
-    monkeypatch.setattr("opinfo.jit.postponed.RETRIES", (0.001,))
+    monkeypatch.setattr("opinfo.jit.runtime.manager.IDLE", -1)  # the oldest goes, however young
+    monkeypatch.setattr("opinfo.jit.runtime.postponed.RETRIES", (0.001,))
     scenario = SCENARIOS[name]
     scenario(compiled, library, place)
     before = held(place)
@@ -221,7 +214,7 @@ def test_nothing_is_left(compiled: CompiledShapes, library: Path, place: Path, n
 def test_kernels_go_while_others_call(
     compiled: CompiledShapes, library: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("opinfo.jit.manager.IDLE", -1)
+    monkeypatch.setattr("opinfo.jit.runtime.manager.IDLE", -1)
     compiler, done = copying(library), threading.Event()
     wrong: list[BaseException] = []
 

@@ -9,11 +9,11 @@ import pytest
 import tvm
 
 from opinfo.jit import Aot, Budget, Config, Dim, Jit, Library, Range, specialize_shapes
-from opinfo.jit.compile import lowered
-from opinfo.jit.ranges import parts, spans_at
-from opinfo.jit.sites import call_sites
-from opinfo.jit.span import Span
-from opinfo.jit.strategy import config
+from opinfo.jit.compile.compile import lowered
+from opinfo.jit.config.ranges import parts, spans_at
+from opinfo.jit.config.sites import call_sites
+from opinfo.jit.config.strategy import config
+from opinfo.jit.dims.span import Span
 from tests.jit import modules
 
 

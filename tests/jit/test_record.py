@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from opinfo.jit.record import RecordError, Recording, Shape
+from opinfo.jit.tune.record import RecordError, Recording, Shape
 
 from .kernels import product
 

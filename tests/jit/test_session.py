@@ -19,8 +19,8 @@ import tvm_ffi
 from tvm import relax, tirx
 from tvm.script import from_source
 
-from opinfo.byoc.fuse import fuse
-from opinfo.byoc.host import native_target
+from opinfo.byoc.codegen.host import native_target
+from opinfo.byoc.prepare.fuse import fuse
 from opinfo.jit import (
     BoundaryError,
     Budget,
@@ -35,12 +35,12 @@ from opinfo.jit import (
     Session,
     ShapeOutOfRange,
     compile_shapes,
-    kernel,
-    kernel_key,
     stats,
 )
-from opinfo.jit.compile import lowered
-from opinfo.jit.dims import bind
+from opinfo.jit.compile.compile import lowered
+from opinfo.jit.dims.dims import bind
+from opinfo.jit.kernels import kernel
+from opinfo.jit.store import kernel_key
 from tests.jit import modules
 from tests.jit.legalised import kernel as kernel_of
 
@@ -194,7 +194,7 @@ def test_who_kills_the_compiler_costs_no_kernel(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """A limit on memory, or an administrator: the function is not to blame, nor is the shape."""
-    monkeypatch.setattr("opinfo.jit.postponed.RETRIES", (0.01, 0.02, 0.03, 0.04))
+    monkeypatch.setattr("opinfo.jit.runtime.postponed.RETRIES", (0.01, 0.02, 0.03, 0.04))
     killing = f"runs % 4 and os.kill(os.getpid(), signal.{number})"
     with Session(compiled, compiler=counted(tmp_path, plain, killing)) as session:
         ask(session, [1, 1, 2, 2, 3, 3])
@@ -211,7 +211,7 @@ def test_who_kills_the_compiler_costs_no_kernel(
 def test_what_is_always_killed_is_tried_rarely_and_others_have_kernels(
     compiled: CompiledShapes, plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("opinfo.jit.postponed.RETRIES", (0.01, 0.02))
+    monkeypatch.setattr("opinfo.jit.runtime.postponed.RETRIES", (0.01, 0.02))
     killing = "json.loads(job)['values'] == {'n': 2} and os.kill(os.getpid(), signal.SIGKILL)"
     with Session(compiled, compiler=counted(tmp_path, plain, killing)) as session:
         for n in (2, 3, 4, 5):
@@ -226,7 +226,7 @@ def test_a_full_disk_costs_no_kernel(
     compiled: CompiledShapes, plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Files of this process are cut at 8 KiB until the shape was tried."""
-    monkeypatch.setattr("opinfo.jit.postponed.RETRIES", (0.2,) * 50)
+    monkeypatch.setattr("opinfo.jit.runtime.postponed.RETRIES", (0.2,) * 50)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     with Session(compiled, compiler=counted(tmp_path, plain, "pass")) as session:
         resource.setrlimit(resource.RLIMIT_FSIZE, (8192, before[1]))
@@ -258,8 +258,8 @@ def test_a_compiler_that_does_not_start_blames_no_shape(
     compiled: CompiledShapes, plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However often it is killed before it is ready, every shape has its kernel in the end."""
-    monkeypatch.setattr("opinfo.jit.compiler.FIRST", 0.001)
-    monkeypatch.setattr("opinfo.jit.compiler.TIMES", 20)
+    monkeypatch.setattr("opinfo.jit.kernels.compiler.FIRST", 0.001)
+    monkeypatch.setattr("opinfo.jit.kernels.compiler.TIMES", 20)
     late = counted(tmp_path, plain, "pass")
     start = "runs, jobs"
     killed = "if os.path.getsize(sys.argv[1]) < 12: os.kill(os.getpid(), signal.SIGKILL)\n" + start
@@ -282,9 +282,9 @@ def test_a_compiler_that_does_not_start_blames_no_shape(
 def test_nobody_waits_for_a_compiler_that_never_starts(
     command: tuple[str, ...], why: str, compiled: CompiledShapes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("opinfo.jit.compiler.FIRST", 0.001)
-    monkeypatch.setattr("opinfo.jit.compiler.TIMES", 3)
-    monkeypatch.setattr("opinfo.jit.compiler.LAST", 60.0)
+    monkeypatch.setattr("opinfo.jit.kernels.compiler.FIRST", 0.001)
+    monkeypatch.setattr("opinfo.jit.kernels.compiler.TIMES", 3)
+    monkeypatch.setattr("opinfo.jit.kernels.compiler.LAST", 60.0)
     with Session(compiled, compiler=Compiler(command=command)) as session:
         for n in range(1, 5):
             ask(session, [n, n])
@@ -397,7 +397,7 @@ def test_what_is_empty_gets_no_kernel(compiled: CompiledShapes) -> None:
 def test_the_budget_bounds_kernels_and_says_so(
     compiled: CompiledShapes, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("opinfo.jit.manager.IDLE", 1 << 30)  # however long compiling takes
+    monkeypatch.setattr("opinfo.jit.runtime.manager.IDLE", 1 << 30)  # however long compiling takes
     with Session(compiled, budget=Budget(kernels=2), compiler=compiler) as session:
         for n in range(1, 6):
             ask(session, [n, n])
@@ -411,7 +411,7 @@ def test_the_budget_bounds_kernels_and_says_so(
 def test_a_kernel_that_is_idle_gives_room(
     compiled: CompiledShapes, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("opinfo.jit.manager.IDLE", 3)
+    monkeypatch.setattr("opinfo.jit.runtime.manager.IDLE", 3)
     with Session(compiled, budget=Budget(kernels=2), compiler=compiler) as session:
         ask(session, [1, 1, 2, 2])
         assert session.settle()

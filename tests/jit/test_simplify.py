@@ -12,8 +12,8 @@ import tvm_ffi
 from tvm import relax, s_tir
 from tvm.ir import Op
 
-from opinfo.jit.compile import fused
-from opinfo.jit.simplify import DIVISIONS, simplified
+from opinfo.jit.compile.compile import fused
+from opinfo.jit.kernels.simplify import DIVISIONS, simplified
 from tests.interpret import interpret
 
 from .legalised import kernel, module

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from opinfo.jit.entries import PART
-from opinfo.jit.entry import FOOTER, Damaged, opened, packed
-from opinfo.jit.private import default_folder
-from opinfo.jit.store import KernelStore
+from opinfo.jit.store.entries import PART
+from opinfo.jit.store.entry import FOOTER, Damaged, opened, packed
+from opinfo.jit.store.private import default_folder
+from opinfo.jit.store.store import KernelStore
 
 from .kernels import KEYS, library, stored
 
@@ -126,7 +126,7 @@ def test_clear_takes_what_writers_that_were_killed_left(store: KernelStore) -> N
 def test_a_folder_that_others_can_write_is_refused(
     store: KernelStore, mode: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("opinfo.byoc.trust._is_private", lambda _: False)
+    monkeypatch.setattr("opinfo.byoc.codegen.trust._is_private", lambda _: False)
     put(store, KEYS[0])
     store.folder.chmod(mode)
     again = KernelStore(store.folder)

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from opinfo.jit.entries import PART
-from opinfo.jit.entry import packed
-from opinfo.jit.store import KernelStore
+from opinfo.jit.store.entries import PART
+from opinfo.jit.store.entry import packed
+from opinfo.jit.store.store import KernelStore
 
 from .kernels import KEYS, library, stored
 
@@ -80,7 +80,7 @@ def test_a_format_of_another_version_is_built_again(
 ) -> None:
     store = KernelStore(tmp_path)
     with monkeypatch.context() as m:
-        m.setattr("opinfo.jit.entry.FORMAT", 2)
+        m.setattr("opinfo.jit.store.entry.FORMAT", 2)
         stored(store, KEY)
     with pytest.warns(UserWarning, match="of format 2, not 1"):
         assert store.get(KEY) is None
@@ -107,7 +107,7 @@ def child(code: str, *words: str) -> subprocess.Popen[str]:
     """A process with ``store``, ``KEYS`` and what else tests use."""
     head = """
         import errno, os, resource, signal, sys, time, warnings
-        from opinfo.jit.store import KernelStore
+        from opinfo.jit.store.store import KernelStore
         from tests.jit.kernels import KEYS, library, stored
         store = KernelStore(sys.argv[1])
     """

@@ -11,11 +11,11 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from opinfo.jit import Generic, Session, compile_shapes
-from opinfo.jit.accept import BoundaryError
-from opinfo.jit.boundary import Boundary, Range
-from opinfo.jit.library import Sites
-from opinfo.jit.signature import Param, Signature
-from opinfo.jit.straight import plan
+from opinfo.jit.arguments.accept import BoundaryError
+from opinfo.jit.arguments.boundary import Boundary, Range
+from opinfo.jit.arguments.fast_path import plan
+from opinfo.jit.arguments.signature import Param, Signature
+from opinfo.jit.runtime.library import Sites
 from tests.jit import modules
 from tests.jit.test_boundary import REFUSED, SIGNATURE, TUPLE, W, X, placed
 

@@ -15,8 +15,8 @@ from tvm import relax, tirx
 from tvm.script import tirx as T
 
 from opinfo.byoc import Code, Region
-from opinfo.byoc.backend import _REGISTRY, find
-from opinfo.byoc.host import native_target
+from opinfo.byoc.backend.backend import _REGISTRY, find
+from opinfo.byoc.codegen.host import native_target
 from opinfo.jit import (
     Aot,
     Config,
@@ -29,14 +29,14 @@ from opinfo.jit import (
     compile_shapes,
     specialize_shapes,
 )
-from opinfo.jit.boundary import Boundary
-from opinfo.jit.compile import lowered
-from opinfo.jit.named import resolved
+from opinfo.jit.aot.variants import Bucket, Exact
+from opinfo.jit.arguments.boundary import Boundary
+from opinfo.jit.arguments.signature import Signature
+from opinfo.jit.compile.compile import lowered
+from opinfo.jit.compile.specialize import _generic
+from opinfo.jit.config.named_dims import resolved
+from opinfo.jit.config.strategy import strategy
 from opinfo.jit.schedule import Scheduled
-from opinfo.jit.signature import Signature
-from opinfo.jit.specialize import _generic
-from opinfo.jit.strategy import strategy
-from opinfo.jit.variants import Bucket, Exact
 from tests.jit import modules
 from tests.jit.legalised import module
 
@@ -271,7 +271,7 @@ def test_numbers_that_are_none_are_told(made: Any, told: str) -> None:
 
 def test_a_buckets_own_shape_has_no_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
-    home = import_module("opinfo.jit.ahead")
+    home = import_module("opinfo.jit.aot.ahead")
     merge = home.merge
 
     def noted(func: Any, variants: Any) -> Any:
@@ -547,7 +547,7 @@ def test_a_schedule_that_does_not_build_is_left_and_told(monkeypatch: pytest.Mon
         made = tirx.PrimFunc(func.params, body, func.ret_type, func.attrs)
         return Scheduled(made, ("broken",))
 
-    monkeypatch.setattr("opinfo.jit.specialize.schedule", broken)
+    monkeypatch.setattr("opinfo.jit.compile.specialize.schedule", broken)
     for how in (Generic(), Aot({"n": (2,)})):
         done = compile_shapes(modules.dense(), Config(how))
         (told,) = done.functions

@@ -19,18 +19,19 @@ import tvm_ffi
 from tvm.script import tirx as T
 from typer.testing import CliRunner
 
-from opinfo.byoc.host import native_target
+from opinfo.byoc.codegen.host import native_target
 from opinfo.byoc.measure import Excluded, Measure, Measured
 from opinfo.cli import app
-from opinfo.jit import Aot, Compiler, Config, kernel, specialize_shapes, worker
-from opinfo.jit import tune as tuning
-from opinfo.jit import tune_measure as measuring
-from opinfo.jit.dims import bind
-from opinfo.jit.intrinsics import PACKAGE, only_for
-from opinfo.jit.record import Recording
-from opinfo.jit.search import buffers
-from opinfo.jit.tune import tasks, tune
-from opinfo.jit.tuned import RECORDS, SEARCHED, WORKLOADS, Known, TuneError, alone, tuned
+from opinfo.jit import Aot, Compiler, Config, specialize_shapes
+from opinfo.jit.dims.dims import bind
+from opinfo.jit.kernels import kernel, worker
+from opinfo.jit.tune import timing as measuring
+from opinfo.jit.tune import tune as tuning
+from opinfo.jit.tune.intrinsics import PACKAGE, only_for
+from opinfo.jit.tune.record import Recording
+from opinfo.jit.tune.search import buffers
+from opinfo.jit.tune.tune import tasks, tune
+from opinfo.jit.tune.tuned import RECORDS, SEARCHED, WORKLOADS, Known, TuneError, alone, tuned
 
 from .kernels import model, product
 
@@ -147,7 +148,7 @@ def test_a_database_that_others_can_write_is_not_read(
     tmp_path: Path, bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its traces may hold any pragma, so they decide on code."""
-    monkeypatch.setattr("opinfo.byoc.trust._is_private", lambda _: False)
+    monkeypatch.setattr("opinfo.byoc.codegen.trust._is_private", lambda _: False)
     (task,) = tasks(recording((4, 1)))
     folder = tmp_path / "a" / "database"
     tune([task], folder, trials=1)

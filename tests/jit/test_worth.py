@@ -10,11 +10,11 @@ from tvm import relax
 
 from opinfo.analysis import Refusal
 from opinfo.jit import Aot, Config, Dim, compile_shapes
-from opinfo.jit.aot import merge
-from opinfo.jit.dims import bind
+from opinfo.jit.aot.merge import merge
+from opinfo.jit.aot.padding_cost import COPIES, buffers, lowest, runs, size
+from opinfo.jit.dims.dims import bind
+from opinfo.jit.dims.span import Span
 from opinfo.jit.padding import Padded, pad_safe
-from opinfo.jit.span import Span
-from opinfo.jit.worth import COPIES, buffers, lowest, runs, size
 from tests.jit import modules
 
 from .legalised import kernel
@@ -65,8 +65,8 @@ def test_sizes_count_what_is_allocated() -> None:
 def test_below_the_lowest_the_generic_kernel_serves(
     monkeypatch: pytest.MonkeyPatch, how: Aot
 ) -> None:
-    monkeypatch.setattr("opinfo.jit.worth.FREE_COPIES", 0)
-    home, seen = import_module("opinfo.jit.ahead"), list[Any]()
+    monkeypatch.setattr("opinfo.jit.aot.padding_cost.FREE_COPIES", 0)
+    home, seen = import_module("opinfo.jit.aot.ahead"), list[Any]()
 
     def noted(func: Any, variants: Any) -> Any:
         seen.extend(variants)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from tvm.tirx.buffer import is_buffer_var
 
-from opinfo.layout.layout import Layout
+from opinfo.layout.model.layout import Layout
 
 from ..relaid.check import Array, execute, outputs_of, value
 

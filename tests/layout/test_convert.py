@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from tvm import relax
 
-from opinfo.layout.convert import Step, converted, copy
-from opinfo.layout.count import count
-from opinfo.layout.digit import Digit
-from opinfo.layout.layout import Layout
+from opinfo.layout.apply.convert import Step, converted, copy
+from opinfo.layout.model.digit import Digit
+from opinfo.layout.model.layout import Layout
+from opinfo.layout.report.count import count
 from tests.run import run
 
 FUSED = Layout(((Digit(0),), (Digit(2), Digit(1)), (Digit(3),)))

@@ -11,9 +11,9 @@ import tvm
 from tvm import relax
 from tvm.script import tirx as T
 
-from opinfo.layout.count import count
-from opinfo.layout.moves import converts, mixed_radix
-from opinfo.layout.report import Conversions
+from opinfo.layout.access.layout_only import converts, mixed_radix
+from opinfo.layout.report.count import count
+from opinfo.layout.report.report import Conversions
 
 NONE = Conversions(0, 0)
 Body = Callable[[Any], Any]

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from opinfo.layout.choices import GIVEN, Choice, Kind, as_given
-from opinfo.layout.decide import Plan, bytes_moved, decide, space
-from opinfo.layout.graph import Graph, Op, graph
-from opinfo.layout.kinds import Kinds
+from opinfo.layout.graph.graph import Graph, Op, graph
 from opinfo.layout.plan import check_arguments
+from opinfo.layout.search.alternatives import GIVEN, Choice, Kind, as_given
+from opinfo.layout.search.decide import Plan, bytes_moved, decide, space
+from opinfo.layout.search.op_specs import Kinds
 
 from . import nets
 

@@ -7,10 +7,10 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from opinfo.layout import solve as solving
-from opinfo.layout.eliminate import Part, eliminated
-from opinfo.layout.problem import Program
-from opinfo.layout.solve import solve
+from opinfo.layout.search import solve as solving
+from opinfo.layout.search.eliminate import Part, eliminated
+from opinfo.layout.search.problem import Program
+from opinfo.layout.search.solve import solve
 
 Rows = list[tuple[float, dict[int, float]]]
 

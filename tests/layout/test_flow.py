@@ -8,7 +8,7 @@ import pytest
 from tvm import relax
 
 from opinfo.layout import Digit, Layout
-from opinfo.layout.flow import Flow, flow
+from opinfo.layout.access.flow import Flow, flow
 
 from .lower import lowered
 

@@ -8,13 +8,13 @@ import pytest
 import tvm
 from tvm import relax
 
-from opinfo.analysis.op_info import Certificate
+from opinfo.analysis.blocks.blocks import stages
+from opinfo.analysis.results.op_info import Certificate
 from opinfo.analysis.terms.term import as_int
-from opinfo.layout.inline import inlined
-from opinfo.layout.layout import Layout
-from opinfo.layout.rewrite import Rewritten, rewrite
-from opinfo.layout.stages import stages
-from opinfo.layout.stagewise import Witness, prove_stages
+from opinfo.layout.model.layout import Layout
+from opinfo.layout.rewrite.inline import inlined
+from opinfo.layout.rewrite.rewrite import Rewritten, rewrite
+from opinfo.layout.verify.blockwise import Witness, prove_stages
 
 from . import oracle
 from .lower import lowered

@@ -6,7 +6,7 @@ import pytest
 from tvm import relax
 
 from benchmarks.layouts import models
-from opinfo.layout.count import count
+from opinfo.layout.report.count import count
 from tests.run import run
 
 

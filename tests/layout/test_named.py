@@ -9,10 +9,10 @@ import pytest
 from tvm import relax, tirx
 
 from opinfo.analysis import Refusal
+from opinfo.analysis.blocks.blocks import stages
 from opinfo.layout import Layout, plan_layout
-from opinfo.layout.nest import DEPTH, WIDTH
-from opinfo.layout.rewrite import rewrite
-from opinfo.layout.stages import stages
+from opinfo.layout.rewrite.nest import DEPTH, WIDTH
+from opinfo.layout.rewrite.rewrite import rewrite
 
 from . import nets, oracle
 from .lower import lowered

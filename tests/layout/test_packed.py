@@ -9,9 +9,9 @@ import pytest
 from tvm import relax
 
 from opinfo.layout import Digit, Layout, plan_layout
-from opinfo.layout.flow import flow
-from opinfo.layout.moves import moves
-from opinfo.layout.rewrite import Rewritten, rewrite
+from opinfo.layout.access.flow import flow
+from opinfo.layout.access.layout_only import moves
+from opinfo.layout.rewrite.rewrite import Rewritten, rewrite
 
 from ..run import run
 from . import nets

@@ -15,9 +15,9 @@ from tvm.script import tirx as T
 
 from opinfo.analysis import Refusal
 from opinfo.layout import Layout, plan_layout
-from opinfo.layout.decide import bytes_moved
-from opinfo.layout.graph import may_write
-from opinfo.layout.rewrite import rewrite
+from opinfo.layout.graph.graph import may_write
+from opinfo.layout.rewrite.rewrite import rewrite
+from opinfo.layout.search.decide import bytes_moved
 from opinfo.transform import (
     CancelLayoutTransforms,
     ConvertLayout,
@@ -217,7 +217,7 @@ def test_a_want_that_is_not_met_is_told(monkeypatch: pytest.MonkeyPatch) -> None
     mod = nets.net(build, (1, 4, 4, 4), (4, 4, 3, 3))
     (op,) = plan_layout(mod, {"conv2d": ["NCHW4c", "OIHW4i4o"]}).report.ops
     assert op.implementation == "NCHW4c"
-    monkeypatch.setattr("opinfo.layout.rewrite._proved", lambda *_: Refusal("no proof"))
+    monkeypatch.setattr("opinfo.layout.rewrite.rewrite._proved", lambda *_: Refusal("no proof"))
     (op,) = plan_layout(mod, {"conv2d": ["NCHW4c", "OIHW4i4o"]}).report.ops
     assert op.implementation == "NCHW"
     assert op.why.startswith("as given: relax.nn.conv2d wants NCHW4c OIHW4i4o, but")

@@ -10,10 +10,10 @@ import pytest
 import tvm
 from tvm import relax, s_tir
 
-from opinfo.analysis.op_info import Certificate
+from opinfo.analysis.results.op_info import Certificate
 from opinfo.layout import plan_layout
-from opinfo.layout.layout import Layout
-from opinfo.layout.rewrite import Rewritten, rewrite
+from opinfo.layout.model.layout import Layout
+from opinfo.layout.rewrite.rewrite import Rewritten, rewrite
 from tests.run import run
 
 from . import equal, nets
@@ -255,10 +255,10 @@ def test_what_tvm_raises_of_a_form_costs_that_form(monkeypatch: pytest.MonkeyPat
 
     func = nets.net(nets.convolved, (1, 3, 8, 8))["conv2d"]
     layouts = [Layout.parse("NHWC"), None, Layout.parse("NHWC")]
-    monkeypatch.setattr("opinfo.layout.rewrite.drafted", refused)
+    monkeypatch.setattr("opinfo.layout.rewrite.rewrite.drafted", refused)
     found = rewrite(func, layouts)
     assert isinstance(found, Rewritten) and isinstance(found.certificate, Certificate)
-    monkeypatch.setattr("opinfo.layout.rewrite.substituted", refused)
+    monkeypatch.setattr("opinfo.layout.rewrite.rewrite.substituted", refused)
     lost = rewrite(func, layouts)
     assert not isinstance(lost, Rewritten)
     assert lost.reason == "TVM refuses its form: ScheduleError: no such loop"

@@ -8,8 +8,8 @@ from typing import Any
 from tvm import relax
 
 from opinfo.layout import plan_layout
-from opinfo.layout.layout import Layout
-from opinfo.layout.report import (
+from opinfo.layout.model.layout import Layout
+from opinfo.layout.report.report import (
     Conversion,
     Conversions,
     OpChoice,

@@ -11,11 +11,11 @@ from tvm import relax, tirx
 from tvm.script import tirx as T
 
 from opinfo.analysis import OpInfo, op_info
-from opinfo.analysis.op_info import Refusal, to_plain
-from opinfo.analysis.same import structurally_equal
-from opinfo.layout.layout import Layout
-from opinfo.layout.rewrite import Rewriter, Rewritten, rewrite
-from opinfo.layout.verify import prove
+from opinfo.analysis.certify.same import structurally_equal
+from opinfo.analysis.results.op_info import Refusal, to_plain
+from opinfo.layout.model.layout import Layout
+from opinfo.layout.rewrite.rewrite import Rewriter, Rewritten, rewrite
+from opinfo.layout.verify.verify import prove
 
 from .lower import lowered
 from .oracle import Wrong, check

@@ -7,8 +7,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from opinfo.layout.problem import Program
-from opinfo.layout.solve import solve
+from opinfo.layout.search.problem import Program
+from opinfo.layout.search.solve import solve
 
 
 def test_a_relaxation_with_fractions_is_branched_on() -> None:

@@ -8,8 +8,8 @@ import pytest
 from tvm import relax, tirx
 from tvm.script import tirx as T
 
+from opinfo.analysis.blocks.blocks import Opaque, stages
 from opinfo.analysis.terms.term import as_int
-from opinfo.layout.stages import Opaque, stages
 
 from .lower import lowered
 

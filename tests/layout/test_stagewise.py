@@ -14,11 +14,11 @@ from tvm.script import tirx as T
 
 from opinfo.analysis.terms.integer import floordiv
 from opinfo.analysis.terms.term import as_int, integer, variable
-from opinfo.layout.digit import Digit
-from opinfo.layout.draft import Draft, drafted
-from opinfo.layout.layout import Layout
-from opinfo.layout.stagewise import Witness, _inside, prove_stages
-from opinfo.layout.verify import prove
+from opinfo.layout.model.digit import Digit
+from opinfo.layout.model.layout import Layout
+from opinfo.layout.rewrite.candidate import Draft, drafted
+from opinfo.layout.verify.blockwise import Witness, _inside, prove_stages
+from opinfo.layout.verify.verify import prove
 
 from .lower import lowered
 
@@ -126,8 +126,8 @@ def test_a_bound_value_is_of_the_time_when_it_was_bound() -> None:
 
 
 def _identity(func: Any, new: Any) -> Witness:
+    from opinfo.analysis.blocks.blocks import stages
     from opinfo.analysis.terms.term import as_int
-    from opinfo.layout.stages import stages
 
     same = Layout.identity(1)
     buffers = tuple((p, q, same) for p, q in zip(func.params, new.params, strict=True))
@@ -155,8 +155,8 @@ def scan(out: T.Buffer((5, 9), "float32")):
 
 
 def _same_loops(func: Any, new: Any) -> Any:
+    from opinfo.analysis.blocks.blocks import stages
     from opinfo.analysis.terms.term import as_int
-    from opinfo.layout.stages import stages
 
     pair = ((func.params[0], new.params[0], Layout.identity(2)),)
     return prove_stages(func, new, Witness(pair, ({v: as_int(v) for v in stages(new)[0].axes},)))

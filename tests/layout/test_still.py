@@ -8,10 +8,10 @@ import pytest
 import tvm
 from tvm import relax
 
-from opinfo.layout.digit import Digit
-from opinfo.layout.layout import Layout
+from opinfo.layout.model.digit import Digit
+from opinfo.layout.model.layout import Layout
 from opinfo.layout.plan import plan_layout
-from opinfo.layout.rewrite import Rewriter
+from opinfo.layout.rewrite.rewrite import Rewriter
 
 from .lower import lowered
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from tvm.tirx.buffer import is_buffer_var
 
-from opinfo.layout.digit import Digit
-from opinfo.layout.layout import Dim, Layout
+from opinfo.layout.model.digit import Digit
+from opinfo.layout.model.layout import Dim, Layout
 
 from ..relaid.operators import FAMILIES, lower
 

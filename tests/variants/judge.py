@@ -18,8 +18,8 @@ import tvm
 from tvm import relax, tirx
 
 from opinfo.analysis import LayoutNormalised, OpInfo, Refusal
-from opinfo.analysis.build import call_op, constructor, to_prim
-from opinfo.analysis.recover import Recovered, analyse
+from opinfo.analysis.answer.recover import Recovered, analyse
+from opinfo.analysis.proposal.build import call_op, constructor, to_prim
 from opinfo.analysis.terms.term import Int, Tensor, Var
 
 from ..run import run

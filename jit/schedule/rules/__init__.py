@@ -14,8 +14,8 @@ from functools import cache
 from typing import Any
 
 from ....analysis import Refusal
-from ..kernel import Kernel
-from ..machine import Machine
+from ..loops.machine import Machine
+from ..nest.kernel import Kernel
 
 Run = Callable[[Kernel, Machine], "Any | Refusal"]
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 from typing import Any
 
 from ....analysis import Refusal
-from ..axes import depth, extent, order, reuses, row_axis, vector_axis
-from ..emit import Nest
-from ..kernel import Kernel
-from ..machine import Machine, bits
-from ..pack import Packed, worthwhile
-from ..program import Axis
-from ..sizes import Bounds
-from ..tile import Tile, best, columns, divisors
+from ..loops.axes import depth, extent, order, reuses, row_axis, vector_axis
+from ..loops.emit import Nest
+from ..loops.machine import Machine, bits
+from ..loops.pack import Packed, worthwhile
+from ..loops.tile import Tile, best, columns, divisors
+from ..nest.kernel import Kernel
+from ..nest.program import Axis
+from ..nest.sizes import Bounds
 from . import rule
 
 #: Rows and vectors of a tile where the number of rows is not known.

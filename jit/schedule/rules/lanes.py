@@ -12,13 +12,13 @@ from itertools import permutations
 from typing import Any
 
 from ....analysis import Refusal
-from ..axes import extent
-from ..functions import vectorizable
-from ..kernel import Kernel
-from ..lanes import Lanes, term
-from ..machine import Machine
-from ..program import Axis
-from ..tile import Tile, columns
+from ..loops.axes import extent
+from ..loops.lanes import Lanes, term
+from ..loops.machine import Machine
+from ..loops.tile import Tile, columns
+from ..nest.functions import vectorizable
+from ..nest.kernel import Kernel
+from ..nest.program import Axis
 from . import rule
 
 #: Rows and columns whose parts are in registers at a time.

@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from ....analysis import Refusal
-from ..axes import extent
-from ..emit import Nest
-from ..kernel import Kernel
-from ..machine import Machine
-from ..program import Axis
-from ..segments import segments
-from ..tile import Tile, columns
-from ..tir import dtype_of, seq
+from ..loops.axes import extent
+from ..loops.emit import Nest
+from ..loops.machine import Machine
+from ..loops.tile import Tile, columns
+from ..nest.kernel import Kernel
+from ..nest.program import Axis
+from ..nest.segments import segments
+from ..nest.tir import dtype_of, seq
 from . import rule
 
 #: Vectors in one step of the loop.

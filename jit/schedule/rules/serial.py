@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ....analysis import Refusal
-from ..emit import Nest
-from ..kernel import Kernel
-from ..machine import Machine
-from ..tile import Tile
+from ..loops.emit import Nest
+from ..loops.machine import Machine
+from ..loops.tile import Tile
+from ..nest.kernel import Kernel
 from . import rule
 
 

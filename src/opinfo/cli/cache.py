@@ -15,7 +15,7 @@ from .common import Problem, app, emit, show, working
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..jit.store import KernelStore, Row
+    from ..jit.store.store import KernelStore, Row
 
 cache = typer.Typer(help="Compiled kernels on disk.")
 app.add_typer(cache, name="cache")
@@ -88,7 +88,7 @@ def age(seconds: float) -> str:
 
 
 def _store(folder: Path | None) -> KernelStore:
-    from ..jit.store import KernelStore
+    from ..jit.store.store import KernelStore
 
     try:
         return KernelStore(folder)

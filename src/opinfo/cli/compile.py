@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from ..analysis.progress import stage
+from ..analysis.support.progress import stage
 from .common import (
     Backends,
     Force,

@@ -43,7 +43,7 @@ def dispatch_model(
     """
     with working() as console, telling(console), refusing(model):
         from ..byoc import dispatch
-        from ..byoc.prepare import prepare
+        from ..byoc.prepare.prepare import prepare
         from ..offloading import tables, to_json
         from ..planning import parse_wants
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from .. import frontend
-from ..analysis.progress import stage
+from ..analysis.support.progress import stage
 from ..chains import ChainReport, inspect_fused
 from ..frontend.error import one_line
 from ..inspection import NotThere, legalize
@@ -91,7 +91,7 @@ def lowered(model: Path, shapes: list[str]) -> Any:
 def _served(library: Path, as_json: bool) -> None:
     """The strategies that a library was compiled by; its code does not run."""
     with working(), refusing(library):
-        from ..jit.table import read
+        from ..jit.runtime.table import read
 
         if not library.exists():
             raise Problem(f"{library}: no such file")

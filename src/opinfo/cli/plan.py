@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..analysis.progress import stage
+from ..analysis.support.progress import stage
 from ..frontend.error import one_line
 from .common import Json, Model, Problem, Shapes, app, emit, show, telling, working
 from .inspect import lowered

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from ..analysis.progress import listening, stage
+from ..analysis.support.progress import listening, stage
 from .entry import one
 from .group import silent
 

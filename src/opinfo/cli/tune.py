@@ -15,8 +15,8 @@ from .showing import counting
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ..jit.record import Recording
-    from ..jit.tune import Found
+    from ..jit.tune.record import Recording
+    from ..jit.tune.tune import Found
     from ..tuning import Tuning
 
 
@@ -65,7 +65,7 @@ def tune_record(
 
 
 def _recording(path: Path) -> Recording:
-    from ..jit.record import Recording
+    from ..jit.tune.record import Recording
 
     if not path.exists():
         raise Problem(f"{path}: no such file")
@@ -76,8 +76,8 @@ def _tuned(
     recording: Recording, database: Path, trials: int, top: int | None, seconds: float | None,
     target: str | None, how: Tuning,
 ) -> list[Found]:  # fmt: skip
-    from ..byoc.host import native_target
-    from ..jit.tune import tasks, tune
+    from ..byoc.codegen.host import native_target
+    from ..jit.tune.tune import tasks, tune
 
     progress = counting("tuning")
     measure = how.measure(target or str(native_target()), progress)
@@ -105,7 +105,7 @@ def _table(found: Sequence[Found]) -> Table:
 
 
 def _summary(found: Sequence[Found], database: Path) -> str:
-    from ..jit.tuned import Searched
+    from ..jit.tune.tuned import Searched
 
     wins = sum(Searched(0, f.microseconds, f.structure).wins for f in found)
     new = sum(f.new for f in found)

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import tvm
 
-from ..analysis.progress import stage
-from . import from_json, from_onnx, from_script, from_torch
-from .apart import shared_reader
+from ..analysis.support.progress import stage
+from . import from_json, from_onnx, from_torch
 from .error import FrontendError, one_line
 from .graph import BadGraph
+from .process.apart import shared_reader
+from .script import from_script
 from .shapes import Shapes, bind_shapes, parse_shape
 from .tidy import tidy
 

@@ -13,7 +13,7 @@ import tvm
 
 from .error import FrontendError, one_line
 from .importer import at_node, tidied
-from .limits import allow
+from .process.limits import allow
 from .shapes import Shapes, check_shapes
 
 

@@ -8,10 +8,10 @@ from html import escape
 from importlib.resources import files
 
 from ..byoc.compile import Compiled
+from ..byoc.dispatching.dispatch import Dispatched
 from ..byoc.measure import Timing
-from ..byoc.offload import Dispatched
 from ..compiling import TIMES, Verified
-from ..layout.report import Report, describe
+from ..layout.report.report import Report, describe
 from ..offloading import FAILED, LEFT, SHARES, failed, left, share, shares
 from ..planning import CONVERSION, conversions
 

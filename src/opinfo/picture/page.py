@@ -12,7 +12,7 @@ from typing import Any
 
 import tvm
 
-from ..layout.report import Conversion, Conversions, OpChoice, Report, ValueChoice, size
+from ..layout.report.report import Conversion, Conversions, OpChoice, Report, ValueChoice, size
 from .dataflow import INPUT, OUTPUT, Node, dataflow, main_of
 from .layered import places
 

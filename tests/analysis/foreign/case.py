@@ -13,8 +13,8 @@ import tvm
 from tvm import relax, te
 
 from opinfo.analysis import Refusal
-from opinfo.analysis.op_info import Answer, operator, to_plain
-from opinfo.analysis.proposal import Constant
+from opinfo.analysis.proposal.proposal import Constant
+from opinfo.analysis.results.op_info import Answer, operator, to_plain
 
 from ...strings import faults
 

@@ -18,7 +18,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from opinfo.jit.dims import Symbol, symbols
+from opinfo.jit.dims.dims import Symbol, symbols
 from tests import interpret
 
 Array = np.ndarray[Any, Any]

@@ -10,10 +10,10 @@ import numpy as np
 import tvm
 from tvm import relax, tirx
 
-from opinfo.byoc.host import native_target
-from opinfo.jit.dims import bind, symbols
+from opinfo.byoc.codegen.host import native_target
+from opinfo.jit.dims.dims import bind, symbols
 from opinfo.jit.schedule import Scheduled, schedule
-from opinfo.jit.schedule.machine import machine
+from opinfo.jit.schedule.loops.machine import machine
 
 Shape = Sequence[int | str]
 Expr = Callable[..., Any]

@@ -9,9 +9,9 @@ import pytest
 import tvm
 from tvm import relax, tirx
 
+from opinfo.jit.dims.span import Span
 from opinfo.jit.schedule import Scheduled, schedule
-from opinfo.jit.schedule.sizes import Bounds, Sizes
-from opinfo.jit.span import Span
+from opinfo.jit.schedule.nest.sizes import Bounds, Sizes
 
 from .fused import Expr, Shape, built, fused_one, inputs, run
 

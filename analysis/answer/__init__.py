@@ -1,0 +1,1 @@
+"""Questions about a PrimFunc: lift, recognise, certify."""

@@ -1,0 +1,1 @@
+"""PrimFuncs in TIR's standard form: their blocks, accesses and definitions."""

@@ -1,0 +1,347 @@
+"""The accesses of a PrimFunc in TIR's standard form, which LegalizeOps and TE give.
+
+A root block holds loop nests, one after the other, each around a single block whose iterators are
+the loop variables:
+
+    for i, k in T.grid(n, m):
+        with T.sblock("stage"):
+            v_i, v_k = T.axis.remap("SR", [i, k])
+            out[v_i] = out[v_i] + x[v_i, v_k]
+
+Indices are terms in normal form over variables of the block's iterators, which know their extents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+from tvm.tirx.buffer import is_buffer_var
+
+from ..lifting.parameters import Parameters
+from ..lifting.tir.from_tir import Reader, Unliftable
+from ..lifting.tir.node import NodeDict, items
+from ..terms.term import ONE, ZERO, Int, Term, Var, as_int, variable
+
+Index = tuple[Int | None, ...]
+
+
+class Opaque(Exception):
+    """Why a PrimFunc is not in standard form."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Access:
+    """One load or store; ``indices`` has None where data decide on the coordinate."""
+
+    buffer: Any
+    indices: Index
+    shape: tuple[Int, ...]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One loop nest and its block.
+
+    ``axes`` are the variables of the block's iterators, those in ``reduced`` are reductions; one of
+    extent 1 occurs in no index. ``order`` has of each loop, from the outermost, the iterator that
+    it is a digit of, and the digit's place value. ``reads`` are without those of elements that the
+    block itself stores.
+    """
+
+    realize: Any
+    axes: tuple[Var, ...]
+    order: tuple[tuple[Var, int], ...]
+    reduced: frozenset[Var]
+    writes: tuple[Access, ...]
+    reads: tuple[Access, ...]
+
+    @property
+    def block(self) -> Any:
+        return self.realize.block
+
+
+def stages(func: Any) -> tuple[Stage, ...]:
+    """The stages in their order. Raises :class:`Opaque` where this is no standard form."""
+    return standard(func)[0]
+
+
+def standard(func: Any) -> Standard:
+    """:func:`stages`, and the sizes and scalars that their terms are over."""
+    if not isinstance(func, tirx.PrimFunc):
+        raise Opaque(f"expected a PrimFunc, got {type(func).__name__}")
+    body = func.body
+    if type(body).__name__ != "SBlockRealize":
+        raise Opaque("the body is no root block")
+    root = body.block
+    if len(root.iter_vars) or len(root.match_buffers) or root.init is not None:
+        raise Opaque("the root block has iterators, matched buffers or an init")
+    reader = _Accesses(func)
+    nests = items(root.body.seq) if type(root.body).__name__ == "SeqStmt" else [root.body]
+    return tuple(reader.stage(nest) for nest in nests), reader.sizes
+
+
+def sizes_of(func: Any) -> Sizes:
+    """The sizes of a PrimFunc. Raises :class:`Opaque` if a parameter is no buffer or number."""
+    return _Accesses(func).sizes
+
+
+Standard = tuple[tuple[Stage, ...], "Sizes"]
+
+
+class Forms:
+    """:func:`standard`, once for each PrimFunc."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Any, Standard | Opaque]] = {}  # by address; kept alive
+
+    def __call__(self, func: Any) -> Standard:
+        if not isinstance(func, tirx.PrimFunc):
+            return standard(func)
+        place = func.__chandle__()
+        if place not in self._known:
+            self._known[place] = func, self._read(func)
+        found = self._known[place][1]
+        if isinstance(found, Opaque):
+            raise Opaque(found.reason)
+        return found
+
+    @staticmethod
+    def _read(func: Any) -> Standard | Opaque:
+        try:
+            return standard(func)
+        except Opaque as e:
+            return Opaque(e.reason)
+
+
+class Sizes:
+    """The terms of a PrimFunc's sizes and scalars."""
+
+    def __init__(self, known: Parameters) -> None:
+        self.env = known.env
+        self._reader = Reader(self.env, _by_data)
+
+    @property
+    def leaves(self) -> dict[Var, Any]:
+        """The TIR variable of each."""
+        pairs = ((v, as_int(t).atom) for v, t in self.env.items())
+        return {t: v for v, t in pairs if isinstance(t, Var)}
+
+    def shape(self, buffer: Any) -> tuple[Int, ...]:
+        return tuple(_size(self._reader, e) for e in items(buffer.ty.shape))
+
+
+def reader_of(stage: Stage, sizes: Sizes) -> Reader:
+    """Reads indices inside the block; :class:`Unliftable` where data decide on them.
+
+    Unlike in a stage's accesses, iterators of extent 1 are told apart.
+    """
+    env = Env(sizes.env)
+    for iv, v in zip(items(stage.block.iter_vars), stage.axes, strict=True):
+        env.axes[iv.var] = as_int(v)
+    return Reader(env, _by_data)
+
+
+class _Accesses:
+    """Reads the stages of one PrimFunc."""
+
+    def __init__(self, func: Any) -> None:
+        known, own = Parameters(), items(func.params)
+        try:
+            known.bind_sizes(own, [None] * len(own))
+        except Unliftable as e:
+            raise Opaque(e.reason) from None
+        self.sizes = Sizes(known)
+        self.shapes = NodeDict[tuple[Int, ...]]()
+
+    def stage(self, nest: Any) -> Stage:
+        loops, realize = _nest(nest)
+        env = Env(self.sizes.env)
+        reader = Reader(env, _by_data)
+        axes, order = self.axes(loops, realize, env, reader)
+        writes: dict[tuple[int, Index], Access] = {}
+        reads: dict[tuple[int, Index], Access] = {}
+
+        block = realize.block
+        parts = [part for part in (block.init, block.body) if part is not None]
+        for part in parts:
+            _check(part, env, reader)
+        stores, loads, calls = _nodes(parts, tirx.BufferStore, tvm.ir.TensorLoad, tvm.ir.Call)
+        for s in stores:
+            self.note(writes, reader, s.buffer, s.indices)
+        for e in loads:
+            self.note(reads, reader, e.source, e.indices)
+        for e in calls:
+            _check_call(e)
+        others = tuple(a for key, a in reads.items() if key not in writes)
+        reduced = frozenset(v for v in axes if v.kind == "reduce")
+        return Stage(realize, axes, order, reduced, tuple(writes.values()), others)
+
+    def axes(
+        self, loops: Sequence[Any], realize: Any, env: Env, reader: Reader
+    ) -> tuple[tuple[Var, ...], tuple[tuple[Var, int], ...]]:
+        """The block's iterators, each of loops of its own over its domain; their order."""
+        around = _Loops(loops, self.sizes.env, reader)
+        out: list[Var] = []
+        pairs = zip(items(realize.block.iter_vars), items(realize.iter_values), strict=True)
+        for k, (iv, value) in enumerate(pairs):
+            extent = _size(reader, iv.dom.extent)
+            if _size(reader, iv.dom.min) is not ZERO:
+                raise Opaque("an iterator does not start at 0")
+            kind = int(iv.iter_type)
+            if kind not in (0, 2):
+                raise Opaque("an iterator is neither spatial nor a reduction")
+            v = variable("reduce" if kind == 2 else "loop", f"v{k}", extent)
+            if not (extent is ONE and type(value).__name__ == "IntImm" and int(value) == 0):
+                around.take(v, value, extent)
+            env.axes[iv.var] = ZERO if extent is ONE else as_int(v)
+            out.append(v)
+        return tuple(out), around.order()
+
+    def note(
+        self, known: dict[tuple[int, Index], Access], reader: Reader, buffer: Any, indices: Any
+    ) -> None:
+        index = tuple(_index(reader, i) for i in items(indices))
+        shape = self.shapes.get(buffer)
+        if shape is None:
+            shape = self.shapes[buffer] = self.sizes.shape(buffer)
+        if len(shape) != len(index):
+            raise Opaque("an access has another rank than its buffer")
+        known.setdefault((buffer.__chandle__(), index), Access(buffer, index, shape))
+
+
+class _Loops:
+    """The loops of a nest; each is the digit of one iterator.
+
+    for i, k_0, j, k_1 in T.grid(n, 16, m, 4):  v_k = k_0 * 4 + k_1
+    """
+
+    def __init__(self, loops: Sequence[Any], sizes: Any, reader: Reader) -> None:
+        env = Env(sizes)
+        self.loops = [variable("loop", f"l{k}", _size(reader, s.extent))
+                      for k, s in enumerate(loops)]  # fmt: skip
+        for s, v in zip(loops, self.loops, strict=True):
+            env.axes[s.loop_var] = as_int(v)
+        self.reader = Reader(env, _by_data)
+        self.of: dict[Var, tuple[Var, int]] = {}
+
+    def take(self, iterator: Var, value: Any, extent: Int) -> None:
+        """An iterator's value is a number whose digits are loops that no other one has."""
+        found = _index(self.reader, value)
+        parts = [] if found is None else sorted(found.terms, key=lambda t: t[1])
+        scale: Int = ONE
+        for m, c in parts:
+            v = m[0] if len(m) == 1 else None
+            if not isinstance(v, Var) or v not in self.loops or v in self.of or scale.const != c:
+                raise Opaque("an iterator's value is no number of loops of its own")
+            assert v.extent is not None
+            self.of[v] = (iterator, int(c))
+            scale = scale * v.extent
+        if scale is not extent:
+            raise Opaque("an iterator's value is not a loop of its own over its domain")
+
+    def order(self) -> tuple[tuple[Var, int], ...]:
+        """By loop; reductions have the digits of one after those of another, the highest first."""
+        if any(v not in self.of and v.extent is not ONE for v in self.loops):
+            raise Opaque("a loop is the value of no iterator")
+        found = tuple(self.of[v] for v in self.loops if v in self.of)
+        reduced = [f for f in found if f[0].kind == "reduce"]
+        firsts = list(dict.fromkeys(v for v, _ in reduced))
+        if reduced != sorted(reduced, key=lambda f: (firsts.index(f[0]), -f[1])):
+            raise Opaque("the loops of reductions interleave")
+        return found
+
+
+class Env:
+    """Iterators and values bound in the block, in front of the sizes."""
+
+    def __init__(self, sizes: Any) -> None:
+        self.axes = NodeDict[Term]()
+        self.sizes = sizes
+
+    def get(self, v: Any) -> Term | None:
+        found: Term | None = self.axes.get(v)
+        return self.sizes.get(v) if found is None else found
+
+
+def _nodes(parts: Sequence[Any], *kinds: Any) -> list[list[Any]]:
+    """All nodes of each kind, in order; what is raised in a visit is no exception of ours."""
+    found: list[list[Any]] = [[] for _ in kinds]
+    rules = [(kind, own.append) for kind, own in zip(kinds, found, strict=True)]
+    for part in parts:
+        tvm_ffi.structural_walk(part, rules)
+    return found
+
+
+def _nest(s: Any) -> tuple[tuple[Any, ...], Any]:
+    """The loops around the one block of a nest."""
+    loops = []
+    while type(s).__name__ == "For":
+        if int(s.kind) != 0 or len(s.annotations) or s.step is not None:
+            raise Opaque("a loop is not serial, or is annotated")
+        if type(s.min).__name__ != "IntImm" or int(s.min):
+            raise Opaque("a loop does not start at 0")
+        loops.append(s)
+        s = s.body
+    if type(s).__name__ != "SBlockRealize":
+        raise Opaque(f"a loop nest is around {type(s).__name__}, not around one block")
+    block = s.block
+    if type(s.predicate).__name__ != "IntImm" or not int(s.predicate):
+        raise Opaque("a block has a predicate")
+    if len(block.alloc_buffers) or len(block.match_buffers):
+        raise Opaque("a block allocates or matches buffers")
+    return tuple(loops), s
+
+
+def _check(s: Any, env: Env, reader: Reader) -> None:
+    """A block's body is of stores, bound values and conditions."""
+    kind = type(s).__name__
+    if kind == "SeqStmt":
+        for part in items(s.seq):
+            _check(part, env, reader)
+    elif kind == "IfThenElse":
+        _check(s.then_case, env, reader)
+        if s.else_case is not None:
+            _check(s.else_case, env, reader)
+    elif kind == "Bind":
+        value = _index(reader, s.value) if str(s.value.ty.dtype) in ("int32", "int64") else None
+        if value is not None:
+            env.axes[s.var] = value
+    elif kind != "BufferStore":
+        raise Opaque(f"a block holds a statement {kind}")
+
+
+def _check_call(e: Any) -> None:
+    """A call has no effect and takes no buffer as a pointer."""
+    effect = e.op.get_attr("TCallEffectKind") if isinstance(e.op, tvm.ir.Op) else None
+    if effect is None or int(effect) > 1 or str(e.op.name) == "tirx.address_of":
+        raise Opaque(f"calls {e.op}: not TIR, or with an effect")
+    if any(is_buffer_var(a) for a in items(e.args)):
+        raise Opaque("a buffer is used as a pointer")
+
+
+def _by_data(buffer: Any, index: tuple[Int, ...]) -> Term:
+    raise Unliftable("data decide on a coordinate")
+
+
+def _index(reader: Reader, e: Any) -> Int | None:
+    """The term of an index, or None where data decide on it."""
+    try:
+        return reader.index(e)
+    except Unliftable:
+        return None
+
+
+def _size(reader: Reader, e: Any) -> Int:
+    found = _index(reader, e)
+    if found is None:
+        raise Opaque("an extent is not understood")
+    return found

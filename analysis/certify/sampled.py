@@ -1,0 +1,92 @@
+"""Compare two comprehensions at random points: evidence where there is no proof.
+
+Tensors need no memory: an element is a pseudo-random function of its coordinates. Sizes are drawn
+small; every reduction is evaluated in full.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..lifting.effects.comprehension import Comprehension
+from ..terms.evaluate import Array, Unevaluable, evaluate, numpy_dtype
+from ..terms.rewrite import free
+from ..terms.term import SIZES, Int, Tensor, Term, Var
+
+POINTS, ROUNDS = 64, 4
+
+
+class Unequal(Exception):
+    """They differ at a point, or cannot be evaluated."""
+
+
+def compare(c: Comprehension, other: Term, seed: int = 0) -> int:
+    """The number of points at which ``c`` and the other body agreed.
+
+    Floating-point values agree within ``1e-4`` relative (``1e-2`` for half precision).
+    Raises :class:`Unequal` at the first disagreement.
+    """
+    rng = np.random.default_rng(seed)
+    agreed = 0
+    for round_ in range(ROUNDS):
+        env: dict[Var, Any] = {v: int(rng.integers(1, 6)) for v in _sizes(c)}
+        shape = [_extent(e, env) for e in c.out.shape]
+        points = rng.integers(0, max(math.prod(shape), 1), POINTS)
+        places = np.unravel_index(points, shape) if shape else ()
+        for a, p in zip(c.axes, places, strict=True):
+            if isinstance(a.atom, Var):
+                env[a.atom] = p
+        elements = _Elements(int(rng.integers(1 << 30)), round_)
+        try:
+            one, two = (evaluate(t, env, elements) for t in (c.body, other))
+        except (Unevaluable, ValueError, TypeError) as e:
+            raise Unequal(f"cannot be evaluated: {e}") from None
+        _agree(one, two, c.out.dtype)
+        agreed += POINTS
+    return agreed
+
+
+def _sizes(c: Comprehension) -> list[Var]:
+    found = free(c.body).union(*(free(e) for e in c.out.shape))
+    return sorted((v for v in found if v.kind in SIZES), key=lambda v: v.uid)
+
+
+def _extent(e: Int, env: dict[Var, Any]) -> int:
+    return int(evaluate(e, env))
+
+
+def _agree(one: Array, two: Array, dtype: str) -> None:
+    near = 1e-2 if dtype in ("float16", "bfloat16") else 1e-4
+    if "float" in dtype:
+        a, b = one.astype("float64"), two.astype("float64")
+        same = np.isclose(a, b, rtol=near, atol=near, equal_nan=True)
+    else:
+        same = np.asarray(one == two)
+    if not same.all():
+        raise Unequal(f"they differ at {int((~same).sum())} of {same.size} points")
+
+
+class _Elements:
+    """``tensor[indices]`` as a hash of the coordinates, from other ranges in each round."""
+
+    def __init__(self, seed: int, round_: int) -> None:
+        self.seed, self.round = seed, round_
+
+    def __call__(self, t: Tensor, indices: tuple[Array, ...]) -> Array:
+        mixed = np.asarray(self.seed + 7919 * (t.position + 1), dtype=np.uint64)
+        with np.errstate(over="ignore"):
+            for i in indices:
+                mixed = (mixed ^ np.asarray(i).astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+                mixed = mixed ^ (mixed >> np.uint64(29))
+        unit = (mixed >> np.uint64(11)).astype(np.float64) / float(1 << 53)
+        if "float" in t.dtype:
+            low, high = ((-2.0, 2.0), (0.1, 2.0), (-50.0, 50.0), (-8.0, 8.0))[self.round % 4]
+            return np.asarray(low + unit * (high - low), dtype=numpy_dtype(t.dtype))
+        if t.dtype == "bool":
+            return np.asarray(unit < 0.5)
+        kind = numpy_dtype(t.dtype)
+        signed = np.issubdtype(kind, np.signedinteger) and self.round % 2
+        return np.asarray(np.floor(unit * 9) - 4 if signed else unit * 5, dtype=kind)

@@ -1,0 +1,140 @@
+"""Proof engines with one interface: a goal and a time limit in, a verdict out.
+
+``normal-form`` simplifies, ``numpy`` enumerates, ``z3-bv`` takes literal domains of any size,
+``z3-int`` and ``tvm`` symbolic ones. An engine that does not apply answers ``unknown``.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from ...proofs.exhaustive import domain, grid
+from ...proofs.implication import implied
+from ...proofs.verdict import Verdict
+from ...terms.evaluate import Unevaluable, evaluate
+from ...terms.scalar import disj, negate, parts
+from ...terms.term import Call, Term, Var, as_int
+from ..maps.convert import Unsupported
+from ..maps.emit import to_tvm
+from ..maps.extremes import certainly_nonneg
+from .goal import Goal
+from .z3_engines import reach_of, z3_bv, z3_int
+
+POINTS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Obligation:
+    """What was to be proved, the answer, who gave it and in how many milliseconds."""
+
+    name: str
+    statement: str
+    verdict: str
+    engine: str
+    ms: float
+    reason: str = ""
+
+    def __repr__(self) -> str:
+        why = f" ({self.reason})" if self.reason else ""
+        return (
+            f"{self.name}: {self.statement} {self.verdict} by {self.engine}, {self.ms:.2f} ms{why}"
+        )
+
+
+def discharge(goal: Goal, engines: Iterable[str], timeout_ms: int) -> tuple[Obligation, Verdict]:
+    """The first answer that is not ``unknown``, else the last ``unknown``."""
+    start = time.perf_counter()
+    verdict = Verdict("unknown", "none", reason="no engine applies")
+    for name in engines:
+        verdict = ENGINES[name](goal, timeout_ms)
+        if verdict.status != "unknown":
+            break
+    ms = (time.perf_counter() - start) * 1e3
+    done = Obligation(goal.name, goal.statement, verdict.status, verdict.engine, ms, verdict.reason)
+    return done, replace(verdict, ms=ms)
+
+
+def normal_form(goal: Goal, timeout_ms: int) -> Verdict:
+    claim, given = goal.closed()
+    facts = parts(given)
+    if all(implied(c, facts) or _bounded(c) for c in parts(claim)):
+        return Verdict("proved", "normal-form")
+    return Verdict("unknown", "normal-form", reason="does not simplify to true")
+
+
+def _bounded(c: Term) -> bool:
+    return isinstance(c, Call) and c.op == "ge0" and certainly_nonneg(as_int(c.args[0]))
+
+
+def numpy(goal: Goal, timeout_ms: int) -> Verdict:
+    """Every point of a literal domain of at most 2^20 points."""
+    extents = domain(goal.variables)
+    if extents is None or math.prod(extents.values()) > POINTS:
+        return Verdict("unknown", "numpy", reason=f"not a literal domain of <= {POINTS} points")
+    reach = reach_of(goal)
+    if reach is None or reach >= 1 << 62:
+        return Verdict("unknown", "numpy", reason="values may exceed 64 bits")
+    env: dict[Var, Any] = dict(grid(extents))
+    try:
+        for v, t in goal.lets:
+            env[v] = evaluate(t, env)
+        holds = evaluate(disj(negate(goal.given), goal.claim), env)
+    except Unevaluable as error:
+        return Verdict("unknown", "numpy", reason=str(error))
+    holds = np.broadcast_to(holds, tuple(extents.values()))
+    if holds.all():
+        return Verdict("proved", "numpy")
+    point = np.unravel_index(int(np.argmin(holds)), holds.shape)
+    found = {v: int(x) for v, x in zip(extents, point, strict=True)}
+    return Verdict("refuted", "numpy", counterexample=MappingProxyType(found))
+
+
+def tvm_analyzer(goal: Goal, timeout_ms: int) -> Verdict:
+    """TVM's analyzer on goals without casts, which it treats as the identity."""
+    import tvm
+
+    leaves = {v: tvm.tirx.Var(f"{v.name}_{k}", "int64") for k, v in enumerate(goal.variables)}
+    try:
+        inner: dict[Var, Any] = dict(leaves)
+        for v, t in goal.lets:
+            inner[v] = to_tvm(t, leaves)
+        claims = [to_tvm(c, inner) for c in parts(goal.claim)]
+        given = to_tvm(goal.given, inner)
+        analyzer = tvm.sym.Analyzer()
+        for v in reversed(goal.variables):
+            _bind(analyzer, v, leaves)
+    except Unsupported as error:
+        return Verdict("unknown", "tvm", reason=str(error))
+    with analyzer.constraint_scope(given):
+        if all(analyzer.can_prove(c) for c in claims):
+            return Verdict("proved", "tvm")
+    return Verdict("unknown", "tvm", reason="not proved")
+
+
+def _bind(analyzer: Any, v: Var, leaves: Mapping[Var, Any]) -> None:
+    import tvm
+
+    if v.kind == "size":
+        top = tvm.tirx.max_value("int64")
+        analyzer.bind(leaves[v], tvm.ir.Range(1, top))
+    elif v.extent is not None:
+        analyzer.bind(leaves[v], tvm.ir.Range(0, to_tvm(v.extent, leaves)))
+
+
+ENGINES: dict[str, Callable[[Goal, int], Verdict]] = {
+    "normal-form": normal_form,
+    "numpy": numpy,
+    "z3-bv": z3_bv,
+    "z3-int": z3_int,
+    "tvm": tvm_analyzer,
+}
+"""All engines by name."""
+LITERAL = ("normal-form", "numpy", "z3-bv")
+SYMBOLIC = ("normal-form", "z3-int", "tvm")

@@ -1,0 +1,85 @@
+"""The image of a map by enumeration, and two points that share theirs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..maps.convert import Map, Unsupported
+from ..maps.numeric import LIMIT, Array, evaluate
+
+
+@dataclass(frozen=True, eq=False)
+class Image:
+    """Points of a domain (one array per axis, all of one length) and their images."""
+
+    points: tuple[Array, ...]
+    values: tuple[Array, ...]
+    count: int
+
+
+def image(m: Map, shape: tuple[int, ...], sizes: Mapping[Any, int] | None = None) -> Image:
+    """Every point of the box at which the predicate holds, with its image."""
+    given = {v: np.asarray(k, dtype=np.int64) for v, k in (sizes or {}).items()}
+    n = math.prod(shape)
+    grids = [
+        np.arange(e, dtype=np.int64).reshape(-1, *[1] * (len(shape) - 1 - k))
+        for k, e in enumerate(shape)
+    ]
+    env = {**given, **dict(zip(m.source.initial_indices, grids, strict=True))}
+    values = [_flat(evaluate(e, env), shape) for e in m.source.final_indices]
+    points = [_flat(g, shape) for g in grids]
+    if m.source_predicate is not None:
+        keep = _flat(evaluate(m.source_predicate, env), shape)
+        values = [v[keep] for v in values]
+        points = [p[keep] for p in points]
+        n = int(keep.sum())
+    return Image(tuple(points), tuple(values), n)
+
+
+def _flat(a: Array, shape: tuple[int, ...]) -> Array:
+    return np.ascontiguousarray(np.broadcast_to(a, shape)).reshape(-1)
+
+
+def linear(values: tuple[Array, ...], lower: tuple[int, ...], box: tuple[int, ...]) -> Array:
+    """Row-major positions in the box that starts at ``lower``."""
+    if math.prod(box) >= LIMIT:
+        raise Unsupported("the output box has more than 2^62 points")
+    out: Any = np.zeros(values[0].shape if values else (1,), dtype=np.int64)
+    for v, lo, e in zip(values, lower, box, strict=True):
+        out = out * e + (v - lo)
+    return np.asarray(out)
+
+
+def collision(image: Image) -> tuple[int, int] | None:
+    """Positions of two points with one image, or None."""
+    if image.count < 2:
+        return None
+    keys, volume = np.zeros(image.count, dtype=np.int64), 1
+    for v in image.values:
+        low = int(v.min())
+        extent = int(v.max()) - low + 1
+        if volume * extent >= LIMIT:
+            v, low = np.unique(v, return_inverse=True)[1].reshape(-1), 0
+            keys = np.unique(keys, return_inverse=True)[1].reshape(-1)
+            extent, volume = image.count, image.count
+        keys, volume = keys * extent + (v - low), volume * extent
+    return _repeated(keys, volume)
+
+
+def _repeated(keys: Array, volume: int) -> tuple[int, int] | None:
+    """Positions of two equal keys in ``[0, volume)``, or None."""
+    n = keys.size
+    if volume <= 8 * n + (1 << 12):
+        last = np.empty(volume, dtype=np.int64)
+        last[keys] = np.arange(n)
+        other = last[keys]
+        wrong = np.flatnonzero(other != np.arange(n))
+        return None if not wrong.size else (int(wrong[0]), int(other[wrong[0]]))
+    order = np.argsort(keys, kind="stable")
+    same = np.flatnonzero(keys[order][1:] == keys[order][:-1])
+    return None if not same.size else (int(order[same[0]]), int(order[same[0] + 1]))

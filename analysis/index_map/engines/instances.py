@@ -1,0 +1,123 @@
+"""Points that refute: small instances of symbolic maps, samples of large literal ones.
+
+Instances can only refute. That a map is invertible for some sizes says nothing about the others.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ...terms.evaluate import Unevaluable, evaluate
+from ...terms.term import Int
+from ..maps.convert import Map, Unsupported
+from ..maps.counterexample import Counterexample
+from ..maps.numeric import Array
+from ..maps.numeric import evaluate as evaluate_tvm
+from .image import Image, collision, image, linear
+
+POINTS = 1 << 12
+SAMPLES = 1 << 12
+
+
+def instances(m: Map) -> Iterator[tuple[dict[Any, int], Image]]:
+    """Images for small values of the sizes, keyed by the TVM variables of the sizes."""
+    for values in _values(len(m.sizes)):
+        sizes = {s: np.asarray(k) for (s, _), k in zip(m.sizes, values, strict=True)}
+        try:
+            shape = tuple(int(evaluate(e, sizes)) for e in m.extents)
+            if min(shape, default=1) < 1 or math.prod(shape) > POINTS:
+                continue
+            given = {v: k for (_, v), k in zip(m.sizes, values, strict=True)}
+            points = image(m, shape, given)
+        except (Unsupported, Unevaluable):
+            continue
+        if points.count:
+            yield given, points
+
+
+def _values(rank: int) -> Iterator[tuple[int, ...]]:
+    if rank == 1:
+        yield from ((k,) for k in (1, 2, 3, 4, 5, 7, 8, 12))
+        return
+    rng = np.random.default_rng(rank)
+    yield from itertools.islice(itertools.product((2, 3), repeat=rank), 4)
+    for _ in range(8):
+        yield tuple(int(k) for k in rng.integers(1, 8, rank))
+
+
+def find_collision(m: Map) -> Counterexample | None:
+    """Two points with one image in a small instance."""
+    for given, points in instances(m):
+        pair = collision(points)
+        if pair is not None:
+            return _example("collision", points, given, *pair)
+    return None
+
+
+def find_gap(m: Map, box: tuple[Int, ...]) -> tuple[Counterexample | None, bool]:
+    """A point whose image lies outside the box, and whether some instance does not fill its box."""
+    for given, points in instances(m):
+        sizes = {s: np.asarray(given[v]) for s, v in m.sizes}
+        extents = tuple(int(evaluate(e, sizes)) for e in box)
+        for values, e in zip(points.values, extents, strict=True):
+            bad = np.flatnonzero((values < 0) | (values >= e))
+            if bad.size:
+                return _example("out_of_range", points, given, int(bad[0])), True
+        if points.count != math.prod(extents):
+            return None, True
+    return None, False
+
+
+def corners(m: Map, shape: tuple[int, ...]) -> Image:
+    """The corners of a literal box, at most 2^10 of them."""
+    ends = [(0, e - 1) if e > 1 else (0,) for e in shape]
+    at = np.array(list(itertools.islice(itertools.product(*ends), 1 << 10)), dtype=np.int64)
+    return points_at(m, at.reshape(-1, len(shape)).T)
+
+
+def sampled(m: Map, shape: tuple[int, ...]) -> Image:
+    """Random points of a large literal domain, half of them near the origin."""
+    rng = np.random.default_rng(0)
+    axes = [
+        np.concatenate([rng.integers(0, e, SAMPLES), rng.integers(0, min(e, 32), SAMPLES)])
+        for e in shape
+    ]
+    keys = linear(tuple(axes), (0,) * len(shape), shape)
+    distinct = np.unique(keys, return_index=True)[1]
+    return points_at(m, np.stack(axes)[:, distinct])
+
+
+def points_at(m: Map, at: Array, given: Mapping[Any, int] | None = None) -> Image:
+    """The images of some points (one column each), those where the predicate holds."""
+    env = dict(zip(m.source.initial_indices, at, strict=True))
+    env.update({v: np.asarray(k) for v, k in (given or {}).items()})
+    n = at.shape[1]
+    values = [np.broadcast_to(evaluate_tvm(e, env), (n,)) for e in m.source.final_indices]
+    keep = np.ones(n, dtype=bool)
+    if m.source_predicate is not None:
+        keep = np.broadcast_to(evaluate_tvm(m.source_predicate, env), (n,)).astype(bool)
+    return Image(tuple(at[:, keep]), tuple(v[keep] for v in values), int(keep.sum()))
+
+
+def sample_collision(m: Map, shape: tuple[int, ...]) -> Counterexample | None:
+    """Two sampled points with one image."""
+    try:
+        points = sampled(m, shape)
+    except Unsupported:
+        return None
+    pair = collision(points)
+    return None if pair is None else _example("collision", points, {}, *pair)
+
+
+def _example(kind: Any, points: Image, given: dict[Any, int], *at: int) -> Counterexample:
+    return Counterexample(
+        kind,
+        tuple(tuple(int(a[k]) for a in points.points) for k in at),
+        tuple(tuple(int(a[k]) for a in points.values) for k in at),
+        tuple((v.name, k) for v, k in given.items()),
+    )

@@ -1,0 +1,98 @@
+"""The engines that ask Z3; what they refute they evaluate before they say so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from ...proofs.exhaustive import domain, is_counterexample
+from ...proofs.smt import Formulas, context, limit
+from ...proofs.verdict import Verdict
+from ...terms.interval import Sized, sized
+from ...terms.term import Var
+from ..maps.convert import Unsupported
+from .bitvector import Bits
+from .goal import Goal
+
+
+def reach_of(goal: Goal) -> int | None:
+    """The largest magnitude of any intermediate value, or None where it is not known."""
+    bound: dict[Var, Sized] = {}
+    top = 1
+    for v, t in goal.lets:
+        found = sized(t)
+        if found is None:
+            return None
+        bound[v] = found
+        top = max(top, found[2])
+    for condition in (goal.claim, goal.given):
+        found = sized(condition, bound)
+        if found is None:
+            return None
+        top = max(top, found[2])
+    return top
+
+
+def z3_bv(goal: Goal, timeout_ms: int) -> Verdict:
+    """Bit-vectors of the least sufficient width, for literal domains."""
+    import z3
+
+    extents = domain(goal.variables)
+    reach = None if extents is None else reach_of(goal)
+    if extents is None or reach is None:
+        return Verdict("unknown", "z3-bv", reason="not a literal domain")
+    bits = Bits(reach.bit_length() + 2)
+    solver = z3.SolverFor("QF_BV", ctx=context())
+    limit(solver, timeout_ms)
+    try:
+        for v, k in extents.items():
+            solver.add(bits(v) >= bits.literal(0), bits(v) < bits.literal(k))
+        for v, t in goal.lets:
+            solver.add(bits(v) == bits(t))
+        solver.add(bits(goal.given), z3.Not(bits(goal.claim)))
+    except Unsupported as error:
+        return Verdict("unknown", "z3-bv", reason=str(error))
+    return _answer(goal, solver, extents, bits.variables, "z3-bv")
+
+
+def z3_int(goal: Goal, timeout_ms: int) -> Verdict:
+    """Mathematical integers with explicit quotients and remainders."""
+    import z3
+
+    model = Formulas()
+    solver = z3.Solver(ctx=context())
+    limit(solver, timeout_ms)
+    for v in goal.variables:
+        model.domain(v)
+    try:
+        lets = [model(v) == model(t) for v, t in goal.lets]
+        given, claim = model(goal.given), model(goal.claim)
+    except z3.Z3Exception as error:
+        return Verdict("unknown", "z3-int", reason=str(error))
+    solver.add(*model.side, *lets, given, z3.Not(claim))
+    if model.opaque and solver.check() != z3.unsat:
+        return Verdict("unknown", "z3-int", reason="has operations that are not arithmetic")
+    return _answer(goal, solver, goal.variables, model.variables, "z3-int")
+
+
+def _answer(
+    goal: Goal, solver: Any, wanted: Iterable[Var], known: Mapping[Var, Any], engine: str
+) -> Verdict:
+    """Z3's answer; a model counts only if it evaluates to a counterexample."""
+    import z3
+
+    answer = solver.check()
+    if answer == z3.unsat:
+        return Verdict("proved", engine)
+    if answer != z3.sat:
+        return Verdict("unknown", engine, reason=solver.reason_unknown())
+    model = solver.model()
+    point = {v: _signed(model.eval(known[v], model_completion=True)) for v in wanted if v in known}
+    if is_counterexample(*goal.closed(), point):
+        return Verdict("refuted", engine, counterexample=MappingProxyType(point))
+    return Verdict("unknown", engine, reason="counterexample does not evaluate")
+
+
+def _signed(z: Any) -> int:
+    return int(z.as_signed_long() if hasattr(z, "as_signed_long") else z.as_long())

@@ -1,0 +1,1 @@
+"""Inverses of index maps: candidates, and their certificates."""

@@ -1,0 +1,129 @@
+"""What is known about a map, with what it rests on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+from tvm.tirx import IndexMap
+
+from ...terms.evaluate import evaluate
+from ...terms.term import Int, Var
+from ..engines.engines import Obligation, discharge
+from ..engines.goal import Goal, in_range, injective, left_inverse, right_inverse, same_volume
+from ..maps.convert import Map
+from ..maps.counterexample import Counterexample
+from .table import Table
+
+InverseVerdict = Literal["bijective", "injective", "not_injective", "unknown"]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The question as terms: the map, the output variables and box, and the inverse found."""
+
+    map: Map
+    ys: tuple[Var, ...] = ()
+    box: tuple[Int, ...] | None = None
+    inverse: tuple[Int, ...] | None = None
+
+    def goal(self, name: str) -> Goal:
+        """The obligation of that name."""
+        assert self.box is not None or name in ("injective", "left_inverse")
+        return _GOALS[name](self)
+
+
+_GOALS: dict[str, Callable[[Any], Goal]] = {
+    "left_inverse": lambda p: left_inverse(p.map, p.ys, p.inverse),
+    "right_inverse": lambda p: right_inverse(p.map, p.ys, p.inverse),
+    "range": lambda p: in_range(p.map, p.box),
+    "volume": lambda p: same_volume(p.map, p.box),
+    "injective": lambda p: injective(p.map),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """The answer of :func:`.invert.invert`.
+
+    * ``verdict``: ``bijective`` (one-to-one and onto the box ``out_shape``), ``injective``
+      (one-to-one; not shown to be onto), ``not_injective`` or ``unknown``, which permits nothing.
+    * ``inverse``: an ``IndexMap`` or a :class:`.table.Table` that is right on the map's image, or
+      None.
+    * ``padding``: over ``inverse.initial_indices``, where the outputs lie that no point is mapped
+      to; None where every output is hit or it is not known as an expression.
+    * ``out_shape``: the output box; without a given one the smallest that starts at 0.
+    * ``obligations``: what was proved and by which engine; ``reason``: why it is ``unknown``.
+    """
+
+    verdict: InverseVerdict
+    index_map: IndexMap
+    shape: tuple[Any, ...]
+    out_shape: tuple[Any, ...] | None = None
+    inverse: IndexMap | Table | None = None
+    padding: Any = None
+    counterexample: Counterexample | None = None
+    obligations: tuple[Obligation, ...] = ()
+    method: str = ""
+    reason: str = ""
+    problem: Problem | None = field(default=None, repr=False)
+
+    def check(self, *, timeout_ms: int = 5000) -> tuple[Obligation, ...]:
+        """Every proved obligation once more, each by an engine that did not prove it before.
+
+        A record says ``refuted`` if the engines disagree and ``unknown`` if no other engine can
+        tell.
+        """
+        if self.problem is None:
+            return ()
+        problem, out = self.problem, []
+        for done in self.obligations:
+            if done.verdict == "proved":
+                again = _REPLAYS.get(done.name)
+                out.append(
+                    again(self, done)
+                    if again
+                    else _again(problem.goal(done.name), done, timeout_ms)
+                )
+        return tuple(out)
+
+    def __repr__(self) -> str:
+        lines = [f"{self.verdict}: {self.index_map} over {list(self.shape)}"]
+        for name in ("out_shape", "inverse", "padding", "counterexample", "reason"):
+            value = getattr(self, name)
+            if value is not None and value != "":
+                lines.append(f"  {name}: {value}")
+        return "\n".join(lines + [f"  {o!r}" for o in self.obligations])
+
+
+_ORDER = ("numpy", "z3-bv", "z3-int", "tvm", "normal-form")
+
+
+def _again(goal: Goal, done: Obligation, timeout_ms: int) -> Obligation:
+    others = [e for e in _ORDER if e != done.engine]
+    return discharge(goal, others, timeout_ms)[0]
+
+
+def _replay_collision(c: Certificate, done: Obligation) -> Obligation:
+    """The images of the counterexample's points, computed with terms."""
+    assert c.problem is not None and c.counterexample is not None
+    start = time.perf_counter()
+    m, example = c.problem.map, c.counterexample
+    sizes = dict(example.sizes)
+    images = []
+    for point in example.points:
+        env = {a: np.asarray(x) for a, x in zip(m.axes, point, strict=True)}
+        env.update({v: np.asarray(sizes[v.name]) for v, _ in m.sizes})
+        inside = bool(evaluate(m.predicate, env)) and all(
+            0 <= x < int(evaluate(e, env)) for x, e in zip(point, m.extents, strict=True)
+        )
+        images.append((inside, *(int(evaluate(r, env)) for r in m.results)))
+    same = images[0] == images[1] and images[0][0] and example.points[0] != example.points[1]
+    ms = (time.perf_counter() - start) * 1e3
+    return replace(done, verdict="proved" if same else "refuted", engine="terms", ms=ms)
+
+
+_REPLAYS = {"collision": _replay_collision}

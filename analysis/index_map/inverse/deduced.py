@@ -1,0 +1,202 @@
+"""Symbolic and large literal domains: an inverse is derived, then proved."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvm.tirx import IndexMap
+
+from ...proofs.verdict import Verdict
+from ...terms.term import TRUE, Int, Term, Var, variable
+from ..engines.engines import LITERAL, SYMBOLIC, Obligation, discharge
+from ..engines.goal import left_inverse
+from ..engines.instances import find_collision, find_gap, sample_collision
+from ..maps.convert import Map, Unsupported
+from ..maps.counterexample import Counterexample
+from ..maps.emit import to_tvm
+from .candidates import Candidate, candidates
+from .certificate import Certificate, Problem
+from .enumerated import index_map_of, padding_of
+from .tighten import symbolic_box, tight_box
+
+
+@dataclass
+class _Deduction:
+    """The state of one question; what it ends with is the certificate."""
+
+    m: Map
+    shape: tuple[int, ...] | None
+    timeout_ms: int
+    obligations: list[Obligation] = field(default_factory=list)
+
+    @property
+    def engines(self) -> tuple[str, ...]:
+        return SYMBOLIC if self.shape is None else LITERAL
+
+    def prove(self, problem: Problem, name: str) -> Verdict:
+        done, verdict = discharge(problem.goal(name), self.engines, self.timeout_ms)
+        self.obligations.append(done)
+        return verdict
+
+    def box(self) -> tuple[Int, ...] | None:
+        """The smallest box from 0 that is known to hold the image."""
+        if self.shape is not None:
+            return tight_box(self.m, self.shape, self.timeout_ms)
+        return symbolic_box(self.m)
+
+    def left(self, ys: tuple[Var, ...]) -> tuple[Candidate | None, Counterexample | None]:
+        """A proved inverse, or two points with one image; neither where nothing is known."""
+        found = list(candidates(self.m, ys))
+        for candidate in found:
+            if self._is_inverse(candidate, ys, ("normal-form",)):
+                return candidate, None
+        start = time.perf_counter()
+        example = self.collision()
+        if example is not None:
+            ms = (time.perf_counter() - start) * 1e3
+            self.obligations = [Obligation("collision", "f(x) = f(z)", "proved", "numpy", ms)]
+            return None, example
+        for candidate in found:
+            if self._is_inverse(candidate, ys, self.engines[1:]):
+                return candidate, None
+        return None, None
+
+    def _is_inverse(
+        self, candidate: Candidate, ys: tuple[Var, ...], engines: tuple[str, ...]
+    ) -> bool:
+        goal = left_inverse(self.m, ys, candidate[1])
+        done, verdict = discharge(goal, engines, self.timeout_ms)
+        if verdict.proved:
+            self.obligations.append(done)
+        return verdict.proved
+
+    def collision(self) -> Counterexample | None:
+        if self.shape is None:
+            return find_collision(self.m)
+        return sample_collision(self.m, self.shape)
+
+
+def deduced(
+    m: Map, shape: tuple[Any, ...], out: tuple[Int, ...] | None, timeout_ms: int
+) -> Certificate:
+    """The certificate of a map over a symbolic or large box."""
+    work = _Deduction(m, m.literal_shape, timeout_ms)
+    box = work.box() if out is None else out
+    ys = tuple(
+        variable("free", f"y{k}") if box is None else variable("axis", f"y{k}", box[k])
+        for k in range(len(m.results))
+    )
+    found, example = work.left(ys)
+    if example is not None:
+        return _not_injective(work, shape, box, example, Problem(m, ys, box))
+    if found is None:
+        return _without_inverse(work, shape, Problem(m, ys, box))
+    return _with_inverse(work, shape, Problem(m, ys, box, found[1]), found[0], out is not None)
+
+
+def _not_injective(
+    work: _Deduction,
+    shape: tuple[Any, ...],
+    box: tuple[Int, ...] | None,
+    example: Counterexample,
+    problem: Problem,
+) -> Certificate:
+    return Certificate(
+        "not_injective",
+        work.m.source,
+        shape,
+        _shown(work.m, box),
+        counterexample=example,
+        obligations=tuple(work.obligations),
+        problem=problem,
+    )
+
+
+def _without_inverse(work: _Deduction, shape: tuple[Any, ...], problem: Problem) -> Certificate:
+    """Injectivity itself, where no candidate is an inverse."""
+    verdict = work.prove(problem, "injective")
+    if verdict.refuted and verdict.counterexample is not None:
+        example = _pair(work.m, verdict.counterexample)
+        work.obligations = [Obligation("collision", "f(x) = f(z)", "proved", verdict.engine, 0.0)]
+        return _not_injective(work, shape, problem.box, example, problem)
+    onto = verdict.proved and _onto(work, problem)
+    return Certificate(
+        ("bijective" if onto else "injective") if verdict.proved else "unknown",
+        work.m.source,
+        shape,
+        _shown(work.m, problem.box),
+        obligations=tuple(work.obligations),
+        reason="" if verdict.proved else verdict.reason,
+        problem=problem,
+    )
+
+
+def _with_inverse(
+    work: _Deduction, shape: tuple[Any, ...], problem: Problem, method: str, given: bool
+) -> Certificate:
+    m = work.m
+    inverse = index_map_of(problem.inverse or (), problem.ys, m)
+    outside, onto = None, False
+    if problem.box is not None:
+        onto = _onto(work, problem)
+        if not onto:
+            outside, _ = find_gap(m, problem.box) if work.shape is None else (None, True)
+    hidden = onto or outside is not None or problem.box is None
+    return Certificate(
+        "bijective" if onto else "injective",
+        m.source,
+        shape,
+        _shown(m, problem.box),
+        inverse,
+        None if hidden else _padding(problem, inverse),
+        outside,
+        tuple(work.obligations),
+        method,
+        problem=problem,
+    )
+
+
+def _onto(work: _Deduction, problem: Problem) -> bool:
+    """In range, and as many points as places or a right inverse."""
+    m = work.m
+    if problem.box is None or not work.prove(problem, "range").proved:
+        return False
+    if m.predicate is TRUE and work.prove(problem, "volume").proved:
+        return True
+    if problem.inverse is None or (work.shape is None and find_gap(m, problem.box)[1]):
+        return False
+    return work.prove(problem, "right_inverse").proved
+
+
+def _padding(problem: Problem, inverse: IndexMap) -> Any:
+    try:
+        return padding_of(problem, inverse)
+    except Unsupported:
+        return None
+
+
+def _pair(m: Map, point: Mapping[Var, int]) -> Counterexample:
+    """The two points of a refuted injectivity."""
+    from ...terms.evaluate import evaluate
+
+    names = {v.name: k for v, k in point.items()}
+    points = tuple(tuple(names.get(f"{stem}{k}", 0) for k in range(len(m.axes))) for stem in "xz")
+    env: dict[Var, Any] = {a: x for a, x in zip(m.axes, points[0], strict=True)}
+    env.update({s: point.get(s, 1) for s, _ in m.sizes})
+    value = tuple(int(evaluate(r, env)) for r in m.results)
+    sizes = tuple((v.name, int(env[s])) for s, v in m.sizes)
+    return Counterexample("collision", points, (value, value), sizes)
+
+
+def _shown(m: Map, box: tuple[Term, ...] | None) -> tuple[Any, ...] | None:
+    """The box as integers and TVM expressions."""
+    if box is None:
+        return None
+    leaves = dict(m.sizes)
+    return tuple(
+        e.const if isinstance(e, Int) and e.const is not None else to_tvm(e, leaves, m.dtype)
+        for e in box
+    )

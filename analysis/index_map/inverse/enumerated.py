@@ -1,0 +1,159 @@
+"""Literal domains of moderate size: the map is evaluated at every point.
+
+Verdict and inverse are judged on the expressions that were given and that are handed out; terms
+only find the inverse.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm.tirx import IndexMap
+
+from ...terms.scalar import negate
+from ...terms.term import Int, Var, integer, variable
+from ..engines.engines import Obligation
+from ..engines.image import Image, collision, image
+from ..maps.convert import Map, Unsupported
+from ..maps.counterexample import Counterexample
+from ..maps.emit import to_tvm
+from ..maps.numeric import evaluate
+from .candidates import candidates
+from .certificate import Certificate, Problem
+from .split import hit
+from .table import Table, table
+
+BOX = 1 << 20
+Box = tuple[int, ...]
+
+
+def enumerated(m: Map, shape: Box, out_shape: Box | None) -> Certificate:
+    """The certificate of a map over a literal box. Raises ``Unsupported`` if it has no numbers."""
+    start = time.perf_counter()
+    points = image(m, shape)
+    if points.count == 0:
+        raise Unsupported("the predicate holds at no point")
+    pair = collision(points)
+    if pair is not None:
+        return Certificate(
+            "not_injective",
+            m.source,
+            shape,
+            out_shape,
+            counterexample=_example("collision", points, *pair),
+            obligations=(_record("collision", "f(x) = f(z)", start),),
+            problem=Problem(m),
+        )
+    return _injective(m, shape, points, out_shape, start)
+
+
+def _injective(
+    m: Map, shape: Box, points: Image, out_shape: Box | None, start: float
+) -> Certificate:
+    ends = [(int(v.min()), int(v.max())) for v in points.values]
+    box = out_shape or tuple(max(hi, 0) + 1 for _, hi in ends)
+    outside = _outside(points, box)
+    onto = outside is None and points.count == math.prod(box)
+    ys = tuple(
+        variable("axis", f"y{k}", integer(max(e, hi + 1))) if lo >= 0 else variable("free", f"y{k}")
+        for k, (e, (lo, hi)) in enumerate(zip(box, ends, strict=True))
+    )
+    method, g, found = find_inverse(m, ys, points, shape)
+    problem = Problem(m, ys, tuple(map(integer, box)), g)
+    done = [
+        _record("injective" if g is None else "left_inverse", _CLAIMS[g is None], start),
+    ]
+    if outside is None:
+        done.append(_record("range", "0 <= f(x) < out_shape", start))
+    if onto:
+        name = "volume" if m.source_predicate is None or g is None else "right_inverse"
+        done.append(_record(name, "every place of the box is hit", start))
+    hidden = onto or outside is not None or not isinstance(found, IndexMap)
+    return Certificate(
+        "bijective" if onto else "injective",
+        m.source,
+        shape,
+        box,
+        found,
+        None if hidden or g is None else _padding(problem, points, box, found),
+        outside,
+        tuple(done),
+        method,
+        problem=problem,
+    )
+
+
+_CLAIMS = {False: "g(f(x)) = x", True: "f(x) = f(z) implies x = z"}
+
+
+def find_inverse(
+    m: Map, ys: tuple[Var, ...], points: Image, shape: Box
+) -> tuple[str, tuple[Int, ...] | None, IndexMap | Table | None]:
+    """The first candidate that is right at every point, else a table."""
+    for method, g in candidates(m, ys):
+        try:
+            found = index_map_of(g, ys, m)
+            env = dict(zip(found.initial_indices, points.values, strict=True))
+            right = all(
+                np.array_equal(np.broadcast_to(evaluate(e, env), p.shape), p)
+                for e, p in zip(found.final_indices, points.points, strict=True)
+            )
+        except Unsupported:
+            continue
+        if right:
+            return method, g, found
+    return "table", None, table(points, shape)
+
+
+def index_map_of(g: tuple[Int, ...], ys: tuple[Var, ...], m: Map) -> IndexMap:
+    """Inverse results as a TVM map of ``y0, y1, ...``."""
+    variables = [tvm.tirx.Var(f"y{k}", m.dtype) for k in range(len(ys))]
+    leaves = {**dict(zip(ys, variables, strict=True)), **dict(m.sizes)}
+    return IndexMap(variables, [to_tvm(t, leaves, m.dtype) for t in g], None)
+
+
+def padding_of(problem: Problem, inverse: IndexMap) -> Any:
+    """Where no point is mapped to, over the inverse's variables."""
+    m, ys, g = problem.map, problem.ys, problem.inverse
+    assert g is not None
+    leaves = {**dict(zip(ys, inverse.initial_indices, strict=True)), **dict(m.sizes)}
+    return to_tvm(negate(hit(m, ys, g, m.results, m.predicate)), leaves, m.dtype)
+
+
+def _padding(problem: Problem, points: Image, box: Box, inverse: Any) -> Any:
+    """The padding predicate, checked at every place of the box if that is not too large."""
+    try:
+        found = padding_of(problem, inverse)
+        if math.prod(box) > BOX:
+            return found
+        grids = np.indices(box, dtype=np.int64, sparse=True)
+        empty = evaluate(found, dict(zip(inverse.initial_indices, grids, strict=True)))
+    except Unsupported:
+        return None
+    empty = np.broadcast_to(empty, box)
+    right = math.prod(box) - int(empty.sum()) == points.count and not empty[points.values].any()
+    return found if right else None
+
+
+def _outside(points: Image, box: Box) -> Counterexample | None:
+    for v, e in zip(points.values, box, strict=True):
+        bad = np.flatnonzero((v < 0) | (v >= e))
+        if bad.size:
+            return _example("out_of_range", points, int(bad[0]))
+    return None
+
+
+def _example(kind: Any, points: Image, *at: int) -> Counterexample:
+    return Counterexample(
+        kind,
+        tuple(tuple(int(a[k]) for a in points.points) for k in at),
+        tuple(tuple(int(a[k]) for a in points.values) for k in at),
+    )
+
+
+def _record(name: str, statement: str, start: float) -> Obligation:
+    return Obligation(name, statement, "proved", "numpy", (time.perf_counter() - start) * 1e3)

@@ -1,0 +1,163 @@
+"""Inversion of maps that permute bits: affine over GF(2) on extents that are powers of two.
+
+``y = A x + b`` over the bits of all coordinates, so ``x = A^-1 (y + b)``. Covers exclusive or,
+shifts, masks, bit interleaving and every split, fuse and transpose of such extents. ``A`` is read
+off the images of the unit bits; whether the map *is* affine, the caller's proof decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...terms.bits import xor
+from ...terms.evaluate import Unevaluable, evaluate
+from ...terms.integer import floordiv, floormod
+from ...terms.interval import fits
+from ...terms.term import TRUE, ZERO, Int, Var, integer
+from ..engines.goal import place
+from ..maps.convert import Map
+
+SAMPLES = 32
+
+
+def f2_inverse(m: Map, ys: Sequence[Var]) -> tuple[Int, ...] | None:
+    """Inverse results over ``ys``, or None where the map is not affine over bits."""
+    shape = m.literal_shape
+    if shape is None or m.predicate is not TRUE or any(k & (k - 1) for k in shape):
+        return None
+    found = _images(m, shape)
+    if found is None:
+        return None
+    columns, offset, images = found
+    solved = _eliminated(images, len(columns))
+    if solved is None:
+        return None
+    start = [0] * len(m.axes)
+    for b in _bits(offset):
+        for c in _rows_with(solved, b):
+            start[columns[c][0]] ^= 1 << columns[c][1]
+    return tuple(_assembled(k, columns, solved, start[k], ys) for k in range(len(m.axes)))
+
+
+Output = tuple[int, int]
+"""An output coordinate and one of its bits."""
+
+
+def _images(
+    m: Map, shape: tuple[int, ...]
+) -> tuple[list[tuple[int, int]], frozenset[Output], list[frozenset[Output]]] | None:
+    """Input bits, the image of zero, and what each input bit flips; None if seen not affine."""
+    columns = [(k, b) for k, e in enumerate(shape) for b in range(e.bit_length() - 1)]
+    units = np.zeros((len(shape), len(columns) + 1), dtype=np.int64)
+    for c, (k, b) in enumerate(columns):
+        units[k, c + 1] = 1 << b
+    rng = np.random.default_rng(0)
+    random = np.stack([rng.integers(0, e, SAMPLES) for e in shape]) if shape else units[:, :0]
+    at = np.concatenate([units, random], axis=1)
+    if not all(fits(r) for r in m.results):
+        return None
+    try:
+        env = dict(zip(m.axes, at, strict=True))
+        values = [np.broadcast_to(evaluate(r, env), (at.shape[1],)) for r in m.results]
+    except Unevaluable:
+        return None
+    n = len(columns) + 1
+    if any((v < 0).any() for v in values) or not _affine(values, random, columns, n):
+        return None
+    flips = [[int(v[c] ^ v[0]) for v in values] for c in range(1, n)]
+    return columns, _places([int(v[0]) for v in values]), [_places(f) for f in flips]
+
+
+def _affine(
+    values: list[np.ndarray], random: np.ndarray, columns: list[tuple[int, int]], n: int
+) -> bool:
+    """A filter on random points."""
+    for v in values:
+        expected = np.full(random.shape[1], v[0])
+        for c, (k, b) in enumerate(columns):
+            expected = expected ^ np.where((random[k] >> b) & 1, v[c + 1] ^ v[0], 0)
+        if not (expected == v[n:]).all():
+            return False
+    return True
+
+
+def _places(values: Sequence[int]) -> frozenset[Output]:
+    return frozenset(
+        (k, b) for k, v in enumerate(values) for b in range(v.bit_length()) if v >> b & 1
+    )
+
+
+def _bits(places: frozenset[Output]) -> list[Output]:
+    return sorted(places)
+
+
+def _eliminated(images: list[frozenset[Output]], n: int) -> list[frozenset[Output]] | None:
+    """For each input bit the output bits whose sum it is; None if the columns are dependent."""
+    outputs = sorted(frozenset[Output]().union(*images))
+    rows = [
+        (sum(1 << c for c, image in enumerate(images) if place_ in image), frozenset({place_}))
+        for place_ in outputs
+    ]
+    solved: list[frozenset[Output]] = []
+    for c in range(n):
+        at = next((r for r in range(c, len(rows)) if rows[r][0] >> c & 1), None)
+        if at is None:
+            return None
+        rows[c], rows[at] = rows[at], rows[c]
+        mask, combination = rows[c]
+        for r in range(len(rows)):
+            if r != c and rows[r][0] >> c & 1:
+                rows[r] = (rows[r][0] ^ mask, rows[r][1] ^ combination)
+    solved = [rows[c][1] for c in range(n)]
+    return solved
+
+
+def _rows_with(solved: list[frozenset[Output]], place_: Output) -> list[int]:
+    return [c for c, s in enumerate(solved) if place_ in s]
+
+
+def _assembled(
+    axis: int,
+    columns: list[tuple[int, int]],
+    solved: list[frozenset[Output]],
+    start: int,
+    ys: Sequence[Var],
+) -> Int:
+    """Runs of consecutive bits as digits; added where they do not overlap, else xor-ed."""
+    moved: dict[tuple[int, int], set[int]] = {}
+    for c, (k, b) in enumerate(columns):
+        if k == axis:
+            for out, bit in solved[c]:
+                moved.setdefault((out, b - bit), set()).add(bit)
+    parts: list[Int] = []
+    used, overlap = 0, False
+    for (out, shift), bits in sorted(moved.items()):
+        for low, high in _runs(bits):
+            mask = (
+                ((1 << (high + 1)) - (1 << low)) << shift
+                if shift >= 0
+                else ((1 << (high + 1)) - (1 << low)) >> -shift
+            )
+            overlap |= bool(used & mask)
+            used |= mask
+            digit = floormod(floordiv(place(ys[out]), integer(1 << low)), integer(2 << high - low))
+            parts.append(digit * (1 << (low + shift)))
+    if not overlap:
+        value = ZERO
+        for p in parts:
+            value = value + p
+        return xor(value, integer(start)) if start else value
+    return xor(*parts, integer(start))
+
+
+def _runs(bits: set[int]) -> list[tuple[int, int]]:
+    """Maximal intervals of consecutive bits."""
+    out: list[tuple[int, int]] = []
+    for b in sorted(bits):
+        if out and out[-1][1] == b - 1:
+            out[-1] = (out[-1][0], b)
+        else:
+            out.append((b, b))
+    return out

@@ -1,0 +1,64 @@
+"""Invert an index map, with proof."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tvm.tirx import IndexMap
+
+from ..engines.engines import POINTS
+from ..maps.convert import MapLike, Scope, Unsupported, convert, extents, index_map
+from .certificate import Certificate
+from .deduced import deduced
+from .enumerated import enumerated
+
+
+def invert(
+    index_map: MapLike,
+    shape: Sequence[Any],
+    *,
+    out_shape: Sequence[Any] | None = None,
+    predicate: Any = None,
+    timeout_ms: int = 2000,
+) -> Certificate:
+    """Whether ``index_map`` is one-to-one on the box ``shape``, onto which box, and its inverse.
+
+    ``shape`` holds integers or TVM expressions; every variable that is not an axis is a symbolic
+    extent, at least 1. ``predicate`` (an expression over the map's variables, or a function of the
+    axes) restricts the domain. Without ``out_shape`` the output box is the smallest one that starts
+    at 0. ``index_map`` is a ``tvm.tirx.IndexMap`` or a function of the axes.
+
+    Raises ``TypeError`` / ``ValueError`` for arguments that do not fit together: another rank, an
+    extent that is not positive, expressions that are not integers.
+
+    >>> invert(lambda i: ((i + 3) % 10,), [10]).inverse
+    T.index_map(lambda y0: ((y0 + T.int64(7)) % T.int64(10),))
+    """
+    scope = Scope()
+    shape = tuple(shape)
+    try:
+        m = convert(index_map, shape, predicate, scope)
+        box = None if out_shape is None else extents(tuple(out_shape), scope, "out_shape")
+    except Unsupported as error:
+        return _unknown(index_map, shape, str(error))
+    if box is not None and len(box) != len(m.results):
+        raise ValueError(f"out_shape: expected {len(m.results)} extents, got {len(box)}")
+    literal = m.literal_shape
+    literal_box = None if box is None else tuple(e.const for e in box if e.const is not None)
+    try:
+        if literal is not None and math.prod(literal) <= POINTS and _is_literal(box):
+            return enumerated(m, literal, literal_box)
+        return deduced(m, shape, box, timeout_ms)
+    except Unsupported as error:
+        return _unknown(m.source, shape, str(error))
+
+
+def _is_literal(box: Any) -> bool:
+    return box is None or all(e.const is not None for e in box)
+
+
+def _unknown(source: MapLike, shape: tuple[Any, ...], reason: str) -> Certificate:
+    found = source if isinstance(source, IndexMap) else index_map(source, len(shape))
+    return Certificate("unknown", found, shape, reason=reason)

@@ -1,0 +1,87 @@
+"""The smallest output box of a large literal map: bounds, then a witness that they are reached."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+from ...proofs.verdict import Verdict
+from ...terms.flat import volume
+from ...terms.interval import interval
+from ...terms.scalar import ge0
+from ...terms.term import Int, integer
+from ..engines.goal import Goal
+from ..engines.image import Image
+from ..engines.instances import corners, sampled
+from ..engines.z3_engines import z3_bv
+from ..maps.convert import Map, Unsupported
+from ..maps.extremes import upper, uppers
+
+
+def symbolic_box(m: Map) -> tuple[Int, ...] | None:
+    """One more than an upper bound of each result: bounds that fit the volume if there are any."""
+    tops = [upper(r) for r in m.results]
+    if any(t is None for t in tops):
+        return None
+    box = tuple(t + 1 for t in tops if t is not None)
+    whole = volume(m.extents)
+    choices = itertools.product(*([t + 1 for t in uppers(r)] for r in m.results))
+    for other in itertools.chain([box], itertools.islice(choices, 64)):
+        if volume(other) is whole:
+            return tuple(other)
+    return box
+
+
+def tight_box(m: Map, shape: tuple[int, ...], timeout_ms: int) -> tuple[Int, ...] | None:
+    """One more than the greatest value of each result; None where no bound is known.
+
+    Where Z3 cannot tell in time the bound itself is taken, which only makes the box larger.
+    """
+    tops = [_top(r) for r in m.results]
+    if any(t is None for t in tops):
+        return None
+    known = [t for t in tops if t is not None]
+    seen = _seen(m, shape, corners)
+    if seen != known:
+        seen = [max(a, b) for a, b in zip(seen, _seen(m, shape, sampled), strict=True)]
+    return tuple(
+        integer(_greatest(m, r, reached, top, timeout_ms) + 1)
+        for r, reached, top in zip(m.results, seen, known, strict=True)
+    )
+
+
+def _seen(
+    m: Map, shape: tuple[int, ...], points_of: Callable[[Map, tuple[int, ...]], Image]
+) -> list[int]:
+    """The greatest value of each result at some points, 0 if there are none."""
+    try:
+        points = points_of(m, shape)
+    except Unsupported:
+        return [0] * len(m.results)
+    return [int(v.max()) if points.count else 0 for v in points.values]
+
+
+def _top(r: Int) -> int | None:
+    hi = upper(r)
+    rough = interval(r)
+    known = [k for k in (None if hi is None else hi.const, rough and rough[1]) if k is not None]
+    return min(known) if known else None
+
+
+def _greatest(m: Map, r: Int, reached: int, top: int, timeout_ms: int) -> int:
+    """Bisection between a value that occurs and a bound, by proofs that a value is not exceeded."""
+    low = max(reached, 0)
+    while low < top:
+        middle = (low + top) // 2
+        verdict = _at_most(m, r, middle, timeout_ms)
+        if verdict.proved:
+            top = middle
+        elif verdict.refuted:
+            low = middle + 1
+        else:
+            break
+    return max(top, 0)
+
+
+def _at_most(m: Map, r: Int, value: int, timeout_ms: int) -> Verdict:
+    return z3_bv(Goal("bound", "f(x) <= k", ge0(integer(value) - r), m.predicate), timeout_ms)

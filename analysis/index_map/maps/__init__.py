@@ -1,0 +1,1 @@
+"""Index maps as terms and as TVM's expressions."""

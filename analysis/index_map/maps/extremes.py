@@ -1,0 +1,60 @@
+"""Bounds of one result, from several ways to look at it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...solving.remainder import remainder
+from ...terms.integer import floordiv
+from ...terms.order import bounds, nonneg
+from ...terms.quotient import is_div
+from ...terms.term import ZERO, Int, as_int, mul, polynomial
+
+
+def upper(p: Int) -> Int | None:
+    """The least upper bound that is known; a literal one if two of them do not compare."""
+    best: Int | None = None
+    for top in uppers(p):
+        if best is None or nonneg(best - top) or (top.const is not None and best.const is None):
+            best = top
+    return best
+
+
+def certainly_nonneg(p: Int) -> bool:
+    """Whether some bound shows ``p >= 0``."""
+    return nonneg(p) or any(nonneg(-top) for top in uppers(-p))
+
+
+def uppers(p: Int) -> list[Int]:
+    """Upper bounds over sizes, each right, without repetition."""
+    found = (bounds(p)[1], _digits(p), *_merged(p))
+    return list(dict.fromkeys(t for t in found if t is not None))
+
+
+def _digits(p: Int) -> Int | None:
+    """The sum of the remainders' greatest values: ``k * (x % d) <= k * (d - 1)``."""
+    out = ZERO
+    while (found := remainder(p)) is not None:
+        k, _, den, p = found
+        if nonneg(k):
+            out = out + mul(k, den - 1)
+        elif not nonneg(-k):
+            return None
+    top = bounds(p)[1]
+    return None if top is None else out + top
+
+
+def _merged(p: Int) -> Iterator[Int]:
+    """Of ``k * (num // den) + k * e + c`` as ``k * ((num + den * e) // den) + c``."""
+    for mono, k in p.terms:
+        if len(mono) != 1 or not is_div(mono[0]):
+            continue
+        num, den = map(as_int, mono[0].args)  # type: ignore[attr-defined]
+        rest = p - as_int(mono[0]) * k
+        shift = next((c for m, c in rest.terms if not m), 0)
+        if all(c % k == 0 for m, c in rest.terms if m):
+            e = polynomial({m: c // k for m, c in rest.terms if m})
+            lo, hi = bounds(num + mul(den, e))
+            end = hi if k > 0 else lo
+            if end is not None:
+                yield floordiv(end, den) * k + shift

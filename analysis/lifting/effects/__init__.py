@@ -1,0 +1,1 @@
+"""What statements do to buffers, and the tensor expressions that come of it."""

@@ -1,0 +1,270 @@
+"""What a statement does to buffers: a list of quantified writes for each.
+
+``Write((i, j), guard, index, value)`` means: for all ``i, j`` in their domains where ``guard``
+holds, ``buffer[index] = value``. Loads inside are of the state *before* the statement.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+from ...proofs.implication import implied
+from ...solving.solve import solve
+from ...terms.order import bounds, nonneg, ranges_over
+from ...terms.rewrite import free, ints, map_loads, substitute, tensors
+from ...terms.scalar import conj, eq0, ge0, ite, parts
+from ...terms.term import (
+    FALSE,
+    TRUE,
+    ZERO,
+    Call,
+    Int,
+    Tensor,
+    Term,
+    Var,
+    as_int,
+    fresh,
+    load,
+    variable,
+)
+from ..tir.from_tir import Unliftable
+
+
+@dataclass(frozen=True, eq=False)
+class Write:
+    """A family of stores into one buffer.
+
+    ``scattered`` says that data decided which stores of a loop inside went into which element.
+    """
+
+    vars: tuple[Var, ...]
+    guard: Term
+    index: tuple[Int, ...]
+    value: Term
+    scattered: bool = False
+    settled: bool = False
+
+    @cached_property
+    def places(self) -> dict[Var, int]:
+        """The dimension at which each variable stands alone, if all do; else empty."""
+        alone = {e.atom: d for d, e in enumerate(self.index)}
+        return {v: alone[v] for v in self.vars} if alone.keys() >= set(self.vars) else {}
+
+    @cached_property
+    def inverse(self) -> dict[Var, Int]:
+        """Each variable that the index determines, over the coordinates ``Y0, Y1, …``.
+
+        Kept only if ``inverse(index(vars)) = vars`` holds in normal form: then an element is
+        written by at most one assignment of these variables.
+        """
+        ys = coordinates(len(self.index))
+        if self.places:
+            return {v: as_int(ys[d]) for v, d in self.places.items()}
+        found = solve(self.vars, list(zip(self.index, map(as_int, ys), strict=True)))
+        forward = dict(zip(ys, self.index, strict=True))
+        return {v: p for v, p in found.items() if ints(p, forward) is as_int(v)}
+
+    @cached_property
+    def apart(self) -> Write:
+        """The same stores, with other names for the variables that the index does not determine.
+
+        One that the guard pins, or that only occurs in one bound of it, is gone.
+        """
+        guard, index, value = self.guard, self.index, self.value
+        left = []
+        for v in self.vars:
+            if v in self.inverse:
+                left.append(v)
+                continue
+            at = _satisfying(guard, v, (*index, value))
+            u = v if at is not None else fresh(v.extent, "u") if v.extent is not None else v
+            if at is None:
+                left.append(u)
+            named = {v: as_int(u) if at is None else at}
+            inside: Term = TRUE
+            if at is not None and v.extent is not None:
+                inside = conj(ge0(at), ge0(v.extent - 1 - at))
+            guard, value = conj(substitute(guard, named), inside), substitute(value, named)
+            index = tuple(ints(e, named) for e in index)
+        return Write(tuple(left), guard, index, value, self.scattered, settled=True)
+
+    def assigned(self, index: tuple[Int, ...]) -> dict[Var, Int]:
+        """The variables that the index determines, at an element."""
+        if self.places:
+            return {v: index[d] for v, d in self.places.items()}
+        here = dict(zip(coordinates(len(index)), index, strict=True))
+        return {v: ints(p, here) for v, p in self.inverse.items()}
+
+    def at(self, index: tuple[Int, ...], where: str) -> tuple[Term, Term]:
+        """``(condition, value)`` of this write at an element."""
+        if index == self.index and not self.vars:
+            return self.guard, self.value
+        chosen = self.assigned(index)
+        if len(chosen) != len(self.vars) and not self.settled:
+            return self.apart.at(index, where)
+        hits = [
+            eq0(ints(e, chosen) - i)
+            for e, i in zip(self.index, index, strict=True)
+            if chosen.get(e.atom) is not i and not (e is i and e.const is not None)  # type: ignore[call-overload]
+        ]
+        inside = [
+            c
+            for v, p in chosen.items()
+            if v.extent is not None and not ranges_over(p, v.extent)
+            for c in (ge0(p), ge0(v.extent - 1 - p))
+        ]
+        condition = conj(*hits, *inside, substitute(self.guard, chosen))
+        if condition is FALSE:
+            return FALSE, self.value
+        value = substitute(self.value, chosen)
+        if len(chosen) == len(self.vars):
+            return condition, value
+        loose = frozenset(self.vars) - chosen.keys()
+        if loose & (free(condition) | free(value)):
+            raise Unliftable("cannot tell which iteration writes an element", where)
+        runs = (ge0(v.extent - 1) for v in loose if v.extent is not None)
+        return conj(condition, *runs), value
+
+
+def _satisfying(guard: Term, v: Var, rest: tuple[Term, ...]) -> Int | None:
+    """The one value of a variable that a guard leaves, or the best one if nothing else reads it."""
+    if v.extent is None or v not in free(guard):
+        return None
+    only = pinned(guard, v)
+    if only is not None:
+        return only
+    bound = [c for c in parts(guard) if v in free(c)]
+    if any(v in free(t) for t in rest) or len(bound) != 1 or v.extent is None:
+        return None
+    (c,) = bound
+    if not (isinstance(c, Call) and c.op == "ge0"):
+        return None
+    p = as_int(c.args[0])
+    coef = dict(p.terms).get((v,), 0)
+    if coef == 0 or v in free(p - as_int(v) * coef):
+        return None
+    return ZERO if coef < 0 else v.extent - 1
+
+
+@cache
+def coordinates(rank: int) -> tuple[Var, ...]:
+    return tuple(variable("free", f"Y{d}") for d in range(rank))
+
+
+class Effects:
+    """Writes in program order, by buffer."""
+
+    def __init__(self) -> None:
+        self.writes: dict[Tensor, list[Write]] = {}
+        self.outer: set[Tensor] = set()  # read by values that were bound outside
+
+    def read(self, tensor: Tensor, index: tuple[Int, ...]) -> Term:
+        """The element after these effects."""
+        pending: list[tuple[Term, Term]] = []
+        value: Term | None = None
+        inside = _inside(tensor, index)
+        for w in reversed(self.writes.get(tensor, ())):
+            condition, here = w.at(index, tensor.name)
+            if inside:
+                condition = conj(*(c for c in parts(condition) if not implied(c, inside)))
+            if condition is TRUE:
+                value = here
+                break
+            if condition is not FALSE:
+                pending.append((condition, here))
+        if value is None:
+            value = load(tensor, index)
+        for condition, here in reversed(pending):
+            value = ite(condition, here, value)
+        return value
+
+    def store(self, tensor: Tensor, w: Write) -> None:
+        """Append a write whose loads are of the state before these effects."""
+        before = self.writes.setdefault(tensor, [])
+        if before and w.guard is TRUE:
+            before[:] = [b for b in before if not self._covers(w, b, tensor)]
+        before.append(w)
+
+    @staticmethod
+    def _covers(w: Write, b: Write, tensor: Tensor) -> bool:
+        try:
+            return Write(w.vars, w.guard, w.index, TRUE).at(b.index, tensor.name)[0] is TRUE
+        except Unliftable:
+            return False
+
+    def then(self, later: Effects, guard: Term = TRUE) -> None:
+        """Append effects whose loads are of the state after these ones.
+
+        The loads of ``guard`` are of the state before them.
+        """
+        if not self.writes and guard is TRUE:
+            self.writes = {t: list(ws) for t, ws in later.writes.items()}
+            return
+        mine = frozenset(self.writes)
+        snapshot = Effects()
+        snapshot.writes = {t: list(ws) for t, ws in self.writes.items()}
+
+        def now(t: Term) -> Term:
+            return map_loads(t, mine, snapshot.read) if mine else t
+
+        for tensor, writes in later.writes.items():
+            for w in writes:
+                index = tuple(as_int(now(i)) for i in w.index)
+                full = conj(guard, now(w.guard))
+                if full is not FALSE:
+                    self.store(tensor, Write(w.vars, full, index, now(w.value), w.scattered))
+
+
+def _inside(tensor: Tensor, index: tuple[Int, ...]) -> tuple[Term, ...]:
+    """What is known of coordinates that are read from a tensor: the access is inside its buffer."""
+    return tuple(
+        c
+        for i, e in zip(index, tensor.shape, strict=True)
+        if tensors(i)
+        for c in (ge0(i), ge0(e - 1 - i))
+    )
+
+
+def pinned(guard: Term, i: Var) -> Int | None:
+    """The one value of ``i`` that the guard leaves, if it leaves one."""
+    assert i.extent is not None
+    lo, hi = ZERO, i.extent - 1
+    for c in () if guard is TRUE else parts(guard):
+        if not (isinstance(c, Call) and c.op in ("ge0", "eq0") and i in free(c)):
+            continue
+        p = as_int(c.args[0])
+        coef = dict(p.terms).get((i,))
+        rest = p - as_int(i) * (coef or 0)
+        if coef not in (1, -1) or i in free(rest):
+            continue
+        if c.op == "eq0":
+            return rest * -coef
+        if coef == 1 and nonneg(-rest - lo):
+            lo = -rest
+        if coef == -1 and nonneg(hi - rest):
+            hi = rest
+    return lo if lo is hi else None
+
+
+def same_or_later(w: Write, i: Var, index: tuple[Int, ...], where: str) -> bool:
+    """Whether ``w``, repeated over the loop ``i``, writes ``index`` in no iteration before i.
+
+    ``index`` may mention i; it is the element that iteration i looks at.
+    """
+    if index == w.index:
+        if not any(i in free(e) for e in index):
+            return False
+        if any(e.atom is i for e in index):
+            return True
+    every = Write((*w.vars, i), TRUE, w.index, TRUE)
+    here = dict(zip(coordinates(len(index)), index, strict=True))
+    found = every.inverse.get(i)
+    if found is not None:
+        lo, _ = bounds(ints(found, here) - as_int(i))
+        if lo is not None and nonneg(lo):
+            return True
+    try:
+        return every.at(index, where)[0] is FALSE
+    except Unliftable:
+        return False

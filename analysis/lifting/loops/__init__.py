@@ -1,0 +1,1 @@
+"""From one iteration of a loop to the whole loop: reductions, scans, folds, scatters."""

@@ -1,0 +1,188 @@
+"""From the effects of one iteration to the effects of the loop.
+
+Either iterations do not see each other's writes, and the loop variable becomes one more variable
+of each write; or each iteration combines into the same element, and the loop is a reduction; or
+iterations update some elements from their previous values, and the loop is a fold. Anything else is
+refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import replace
+
+from ...terms.order import bounds, nonneg
+from ...terms.rewrite import free, ints, substitute, subterms, tensors
+from ...terms.scalar import conj, ge0, parts
+from ...terms.term import (
+    FALSE,
+    ONE,
+    SIZES,
+    TRUE,
+    ZERO,
+    Call,
+    Int,
+    Load,
+    Tensor,
+    Term,
+    Var,
+    as_int,
+    fresh,
+    load,
+)
+from ..effects.effects import Effects, Write, coordinates, pinned, same_or_later
+from ..tir.from_tir import Unliftable
+from .accumulate import NoReduction, accumulate, runs
+from .fold import close_together
+from .scan import scanned
+from .scatter import scattered, scatters
+
+
+def close(i: Var, body: Effects) -> Effects:
+    """The effects of ``for i in range(extent): body``."""
+    out = Effects()
+    for tensor, writes in body.writes.items():
+        if len(writes) == 1 and _independent(i, writes[0], body):
+            w = writes[0]
+            out.writes[tensor] = [Write((*w.vars, i), TRUE, w.index, w.value)]
+            continue
+        if len(writes) == 1 and scatters(i, writes[0]):
+            out.writes[tensor] = [scattered(i, tensor, writes[0], body, carried_by)]
+            continue
+        for position, w in enumerate(writes):
+            carried = carried_by(i, w, body)
+            value = None if carried else pinned(w.guard, i)
+            if value is not None and i.extent is not None:
+                w = _fix(w, i, value)
+                inside = conj(w.guard, ge0(value), ge0(i.extent - 1 - value))
+                w = Write(w.vars, inside, w.index, w.value, w.scattered)
+            for later in writes[position + 1 :]:
+                _check_order(w, later, i, tensor)
+            closed = _close(i, tensor, w, carried, body)
+            closed = replace(closed, scattered=True) if w.scattered else closed
+            out.writes.setdefault(tensor, []).append(closed)
+    return out
+
+
+def _independent(i: Var, w: Write, body: Effects) -> bool:
+    """Whether each iteration plainly stores elsewhere than its body reads, under no condition."""
+    if w.guard is not TRUE or w.scattered or i.extent is None or i.extent is ONE:
+        return False
+    if any(map(tensors, w.index)) or not any(i in free(e) for e in w.index):
+        return False
+    return tensors(w.value).isdisjoint(body.writes)
+
+
+def _fix(w: Write, i: Var, value: Int) -> Write:
+    at = {i: value}
+    return Write(
+        w.vars,
+        substitute(w.guard, at),
+        tuple(as_int(substitute(e, at)) for e in w.index),
+        substitute(w.value, at),
+        w.scattered,
+    )
+
+
+def _check_order(w: Write, later: Write, i: Var, tensor: Tensor) -> None:
+    """``w`` of a later iteration must not overwrite what ``later`` wrote in an earlier one."""
+    flipped = Write((*w.vars, i), TRUE, w.index, TRUE)
+    probe = flipped.inverse.get(i)
+    if probe is not None:
+        here = dict(zip(coordinates(len(later.index)), later.index, strict=True))
+        _, hi = bounds(ints(probe, here) - as_int(i))
+        if hi is not None and nonneg(-hi):
+            return
+    try:
+        if flipped.at(later.index, tensor.name)[0] is FALSE:
+            return
+    except Unliftable:
+        pass
+    raise Unliftable("two stores of a loop may overwrite each other across iterations", tensor.name)
+
+
+def _close(i: Var, tensor: Tensor, w: Write, carried: Set[Term], body: Effects) -> Write:
+    if not carried:
+        return _quantify(i, w)
+    own = load(tensor, w.index)
+    state = (own.atom or own) if isinstance(own, Int) else own
+    alone = all(o is w or _apart(i, o, w, tensor) for o in body.writes[tensor])
+    if carried == {state} and i not in free(own) and alone:
+        try:
+            return accumulate(i, tensor, w, state)
+        except NoReduction:
+            pass
+    group = _group(i, tensor, body)
+    if group is not None:
+        places = {t: n for n, t in enumerate(body.writes)}
+        return close_together(i, tensor, group, places)
+    return _quantify(i, scanned(i, tensor, w, body, carried_by))
+
+
+def _group(i: Var, tensor: Tensor, body: Effects) -> dict[Tensor, Write] | None:
+    """The single writes of tensors whose elements carry each other's values around the loop."""
+    found: dict[Tensor, Write] = {}
+    wanted = [tensor]
+    while wanted:
+        t = wanted.pop()
+        if t in found:
+            continue
+        (w, *others) = body.writes[t]
+        moves = (i in free(e) or not tensors(e).isdisjoint(body.writes) for e in w.index)
+        if others or any(moves):
+            return None
+        found[t] = w
+        for x in carried_by(i, w, body):
+            assert isinstance(x, Load)
+            if x.indices != body.writes[x.tensor][0].index:
+                return None
+            wanted.append(x.tensor)
+    return found
+
+
+def _apart(i: Var, other: Write, w: Write, tensor: Tensor) -> bool:
+    """Whether no iteration's ``other`` writes the element that ``w`` carries."""
+    every = Write((*other.vars, i), other.guard, other.index, TRUE)
+    try:
+        return every.at(w.index, tensor.name)[0] is FALSE
+    except Unliftable:
+        return False
+
+
+def carried_by(i: Var, w: Write, body: Effects) -> Set[Term]:
+    """Loads in w that may see a write of an earlier iteration, in the order of their occurrence."""
+    written = frozenset(body.writes)
+    found: dict[Term, None] = {}
+    for part in (w.value, w.guard, *w.index):
+        if written.isdisjoint(tensors(part)):
+            continue
+        for t in subterms(part):
+            if isinstance(t, Load) and t.tensor in written:
+                others = body.writes[t.tensor]
+                if not all(same_or_later(o, i, t.indices, t.tensor.name) for o in others):
+                    found[t] = None
+    return found.keys()
+
+
+def _quantify(i: Var, w: Write) -> Write:
+    """Independent iterations. Where the element does not depend on i, the last one stays."""
+    if not any(i in free(e) for e in w.index) and i not in free(w.guard):
+        assert i.extent is not None
+        last = _fix(w, i, i.extent - 1)
+        return Write(last.vars, conj(last.guard, runs(i)), last.index, last.value)
+    return _shrunk(i, w)
+
+
+def _shrunk(i: Var, w: Write) -> Write:
+    """A loop whose guard says ``i < k`` for a shorter k is a loop over ``[0, k)``."""
+    assert i.extent is not None
+    for c in parts(w.guard):
+        if isinstance(c, Call) and c.op == "ge0":
+            extent = as_int(c.args[0]) + as_int(i) + 1
+            if all(v.kind in SIZES for v in free(extent)) and nonneg(i.extent - extent):
+                if not nonneg(extent - 1):
+                    continue
+                j = fresh(extent)
+                w = _fix(w, i, ZERO if extent is ONE else as_int(j))
+                return w if extent is ONE else Write((*w.vars, j), w.guard, w.index, w.value)
+    return Write((*w.vars, i), w.guard, w.index, w.value)

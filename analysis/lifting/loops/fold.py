@@ -1,0 +1,191 @@
+"""Loops that carry values in an order that matters: argmax and its like.
+
+    for i in range(n): state0, state1, … = update0, update1, …        (all at once)
+
+A loop whose iterations update elements from each other's previous values is a :class:`.Fold`
+over one axis, run in order. Nested loops over the same states are one fold over the fused axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...proofs.context import simplify
+from ...terms.integer import floordiv
+from ...terms.order import nonneg
+from ...terms.rewrite import free, replace, substitute, subterms
+from ...terms.scalar import conj, ge0, ite, parts
+from ...terms.term import (
+    FOREVER,
+    INT_DTYPES,
+    SIZES,
+    ZERO,
+    Call,
+    Fold,
+    Int,
+    Tensor,
+    Term,
+    Var,
+    as_int,
+    fold,
+    load,
+    mul,
+    raw_call,
+    variable,
+)
+from ..effects.effects import Write
+from ..tir.from_tir import Unliftable
+
+Terms = tuple[Term, ...]
+
+
+def atom(t: Term) -> Term:
+    """The one atom of an integer, anything else itself."""
+    return (t.atom or t) if isinstance(t, Int) else t
+
+
+def close_together(
+    i: Var, tensor: Tensor, group: Mapping[Tensor, Write], places: Mapping[Tensor, int]
+) -> Write:
+    """The effect on one tensor of a loop in which the writes of a group read each other's elements.
+
+    ``group`` has the tensor's own write; each is the only one of its tensor. ``places`` number the
+    tensors, whichever of them is asked for.
+    """
+    order = [tensor, *(t for t in group if t is not tensor)]
+    writes = [group[t] for t in order]
+    loads = [atom(load(t, w.index)) for t, w in zip(order, writes, strict=True)]
+    inside, outside = zip(*(_guards(i, w, loads) for w in writes), strict=True)
+    if any(o is not outside[0] for o in outside) or any(
+        w.vars != writes[0].vars or set(w.inverse) != set(w.vars) for w in writes
+    ):
+        raise Unliftable("elements that depend on each other are not updated together", tensor.name)
+    updates = tuple(
+        ite(c, w.value, as_int(x) if isinstance(w.value, Int) else x)
+        for c, w, x in zip(inside, writes, loads, strict=True)
+    )
+    states = tuple(
+        raw_call(f"state {i.name}.{places[t]}", (), "int" if x.dtype in INT_DTYPES else x.dtype)
+        for t, x in zip(order, loads, strict=True)
+    )
+    inits, updates = _started(i, loads, states, updates)
+    return Write(writes[0].vars, outside[0], writes[0].index, make(i, states, inits, updates))
+
+
+def _guards(i: Var, w: Write, loads: Sequence[Term]) -> tuple[Term, Term]:
+    """What of the guard is decided in each iteration, and what before the loop."""
+    varies = [c for c in parts(w.guard) if i in free(c) or not set(loads).isdisjoint(subterms(c))]
+    return conj(*varies), conj(*(c for c in parts(w.guard) if c not in varies))
+
+
+def _started(
+    i: Var, loads: Sequence[Term], states: tuple[Call, ...], updates: Terms
+) -> tuple[Terms, Terms]:
+    """Initial values and updates over the states.
+
+    Where iterations after the first see an element and the first one sees a reset in its place, the
+    reset is the initial value, provided that the first iteration comes out the same.
+    """
+    placed = dict(zip(loads, states, strict=True))
+    resets = _resets(i, loads, updates)
+    inits = tuple(
+        next((atom(substitute(s, {i: ZERO})) for s, y in resets.items() if y is x), x)
+        for x in loads
+    )
+    seen = {**placed, **{s: placed[x] for s, x in resets.items()}}
+    general = tuple(replace(u, seen) for u in updates)
+    start, first = dict(zip(states, inits, strict=True)), {i: ZERO}
+    for u, g in zip(updates, general, strict=True):
+        if atom(substitute(u, first)) is not atom(replace(substitute(g, first), start)):
+            return tuple(loads), tuple(replace(u, placed) for u in updates)
+    return inits, general
+
+
+def _resets(i: Var, loads: Sequence[Term], updates: Terms) -> dict[Term, Term]:
+    """Selections that are one of the elements in each iteration but the first."""
+    later = (ge0(as_int(i) - 1),)
+    found: dict[Term, Term] = {}
+    for s in (s for u in updates for s in subterms(u)):
+        if isinstance(s, Call) and s.op == "ite" and i in free(s.args[0]):
+            seen = atom(simplify(s, later))
+            if seen in loads:
+                found[s] = seen
+    return found
+
+
+# ---------------------------------------------------------------------------- normal form
+
+
+def make(axis: Var, states: tuple[Call, ...], inits: Terms, updates: Terms) -> Term:
+    """The first state after the loop: without states it does not need, over one axis."""
+    needed, stack = {states[0]}, [updates[0]]
+    by_state = dict(zip(states, updates, strict=True))
+    while stack:
+        for s in subterms(stack.pop()):
+            if s in by_state and s not in needed:
+                needed.add(s)
+                stack.append(by_state[s])
+    rows = [r for r in zip(states, inits, updates, strict=True) if r[0] in needed]
+    rows[1:] = sorted(rows[1:], key=lambda r: r[0].uid)
+    states, inits, updates = zip(*rows, strict=True)
+    return _flattened(axis, states, inits, updates) or _trimmed(axis, states, inits, updates)
+
+
+def _flattened(axis: Var, states: tuple[Call, ...], inits: Terms, updates: Terms) -> Term | None:
+    """Nested folds of the same states, the inner one starting from the outer one's."""
+    inner = atom(updates[0])
+    if not isinstance(inner, Fold) or {*map(atom, inner.inits)} != set(states):
+        return None
+    if len(inner.states) != len(states) or inner.axis.extent is None or axis.extent is None:
+        return None
+    if (
+        FOREVER in (axis.extent, inner.axis.extent)
+        or axis in free(inner.axis.extent)
+        or any(not set(states).isdisjoint(subterms(u)) for u in inner.updates)
+    ):
+        return None
+    outer = {s: states.index(atom(x)) for s, x in zip(inner.states, inner.inits, strict=True)}
+    for k, s in enumerate(inner.states):
+        if atom(updates[outer[s]]) is not atom(_result(inner, k)):
+            return None
+    name = f"{axis.name}.{inner.axis.name}"
+    fused = variable("loop", name, mul(axis.extent, inner.axis.extent))
+    high = floordiv(as_int(fused), inner.axis.extent)
+    at = {axis: high, inner.axis: as_int(fused) - mul(high, inner.axis.extent)}
+    renamed = {s: states[k] for s, k in outer.items()}
+    new = {outer[s]: u for s, u in zip(inner.states, inner.updates, strict=True)}
+    ordered = tuple(replace(substitute(new[k], at), renamed) for k in sorted(new))
+    return make(fused, states, inits, ordered)
+
+
+def _result(f: Fold, k: int) -> Term:
+    """Another state of the same loop after it."""
+    order = [k, *(j for j in range(len(f.states)) if j != k)]
+    states, inits, updates = (tuple(x[j] for j in order) for x in (f.states, f.inits, f.updates))
+    return make(f.axis, states, inits, updates)  # type: ignore[arg-type]
+
+
+def _trimmed(axis: Var, states: tuple[Call, ...], inits: Terms, updates: Terms) -> Term:
+    """Iterations at the end that change nothing, by a guard ``axis < extent``, are dropped."""
+    first = atom(updates[0])
+    assert axis.extent is not None
+    for c in parts(first.args[0]) if isinstance(first, Call) and first.op == "ite" else ():
+        if not (isinstance(c, Call) and c.op == "ge0"):
+            continue
+        extent = as_int(c.args[0]) + as_int(axis) + 1
+        if any(v.kind not in SIZES for v in free(extent)) or not nonneg(extent - 1):
+            continue
+        idle = (_idle(c, u, s) for u, s in zip(updates, states, strict=True))
+        if nonneg(axis.extent - extent) and all(idle):
+            short = variable("loop", f"{axis.name}'", extent)
+            at = {axis: as_int(short)}
+            return make(short, states, inits, tuple(substitute(u, at) for u in updates))
+    return fold(axis, states, inits, updates)
+
+
+def _idle(c: Term, update: Term, state: Term) -> bool:
+    """Whether an update keeps the state where the condition does not hold."""
+    t = atom(update)
+    if not (isinstance(t, Call) and t.op == "ite" and c in parts(t.args[0])):
+        return False
+    return atom(t.args[2]) is state

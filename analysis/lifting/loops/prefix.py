@@ -1,0 +1,47 @@
+"""One form for prefix reductions: ``⊕_{r < n, r <= y} f(r)`` from the identity.
+
+- the first iteration peeled off: ``f(-1) ⊕ ⊕_{r < n} f(r)`` is ``⊕_{r < n + 1} f(r - 1)``;
+- the first element stored apart: ``(a ⊕ ⊕_{r < y} f(r)) if y >= 1 else a`` needs no choice.
+"""
+
+from __future__ import annotations
+
+from ...proofs.prove import prove
+from ...terms.rewrite import substitute, tensors
+from ...terms.scalar import conj, identity, ite, negate, parts, reduce, split_guard
+from ...terms.term import FALSE, TRUE, Call, Int, Reduce, Term, as_int, fresh, integer
+
+
+def unpeeled(r: Reduce) -> Term | None:
+    """A reduction that starts from what would be its element before the first."""
+    unit = identity(r.op, r.dtype)
+    if unit is None or not tensors(r.init) or len(r.axes) != 1:
+        return None
+    (a,) = r.axes
+    if substitute(r.body, {a: integer(-1)}) is not r.init:
+        return None
+    assert a.extent is not None
+    new = fresh(a.extent + 1, "r")
+    return reduce(r.op, (new,), substitute(r.body, {a: as_int(new) - 1}), unit, r.dtype)
+
+
+def unchosen(t: Call) -> Term | None:
+    """``R if c else init`` where the reduction R from init is empty without c, is R."""
+    condition, yes, no = t.args
+    for wanted, full, empty in ((condition, yes, no), (negate(condition), no, yes)):
+        r = full.atom if isinstance(full, Int) else full
+        if not isinstance(r, Reduce) or r.init is not empty:
+            continue
+        unit = identity(r.op, r.dtype)
+        guard = TRUE if unit is None else split_guard(r.body, unit)[0]
+        if guard is TRUE:
+            continue
+        left = [c for c in parts(wanted) if not _never(guard, c)]
+        if len(left) < len(parts(wanted)):
+            return ite(conj(*left), full, empty)
+    return None
+
+
+def _never(guard: Term, c: Term) -> bool:
+    """Whether no iteration runs where ``c`` does not hold."""
+    return prove(FALSE, (*parts(guard), negate(c))).proved

@@ -1,0 +1,101 @@
+"""Accesses of iterations that run at the same time, to memory that they share.
+
+Every load and store of a parallel loop, as the statements stand, not as their effects end up: what
+an iteration stores and loads again is not seen in its effects, but another one may have stored
+there in between. An element that one iteration stores is not accessed by another one, unless
+
+- every store into the buffer stores one value in each element, whatever the iteration, and
+- an iteration loads it only after a store of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations_with_replacement
+
+from ...proofs.context import simplify
+from ...proofs.equal import prove_equal
+from ...proofs.pairing import Different
+from ...terms.rewrite import substitute, tensors
+from ...terms.scalar import conj
+from ...terms.term import Tensor, Term, Var
+from ..effects.effects import Effects
+from ..tir.from_tir import Unliftable
+from .meeting import Access, Index, both, family, owned
+
+
+@dataclass
+class Iterations:
+    """The accesses of one iteration of a loop whose iterations run at the same time."""
+
+    around: frozenset[Var]  # variables of the loops outside: the same in all iterations
+    depth: int  # how many frames there are outside
+    accesses: dict[Access, None] = field(default_factory=dict)
+
+    def store(self, tensor: Tensor, index: Index, value: Term, facts: Sequence[Term]) -> None:
+        """Note a store."""
+        self.accesses[Access(tensor, index, guard=conj(*facts), value=value)] = None
+
+    def read(
+        self, tensor: Tensor, index: Index, facts: Sequence[Term], frames: Sequence[Effects]
+    ) -> None:
+        """Note a load, and whether the iteration has stored the element before."""
+        known = not any(map(tensors, index))
+        covered = known and any(_stored(f, tensor, index, facts) for f in frames[self.depth :])
+        self.accesses[Access(tensor, index, guard=conj(*facts), covered=covered)] = None
+
+    def check(self, i: Var, shared: frozenset[Tensor], assumed: frozenset[Tensor]) -> None:
+        """Refuse accesses of different iterations to one element.
+
+        Stores into the ``assumed`` buffers, and loads of what an iteration itself stores there, do
+        not meet for other reasons.
+        """
+        changing = frozenset(a.tensor for a in self.accesses if a.value is not None)
+        known = [a.at_any_time(changing) for a in self.accesses if a.tensor in shared & changing]
+        for w, a in _pairs(known):
+            if w.tensor in assumed and (a.value is not None or a.index == w.index):
+                continue
+            if not (owned(w, a, i, self.around) or self.one_value(w.tensor, known, changing)):
+                raise Unliftable("parallel iterations access each other's elements", w.tensor.name)
+
+    def one_value(
+        self, tensor: Tensor, known: Sequence[Access], changing: frozenset[Tensor]
+    ) -> bool:
+        """Whether all stores into an element store the same, and loads come after one of them."""
+        mine = [a for a in known if a.tensor is tensor]
+        if not mine or not all(a.covered for a in mine if a.value is None):
+            return False
+        stores = [a for a in mine if a.value is not None]
+        inputs = frozenset(t for a in stores if a.value is not None for t in tensors(a.value))
+        rest = [a for a in known if a.tensor is not tensor]
+        if not all(self.one_value(t, rest, changing) for t in inputs & changing):
+            return False
+        return all(self.equal(w, a) for w, a in combinations_with_replacement(stores, 2))
+
+    def equal(self, one: Access, two: Access) -> bool:
+        """Whether two stores of any iterations into one element store the same value."""
+        assert one.value is not None and two.value is not None
+        w, named = family(one, self.around)
+        value, facts = substitute(one.value, named), tuple(both(w, named, one, two))
+        try:
+            return not prove_equal(value, two.value, facts).reassociated
+        except Different:
+            return False
+
+
+def _pairs(known: Sequence[Access]) -> Iterator[tuple[Access, Access]]:
+    """Each store with each access to its buffer, every two stores once."""
+    for n, w in enumerate(known):
+        if w.value is not None:
+            others = (a for m, a in enumerate(known) if a.value is None or m <= n)
+            yield from ((w, a) for a in others if a.tensor is w.tensor)
+
+
+def _stored(frame: Effects, tensor: Tensor, index: Index, facts: Sequence[Term]) -> bool:
+    if tensor not in frame.writes:
+        return False
+    try:
+        return tensor not in tensors(simplify(frame.read(tensor, index), tuple(facts)))
+    except Unliftable:
+        return False

@@ -1,0 +1,82 @@
+"""Accesses of iterations or threads that run at the same time, and whether two of them can meet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ...proofs.prove import prove
+from ...terms.rewrite import free, ints, substitute, tensors
+from ...terms.scalar import eq0, parts
+from ...terms.term import FALSE, ONE, SIZES, TRUE, Int, Tensor, Term, Var, as_int, fresh, variable
+from ..effects.effects import Write, coordinates
+from ..tir.from_tir import Unliftable
+
+Index = tuple[Int, ...]
+#: Where a statement stands: which part of which sequence, or under a condition that threads differ
+#: in, from the outermost to the innermost.
+Path = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Access:
+    """A load or store of an element that threads share; ``guard`` is all that decides whether."""
+
+    tensor: Tensor
+    index: Index
+    path: Path = ()
+    guard: Term = TRUE
+    varies: frozenset[Var] = frozenset()
+    value: Term | None = None  # what a store stores
+    covered: bool = False  # a load of what the same iteration has stored
+
+    def at_any_time(self, changing: frozenset[Tensor]) -> Access:
+        """The access, with an unknown in place of each coordinate that reads what may change."""
+        index = tuple(e if changing.isdisjoint(tensors(e)) else _unknown() for e in self.index)
+        return self if index == self.index else replace(self, index=index)
+
+
+def _unknown() -> Int:
+    return as_int(variable("free", fresh(ONE, "u").name))
+
+
+def family(store: Access, around: frozenset[Var]) -> tuple[Write, dict[Var, Int]]:
+    """The store by another iteration, and the names that its variables have there.
+
+    ``around`` are variables that have the same value in both.
+    """
+    told = (*store.index, store.guard, *(() if store.value is None else (store.value,)))
+    variables = {v for p in told for v in free(p) if v.kind not in SIZES} - around
+    ordered = sorted(variables, key=lambda v: v.uid)
+    named = {v: as_int(fresh(v.extent)) if v.extent is not None else _unknown() for v in ordered}
+    index = tuple(ints(p, named) for p in store.index)
+    there = frozenset[Var]().union(*map(free, index)) & {p.atom for p in named.values()}
+    return Write(tuple(sorted(there, key=lambda v: v.uid)), TRUE, index, TRUE), named
+
+
+def owned(store: Access, access: Access, t: Var, around: frozenset[Var] = frozenset()) -> bool:
+    """Whether only the same thread, or none, stores an element that ``t`` accesses."""
+    w, named = family(store, around)
+    mine, other = named.get(t), access.index
+    found = None if mine is None else w.inverse.get(mine.atom)  # type: ignore[call-overload]
+    if found is not None:
+        here = dict(zip(coordinates(len(other)), other, strict=True))
+        if ints(found, here) is as_int(t):
+            return True
+    try:
+        if w.at(other, "")[0] is FALSE:
+            return True
+    except Unliftable:
+        pass
+    return mine is not None and prove(eq0(mine - as_int(t)), both(w, named, store, access)).proved
+
+
+def both(w: Write, named: Mapping[Var, Int], store: Access, access: Access) -> list[Term]:
+    """What holds if a store by another iteration and an access are of one element.
+
+    The conditions of both accesses may say more than the indices do.
+    """
+    facts = [eq0(a - b) for a, b in zip(w.index, access.index, strict=True)]
+    facts += parts(substitute(store.guard, named))
+    facts += parts(access.guard)
+    return [c for c in facts if not tensors(c)]

@@ -1,0 +1,218 @@
+"""Kernels: what loops that are bound to ``blockIdx`` and ``threadIdx`` mean.
+
+All loops of a kernel with one tag are one thread index. Every statement is executed by all threads
+before the next one, as the barriers that TVM inserts make sure for shared memory. So a kernel is a
+program over one state: each element of ``local`` memory has one more coordinate for each thread
+index, each element of ``shared`` memory one for each block index, and a store is a family of stores
+over the threads. What no barrier orders must not meet: see :meth:`Kernel.check`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from ...terms.rewrite import free, map_loads, substitute
+from ...terms.scalar import conj
+from ...terms.term import SIZES, ZERO, Int, Tensor, Term, Var, as_int, load
+from ..effects.effects import Effects, Write, pinned
+from ..tir.from_tir import Unliftable
+from ..tir.node import items
+from .meeting import Access, Index, Path, owned
+
+DIVERGENT = -1
+
+
+@dataclass
+class Kernel:
+    """The threads of one kernel launch, and what they share."""
+
+    at: dict[str, Int]
+    synchronised: bool
+    extended: dict[Tensor, Tensor] = field(default_factory=dict)
+    prefix: dict[Tensor, Index] = field(default_factory=dict)
+    path: list[tuple[int, int]] = field(default_factory=list)
+    sequences: int = 0
+    over: frozenset[Var] = frozenset()  # the threads that the present block reduces over
+    conditions: list[Term] = field(default_factory=list)
+    reads: list[Access] = field(default_factory=list)
+    stores: list[Access] = field(default_factory=list)
+    changing: set[Tensor] = field(default_factory=set)  # all that is stored into
+
+    @cached_property
+    def threads(self) -> frozenset[Var]:
+        """The thread indices that take more than one value."""
+        return frozenset(p.atom for p in self.at.values() if isinstance(p.atom, Var))
+
+    def thread(self, v: Var) -> str:
+        """The tag of a thread index."""
+        return next(tag for tag, p in self.at.items() if p.atom is v)
+
+    @contextmanager
+    def under(self, condition: Term) -> Iterator[None]:
+        """While the statements under a condition are executed."""
+        here = len(self.path)
+        self.conditions.append(condition)
+        if not self.threads.isdisjoint(free(condition)):
+            self.path.append((DIVERGENT, here))
+        try:
+            yield
+        finally:
+            self.conditions.pop()
+            del self.path[here:]
+
+    def sequence(self, parts: Sequence[Any]) -> Iterator[Any]:
+        """The parts of a sequence of statements, one at a time."""
+        self.sequences += 1
+        number = self.sequences
+        for n, part in enumerate(parts):
+            self.path.append((number, n))
+            yield part
+            self.path.pop()
+
+    def store(self, tensor: Tensor, index: Index, value: Term) -> tuple[Var, ...]:
+        """The threads that a store is a family over, after noting it."""
+        varies = self.differ((*index, value))
+        self.changing.add(tensor)
+        if not self.own(tensor):
+            path, guard = tuple(self.path), conj(*self.conditions)
+            self.stores.append(Access(tensor, index, path, guard, varies))
+        return tuple(sorted(varies - self.over, key=lambda v: v.uid))
+
+    def read(self, tensor: Tensor, index: Index) -> None:
+        """Note a load."""
+        if not self.own(tensor):
+            guard = conj(*self.conditions)
+            self.reads.append(Access(tensor, index, tuple(self.path), guard))
+
+    def own(self, tensor: Tensor) -> bool:
+        """Whether each thread has the tensor for itself."""
+        return tensor in self.prefix and self.threads <= {p.atom for p in self.prefix[tensor]}
+
+    def private(self, tensor: Tensor, scope: str) -> Tensor:
+        """The tensor with a coordinate for whom each copy belongs to."""
+        found = self.extended.get(tensor)
+        if found is None:
+            if not scope.startswith(("local", "shared")):
+                raise Unliftable(f"memory of scope {scope} in a kernel is not understood")
+            owners = "blockIdx" if scope.startswith("shared") else ""
+            mine = tuple(
+                p for tag, p in self.at.items() if tag.startswith(owners) and p is not ZERO
+            )
+            extents = tuple(_extent(p) for p in mine)
+            found = Tensor(tensor.name, (*extents, *tensor.shape), tensor.dtype)
+            self.extended[tensor] = found
+            self.prefix[found] = mine
+        return found
+
+    def differ(self, terms: Sequence[Term]) -> frozenset[Var]:
+        """The thread indices that some terms, or the conditions around, depend on."""
+        found = frozenset[Var]().union(*map(free, (*terms, *self.conditions)))
+        return found & self.threads
+
+    # ------------------------------------------------------------------ races
+
+    def check(self, shared: frozenset[Tensor], effects: Effects) -> None:
+        """Refuse accesses of different threads to one element that nothing orders.
+
+        Statements of one uniform sequence are ordered for shared memory, by barriers. Everything
+        else has to be an element of the thread's own.
+        """
+        changing = frozenset(self.changing)
+        stores, reads = ([a.at_any_time(changing) for a in x] for x in (self.stores, self.reads))
+        for n, w in enumerate(stores):
+            ordered = self.synchronised and w.tensor in shared
+            for t in self.threads:
+                if not (self._alone(w, t) or self._same(w.tensor, t, effects)):
+                    raise Unliftable("threads store into the same element", w.tensor.name)
+            for other in (*stores[:n], *reads):
+                if other.tensor is not w.tensor or (ordered and apart(w.path, other.path)):
+                    continue
+                for t in self.threads:
+                    if not (owned(w, other, t) or _one(w, other, t)):
+                        raise Unliftable(
+                            "threads access each other's elements without a barrier", w.tensor.name
+                        )
+
+    def _alone(self, w: Access, t: Var) -> bool:
+        """Whether one thread stores an element, or all store the same."""
+        return t not in w.varies or owned(w, w, t) or _one(w, w, t)
+
+    def _same(self, tensor: Tensor, t: Var, effects: Effects) -> bool:
+        """Whether in the end all threads have stored the same, and none looked before."""
+        writes = effects.writes.get(tensor, ())
+        differs = any(t in free(x) for w in writes for x in (w.guard, w.value, *w.index))
+        return not differs and all(r.tensor is not tensor for r in self.reads)
+
+
+def _one(a: Access, b: Access, t: Var) -> bool:
+    """Whether both accesses are those of one and the same thread."""
+    one, two = pinned(a.guard, t), pinned(b.guard, t)
+    return one is not None and one is two and all(v.kind in SIZES for v in free(one))
+
+
+def _extent(p: Int) -> Int:
+    assert isinstance(p.atom, Var) and p.atom.extent is not None
+    return p.atom.extent
+
+
+def apart(one: Path, two: Path) -> bool:
+    """Whether a barrier can stand between two statements."""
+    for a, b in zip(one, two, strict=False):
+        if a == b and a[0] == DIVERGENT:
+            return False
+        if a != b:
+            return a[0] == b[0] != DIVERGENT
+    return False
+
+
+def bound_threads(s: Any) -> Iterator[tuple[str, Any]]:
+    """Tag and extent of each loop in a statement that is bound to a thread."""
+    todo = [s]
+    while todo:
+        x = todo.pop()
+        kind = type(x).__name__
+        tag = thread_tag(x) if kind in ("For", "AttrStmt") else ""
+        if tag and not tag.startswith("vthread"):
+            yield tag, (x.extent if kind == "For" else x.value)
+        if kind == "SeqStmt":
+            todo += items(x.seq)
+        elif kind == "SBlockRealize":
+            todo += [p for p in (x.block.init, x.block.body) if p is not None]
+        elif kind == "IfThenElse":
+            todo += [p for p in (x.then_case, x.else_case) if p is not None]
+        elif hasattr(x, "body"):
+            todo.append(x.body)
+
+
+def thread_tag(s: Any) -> str:
+    """The thread that a loop runs on, ``threadIdx.x``; empty for any other loop."""
+    bound = getattr(s, "thread_binding", None)
+    bound = getattr(s, "node", None) if bound is None else bound
+    return str(getattr(bound, "thread_tag", ""))
+
+
+def combined(w: Write, tensor: Tensor, prefix: Index, over: dict[Var, Var]) -> Write:
+    """A store of a block that reduces over threads, with the threads as reduction variables.
+
+    ``c[t] = c[t] + x[t]`` becomes ``c[t] = c[t] + x[r]``: each thread gets all of the sum.
+    """
+    named: dict[Var, Term] = {t: as_int(r) for t, r in over.items()}
+    own = len(prefix)
+
+    def mine(t: Tensor, index: Index) -> Term:
+        return load(t, (*prefix, *index[own:]))
+
+    def go(p: Term) -> Term:
+        return map_loads(substitute(p, named), frozenset({tensor}), mine)
+
+    index = (*prefix, *(as_int(go(p)) for p in w.index[own:]))
+    kept = tuple(v for v in w.vars if v not in over)
+    threads = tuple(v for p in prefix for v in free(p) if v in over)
+    return replace(w, vars=(*kept, *threads), guard=go(w.guard), index=index, value=go(w.value))
+
+
+__all__ = ["Kernel", "apart", "bound_threads", "combined", "thread_tag"]

@@ -1,0 +1,1 @@
+"""TIR's nodes, expressions and annotations as terms."""

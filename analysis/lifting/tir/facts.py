@@ -1,0 +1,127 @@
+"""Divisions that come out where a condition holds.
+
+Before: ``(64*c + 8*(y + r - 1) + x) // 64`` where ``0 <= y + r - 1 < 8``; after: ``c``.
+
+A range of a sum becomes a variable with that domain, in place of one of the summands; the normal
+form does the rest, and the sum is put back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ...terms.order import bounds, nonneg
+from ...terms.quotient import is_div
+from ...terms.rewrite import free, ints, rebuild, subterms
+from ...terms.scalar import ite, negate, parts
+from ...terms.term import (
+    ONE,
+    SIZES,
+    ZERO,
+    Call,
+    Int,
+    Load,
+    Term,
+    Var,
+    as_int,
+    fresh,
+    load,
+    polynomial,
+)
+
+Index = tuple[Int, ...]
+
+
+def under(facts: Sequence[Term], index: Index) -> Index:
+    """The same coordinates wherever the facts hold, with fewer divisions if that is possible."""
+    before = _divisions(index)
+    if not before or not facts:
+        return index
+    at, back, gone = index, list[tuple[Var, Int]](), list[tuple[Var, Int]]()
+    for total, low, high in _ranges(facts):
+        for v, value in gone:
+            total = ints(total, {v: value})
+        step = _replaced(total, low, high)
+        if step is None or not any(step[0] in free(p) for p in at):
+            continue
+        v, value, u, whole = step
+        at = tuple(ints(p, {v: value}) for p in at)
+        gone.append((v, value))
+        back.append((u, whole))
+    for u, whole in reversed(back):
+        at = tuple(ints(p, {u: whole}) for p in at)
+    return at if _divisions(at) < before else index
+
+
+def _divisions(index: Index) -> int:
+    return len({t for p in index for t in subterms(p) if is_div(t)})
+
+
+def _ranges(facts: Sequence[Term]) -> Iterator[tuple[Int, Int, Int]]:
+    """``low <= total <= high`` with bounds over sizes."""
+    lows, highs = dict[Int, Int](), dict[Int, Int]()
+    for c in facts:
+        if not (isinstance(c, Call) and c.op in ("ge0", "eq0")):
+            continue
+        p = as_int(c.args[0])
+        total, rest = _split(p)
+        if c.op == "eq0":
+            lows[total] = highs[total] = -rest
+        elif total.terms and total.terms[0][1] > 0:
+            lows[total] = -rest
+        else:
+            highs[-total] = rest
+    for total in {**lows, **highs}:
+        lo, hi = bounds(total)
+        low, high = lows.get(total, lo), highs.get(total, hi)
+        if total is not ZERO and low is not None and high is not None:
+            yield total, low, high
+
+
+def _split(p: Int) -> tuple[Int, Int]:
+    """What varies of an integer, and what is over sizes."""
+    varies = {m: c for m, c in p.terms if any(v.kind not in SIZES for a in m for v in free(a))}
+    total = polynomial(varies)
+    return total, p - total
+
+
+def _replaced(total: Int, low: Int, high: Int) -> tuple[Var, Int, Var, Int] | None:
+    """A summand over a variable of the sum's range, and that variable over the summands."""
+    for mono, coef in reversed(total.terms):
+        v = mono[0]
+        if len(mono) != 1 or coef not in (1, -1) or not isinstance(v, Var) or v.kind in SIZES:
+            continue
+        rest = total - as_int(v) * coef
+        if v in free(rest):
+            continue
+        extent = high - low + 1
+        if not nonneg(extent - 1):
+            return None
+        u = fresh(extent, "u")
+        inside = ZERO if extent is ONE else as_int(u)
+        return v, (inside + low - rest) * coef, u, total - low
+    return None
+
+
+def settled(t: Term, facts: tuple[Term, ...] = ()) -> Term:
+    """The same term; coordinates of elements inside a selection hold only under its condition."""
+    if not any(is_div(s) for s in subterms(t)):
+        return t
+    memo = dict[Term, Term]()
+
+    def go(s: Term) -> Term:
+        found = memo.get(s)
+        if found is None:
+            if isinstance(s, Call) and s.op == "ite":
+                c, yes, no = s.args
+                found = ite(
+                    c, settled(yes, (*facts, *parts(c))), settled(no, (*facts, *parts(negate(c))))
+                )
+            elif isinstance(s, Load):
+                found = load(s.tensor, under(facts, tuple(as_int(go(i)) for i in s.indices)))
+            else:
+                found = rebuild(s, go)
+            memo[s] = found
+        return found
+
+    return go(t)

@@ -1,0 +1,131 @@
+"""What TIR's arithmetic is as a term: in normal form where the operands are integers."""
+
+from __future__ import annotations
+
+from ...terms.integer import floordiv, floormod
+from ...terms.interval import interval
+from ...terms.order import bounds, nonneg
+from ...terms.rewrite import free, subterms, tensors
+from ...terms.scalar import call, conj, disj, eq0, ge0, ite, negate
+from ...terms.term import INT_DTYPES, Call, Int, Term, as_int, integer, raw_call
+
+
+def arithmetic(op: str, a: Term, b: Term, dtype: str) -> Term:
+    """A sum, difference, product or quotient."""
+    if isinstance(a, Int) and isinstance(b, Int):
+        if op == "add":
+            return a + b
+        if op == "sub":
+            return a - b
+        if op == "mul":
+            return a * b
+        return truncdiv(a, b)
+    return call(op, (a, b), dtype)
+
+
+def compare(op: str, a: Term, b: Term) -> Term:
+    """A comparison; between integers one of ``ge0`` and ``eq0``."""
+    if op in ("gt", "ge"):
+        op, a, b = {"gt": "lt", "ge": "le"}[op], b, a
+    if isinstance(a, Int) or isinstance(b, Int):
+        d = as_int(b) - as_int(a)
+        if op == "lt":
+            return ge0(d - 1)
+        if op == "le":
+            return ge0(d)
+        return eq0(d) if op == "eq" else negate(eq0(d))
+    return call(op, (a, b), "bool")
+
+
+def bitwise(op: str, a: Term, b: Term, dtype: str) -> Term:
+    if dtype == "bool" and op in ("bitand", "bitor"):
+        return (conj if op == "bitand" else disj)(a, b)
+    if isinstance(a, Int) and isinstance(b, Int):
+        k, (lo, _) = b.const, bounds(a)
+        if op == "shl" and k is not None and 0 <= k < 64 and _shifts(a, k, dtype):
+            return a * (1 << k)
+        if op == "shr" and k is not None and 0 <= k < 64:
+            return floordiv(a, integer(1 << k))
+        if op == "bitand" and k is not None and k >= 0 and k & (k + 1) == 0:
+            return floormod(a, integer(k + 1))
+        if op == "bitand" and lo is not None and k == 0:
+            return integer(0)
+    if op not in ("shl", "shr"):
+        a, b = sorted((a, b), key=lambda t: t.uid)
+    return call(op, (a, b), dtype)
+
+
+def width(dtype: str) -> int:
+    """The bits of an integer type; those of the narrower one where two are not told apart."""
+    return int(dtype.removeprefix("u").removeprefix("int").removeprefix("bool") or 32)
+
+
+def _shifts(a: Int, k: int, dtype: str) -> bool:
+    """Whether ``a << k`` drops no bits; a scalar parameter may be anything."""
+    if k == 0:
+        return True
+    return all(v.kind != "scalar" for v in free(a)) and fits(a * (1 << k), dtype)
+
+
+def truncdiv(a: Int, b: Int) -> Int:
+    """C division; where both sides are not negative it is floor division."""
+    if all(lo is not None and nonneg(lo) for lo, _ in (bounds(a), bounds(b))):
+        return floordiv(a, b)
+    return as_int(raw_call("truncdiv", (a, b), "int"))
+
+
+#: Variables that are no data: sizes and what runs over a range.
+_INDEX = frozenset({"size", "scalar", "loop", "axis", "reduce"})
+#: Types whose every value is one of the index type.
+_SMALL = frozenset({"int8", "int16", "uint8", "uint16"})
+_WIDENED = {"int32": _SMALL, "int64": _SMALL | {"uint32"}, "int": _SMALL | {"uint32"}}
+
+
+def cast(value: Term, dtype: str) -> Term:
+    """A conversion; widening integers and narrowing a bounded or pure index is the identity."""
+    if value.dtype == dtype:
+        return value
+    if dtype in INT_DTYPES:
+        if isinstance(value, Int):
+            if dtype == "int64" or fits(value, dtype) or _is_int32(value):
+                return value
+            return as_int(raw_call("cast", (value,), dtype))
+        if value.dtype == "bool":
+            return ite(value, integer(1), integer(0))
+        if value.dtype in _WIDENED[dtype]:
+            return as_int(value)
+        if "float" in value.dtype:  # int32 or int64: certificates assume that it fits
+            return as_int(raw_call("cast", (value,), "int"))
+    return call("cast", (value,), dtype)
+
+
+def fits(value: Int, dtype: str) -> bool:
+    """Whether an integer is one of the type, by its bounds.
+
+    Sizes have none: an index over them is assumed to fit if its coefficients do.
+    """
+    top = 1 << (31 if dtype == "int32" else 63)
+    known = interval(value) or _literal_bounds(value)
+    if known is not None:
+        return -top <= known[0] and known[1] < top
+    return not _of_data(value) and all(-top <= c < top for s in subterms(value) for c in _coefs(s))
+
+
+def _literal_bounds(value: Int) -> tuple[int, int] | None:
+    lo, hi = bounds(value)
+    if lo is None or hi is None or lo.const is None or hi.const is None:
+        return None
+    return lo.const, hi.const
+
+
+def _of_data(value: Int) -> bool:
+    """Whether elements of tensors, or the states of a loop, are in it."""
+    return bool(tensors(value)) or any(v.kind not in _INDEX for v in free(value))
+
+
+def _coefs(t: Term) -> tuple[int, ...]:
+    return tuple(c for _, c in t.terms) if isinstance(t, Int) else ()
+
+
+def _is_int32(value: Int) -> bool:
+    return isinstance(value.atom, Call) and value.atom.dtype == "int32"

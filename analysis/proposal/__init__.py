@@ -1,0 +1,1 @@
+"""Operators that are proposed: their values, and their own lowering."""

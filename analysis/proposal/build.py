@@ -1,0 +1,321 @@
+"""From a proposal back to TIR: build the Relax op and let TVM legalise it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import tvm
+from tvm import relax, tirx
+from tvm.tirx.buffer import is_buffer_var
+
+from ..lifting.effects.comprehension import Lifted
+from ..lifting.tir.node import items
+from ..terms.rewrite import free
+from ..terms.term import Call, Int, Tensor, Term, Var
+from .legalise import Legalised, legalise
+from .proposal import Constant, Proposal
+from .remember import Key, Known, key_of, recall, remember
+
+
+class NotBuilt(Exception):
+    """The proposal is not a valid call of the op, or does not lower to one PrimFunc."""
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """A legalised op; ``params`` are the lifted function's tensors and sizes in its own order."""
+
+    func: Any
+    params: tuple[Tensor | Var, ...]
+
+
+@cache
+def constructor(name: str) -> Any:
+    """The public constructor of ``relax.nn.conv2d`` is ``tvm.relax.op.nn.conv2d``."""
+    found: Any = relax.op
+    for part in name.removeprefix("relax.").split("."):
+        found = getattr(found, part, None)
+    if found is None:
+        raise NotBuilt(f"tvm.relax.op has no constructor for {name}")
+    return found
+
+
+@cache
+def parameters(name: str) -> Mapping[str, inspect.Parameter]:
+    """The constructor's parameters."""
+    return inspect.signature(constructor(name)).parameters
+
+
+@cache
+def operand_names(name: str) -> tuple[str, ...]:
+    """Parameters of the constructor that are tensors; given as Python scalars they are literals.
+
+    ``int | Expr`` is a size or a scalar that the constructor converts by itself.
+    """
+    if name in NUMBERED:
+        return ()
+    return tuple(p.name for p in parameters(name).values() if p.annotation is tvm.ir.Expr)
+
+
+def call_op(name: str, operands: Sequence[Any], attrs: Mapping[str, Any], dtype: str) -> Any:
+    """The Relax call: operands that are attributes become constants of ``dtype``, or shapes."""
+    return constructor(name)(**arguments(name, operands, attrs, dtype))
+
+
+def arguments(
+    name: str, operands: Sequence[Any], attrs: Mapping[str, Any], dtype: str
+) -> dict[str, Any]:
+    """The arguments of the public constructor by name; literal operands are of ``dtype``."""
+    named = {k: _typed(v) for k, v in attrs.items()}
+    for key in operand_names(name):
+        value = named.get(key)
+        if isinstance(value, (int, float, bool)):
+            named[key] = relax.const(value, dtype)
+        elif isinstance(value, (tirx.IntImm, tirx.FloatImm)):
+            named[key] = relax.const(value.value, str(value.ty.dtype))
+        elif name in SHAPED and isinstance(value, (list, tuple)):
+            named[key] = relax.ShapeExpr(value)
+    rest = iter(_grouped(name, operands))
+    for key in parameters(name):
+        if key not in named and (value := next(rest, None)) is not None:
+            named[key] = value
+    if next(rest, None) is not None:
+        raise NotBuilt(f"{name} takes fewer than {len(operands)} operands")
+    return named
+
+
+def _grouped(name: str, operands: Sequence[Any]) -> list[Any]:
+    """The operands with those together that the constructor takes as one tuple."""
+    if name in TUPLED:
+        return [list(operands)]
+    if name in TUPLED_REST:
+        return [operands[0], list(operands[1:])]
+    if name in TUPLED_MIDDLE:
+        return [operands[0], tuple(operands[1:-1]), operands[-1]]
+    return list(operands)
+
+
+def bound(
+    name: str, operands: Sequence[int | Constant], attrs: Mapping[str, Any], params: Any
+) -> dict[str, Any]:
+    """:meth:`..results.op_info.OpInfo.bind`."""
+    given = [relax.const(o.value, o.dtype) if isinstance(o, Constant) else params[o]
+             for o in operands]  # fmt: skip
+    dtype = str(given[0].ty.dtype if given else attrs.get("dtype", "float32"))
+    return arguments(name, given, attrs, dtype)
+
+
+#: Ops whose scalars are numbers, though they are declared as Expr.
+NUMBERED = frozenset({"relax.clip"})
+#: Ops whose operand is a shape.
+SHAPED = frozenset({"relax.shape_to_tensor"})
+#: Ops whose operands are one tuple; with a tuple of all but the first; of all but both ends.
+TUPLED = frozenset({"relax.concat", "relax.stack", "relax.einsum", "relax.meshgrid"})
+TUPLED_REST = frozenset({"relax.index_tensor"})
+TUPLED_MIDDLE = frozenset({"relax.index_put"})
+
+
+def _typed(value: Any) -> Any:
+    """An attribute that is a literal of a type of its own, as TVM wants it."""
+    return tirx.const(value.value, value.dtype) if isinstance(value, Constant) else value
+
+
+def to_prim(value: Any, sizes: Mapping[Var, Any]) -> Any:
+    """Attribute values as TVM wants them: polynomials over sizes become PrimExprs."""
+    if isinstance(value, Int):
+        if value.const is not None:
+            return value.const
+        out: Any = None
+        for mono, coef in value.terms:
+            part: Any = None
+            for atom in mono:
+                factor = _atom(atom, sizes)
+                part = factor if part is None else part * factor
+            constant = _imm(coef)
+            part = constant if part is None else part if coef == 1 else part * constant
+            out = part if out is None else out + part
+        return out
+    if isinstance(value, (tuple, list)):
+        return type(value)(to_prim(v, sizes) for v in value)
+    if isinstance(value, Term):
+        raise NotBuilt(f"a symbolic dimension {value!r} has no expression over the sizes")
+    return value
+
+
+def _atom(atom: Any, sizes: Mapping[Var, Any]) -> Any:
+    if isinstance(atom, Var) and atom in sizes:
+        return sizes[atom]
+    if isinstance(atom, Call) and atom.op == "floordiv":
+        return tirx.floordiv(to_prim(atom.args[0], sizes), _imm(to_prim(atom.args[1], sizes)))
+    if isinstance(atom, Call) and atom.op in ("min", "max"):
+        pick = tirx.min if atom.op == "min" else tirx.max
+        args = [_imm(to_prim(a, sizes)) for a in atom.args]
+        out = args[0]
+        for a in args[1:]:
+            out = pick(out, a)
+        return out
+    raise NotBuilt(f"a symbolic dimension {atom!r} has no expression over the sizes")
+
+
+def _imm(value: Any) -> Any:
+    """Literals as expressions: terms hold integers of any size, expressions do not."""
+    if not isinstance(value, int):
+        return value
+    if not -(1 << 63) <= value < 1 << 63:
+        raise NotBuilt(f"{value} does not fit int64")
+    return tirx.IntImm("int64", value)
+
+
+#: Why what is legalised cannot be the PrimFunc.
+_MISFIT = "the op's lowering has another number of parameters"
+
+
+def rebuild(p: Proposal, lifted: Lifted) -> Rebuilt:
+    """Legalise the proposed op on operands of the PrimFunc's shapes.
+
+    Raises :class:`NotBuilt` where the op rejects the attributes or is not one PrimFunc.
+    """
+    dtype = _dtype(p, lifted)
+    key = key_of(p, lifted, dtype)
+    known = recall(key)
+    return _rebuild(p, lifted, dtype, key) if known is None else _again(known, lifted)
+
+
+def _again(known: Known, lifted: Lifted) -> Rebuilt:
+    ordered = (*(lifted.params[o] for o in known.inputs), *(c.out for c in lifted.outputs))
+    if len(ordered) < known.size:
+        raise NotBuilt(_MISFIT)
+    return Rebuilt(known.func, ordered[: known.size])
+
+
+def _rebuild(p: Proposal, lifted: Lifted, dtype: str, key: Key | None) -> Rebuilt:
+    sizes = _sizes(lifted)
+    args, tensors = _arguments(p.operands, lifted, sizes)
+    params = list(tensors.values())
+    if sizes:
+        params.append(relax.Var("sizes", relax.ShapeType(list(sizes.values()))))
+    attrs = {k: to_prim(v, sizes) for k, v in p.attrs.items()}
+    found = _legalised(p, dtype, params, args, attrs)
+    if found is None:
+        raise NotBuilt("the op does not lower to one PrimFunc")
+    inputs = _inputs(found, lifted, tensors, sizes)
+    ordered = _in_order(found.func, inputs, [c.out for c in lifted.outputs])
+    if all(isinstance(i, Tensor) for i in inputs):
+        places = tuple(lifted.params.index(i) for i in inputs)
+        remember(key, Known(found.func, places, len(ordered), found.op, found.rule))
+    return Rebuilt(found.func, ordered)
+
+
+def _arguments(
+    operands: Sequence[int | Constant], lifted: Lifted, sizes: Mapping[Var, Any]
+) -> tuple[list[Any], dict[int, Any]]:
+    """The operands of a call, and those that are variables by parameter."""
+    tensors: dict[int, Any] = {}
+    args: list[Any] = []
+    for o in operands:
+        if isinstance(o, Constant):
+            args.append(_literal(o))
+            continue
+        t = lifted.params[o]
+        if not isinstance(t, Tensor):
+            raise NotBuilt(f"operand {o} is not a tensor")
+        if o not in tensors:
+            tensors[o] = relax.Var(f"p{o}", _type(t, sizes))
+        args.append(tensors[o])
+    return args, tensors
+
+
+def _literal(c: Constant) -> Any:
+    try:
+        return relax.const(c.value, c.dtype)
+    except (OverflowError, TypeError, ValueError) as e:
+        raise NotBuilt(f"{c.value} does not fit {c.dtype}: {e}") from None
+
+
+def _type(t: Tensor, sizes: Mapping[Var, Any]) -> Any:
+    return relax.TensorType([to_prim(e, sizes) for e in t.shape], t.dtype)
+
+
+def typed_call(p: Proposal, lifted: Lifted, out: Tensor) -> tuple[Any, Any]:
+    """The call on operands of the PrimFunc's types, its type inferred, and the type of a buffer.
+
+    Raises :class:`NotBuilt` where the op rejects the operands or attributes.
+    """
+    sizes = _sizes(lifted)
+    args, _ = _arguments(p.operands, lifted, sizes)
+    attrs = {k: to_prim(v, sizes) for k, v in p.attrs.items()}
+    try:
+        call = call_op(p.name, args, attrs, _dtype(p, lifted))
+        return relax.BlockBuilder().normalize(call), _type(out, sizes)
+    except NotBuilt:
+        raise
+    except Exception as e:
+        raise _rejected(p, e) from None
+
+
+def _sizes(lifted: Lifted) -> dict[Var, Any]:
+    found: dict[Var, Any] = {}
+    for p in lifted.params:
+        variables = [p] if isinstance(p, Var) else [v for e in p.shape for v in free(e)]
+        for v in variables:
+            if v not in found:
+                found[v] = tirx.Var(v.name, "int64")
+    return found
+
+
+def _dtype(p: Proposal, lifted: Lifted) -> str:
+    """The type of operands that are attributes: the first operand's, or else any parameter's."""
+    if p.operands and isinstance(p.operands[0], int):
+        first = lifted.params[p.operands[0]]
+        if isinstance(first, Tensor):
+            return first.dtype
+    return next((t.dtype for t in lifted.params if isinstance(t, Tensor)), "float32")
+
+
+def _legalised(
+    p: Proposal, dtype: str, params: list[Any], args: list[Any], attrs: Mapping[str, Any]
+) -> Legalised | None:
+    try:
+        return legalise(call_op(p.name, args, attrs, dtype), params)
+    except NotBuilt:
+        raise
+    except Exception as e:
+        raise _rejected(p, e) from None
+
+
+def _rejected(p: Proposal, e: Exception) -> NotBuilt:
+    lines = [s for s in str(e).strip().splitlines() if s.strip()]
+    return NotBuilt(f"{p.name} rejects it: {lines[-1][:160] if lines else e!r}")
+
+
+def _inputs(
+    found: Legalised, lifted: Lifted, tensors: Mapping[int, Any], sizes: Mapping[Var, Any]
+) -> list[Tensor | Var]:
+    """The arguments of the call_tir mapped back to the lifted function's."""
+    by_name = {f"p{o}": lifted.params[o] for o in tensors}
+    by_size = {str(x.name): v for v, x in sizes.items()}
+    inputs: list[Tensor | Var] = []
+    for a in found.args:
+        name = getattr(a, "name", "")
+        if name not in by_name and name not in by_size:
+            raise NotBuilt("the op's lowering takes another argument than its operands")
+        inputs.append(by_name[name] if name in by_name else by_size[name])
+    for a in found.scalars:
+        name = getattr(a, "name", "")
+        if name not in by_size:
+            raise NotBuilt("the op's lowering takes a computed size")
+        inputs.append(by_size[name])
+    return inputs
+
+
+def _in_order(func: Any, inputs: list[Tensor | Var], outputs: list[Tensor]) -> tuple[Any, ...]:
+    tensors = iter([*(i for i in inputs if isinstance(i, Tensor)), *outputs])
+    scalars = iter([i for i in inputs if isinstance(i, Var)])
+    try:
+        return tuple(next(tensors if is_buffer_var(p) else scalars) for p in items(func.params))
+    except StopIteration:
+        raise NotBuilt(_MISFIT) from None

@@ -1,0 +1,136 @@
+"""Legalise one call of a Relax operator.
+
+``relax.transform.LegalizeOps`` calls the operator's ``FLegalize`` attribute in a binding block and
+visits what comes out. Where that is one ``call_tir`` and nothing beside it, the pass changes no
+more, and calling the attribute is all there is to do: it costs half of a pass over a module made
+for the purpose. Over known shapes even the builder is mostly not needed, see :mod:`.expression`.
+Any other operator goes through the passes; ``DispatchSortScan`` lowers a few that have no
+``FLegalize``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from ..lifting.tir.node import items
+from .expression import expressed
+
+#: Operators that ``DispatchSortScan`` lowers and ``LegalizeOps`` does not.
+DISPATCHED = frozenset(f"relax.{n}" for n in ("argsort", "cumprod", "cumsum", "sort", "topk"))
+
+
+@dataclass(frozen=True)
+class Legalised:
+    """A PrimFunc, the tensors and the scalars that a ``call_tir`` gives it.
+
+    ``rule`` is the ``FLegalize`` of ``op`` if it alone gave the PrimFunc.
+    """
+
+    func: Any
+    args: tuple[Any, ...]
+    scalars: tuple[Any, ...] = ()
+    op: Any = None
+    rule: Any = None
+
+
+def legalise(call: Any, params: Sequence[Any]) -> Legalised | None:
+    """The only ``call_tir`` that a call over ``params`` lowers to, or None if it is not one.
+
+    Raises whatever the operator raises where it rejects its arguments.
+    """
+    builder = relax.BlockBuilder()
+    call = builder.normalize(call)
+    rule = call.op.get_attr("FLegalize")
+    if rule is None:
+        return _by_pass(call, params)
+    found = expressed(rule, call)
+    if found is not None:
+        return Legalised(*found, op=call.op, rule=rule)
+    return _directly(builder, call, rule) or _by_pass(call, params)
+
+
+def _directly(builder: Any, call: Any, rule: Any) -> Legalised | None:
+    """What ``FLegalize`` gives, if ``LegalizeOps`` would have called it and changed nothing."""
+    if not _shape_known(call.ty) or not all(_shape_known(a.ty) for a in call.args):
+        return None
+    builder._begin_binding_block()
+    try:
+        out = rule(builder, call)
+    finally:  # a builder that is destroyed with an open block says so on standard error
+        block = builder._end_block()
+    if len(block.bindings) or not is_call_tir(out):
+        return None
+    return Legalised(builder.get()[out.args[0]], *_given(out, {}), op=call.op, rule=rule)
+
+
+def _given(call: Any, values: Mapping[Any, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The tensors and scalars of a ``call_tir``; for variables that were bound their values."""
+    tensors = tuple(_element(values.get(a, a) if values else a) for a in items(call.args[1].fields))
+    return tensors, tuple(items(call.args[2].values)) if len(call.args) > 2 else ()
+
+
+def _element(value: Any) -> Any:
+    """``(a, b)[1]`` is ``b``."""
+    item = isinstance(value, tvm.ir.TupleGetItem)
+    return value.tuple_value.fields[value.index] if item else value
+
+
+def _shape_known(ty: Any) -> bool:
+    if isinstance(ty, relax.TensorType):
+        return isinstance(ty.shape, relax.ShapeExpr)
+    if isinstance(ty, tvm.ir.TupleType):
+        return all(map(_shape_known, ty.fields))
+    return isinstance(ty, tvm.ir.PrimType) or (
+        isinstance(ty, relax.ShapeType) and ty.values is not None
+    )
+
+
+def _by_pass(call: Any, params: Sequence[Any]) -> Legalised | None:
+    builder = relax.BlockBuilder()
+    with builder.function("main", list(params)):
+        with builder.dataflow():
+            out = builder.emit_output(call)
+        builder.emit_func_output(out)
+    mod = lowered(builder.get())
+    values = {b.var: b.value for block in mod["main"].body.blocks for b in block.bindings}
+    calls = [v for v in values.values() if isinstance(v, tvm.ir.Call)]
+    if len(calls) != 1 or not is_call_tir(calls[0]):
+        return None
+    return Legalised(mod[calls[0].args[0]], *_given(calls[0], values))
+
+
+def lowered(mod: Any) -> Any:
+    """The module with its operators as PrimFuncs: legalised, and scans dispatched.
+
+    Scans are dispatched for the current target, the CPU if there is none.
+    """
+    mod = relax.transform.LegalizeOps()(mod)
+    if not dispatches(mod):
+        return mod
+    with tvm.target.Target.current(allow_none=True) or tvm.target.Target("llvm"):
+        return relax.backend.DispatchSortScan()(mod)
+
+
+def dispatches(mod: Any) -> bool:
+    """Whether an operator is left that ``DispatchSortScan`` lowers."""
+    found = False
+
+    def visit(e: Any) -> None:
+        nonlocal found
+        found |= isinstance(e, tvm.ir.Call) and str(getattr(e.op, "name", "")) in DISPATCHED
+
+    for _, f in mod.functions_items():
+        if isinstance(f, relax.Function):
+            relax.analysis.post_order_visit(f, visit)
+    return found
+
+
+def is_call_tir(value: Any) -> bool:
+    """Whether an expression is a ``call_tir``."""
+    op = getattr(value, "op", None)
+    return isinstance(op, tvm.ir.Op) and str(op.name) == "relax.call_tir"

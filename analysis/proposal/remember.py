@@ -1,0 +1,103 @@
+"""Operators that were legalised lately, so that the same call is not legalised again.
+
+Legalising is a function of the operator, its attributes, the types of its operands, the operator's
+``FLegalize`` rule and the current target. The first three are the key; a call under a target, over
+symbolic sizes or with values of other kinds than plain ones is not remembered; and a rule that was
+replaced since makes what it gave worthless.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+
+from ..lifting.effects.comprehension import Lifted
+from ..terms.term import Int, Tensor
+from .proposal import Constant, Proposal
+
+#: How many legalised operators are kept: those of a large model.
+KEPT = 512
+
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Known:
+    """A PrimFunc of ``size`` parameters, its inputs as indices of parameters, and what gave it."""
+
+    func: Any
+    inputs: tuple[int, ...]
+    size: int
+    op: Any
+    rule: Any
+
+
+_known: dict[Key, Known] = {}
+
+
+def key_of(p: Proposal, lifted: Lifted, dtype: str) -> Key | None:
+    """What the legalised op depends on, or None if it is not to be remembered."""
+    if tvm.target.Target.current(allow_none=True) is not None:
+        return None
+    try:
+        types = tuple(_type(t) for t in lifted.params)
+        attrs = tuple((k, _plain(v)) for k, v in sorted(p.attrs.items()))
+        return p.name, tuple(map(_plain, p.operands)), attrs, types, dtype
+    except NotPlain:
+        return None
+
+
+def recall(key: Key | None) -> Known | None:
+    """What the call was legalised to, if its rule is still the same."""
+    found = None if key is None else _known.pop(key, None)
+    if key is None or found is None or not _same_rule(found):
+        return None
+    _known[key] = found  # now the last one to be forgotten
+    return found
+
+
+def remember(key: Key | None, known: Known) -> None:
+    """Keep a legalised op; the one that was not asked for longest is forgotten."""
+    if key is None or known.rule is None:
+        return
+    while len(_known) >= KEPT:
+        del _known[next(iter(_known))]
+    _known[key] = known
+
+
+def forget() -> None:
+    """Forget all."""
+    _known.clear()
+
+
+class NotPlain(Exception):
+    """A value that does not tell by itself what is legalised."""
+
+
+def _same_rule(known: Known) -> bool:
+    now = known.op.get_attr("FLegalize")
+    return now is not None and bool(now.same_as(known.rule))
+
+
+def _type(t: Any) -> Key:
+    if not isinstance(t, Tensor) or any(e.const is None for e in t.shape):
+        raise NotPlain
+    return t.dtype, *(e.const for e in t.shape)
+
+
+def _plain(value: Any) -> Key:
+    """A value that is equal to another one only if both mean the same: 1, 1.0 and True differ."""
+    kind = type(value)
+    if value is None or kind in (int, bool, str):
+        return kind, value
+    if kind is float:
+        return kind, value.hex()  # tells the zeros apart
+    if kind in (tuple, list):
+        return kind, *map(_plain, value)
+    if kind is Constant:
+        return kind, _plain(value.value), value.dtype
+    if isinstance(value, Int) and value.const is not None:
+        return Int, value.const
+    raise NotPlain

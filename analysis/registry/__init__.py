@@ -1,0 +1,1 @@
+"""The recognisers: how they are registered, asked and checked."""

@@ -1,0 +1,196 @@
+"""What a recogniser from outside returns, checked field by field and copied.
+
+Whoever reads the copies meets plain values only: whatever else a recogniser's objects do when they
+are iterated, compared or printed, they do here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import tvm_ffi
+from tvm import tirx
+
+from ..lifting.effects.comprehension import Lifted
+from ..proposal.build import NotBuilt, to_prim
+from ..proposal.proposal import Constant, Proposal
+from ..proposal.undetermined import Undetermined
+from ..results.op_info import Refusal
+from ..terms.term import Int, Tensor, Var
+from .registry import Recogniser, not_an_operator
+
+#: Proposals of one recogniser: each costs of the budget that all have together.
+MOST = 100
+
+#: What attributes are made of, as they are; TVM's objects are such as index maps.
+_PLAIN = (bool, Int, tvm_ffi.Object, type(None))
+#: What others are copied as: a subclass may do anything when it is compared.
+_COPIES: dict[type, Callable[[Any], Any]] = {
+    int: int.__int__, float: float.__float__, str: str.__str__
+}  # fmt: skip
+
+
+class Invalid(Exception):
+    """What a recogniser returned is not what it is to return."""
+
+
+def checked(r: Recogniser, answer: Any, lifted: Lifted) -> Sequence[Proposal] | Refusal:
+    """The proposals, or the refusal. Raises :class:`Invalid`, or what the objects raise."""
+    if isinstance(answer, Refusal):
+        return Refusal(str(answer.reason), str(answer.where))
+    if not isinstance(answer, Sequence) or isinstance(answer, str):
+        expected = "expected a sequence of Proposal, or a Refusal"
+        raise Invalid(f"it returned {_kind(answer)}, {expected}")
+    if len(answer) > MOST:
+        raise Invalid(f"it proposed {len(answer)} operators, expected at most {MOST}")
+    return [_proposal(r, p, lifted) for p in islice(answer, MOST)]
+
+
+def _proposal(r: Recogniser, p: Any, lifted: Lifted) -> Proposal:
+    if not isinstance(p, Proposal):
+        raise Invalid(f"it proposed {_kind(p)}, expected a Proposal")
+    name = _operator(r, p.name)
+    return Proposal(
+        name,
+        _operands(name, p.operands, lifted),
+        _attributes(name, p.attrs),
+        _layouts(name, p.layouts, lifted),
+        _undetermined(name, p.undetermined, lifted),
+    )
+
+
+def _operator(r: Recogniser, name: Any) -> str:
+    if type(name) is not str:
+        raise Invalid(f"it proposed the operator {name!r}, expected its name")
+    if r.ops and name not in r.ops:
+        raise Invalid(f"it proposed {name!r}, expected one of its ops: {', '.join(r.ops)}")
+    why = not_an_operator(name)
+    if why:
+        raise Invalid(f"it proposed {name!r}: {why}")
+    return name
+
+
+def _operands(name: str, operands: Any, lifted: Lifted) -> tuple[int | Constant, ...]:
+    if not isinstance(operands, (tuple, list)):
+        raise Invalid(f"it proposed {name} of {_kind(operands)}, expected a tuple of operands")
+    count = len(lifted.params)
+    for o in operands:
+        if type(o) is Constant:
+            _constant(name, o)
+        elif type(o) is not int or not 0 <= o < count:
+            raise Invalid(f"it proposed {name} with the operand {o!r}, expected a Constant or "
+                          f"the index of a parameter, 0 to {count - 1}")  # fmt: skip
+    return tuple(operands)
+
+
+def _constant(name: str, c: Constant) -> None:
+    """A number that a scalar of the type can have."""
+    scalar = isinstance(c.value, (bool, int, float, np.generic)) and np.ndim(c.value) == 0
+    if not scalar or type(c.dtype) is not str or not _holds(c.dtype, c.value):
+        raise Invalid(f"it proposed {name} with {c!r:.80}, expected a number of its dtype")
+
+
+def _holds(dtype: str, value: Any) -> bool:
+    from ..terms.evaluate import numpy_dtype
+
+    try:
+        kind = np.dtype(numpy_dtype(dtype))
+    except (TypeError, ValueError, AttributeError):
+        return False
+    if kind.kind not in "iub":
+        return True
+    low, high = (0, 1) if kind.kind == "b" else (np.iinfo(kind).min, np.iinfo(kind).max)
+    return math.isfinite(value) and value == int(value) and low <= value <= high
+
+
+def _attributes(name: str, attrs: Any) -> dict[str, Any]:
+    return {k: _plain(name, k, v) for k, v in _mapping(name, "attrs", attrs, str).items()}
+
+
+def _plain(name: str, key: str, value: Any) -> Any:
+    """A copy of an attribute's value that is made of plain ones."""
+    if isinstance(value, _PLAIN):
+        return value
+    if type(value) is Constant:
+        _constant(name, value)
+        return value
+    if isinstance(value, (tuple, list)):
+        parts = (_plain(name, key, v) for v in value)
+        return list(parts) if isinstance(value, list) else tuple(parts)
+    copy = next((c for kind, c in _COPIES.items() if isinstance(value, kind)), None)
+    if copy is None:
+        raise Invalid(f"it proposed {name} with the attribute {key} of type "
+                      f"{type(value).__name__}, expected a plain value")  # fmt: skip
+    return copy(value)
+
+
+def _mapping(name: str, what: str, value: Any, key: type) -> Mapping[Any, Any]:
+    if not isinstance(value, Mapping) or not all(type(k) is key for k in value):
+        raise Invalid(f"it proposed {name} with {what} {value!r:.80}, expected a mapping "
+                      f"with keys of type {key.__name__}")  # fmt: skip
+    return value
+
+
+def _layouts(name: str, layouts: Any, lifted: Lifted) -> dict[int, str]:
+    for at, text in _mapping(name, "layouts", layouts, int).items():
+        buffer = lifted.params[at] if 0 <= at < len(lifted.params) else None
+        if not isinstance(buffer, Tensor):
+            raise Invalid(f"it proposed {name} with a layout of parameter {at}, expected the index "
+                          "of a buffer")  # fmt: skip
+        if type(text) is not str or (text and not _parses(text, len(buffer.shape))):
+            raise Invalid(f"it proposed {name} with the layout {text!r} of parameter {at}, "
+                          f"expected one of {len(buffer.shape)} axes that TVM parses")  # fmt: skip
+    return dict(layouts)
+
+
+def _parses(text: str, rank: int) -> bool:
+    """Whether TVM parses a layout string, with an axis for each letter, and no axis twice."""
+    from tvm import s_tir
+
+    letters = [c for c in text if c.isalpha()]
+    try:
+        return len(s_tir.slayout(text)) == len(letters) == len(set(letters)) == rank
+    except (RuntimeError, TypeError, ValueError):
+        return False
+
+
+def _undetermined(name: str, notes: Any, lifted: Lifted) -> tuple[Undetermined, ...]:
+    if not isinstance(notes, (tuple, list)) or not all(map(_is_note, notes)):
+        raise Invalid(f"it proposed {name} with undetermined {notes!r:.80}, expected a tuple of "
+                      "Undetermined")  # fmt: skip
+    return tuple(_note(name, u, lifted) for u in notes)
+
+
+def _note(name: str, u: Undetermined, lifted: Lifted) -> Undetermined:
+    """A copy whose bounds have an expression over the parameters: no call is built from them."""
+    low, high, values = (_plain(name, u.attribute, v) for v in (u.low, u.high, u.values))
+    known = {e for p in lifted.params for e in _dimensions(p)}
+    sizes = {v: tirx.Var(v.name, "int64") for v in known if isinstance(v, Var)}
+    try:
+        to_prim((low, high, values), sizes)
+    except NotBuilt as e:
+        raise Invalid(f"it proposed {name} with an undetermined {u.attribute}: {e}") from None
+    return replace(u, low=low, high=high, values=values)
+
+
+def _dimensions(p: Tensor | Var) -> tuple[Any, ...]:
+    return (p,) if isinstance(p, Var) else tuple(e.atom for e in p.shape)
+
+
+def _is_note(u: Any) -> bool:
+    if type(u) is not Undetermined or type(u.values) is not tuple:
+        return False
+    partner = u.partner is None or (
+        type(u.partner) is tuple and tuple(map(type, u.partner)) == (str, int)
+    )
+    position = u.position is None or type(u.position) is int
+    return type(u.attribute) is type(u.reason) is str and position and partner
+
+
+def _kind(value: Any) -> str:
+    return "None" if value is None else f"a value of type {type(value).__name__}"

@@ -1,0 +1,57 @@
+"""Whether somebody changed the tensors and terms that all who ask share, and undoing it."""
+
+from __future__ import annotations
+
+from functools import cache
+from operator import attrgetter, is_
+from typing import Any
+
+from ..lifting.effects.comprehension import Lifted
+from ..terms.rewrite import subterms
+from ..terms.term import Tensor
+
+#: What analyses remember on a term; its value does not depend on them.
+_REMEMBERED = frozenset({"__weakref__", "free", "memo"})
+
+
+class Snapshot:
+    """The tensors and terms of a compute as they are now."""
+
+    def __init__(self, lifted: Lifted) -> None:
+        bodies = (t for c in lifted.outputs for part in (*c.axes, c.body) for t in subterms(part))
+        shapes = (e for p in lifted.params if isinstance(p, Tensor) for e in p.shape)
+        parts = dict.fromkeys((*lifted.params, *shapes, *bodies))
+        self._states = [(x, _fields(x)(x)) for x in parts]
+
+    def restore(self) -> bool:
+        """Undo the changes since; whether there were any."""
+        changed = False
+        for x, state in self._states:
+            if not _unchanged(x, state):
+                changed = True
+                for name, value in zip(_names(type(x).__mro__), state, strict=True):
+                    object.__setattr__(x, name, value)
+        return changed
+
+
+def _unchanged(x: Any, state: tuple[Any, ...]) -> bool:
+    try:
+        return all(map(is_, _fields(x)(x), state))
+    except AttributeError:
+        return False
+
+
+def _fields(x: Any) -> attrgetter[tuple[Any, ...]]:
+    return _getter(type(x).__mro__)
+
+
+@cache
+def _getter(kinds: tuple[type, ...]) -> attrgetter[tuple[Any, ...]]:
+    return attrgetter(*_names(kinds))
+
+
+@cache
+def _names(kinds: tuple[type, ...]) -> tuple[str, ...]:
+    """The slots of a class and of those that it inherits from."""
+    slots = (s for k in kinds for s in getattr(k, "__slots__", ()))
+    return tuple(sorted(set(slots) - _REMEMBERED))

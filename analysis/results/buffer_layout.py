@@ -1,0 +1,184 @@
+"""Where the elements of a logical buffer lie in the physical one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from tvm import s_tir, tirx
+
+from ..index_map.maps.emit import to_tvm
+from ..proposal.values import Structural, literals, over, text
+from ..terms.integer import floordiv
+from ..terms.quotient import is_div
+from ..terms.rewrite import free
+from ..terms.term import ONE, ZERO, Call, Int, Var, as_int, integer, mul, polynomial
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+#: Axes that are packed: a factor of another one is not what people read.
+CHANNELS = ("C", "O", "I")
+
+
+@dataclass(frozen=True, eq=False)
+class BufferLayout(Structural):
+    """``physical[index_map(l)] = logical[l]`` for every ``l`` inside the logical ``shape``.
+
+    Symbolic extents are expressions over the PrimFunc's own variables. ``padded`` says that the
+    physical buffer has elements beside those.
+    """
+
+    shape: tuple[Any, ...]
+    index_map: Any
+    padded: bool = False
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def symbolic(self) -> bool:
+        """Whether the shape or the map is still over sizes of the analysis."""
+        return self.place is not None
+
+    def over(self, leaves: Mapping[Var, Any]) -> BufferLayout:
+        """The same over the variables of a PrimFunc."""
+        if self.place is None:
+            return self
+        return BufferLayout(over(self.shape, leaves), self.place.index_map(leaves), self.padded)
+
+    @property
+    def identity(self) -> bool:
+        """Whether the buffer is the logical one."""
+        axes, places = self.index_map.initial_indices, self.index_map.final_indices
+        same = len(axes) == len(places) and all(map(_same, axes, places))
+        return same and not self.padded
+
+    @property
+    def text(self) -> str:
+        """The physical indices: ``[i0, i1, i2 * 8 + i3]``."""
+        return ", ".join(map(text, self.index_map.final_indices)).join("[]")
+
+    def __repr__(self) -> str:
+        return f"[{', '.join(map(text, self.shape))}] at {self.index_map}"
+
+
+def _same(a: Any, b: Any) -> bool:
+    return bool(a.same_as(b))
+
+
+@dataclass(frozen=True)
+class Place:
+    """The physical indices of a buffer over variables of its logical coordinates."""
+
+    axes: tuple[Var, ...]
+    indices: tuple[Int, ...]
+
+    def layout(self, physical: Sequence[Int]) -> BufferLayout:
+        shape = tuple(a.extent for a in self.axes if a.extent is not None)
+        sizes = {v for p in (*self.indices, *shape) for v in free(p)} - set(self.axes)
+        leaves = {v: tirx.Var(v.name, "int64") for v in sorted(sizes, key=lambda v: v.uid)}
+        padded = _smaller(shape, physical)
+        found = self.index_map(leaves)
+        return BufferLayout(tuple(map(literals, shape)), found, padded, self if sizes else None)
+
+    def index_map(self, leaves: Mapping[Var, Any]) -> Any:
+        """From logical to physical coordinates; ``leaves`` gives the expression of each size."""
+        names = [tirx.Var(f"i{k}", "int64") for k in range(len(self.axes))]
+        known = {**leaves, **dict(zip(self.axes, names, strict=True))}
+        return tirx.IndexMap(names, [to_tvm(p, known) for p in self.indices], None)
+
+    def name(self, logical: str) -> str:
+        """The layout string, ``NCHW4c`` over ``NCHW``; empty if TVM has none for these indices."""
+        found = [None if p is ZERO else _digit(p, self.axes) for p in self.indices]
+        digits = [d for d in found if d is not None]
+        if len(digits) < sum(p is not ZERO for p in self.indices) or not _unambiguous(digits):
+            return ""
+        named = ["" if d is None else _named(d, logical) for d in found]
+        axes = iter([c for k, c in enumerate(logical) if k not in {k for k, _, _ in digits}])
+        for k in [k for k, d in enumerate(found) if d is None]:  # of extent 1
+            named[k] = next(axes, "") or self._outer(k, named, logical)
+        text = "".join(named)
+        return text if all(named) and parses(text) else ""
+
+    def _outer(self, place: int, named: list[str], logical: str) -> str:
+        """The outer part of channels of which the block is all: OIHW4i4o, OIHW1i4o."""
+        if logical.startswith(LETTERS[: len(logical)]):
+            return ""
+        last = max((k for k, text in enumerate(named) if text.isupper()), default=0)
+        if last > place and (letter := named[last]) in CHANNELS:
+            extent = self.axes[logical.index(letter)].extent
+            if extent is not None and extent.const is not None:
+                named[last] = f"{extent.const}{letter.lower()}"
+                return letter
+        units = (c for c, a in zip(logical, self.axes, strict=True) if a.extent is ONE)
+        free = (f"1{c.lower()}" for c in units if c in CHANNELS and c in named)
+        return next((text for text in free if text not in named), "")
+
+
+@cache
+def parses(text: str) -> bool:
+    """Whether TVM takes a layout string, and for as many dimensions as it has names."""
+    try:
+        return len(s_tir.slayout(text)) == sum(c.isalpha() for c in text) > 0
+    except (TypeError, ValueError, RuntimeError):
+        return False
+
+
+def _named(d: Digit, logical: str) -> str:
+    k, _, mod = d
+    return logical[k] if mod is None else f"{mod}{logical[k].lower()}"
+
+
+def _smaller(shape: Sequence[Int], physical: Sequence[Int]) -> bool:
+    one = two = ONE
+    for e in shape:
+        one = mul(one, e)
+    for e in physical:
+        two = mul(two, e)
+    return one is not two
+
+
+Digit = tuple[int, int, int | None]
+"""``(axis // div) % mod``: the axis, the divisor, the modulus or None."""
+
+
+def _digit(p: Int, axes: Sequence[Var]) -> Digit | None:
+    found = [k for k, v in enumerate(axes) if v in free(p)]
+    if len(found) != 1:
+        return None
+    (k,), x = found, as_int(axes[found[0]])
+    low, mod = p, None
+    negative = [(m, c) for m, c in p.terms if c < 0]
+    if len(negative) == 1:
+        ((mono, c),) = negative
+        low, mod = p - polynomial({mono: c}), -c
+    div = 1 if low is x else _divisor(low, x)
+    if div is None or low is not floordiv(x, integer(div)):
+        return None
+    if mod is not None and p is not low - mul(floordiv(x, integer(div * mod)), integer(mod)):
+        return None
+    return k, div, mod
+
+
+def _divisor(p: Int, x: Int) -> int | None:
+    atom = p.atom
+    if isinstance(atom, Call) and is_div(atom) and atom.args[0] is x:
+        return as_int(atom.args[1]).const
+    return None
+
+
+def _unambiguous(digits: Sequence[Digit]) -> bool:
+    """One whole part an axis; its inner digits, if several, from the highest to the lowest."""
+    for k in {d[0] for d in digits}:
+        mine = [d for d in digits if d[0] == k]
+        inner = [(div, mod) for _, div, mod in mine if mod is not None]
+        heads = [div for _, div, mod in mine if mod is None]
+        step = 1
+        for div, mod in reversed(inner):
+            if div != step:
+                return False
+            step *= mod
+        if heads != [step]:
+            return False
+    return True

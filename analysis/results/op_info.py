@@ -1,0 +1,306 @@
+"""The results of the analysis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import is_ as operator_is
+from types import MappingProxyType
+from typing import Any, Literal
+
+import tvm_ffi
+from tvm import tirx
+
+from ..proofs.equal import Obligation
+from ..proposal.build import bound
+from ..proposal.proposal import Constant
+from ..proposal.undetermined import Undetermined
+from ..proposal.values import Structural, over, symbolic, text
+from ..terms.term import Int, Var
+from .buffer_layout import BufferLayout
+
+CertificateKind = Literal["rebuilt", "proved", "real", "tested"]
+PatternKind = Literal[
+    "kElemWise", "kBroadcast", "kInjective", "kCommReduce", "kOutEWiseFusable", "kOpaque"
+]
+
+#: Attributes that are layout strings, and the operand that each is of; None is the output.
+STRINGS = {"data_layout": 0, "layout": 0, "kernel_layout": 1, "out_layout": None}
+
+#: What every certificate assumes beside what it lists itself.
+ASSUMED = (
+    "arithmetic of 32 and 64 bit integers does not overflow, nor do casts and shifts of indices "
+    "over sizes",
+    "accesses that are executed stay inside their buffers",
+    "parameters do not alias",
+)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Why the answer is right.
+
+    ``rebuilt``: the op built from name and attributes legalises to the same PrimFunc. ``proved``:
+    it legalises to a PrimFunc whose comprehension is proved equal. ``tested``: equal on random
+    inputs. ``exact`` means bit-equal; otherwise equal up to what ``assumptions`` lists. ``stages``
+    is the number of buffers that the op's own lowering writes.
+    """
+
+    kind: CertificateKind
+    exact: bool
+    assumptions: tuple[str, ...] = ()
+    obligations: tuple[Obligation, ...] = ()
+    stages: int = field(default=1, compare=False)
+
+
+@dataclass(frozen=True, eq=False)
+class OpInfo(Structural):
+    """The operator that a PrimFunc computes on its own buffers.
+
+    ``op(*operands, **attrs)`` rebuilds it, with the public constructor that ``name`` names:
+    ``relax.op.nn.conv2d(**info.bind(params))``. ``operands`` are positions of the PrimFunc's
+    parameters, in the order of the op's arguments. ``attrs`` are the other arguments by name:
+    ``int``, ``float``, ``bool``, ``str``, None, tuples of them, and TVM's expressions: dimensions
+    over the PrimFunc's own variables, index maps, literals of a type of their own (``FloatImm``). A
+    scalar operand that is a literal in the compute is among them, by its argument's name: of
+    ``x + 2`` it is ``x2``, of the type of the first operand. ``layouts`` has one string a
+    parameter (empty where the op has no notion of layout), each of which TVM parses. Where layout
+    attributes such as ``data_layout`` say that buffers are packed or permuted as no lowering of the
+    op has them, ``relayout`` is the same over logical buffers.
+    """
+
+    name: str
+    attrs: Mapping[str, Any]
+    operands: tuple[int | Constant, ...]
+    kind: PatternKind
+    layouts: tuple[str, ...]
+    certificate: Certificate
+    undetermined: tuple[Undetermined, ...] = ()
+    alternatives: tuple[OpInfo, ...] = ()
+    relayout: LayoutNormalised | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attrs", MappingProxyType(dict(self.attrs)))
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "attrs": dict(self.attrs)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, attrs=MappingProxyType(state["attrs"]))
+
+    def bind(self, params: Sequence[Any] | Mapping[int, Any]) -> dict[str, Any]:
+        """The arguments of the public constructor, by name, over operands of the caller's.
+
+        Args:
+            params: by position of a PrimFunc's parameter, the Relax expression that stands for it,
+                with its type known. Only those among ``operands`` are read.
+
+        Returns:
+            What ``op(**info.bind(params))`` rebuilds the operator from: ``attrs``, the operands by
+            the names of their arguments (as one tuple where the op takes one), and literal operands
+            as ``relax.const`` of their type.
+        """
+        return bound(self.name, self.operands, self.attrs, params)
+
+    @property
+    def relaid(self) -> bool:
+        """Whether TVM has no lowering of the op in the layouts that its attributes name."""
+        return self.relayout is not None
+
+    @property
+    def packed(self) -> bool:
+        """Whether a layout attribute splits a dimension: ``NCHW4c``."""
+        found = (str(self.attrs[k]) for k in self.attrs.keys() & STRINGS.keys())
+        return any(c.islower() for text in found for c in text)
+
+    def __repr__(self) -> str:
+        inside = [f"%{o}" if isinstance(o, int) else f"{o.value}" for o in self.operands]
+        inside += [f"{k}={_plain(v)}" for k, v in self.attrs.items()]
+        return f"{self.name}({', '.join(inside)}) : {self.kind}, {self.certificate.kind}"
+
+    def to_json(self) -> dict[str, Any]:
+        """A value that ``json.dumps`` takes."""
+        return {
+            "name": self.name,
+            "attrs": {k: to_plain(v) for k, v in self.attrs.items()},
+            "operands": [o if isinstance(o, int) else to_plain(o.value) for o in self.operands],
+            "kind": self.kind,
+            "layouts": list(self.layouts),
+            "buffers": self.relayout.to_json()["buffers"] if self.relayout else [],
+            "undetermined": [_open(u) for u in self.undetermined],
+            "alternatives": [a.to_json() for a in self.alternatives],
+            "certificate": {
+                "kind": self.certificate.kind,
+                "exact": self.certificate.exact,
+                "assumptions": list(self.certificate.assumptions),
+                "obligations": [
+                    {"goal": o.goal, "engine": o.engine, "ms": o.ms}
+                    for o in self.certificate.obligations
+                ],
+            },
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class LayoutNormalised(Structural):
+    """The operator that a PrimFunc computes once its buffers are seen in the op's own layouts.
+
+    ``logical`` is over logical buffers, not over the PrimFunc's: what it computes on the PrimFunc's
+    own buffers is something else. ``buffers`` says for each parameter (None for a scalar) where the
+    elements of the logical buffer are in the PrimFunc's; ``layouts`` names that with a string that
+    TVM parses, empty where there is none. The certificate and the kind are the PrimFunc's.
+    """
+
+    logical: OpInfo
+    buffers: tuple[BufferLayout | None, ...]
+    layouts: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return True
+
+    @property
+    def certificate(self) -> Certificate:
+        """Why the answer is right, for the PrimFunc with its own buffers."""
+        return self.logical.certificate
+
+    @property
+    def kind(self) -> PatternKind:
+        """The pattern kind of the PrimFunc with its own buffers."""
+        return self.logical.kind
+
+    @property
+    def label(self) -> str:
+        """``layout_normalised(relax.tan)``: for people, and the name of no operator."""
+        return f"layout_normalised({self.logical.name})"
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """By parameter, the layout string, or the index map as text."""
+        pairs = zip(self.layouts, self.buffers, strict=True)
+        return tuple(text or ("" if b is None or b.identity else b.text) for text, b in pairs)
+
+    def __repr__(self) -> str:
+        where = ", ".join(f"%{k} at {text}" for k, text in enumerate(self.places) if text)
+        return f"layout_normalised {self.logical!r}; {where}"
+
+    def to_json(self) -> dict[str, Any]:
+        """A value that ``json.dumps`` takes."""
+        return {
+            "layout_normalised": self.logical.to_json(),
+            "buffers": [None if b is None else repr(b) for b in self.buffers],
+            "layouts": list(self.layouts),
+        }
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Not recognised: why, and at which place of the PrimFunc or which recogniser."""
+
+    reason: str
+    where: str = ""
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return f"not recognised: {self.reason}" + (f" ({self.where})" if self.where else "")
+
+    def to_json(self) -> dict[str, Any]:
+        return {"reason": self.reason, "where": self.where}
+
+
+#: What is known of a PrimFunc.
+Answer = OpInfo | LayoutNormalised | Refusal
+
+
+def operator(found: Answer) -> OpInfo | None:
+    """The operator that is computed, over whatever layouts of the buffers; None if not known."""
+    if isinstance(found, Refusal):
+        return None
+    return found.logical if isinstance(found, LayoutNormalised) else found
+
+
+def certified(
+    found: OpInfo | LayoutNormalised, certificate: Certificate
+) -> OpInfo | LayoutNormalised:
+    """An answer with another certificate."""
+    if isinstance(found, LayoutNormalised):
+        return _certified(found, certificate)
+    relayout = None if found.relayout is None else _certified(found.relayout, certificate)
+    return replace(found, certificate=certificate, relayout=relayout)
+
+
+def _certified(found: LayoutNormalised, certificate: Certificate) -> LayoutNormalised:
+    return replace(found, logical=replace(found.logical, certificate=certificate))
+
+
+Leaves = Callable[[], Mapping[Var, Any]]
+
+
+def over_variables(found: OpInfo | LayoutNormalised, leaves: Leaves) -> OpInfo | LayoutNormalised:
+    """The same answer with TIR for terms over sizes; itself if it has none."""
+    return _op_over(found, leaves) if isinstance(found, OpInfo) else _laid_over(found, leaves)
+
+
+def _laid_over(found: LayoutNormalised, leaves: Leaves) -> LayoutNormalised:
+    logical = _op_over(found.logical, leaves)
+    moved = any(b is not None and b.symbolic for b in found.buffers)
+    if logical is found.logical and not moved:
+        return found
+    buffers = tuple(None if b is None else b.over(leaves()) for b in found.buffers)
+    return replace(found, logical=logical, buffers=buffers)
+
+
+def _op_over(found: OpInfo, leaves: Leaves) -> OpInfo:
+    others = tuple(_op_over(a, leaves) for a in found.alternatives)
+    relayout = None if found.relayout is None else _laid_over(found.relayout, leaves)
+    bounds: list[Any] = [(u.low, u.high, u.values) for u in found.undetermined]
+    inner = relayout is found.relayout and all(map(operator_is, others, found.alternatives))
+    if inner and not symbolic([*found.attrs.values(), *bounds]):
+        return found
+    known = leaves()
+    return replace(
+        found,
+        attrs={k: over(v, known) for k, v in found.attrs.items()},
+        undetermined=tuple(
+            replace(u, **{k: over(getattr(u, k), known) for k in ("low", "high", "values")})
+            for u in found.undetermined
+        ),
+        alternatives=others,
+        relayout=relayout,
+    )
+
+
+def to_plain(value: Any) -> Any:
+    """Attribute values as JSON: symbolic dimensions and index maps become their text."""
+    if isinstance(value, Int):
+        return value.const if value.const is not None else repr(value)
+    if isinstance(value, (tirx.IntImm, tirx.FloatImm)):
+        return bool(value.value) if str(value.ty.dtype) == "bool" else value.value
+    if isinstance(value, tvm_ffi.Object):
+        return str(value) if isinstance(value, tirx.IndexMap) else text(value)
+    if isinstance(value, (tuple, list)):
+        return [to_plain(v) for v in value]
+    if isinstance(value, Constant):
+        return value.value
+    plain = value is None or isinstance(value, (str, int, float))
+    return value if plain else str(value)
+
+
+def _open(u: Undetermined) -> dict[str, Any]:
+    return {
+        "attribute": u.attribute,
+        "position": u.position,
+        "low": to_plain(u.low),
+        "high": to_plain(u.high),
+        "values": to_plain(u.values),
+        "partner": to_plain(u.partner),
+        "reason": u.reason,
+    }
+
+
+def _plain(value: Any) -> str:
+    return repr(to_plain(value)) if not isinstance(value, str) else f'"{value}"'

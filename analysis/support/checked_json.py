@@ -1,0 +1,98 @@
+"""JSON that somebody else wrote: an error names the place of the wrong value.
+
+>>> told = parse('{"regions": [{"ops": 3}]}')
+>>> told["regions"].items()[0]["ops"].items()
+Traceback (most recent call last):
+...
+opinfo.analysis.support.checked_json.Malformed: regions[0].ops: expected a list, got 3
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+#: As JSON calls them.
+KINDS = {dict: "an object", list: "a list", str: "a string", int: "an integer", float: "a number"}
+
+
+class Malformed(ValueError):
+    """The message has the place, what was expected there, and what is there."""
+
+
+@dataclass(frozen=True)
+class Json:
+    """A value and its place, ``regions[2].ops``. All methods raise :class:`Malformed`."""
+
+    value: Any
+    place: str = ""
+
+    def __getitem__(self, key: str) -> Json:
+        """The field of an object."""
+        found = self._is(dict)
+        if key not in found:
+            raise self.malformed(f"expected the field {key!r}", f"it has {_list(found)}")
+        return Json(found[key], f"{self.place}.{key}" if self.place else key)
+
+    def fields(self) -> dict[str, Json]:
+        """All fields of an object."""
+        return {key: self[key] for key in self._is(dict)}
+
+    def items(self) -> list[Json]:
+        """The elements of a list."""
+        return [Json(v, f"{self.place}[{k}]") for k, v in enumerate(self._is(list))]
+
+    def text(self) -> str:
+        """A string."""
+        return str(self._is(str))
+
+    def integer(self) -> int:
+        """An integer, no bool."""
+        return int(self._is(int))
+
+    def number(self) -> float | int:
+        """A finite number, an integer as such; no bool."""
+        if isinstance(self.value, int) and not isinstance(self.value, bool):
+            return self.value
+        found = float(self._is(float))
+        if not math.isfinite(found):
+            raise self.malformed("expected a finite number", f"got {found}")
+        return found
+
+    def malformed(self, expected: str, got: str | None = None) -> Malformed:
+        """The error for something else at this place."""
+        got = f"got {_shown(self.value)}" if got is None else got
+        return Malformed(f"{self.place or 'the whole'}: {expected}, {got}")
+
+    def _is(self, kind: type) -> Any:
+        if not isinstance(self.value, kind) or isinstance(self.value, bool):
+            raise self.malformed(f"expected {KINDS[kind]}")
+        return self.value
+
+
+def parse(text: str | bytes) -> Json:
+    """Raises :class:`Malformed` for what is no JSON."""
+    try:
+        return Json(json.loads(text))
+    except UnicodeDecodeError as e:
+        raise Malformed(f"byte {e.start}: this is no JSON: {e.reason}") from None
+    except json.JSONDecodeError as e:
+        place = f"line {e.lineno}, column {e.colno}"
+        raise Malformed(f"{place}: this is no JSON: {e.msg}") from None
+    except RecursionError:
+        raise Malformed("this is no JSON that can be read: it is nested too deeply") from None
+    except ValueError as e:  # of numbers with too many digits
+        raise Malformed(f"this is no JSON that can be read: {e}") from None
+
+
+def _list(found: Any) -> str:
+    names = ", ".join(repr(str(k)[:40]) for k in list(found)[:8])
+    return names + (", …" if len(found) > 8 else "") or "none"
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, default=repr) if not isinstance(value, (dict, list)) else ""
+    kind = f"{KINDS[type(value)]} of {len(value)}" if isinstance(value, (dict, list)) else text
+    return kind if len(kind) <= 60 else kind[:59] + "…"

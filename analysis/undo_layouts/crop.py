@@ -1,0 +1,97 @@
+"""Padding of a packed dimension: an output's tail that is a literal, an input's that nobody reads.
+
+Before: out[n, c] = 0 if c >= 6 else exp(x[n, c])   over 8      After: exp(x[n, c])   over 6
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..lifting.effects.comprehension import Comprehension
+from ..proofs.context import simplify, thorough
+from ..terms.order import bounds
+from ..terms.scalar import ge0
+from ..terms.term import ONE, Call, Const, Int, Tensor, Term, Var, as_int, integer
+from .access import bare
+from .move import State, crop, guarded_loads, moved
+
+
+def cropped(state: State) -> State:
+    """The state without the padding of packed dimensions."""
+    for one in (_output, _input):  # what is read depends on what is written
+        for position, t in enumerate(state.lifted.params):
+            if not isinstance(t, Tensor) or not _packed(state, position):
+                continue
+            for d in range(len(t.shape)):
+                state = one(state, position, d) or state
+    return state
+
+
+def _packed(state: State, position: int) -> bool:
+    """A merged buffer, or one with a dimension of extent 1 that may be the outer digit."""
+    return bool(state.of(position)) or ONE in state.tensor(position).shape
+
+
+def _output(state: State, position: int, d: int) -> State | None:
+    c = next((c for c in state.lifted.outputs if c.out.position == position), None)
+    full = None if c is None else c.out.shape[d].const
+    if c is None or full is None or not isinstance(c.axes[d].atom, Var):
+        return None
+    if not _chooses_literal(c.body):
+        return None
+    low, high, literal = 1, full, None
+    while low < high:  # the tail is a literal from `high` on
+        middle = (low + high) // 2 if literal is not None else full - 1
+        tail = simplify(c.body, (ge0(c.axes[d] - middle),), thorough)
+        if _literal(tail) and (literal is None or tail is literal):
+            high, literal = middle, tail
+        elif literal is None:
+            return None
+        else:
+            low = middle + 1
+    return None if literal is None else _without_tail(state, c, d, high, literal)
+
+
+def _chooses_literal(body: Term) -> bool:
+    t = bare(body)
+    return isinstance(t, Call) and t.op == "ite" and any(map(_literal, t.args[1:]))
+
+
+def _literal(t: Term) -> bool:
+    return isinstance(t, Const) or (isinstance(t, Int) and t.const is not None)
+
+
+def _without_tail(state: State, c: Comprehension, d: int, extent: int, tail: Term) -> State:
+    told = f"of the {c.out.shape[d]!r} elements of %{c.out.position} along its packed dimension"
+    body = simplify(c.body, (ge0(integer(extent - 1) - c.axes[d]),), thorough)
+    short = replace(c, body=body)
+    outputs = tuple(short if o is c else o for o in state.lifted.outputs)
+    state = replace(
+        state,
+        lifted=replace(state.lifted, outputs=outputs),
+        notes=(*state.notes, f"{told} those from {extent} are {tail!r}"),
+    )
+    return moved(state, c.out.position, crop(c.out, d, integer(extent)))
+
+
+def _input(state: State, position: int, d: int) -> State | None:
+    t = state.tensor(position)
+    full, highest = t.shape[d].const, 0
+    loads = [x for c in state.lifted.outputs for x in guarded_loads(c.body, t)]
+    if full is None or not loads:
+        return None
+    for x, facts in loads:
+        p = x.indices[d]
+        tops = [hi.const for hi in (bounds(p)[1],) if hi is not None]
+        tops += [(as_int(f.args[0]) + p).const for f in facts
+                 if isinstance(f, Call) and f.op == "ge0"]  # fmt: skip
+        known = [k for k in tops if k is not None]
+        if not known:
+            return None
+        highest = max(highest, min(known))
+    if highest + 1 >= full:
+        return None
+    told = f"of the {t.shape[d]!r} elements of %{position} along its packed dimension"
+    note = f"{told} only the first {highest + 1} are read"
+    state = replace(state, notes=(*state.notes, note))
+    return moved(state, position, crop(t, d, integer(highest + 1)))

@@ -1,0 +1,277 @@
+"""One change of a buffer's coordinates, and what it makes of a comprehension.
+
+A move is a bijection between old and new coordinates (an injection where it crops), so a statement
+about the comprehension over the new buffer is one about the old. Which moves are made is a guess;
+a bad guess is only not recognised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ..lifting.effects.comprehension import Comprehension, Lifted
+from ..proofs.prove import prove
+from ..terms.integer import floordiv
+from ..terms.quotient import is_div
+from ..terms.rewrite import rebuild, substitute, subterms, tensors
+from ..terms.rewrite import replace as rebuilt
+from ..terms.scalar import conj, ge0, negate, parts
+from ..terms.term import (
+    ONE,
+    ZERO,
+    Call,
+    Int,
+    Load,
+    Tensor,
+    Term,
+    Var,
+    as_int,
+    axis,
+    fresh,
+    integer,
+    load,
+    mul,
+    polynomial,
+)
+
+Index = tuple[Int, ...]
+Facts = tuple[Term, ...]
+
+
+@dataclass(frozen=True)
+class Move:
+    """New coordinates of a buffer; ``old`` takes new coordinates back, ``new`` an access forth.
+
+    ``new`` may use what is known where the access stands.
+    """
+
+    shape: Index
+    old: Callable[[Index], Index]
+    new: Callable[[Index, Facts], Index]
+
+
+@dataclass(frozen=True)
+class State:
+    """A comprehension, the moves that led to it, by parameter, and what is true of its padding."""
+
+    lifted: Lifted
+    moves: tuple[tuple[int, Move], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def of(self, position: int) -> tuple[Move, ...]:
+        return tuple(m for p, m in self.moves if p == position)
+
+    def tensor(self, position: int) -> Tensor:
+        found = self.lifted.params[position]
+        assert isinstance(found, Tensor)
+        return found
+
+
+# ---------------------------------------------------------------------------- moves
+
+
+def merge(t: Tensor, outer: int, inner: int) -> Move:
+    """Dimensions that are the digits ``P // E`` and ``P % E`` become one that is P."""
+    extent = t.shape[inner]
+    place = outer - (inner < outer)
+
+    def new(index: Index, _: Facts = ()) -> Index:
+        out = list(index)
+        out[outer] = mul(index[outer], extent) + index[inner]
+        del out[inner]
+        return tuple(out)
+
+    def old(index: Index) -> Index:
+        high = floordiv(index[place], extent)
+        out = list(index)
+        out[place] = high
+        out.insert(inner, index[place] - mul(high, extent))
+        return tuple(out)
+
+    shape = list(t.shape)
+    shape[outer] = mul(shape[outer], extent)
+    del shape[inner]
+    return Move(tuple(shape), old, new)
+
+
+def split(t: Tensor, d: int, extent: Int) -> Move:
+    """A dimension that is ``extent * P + Q`` becomes two, P and Q."""
+
+    def new(index: Index, facts: Facts = ()) -> Index:
+        return (*index[:d], *digits(index[d], extent, facts), *index[d + 1 :])
+
+    def old(index: Index) -> Index:
+        return (*index[:d], mul(index[d], extent) + index[d + 1], *index[d + 2 :])
+
+    high = floordiv(t.shape[d], extent)
+    return Move((*t.shape[:d], high, extent, *t.shape[d + 1 :]), old, new)
+
+
+def arrange(t: Tensor, order: Sequence[int | None]) -> Move:
+    """The dimensions in another order; None is a new one of extent 1, those left out have it."""
+    assert all(t.shape[d] is ONE for d in range(len(t.shape)) if d not in order)
+
+    def new(index: Index, _: Facts = ()) -> Index:
+        return tuple(ZERO if d is None else index[d] for d in order)
+
+    def old(index: Index) -> Index:
+        return tuple(index[order.index(d)] if d in order else ZERO for d in range(len(t.shape)))
+
+    return Move(tuple(ONE if d is None else t.shape[d] for d in order), old, new)
+
+
+def crop(t: Tensor, d: int, extent: Int) -> Move:
+    """Without what is behind the first elements of a dimension."""
+    shape = (*t.shape[:d], extent, *t.shape[d + 1 :])
+    return Move(shape, lambda index: index, lambda index, _: index)
+
+
+def digits(p: Int, extent: Int, facts: Facts = ()) -> tuple[Int, Int]:
+    """``p // extent`` and ``p % extent``, in the clean form if the facts allow it."""
+    found = clean(p, extent, facts)
+    if found is not None:
+        return found
+    high = floordiv(p, extent)
+    return high, p - mul(high, extent)
+
+
+def clean(p: Int, extent: Int, facts: Facts) -> tuple[Int, Int] | None:
+    """``p = extent * high + low`` term by term, if low is proved to be the remainder."""
+    k, shift = extent.const, next((c for m, c in p.terms if not m), 0)
+    high, low = factored(p - shift if k else p, extent)
+    if high is ZERO:
+        return None
+    if not k:
+        return (high, low) if inside(low, extent, facts) else None
+    for q in dict.fromkeys((shift // k, shift // k + 1, 0)):
+        if inside(low + (shift - q * k), extent, facts):
+            return high + q, low + (shift - q * k)
+    return None
+
+
+def factored(p: Int, extent: Int) -> tuple[Int, Int]:
+    """``p = extent * high + low`` with the terms that the extent divides in ``high``."""
+    ((mono, k),) = extent.terms
+    high: dict[tuple[Term, ...], int] = {}
+    for m, c in p.terms:
+        rest = list(m)
+        if c % k == 0 and all(_take(rest, a) for a in mono):
+            high[tuple(rest)] = c // k
+    upper = polynomial(high)
+    return upper, p - mul(upper, extent)
+
+
+def _take(rest: list[Term], atom: Term) -> bool:
+    found = atom in rest
+    if found:
+        rest.remove(atom)
+    return found
+
+
+def inside(p: Int, extent: Int, facts: Facts) -> bool:
+    """Whether ``0 <= p < extent`` wherever the facts hold."""
+    return prove(conj(ge0(p), ge0(extent - 1 - p)), facts).proved
+
+
+# ---------------------------------------------------------------------------- making a move
+
+
+def moved(state: State, position: int, move: Move) -> State:
+    """The state after a move of one parameter; reductions are left as they come."""
+    t = state.tensor(position)
+    new = Tensor(t.name, move.shape, t.dtype, t.position)
+    outputs = []
+    for c in state.lifted.outputs:
+        body = map_loads(c.body, t, lambda x, facts: load(new, move.new(x.indices, facts)))
+        outputs.append(_output(replace(c, body=body), new, move) if c.out is t else
+                       replace(c, body=body))  # fmt: skip
+    params = tuple(new if p is t else p for p in state.lifted.params)
+    lifted = replace(state.lifted, params=params, outputs=tuple(outputs))
+    return replace(state, lifted=lifted, moves=(*state.moves, (position, move)))
+
+
+def _output(c: Comprehension, new: Tensor, move: Move) -> Comprehension:
+    axes = tuple(axis(d, e) for d, e in enumerate(new.shape))
+    old = move.old(axes)
+    mine = [(a.atom, o) for a, o in zip(c.axes, old, strict=True) if isinstance(a.atom, Var)]
+    apart = {v: as_int(fresh(v.extent, "t")) for v, _ in mine if v.extent is not None}
+    body = substitute(c.body, apart)
+    back = {apart[v].atom: o for v, o in mine}
+    return Comprehension(new, axes, substitute(body, back))  # type: ignore[arg-type]
+
+
+#: Visits of sub-terms after which what selections say is not distinguished any more.
+VISITS = 5_000
+
+
+def _of_places(*facts: Term) -> Facts:
+    """Without those that compare values: they say nothing about indices."""
+    return tuple(f for f in facts if not (f.children and "float" in f.children[0].dtype))
+
+
+def map_loads(body: Term, t: Tensor, fn: Callable[[Load, Facts], Term]) -> Term:
+    """Replace the loads of a tensor, told what selections around them say.
+
+    Shared terms are visited once for each set of facts; where that gets too often, without facts.
+    """
+    memo: dict[tuple[Term, Facts], Term] = {}
+
+    def go(s: Term, facts: Facts) -> Term:
+        if t not in tensors(s):
+            return s
+        if len(memo) > VISITS:
+            facts = ()
+        found = memo.get((s, facts))
+        if found is None:
+            if isinstance(s, Load) and s.tensor is t:
+                found = fn(s, facts)
+            elif isinstance(s, Call) and s.op == "ite":
+                c, yes, no = s.args
+                if_so, if_not = _of_places(*parts(c)), _of_places(negate(c))
+                told = (go(c, facts), go(yes, (*facts, *if_so)), go(no, (*facts, *if_not)))
+                rest = iter(told)
+                found = rebuild(s, lambda _: next(rest))
+            else:
+                found = rebuild(s, lambda child: go(child, facts))
+            memo[s, facts] = found
+        return found
+
+    return go(body, ())
+
+
+def tidied(state: State) -> State:
+    """``P // E`` is a literal where a selection around the load leaves it only one value."""
+    outputs = []
+    for c in state.lifted.outputs:
+        body = c.body
+        for t in sorted(tensors(body), key=lambda t: t.position):
+            body = map_loads(body, t, _short)
+        outputs.append(replace(c, body=body))
+    return replace(state, lifted=replace(state.lifted, outputs=tuple(outputs)))
+
+
+def _short(x: Load, facts: Facts) -> Term:
+    return load(x.tensor, tuple(_shorter(p, facts) for p in x.indices))
+
+
+def _shorter(p: Int, facts: Facts) -> Int:
+    divisions = [s for s in subterms(p) if is_div(s)] if facts else []
+    for atom in sorted(divisions, key=lambda s: s.uid):
+        num, den = map(as_int, atom.args)  # type: ignore[attr-defined]
+        for k in (0, 1):  # the normal form has (x - 1) // 4 as (x + 3) // 4 - 1
+            if inside(num - den * k, den, facts):
+                return _shorter(as_int(rebuilt(p, {atom: integer(k)})), facts)
+    return p
+
+
+def guarded_loads(body: Term, t: Tensor) -> Iterator[tuple[Load, Facts]]:
+    """The loads of a tensor with what selections around them say."""
+    found: dict[tuple[Load, Facts], None] = {}
+
+    def keep(x: Load, facts: Facts) -> Term:
+        found[x, facts] = None
+        return as_int(x) if x.dtype in ("int", "int32", "int64") else x
+
+    map_loads(body, t, keep)
+    return iter(found)

@@ -1,0 +1,1 @@
+"""What a backend is, and the regions that it is handed."""

@@ -1,0 +1,56 @@
+"""How much an op computes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from ...analysis.answer.recover import Recovered
+from ...analysis.results.op_info import LayoutNormalised, Refusal
+from ...layout.graph.graph import Op
+from ...layout.model.sizes import extent
+from .region import Call, Tensor
+
+Shape = Sequence[Any]
+
+
+def flops(found: Recovered, op: Op) -> int:
+    """Multiplications and additions; one for each element of the result where none are known."""
+    out = sum(_elements(v.shape) for v in op.outputs)
+    info = found.operator
+    if info is not None and info.kind == "kOutEWiseFusable":
+        for k in info.operands[1:2]:
+            v = op.values[k] if isinstance(k, int) else None
+            if v is not None and isinstance(k, int):
+                return 2 * out * _terms(_kernel_layout(found, k), v.shape)
+    return out
+
+
+def _kernel_layout(found: Recovered, k: int) -> str:
+    """The layout string of a kernel as it lies, empty for a matrix."""
+    info = found.info
+    if isinstance(info, LayoutNormalised):
+        return info.layouts[k] if "kernel_layout" in info.logical.attrs else ""
+    return "" if isinstance(info, Refusal) else str(info.attrs.get("kernel_layout") or "")
+
+
+def products(call: Call) -> int:
+    """The multiplications of a convolution or of a matmul, for converters' costs."""
+    weight = call.operands[1]
+    assert isinstance(weight, Tensor)
+    layout = str(call.attrs.get("kernel_layout") or "")
+    return _elements(call.result.shape) * _terms(layout, weight.shape)
+
+
+def _terms(layout: str, weight: Shape) -> int:
+    """How many products are summed for one element."""
+    if not layout:
+        return extent(weight[-2] if len(weight) > 1 else weight[0])
+    dims = re.findall(r"\d*([A-Za-z])", layout)
+    return prod(extent(e) for e, c in zip(weight, dims, strict=True) if c not in "Oo")
+
+
+def _elements(shape: Shape) -> int:
+    return prod(map(extent, shape))

@@ -1,0 +1,199 @@
+"""A matched subgraph, as a converter sees it: operators with attributes, no Relax, no TIR."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ...analysis.proposal.proposal import Constant
+from ...analysis.results.op_info import OpInfo
+from ...layout.graph.graph import Op, Value
+from ..patterns.group import Group, Infos, group
+from ..patterns.names import arguments
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An operand or a result. ``shape`` has integers, and expressions where it is symbolic.
+
+    ``source``: ``input`` and ``index`` among the region's inputs, ``constant`` and among its
+    constants, or ``call`` and the call whose result it is.
+    """
+
+    source: Literal["input", "constant", "call"]
+    index: int
+    shape: tuple[Any, ...]
+    dtype: str
+
+    @property
+    def static(self) -> bool:
+        return all(isinstance(e, int) for e in self.shape)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One operator: ``op`` is its Relax name, ``attrs`` are all of its attributes.
+
+    ``operands`` are its tensors in order. A scalar that is a literal in the compute is no operand
+    but an attribute, by the name of its argument: ``attrs["x2"]`` is 2.0 for ``x + 2``.
+    """
+
+    op: str
+    attrs: Mapping[str, Any]
+    operands: tuple[Tensor | Constant, ...]
+    result: Tensor
+
+    @property
+    def arguments(self) -> tuple[Tensor | int | float | bool, ...]:
+        """What the operator is called with, in order: tensors, and literals where they stand."""
+        tensors = iter(self.operands)
+        out: list[Tensor | int | float | bool] = []
+        for name in arguments(self.op):
+            if isinstance(value := _plain(self.attrs.get(name)), (int, float)):
+                out.append(value)
+            elif (found := next(tensors, None)) is not None:
+                out.append(_plain(found))
+        return (*out, *map(_plain, tensors))
+
+    def literal(self, name: str) -> int | float | bool | None:
+        """The literal for an argument, None if that is a tensor."""
+        found = dict(zip(arguments(self.op), self.arguments, strict=False)).get(name)
+        return None if isinstance(found, Tensor) else found
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """What a backend is handed: calls in order.
+
+    ``inputs`` come at run time in this order; ``constants`` are known now. ``results`` are what is
+    used outside: of a chain the last call's, of a coarse region one or more.
+    """
+
+    symbol: str
+    calls: tuple[Call, ...]
+    inputs: tuple[Tensor, ...]
+    constants: tuple[Array, ...]
+    results: tuple[Tensor, ...]
+
+    @property
+    def result(self) -> Tensor:
+        """The last one."""
+        return self.results[-1]
+
+    def find(self, *names: str) -> Call | None:
+        """The first call of one of these operators."""
+        return next((c for c in self.calls if c.op in names), None)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A region in its graph: ``inputs`` and ``results`` are values in the order of the region's."""
+
+    region: Region
+    ops: tuple[Op, ...]
+    inputs: tuple[Value, ...]
+    results: tuple[Value, ...]
+
+
+def region(
+    symbol: str, ops: Sequence[Op], infos: Infos, names: Collection[str] = (), elements: bool = True
+) -> Placed:
+    """The region of some ops, in their order.
+
+    Ops that are one function of one value (:mod:`..patterns.group`) are one call, if its name is
+    among
+    ``names``. Without ``elements`` constants are zeros of the right shapes, which take no memory.
+    """
+    made = _Builder(elements)
+    groups = _groups(ops, infos, names)
+    inner = {op for g in groups.values() for op in g.ops[:-1]}
+    for op in ops:
+        if op in groups:
+            made.add(groups[op].op, groups[op].info)
+        elif op not in inner:
+            info = infos[op].info
+            assert isinstance(info, OpInfo)
+            made.add(op, info)
+    results = results_of(ops)
+    told = Region(symbol, tuple(made.calls), tuple(made.inputs), tuple(made.constants),
+                  tuple(made.known[v] for v in results))  # fmt: skip
+    return Placed(told, tuple(ops), tuple(made.values), results)
+
+
+def _groups(ops: Sequence[Op], infos: Infos, names: Collection[str]) -> dict[Op, Group]:
+    """Groups with these names among some ops, by their last one; none inside another."""
+    there = set(ops)
+    out: dict[Op, Group] = {}
+    inside: set[Op] = set()
+    for op in ops if names else ():
+        if op in inside:
+            continue
+        found = group(op.outputs[0], infos) if len(op.outputs) == 1 else None
+        if found is not None and found.info.name in names and there.issuperset(found.ops):
+            out[found.ops[-1]] = found
+            inside.update(found.ops[:-1])
+    return out
+
+
+def results_of(ops: Sequence[Op]) -> tuple[Value, ...]:
+    """What is used outside; the last op's where nothing is."""
+    inside = {op.origin or op for op in ops}
+    used = [v for op in ops for v in op.outputs if not v.only_in(inside)]
+    return tuple(used) or ops[-1].outputs
+
+
+def _plain(value: Any) -> Any:
+    return value.value if isinstance(value, Constant) else value
+
+
+class _Builder:
+    def __init__(self, elements: bool) -> None:
+        self.elements = elements
+        self.calls: list[Call] = []
+        self.inputs: list[Tensor] = []
+        self.constants: list[Array] = []
+        self.values: list[Value] = []
+        self.known: dict[Value, Tensor] = {}
+
+    def add(self, op: Op, info: OpInfo) -> None:
+        operands = tuple(
+            o if isinstance(o, Constant) else self.operand(op.values[o]) for o in info.operands
+        )
+        (out,) = op.outputs
+        result = Tensor("call", len(self.calls), out.shape, out.dtype)
+        self.calls.append(Call(info.name, info.attrs, operands, result))
+        self.known[out] = result
+
+    def operand(self, v: Value | None) -> Tensor:
+        assert v is not None
+        if v not in self.known:
+            if v.constant:
+                place = Tensor("constant", len(self.constants), v.shape, v.dtype)
+                self.constants.append(_array(v.expr.value) if self.elements else _zeros(v))
+            else:
+                place = Tensor("input", len(self.inputs), v.shape, v.dtype)
+                self.inputs.append(place)
+                self.values.append(v)
+            self.known[v] = place
+        return self.known[v]
+
+
+def _zeros(v: Value) -> Array:
+    import ml_dtypes
+
+    dtype = np.dtype(getattr(ml_dtypes, v.dtype, v.dtype))
+    return np.broadcast_to(np.zeros((), dtype), v.shape)
+
+
+def _array(tensor: Any) -> Array:
+    """The tensor's memory where numpy can share it."""
+    try:
+        return np.from_dlpack(tensor)
+    except (BufferError, RuntimeError, TypeError):
+        return np.asarray(tensor.numpy())

@@ -1,0 +1,41 @@
+"""A region with numbers for its symbolic extents: what a cost function gets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import tvm
+
+from ...analysis.terms.evaluate import evaluate
+from ...analysis.terms.rewrite import free
+from ...analysis.terms.term import Int
+from ...layout.model.sizes import SYMBOLIC, extent
+from .region import Region, Tensor
+
+
+def sized(region: Region) -> Region:
+    """The region, with each symbolic variable as large as `layout.sizes` takes it."""
+    calls = tuple(
+        replace(
+            c,
+            attrs={k: _attribute(v) for k, v in c.attrs.items()},
+            operands=tuple(_tensor(o) if isinstance(o, Tensor) else o for o in c.operands),
+            result=_tensor(c.result),
+        )
+        for c in region.calls
+    )
+    inputs, results = (tuple(map(_tensor, ts)) for ts in (region.inputs, region.results))
+    return Region(region.symbol, calls, inputs, region.constants, results)
+
+
+def _tensor(t: Tensor) -> Tensor:
+    return t if t.static else replace(t, shape=tuple(map(extent, t.shape)))
+
+
+def _attribute(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_attribute(v) for v in value]
+    if isinstance(value, Int):
+        return int(evaluate(value, dict.fromkeys(free(value), SYMBOLIC)))
+    return extent(value) if isinstance(value, tvm.ir.Expr) else value

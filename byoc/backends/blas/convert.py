@@ -1,0 +1,87 @@
+"""Regions as one C++ file: a function for each, the constants given to all at load time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.resources import files
+
+from ...backend.backend import Code
+from ...backend.region import Array, Region, Tensor
+from ...codegen.abi import ABI
+from .epilogue import statements
+from .locate import options
+from .patterns import order
+
+FUNCTION = """%(finish)s
+OPINFO_FUNCTION(%(symbol)s) {
+  using T = %(type)s;
+  static const int64_t shapes[] = {%(shapes)s};
+  View t[%(count)d];
+  if (int code = given<T>(t, "%(symbol)s", args, count, %(count)d, shapes)) return code;
+  const View others[] = {%(others)s};
+  return multiply<T>("%(symbol)s", %(left)s, %(right)s, t[%(count)d - 1], others, %(number)d,
+                     %(name)s);
+}
+"""
+FINISH = """
+static void %s(%s* out, const %s* const* p, const int64_t* s, int64_t n) {
+  using T = %s;
+  for (int64_t j = 0; j < n; ++j) {
+    T v = out[j];
+    %s
+    out[j] = v;
+  }
+}
+"""
+TYPES = {"float32": "float", "float64": "double"}
+#: Extents that are known at run time only, in the tables of shapes.
+UNKNOWN = -1
+
+
+def convert(regions: Sequence[Region]) -> Code:
+    """The source of all regions of a model."""
+    constants: list[Array] = []
+    functions = [_function(r, constants) for r in regions]
+    symbols = tuple(r.symbol for r in regions)
+    named = tuple((f"{symbols[0]}_constant_{k}", a) for k, a in enumerate(constants))
+    runtime = (files(__package__) / "gemm.hpp").read_text(encoding="utf-8")
+    start = f"OPINFO_CONSTANTS({symbols[0]}, weights)\n"
+    return Code("".join([ABI, runtime, *functions, start]), symbols, named, options())
+
+
+def _function(r: Region, constants: list[Array]) -> str:
+    k = next(k for k, c in enumerate(r.calls) if c.op == "relax.matmul")
+    tensors = (*r.inputs, r.result)
+    others: list[Tensor] = []
+    told = statements(r.calls[k + 1 :], others)
+
+    def view(t: Tensor) -> str:
+        if t.source == "constant":
+            constants.append(r.constants[t.index])
+            return f"constant({len(constants) - 1})"
+        return f"t[{t.index}]"
+
+    def operand(t: object) -> str:
+        assert isinstance(t, Tensor)
+        if t.source != "call":
+            return view(t)
+        (source,) = r.calls[t.index].operands
+        assert isinstance(source, Tensor)
+        axes = order(r.calls[t.index].attrs["axes"], len(source.shape))
+        return f'{view(source)}.permuted("{"".join(map(str, axes))}")'
+
+    left, right = map(operand, r.calls[k].operands)
+    kind, name = TYPES[r.result.dtype], f"{r.symbol}_finish"
+    return FUNCTION % {
+        "finish": FINISH % (name, kind, kind, kind, "\n    ".join(told)) if told else "",
+        "name": name if told else "nullptr", "type": kind, "symbol": r.symbol,
+        "shapes": ", ".join(map(_shape, tensors)), "count": len(tensors),
+        "others": ", ".join([*map(view, others), "View{}"]), "number": len(others),
+        "left": left, "right": right,
+    }  # fmt: skip
+
+
+def _shape(t: Tensor) -> str:
+    """Rank, extents."""
+    extents = [e if isinstance(e, int) else UNKNOWN for e in t.shape]
+    return ", ".join(map(str, [len(extents), *extents]))

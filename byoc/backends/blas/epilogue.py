@@ -1,0 +1,64 @@
+"""What follows a product, as C++ over one element ``v``; operands are ``p[k][j * s[k]]``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ...backend.region import Call, Tensor
+
+BINARY = {
+    "relax.add": "{} + {}", "relax.subtract": "{} - {}", "relax.multiply": "{} * {}",
+    "relax.divide": "{} / {}", "relax.maximum": "larger({}, {})",
+    "relax.minimum": "smaller({}, {})",
+}  # fmt: skip
+_ONE: dict[str, str] = {
+    "relax.nn.relu": "larger(v, T(0))", "relax.nn.relu6": "smaller(larger(v, T(0)), T(6))",
+    "relax.sigmoid": "sigmoid(v)", "relax.nn.silu": "v * sigmoid(v)", "relax.tanh": "std::tanh(v)",
+    "relax.exp": "std::exp(v)", "relax.log": "std::log(v)", "relax.sqrt": "std::sqrt(v)",
+    "relax.abs": "std::abs(v)", "relax.square": "v * v", "relax.negative": "-v",
+    "relax.nn.gelu": "v * T(0.5) * (T(1) + std::erf(v * T(0.70710678118654752)))",
+    "relax.nn.gelu_tanh": "v * T(0.5) * (T(1) + std::tanh(T(0.79788456080286536) * "
+                          "(v + T(0.044715) * v * v * v)))",
+    "relax.nn.softplus": "softplus(v)",
+}  # fmt: skip
+_WITH: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "relax.nn.leakyrelu": lambda a: f"(v > 0 ? v : v * {number(a['alpha'])})",
+    "relax.clip": lambda a: f"smaller(larger(v, {number(a['min'])}), {number(a['max'])})",
+}
+UNARY = (*_ONE, *_WITH)
+
+
+def number(x: Any) -> str:
+    """A literal of the type of an element, with all its digits."""
+    value = float(x)
+    if math.isnan(value):
+        return "T(NAN)"
+    if value in (float("inf"), float("-inf")):
+        return "T(INFINITY)" if value > 0 else "T(-INFINITY)"
+    return f"T({value!r})"
+
+
+def statements(calls: Sequence[Call], others: list[Tensor]) -> list[str]:
+    """One for each call; the operands that they read are appended to ``others``."""
+    return [f"v = {_value(c, others)};" for c in calls]
+
+
+def _value(c: Call, others: list[Tensor]) -> str:
+    if c.op in _WITH:
+        return _WITH[c.op](c.attrs)
+    if c.op in _ONE:
+        return _ONE[c.op]
+    return BINARY[c.op].format(*(_read(o, c, others) for o in c.arguments))
+
+
+def _read(o: Tensor | float, c: Call, others: list[Tensor]) -> str:
+    if not isinstance(o, Tensor):
+        return number(o)
+    if o.source == "call" and o.index == c.result.index - 1:
+        return "v"
+    if o not in others:
+        others.append(o)
+    k = others.index(o)
+    return f"p[{k}][j * s[{k}]]"

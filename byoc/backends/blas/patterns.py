@@ -1,0 +1,78 @@
+"""What OpenBLAS takes: a product, one operand permuted, then anything element by element."""
+
+from __future__ import annotations
+
+from ....layout.graph.graph import Value
+from ...patterns import unary
+from ...patterns.pattern import Node, Pattern, Step, one
+from ...patterns.shapes import same_shape, spread
+from ...patterns.suggest import Unmet, cast
+from .epilogue import BINARY, UNARY
+
+#: Axes of a tensor, at most.
+MOST = 8
+#: Operators that may follow a product, at most this many.
+LONGEST = 12
+
+
+def floating(node: Node) -> Unmet | None:
+    """All tensors are float32, or all float64."""
+    dtype = node.result.dtype
+    if dtype not in ("float32", "float64"):
+        told = f"the dtype is {dtype}, float32 or float64 is taken"
+        return Unmet(told, cast(dtype, "float32"))
+    for v in _operands(node):
+        if v.dtype != dtype:
+            told = f"an operand is {v.dtype}, that of the result, {dtype}, is taken"
+            return Unmet(told, cast(v.dtype, dtype))
+    return None
+
+
+def matrices(node: Node) -> str | None:
+    ranks = [v.rank for v in _operands(node)]
+    if any(not 2 <= r <= MOST for r in ranks):
+        return f"the operands are of rank {' and '.join(map(str, ranks))}, 2 to {MOST} is taken"
+    return None
+
+
+def innermost(node: Node) -> str | None:
+    """permute_dims: the last axis stays one of the last two, in steps of one element."""
+    (v,) = _operands(node)
+    axes = order(node.info.attrs["axes"], v.rank)
+    if not 2 <= v.rank <= MOST or v.rank - 1 not in axes[-2:]:
+        return f"axes is {axes}: the last one is taken as one of the last two"
+    return None
+
+
+def order(axes: object, rank: int) -> list[int]:
+    """The axes of a permutation; all of them the other way round where none are given."""
+    if not isinstance(axes, (list, tuple)):
+        return list(reversed(range(rank)))
+    return [int(a) % rank for a in axes]
+
+
+def follows(node: Node) -> str | None:
+    """An op that makes of each element one, with others that broadcast to the product."""
+    assert node.chain is not None
+    name = node.info.name
+    if not same_shape(node.result.shape, node.chain.shape):
+        return f"{name} broadcasts the value that it follows"
+    for v in node.others:
+        if spread(v.shape, node.result.shape) is None:
+            return f"an operand of shape {v.shape} does not broadcast"
+    if name == "relax.nn.softplus" and not unary.is_softplus(node.info.attrs):
+        return "beta is not 1, or the threshold is below 17"
+    return None
+
+
+def _operands(node: Node) -> list[Value]:
+    found = (node.operand(k) for k in range(len(node.info.operands)))
+    return [v for v in found if v is not None]
+
+
+POST = Step(frozenset((*UNARY, *BINARY)), (floating, follows), 0, LONGEST)
+PRODUCT = one("relax.matmul", floating, matrices)
+PATTERNS = (
+    Pattern("matmul", PRODUCT, POST),
+    Pattern("permuted", one("relax.permute_dims", floating, innermost), PRODUCT, POST),
+)

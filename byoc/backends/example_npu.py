@@ -1,0 +1,149 @@
+"""A made-up accelerator: the example of a backend that takes whole parts of a graph.
+
+It computes convolutions, pools, sums and relu of float16 in NHWC, in a memory of its own. Since
+there is none, `run` interprets its programs in numpy: where a library for it is loaded, import this
+module before.
+
+    opinfo compile model.onnx -o model.so --backend example_npu,tvm
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tvm_ffi
+
+from ...analysis.proposal.proposal import Constant
+from ...analysis.results.op_info import to_plain
+from ..backend.backend import Backend, Code, register
+from ..backend.region import Array, Call, Region, Tensor
+from ..codegen.abi import ABI
+from ..patterns.pattern import Condition, Node, one
+from ..patterns.subgraphs import Coarse
+from ..patterns.suggest import Unmet, cast, want
+
+
+def float16(node: Node) -> Unmet | None:
+    """A condition: None if it holds, else why not, for people, and what would mend it."""
+    dtypes = {v.dtype for v in (node.result, *node.others)} - {"float16"}
+    if not dtypes:
+        return None
+    told = ", ".join(sorted(dtypes))
+    return Unmet(f"{told} is not float16", cast(told, "float16") if len(dtypes) == 1 else "")
+
+
+def attribute(name: str, taken: Any) -> Condition:
+    def check(node: Node) -> str | Unmet | None:
+        found = node.info.attrs[name]
+        if found == taken:
+            return None
+        mend = want(node.info.name, WANTS[node.info.name]) if "layout" in name else ""
+        return Unmet(f"{name} is {found}, {taken} is taken", mend)
+
+    return check
+
+
+NETWORK = Coarse(
+    "network",
+    one("relax.nn.conv2d", float16, attribute("data_layout", "NHWC"),
+        attribute("kernel_layout", "OHWI"), attribute("groups", 1)),
+    one("relax.nn.max_pool2d", float16, attribute("layout", "NHWC"), attribute("ceil_mode", False)),
+    one(("relax.add", "relax.nn.relu"), float16),
+)  # fmt: skip
+WANTS = {"relax.nn.conv2d": ("NHWC", "OHWI"), "relax.nn.max_pool2d": ("NHWC",)}
+
+#: At load time programs and weights are handed over, at run time a program is started by number.
+HEAD = """static int64_t device = -1;
+OPINFO_FUNCTION(__init_%s) {
+  TVMFFIAny made{};
+  if (int code = opinfo::forward("example_npu.load", {}, args, count, &made)) return code;
+  device = made.v_int64;
+  *result = opinfo::integer(0);
+  return 0;
+}
+"""
+BODY = """OPINFO_FUNCTION(%s) {
+  return opinfo::forward("example_npu.run", {device, %d}, args, count, result);
+}
+"""
+
+
+def convert(regions: Sequence[Region]) -> Code:
+    """All regions of a model, as one C++ file that drives the device."""
+    symbols = tuple(r.symbol for r in regions)
+    source, programs = ABI + HEAD % symbols[0], []
+    image: list[Array] = []
+    for k, r in enumerate(regions):
+        steps = [(c.op, _plain(c), [_place(o, len(image)) for o in c.operands]) for c in r.calls]
+        programs.append((steps, [t.index for t in r.results]))
+        image += r.constants
+        source += BODY % (r.symbol, k)
+    code = np.frombuffer(json.dumps(programs).encode(), "uint8")
+    named = tuple((f"{symbols[0]}_{k}", a) for k, a in enumerate([code, *image]))
+    return Code(source, symbols, named)
+
+
+def _plain(c: Call) -> dict[str, Any]:
+    return {
+        k: to_plain(c.attrs[k])
+        for k in ("strides", "padding", "dilation", "pool_size", "x1", "x2")
+        if k in c.attrs
+    }
+
+
+def _place(o: Tensor | Constant, image: int) -> tuple[str, float]:
+    """Where an operand is in the memory, or the literal."""
+    if isinstance(o, Constant):
+        return "literal", float(o.value)
+    return o.source, o.index + image * (o.source == "constant")
+
+
+def _windows(x: Array, attrs: Any, size: Sequence[int], fill: float) -> Array:
+    """(N, H, W, C, y, x) of (N, H, W, C): what each result's window holds."""
+    (top, left, bottom, right), (sy, sx), (dy, dx) = map(
+        attrs.get, ("padding", "strides", "dilation")
+    )
+    x = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=fill)
+    reach = [(k - 1) * d + 1 for k, d in zip(size, (dy, dx), strict=True)]
+    views = np.lib.stride_tricks.sliding_window_view(x, reach, (1, 2))
+    return views[:, ::sy, ::sx, :, ::dy, ::dx].astype("float32")
+
+
+COMPUTE: dict[str, Callable[..., Array]] = {
+    "relax.nn.conv2d": lambda a, x, w: np.einsum(
+        "nhwcyx,oyxc->nhwo", _windows(x, a, w.shape[1:3], 0), w.astype("float32")),
+    "relax.nn.max_pool2d": lambda a, x: _windows(x, a, a["pool_size"], -np.inf).max((4, 5)),
+    "relax.add": lambda a, *xs: np.add(*xs, *(np.float16(a[k]) for k in ("x1", "x2") if k in a)),
+    "relax.nn.relu": lambda a, x: np.maximum(x, 0),
+}  # fmt: skip
+LOADED: list[tuple[Any, list[Array]]] = []
+
+
+def load(image: Sequence[Any]) -> int:
+    """Put programs and weights into the device's memory."""
+    code, *weights = (t.numpy() for t in image)
+    LOADED.append((json.loads(code.tobytes()), weights))
+    return len(LOADED) - 1
+
+
+def run(device: int, program: int, *tensors: Any) -> None:
+    """Copy the inputs in, run a program, copy its results out."""
+    programs, weights = LOADED[device]
+    steps, results = programs[program]
+    count = len(tensors) - len(results)
+    memory: dict[str, list[Array]] = {
+        "input": [t.numpy() for t in tensors[:count]], "constant": weights, "call": [],
+    }  # fmt: skip
+    for op, attrs, operands in steps:
+        values = [np.float16(k) if at == "literal" else memory[at][k] for at, k in operands]
+        memory["call"].append(COMPUTE[op](attrs, *values).astype("float16"))
+    for t, k in zip(tensors[count:], results, strict=True):
+        t.copyfrom(memory["call"][k])
+
+
+for name, function in (("load", load), ("run", run)):
+    tvm_ffi.register_global_func(f"example_npu.{name}", function, override=True)
+NPU = register(Backend("example_npu", (), convert, wants=WANTS, coarse=(NETWORK,)))

@@ -1,0 +1,60 @@
+"""NVIDIA cuBLASLt: products of matrices with bias, residual and activation in the epilogue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...backend.backend import Backend, Code, register
+from ...backend.region import Region
+from ..onednn.post import number
+from ..onednn.source import Constants
+from .costs import cost
+from .dtypes import CUDA
+from .gemm import Gemm, gemm, patterns
+from .locate import CUBLASLT, CUDART, available, options
+from .source import Frame, function, named, whole
+
+#: Its GELU is the one by tanh.
+EPILOGUES = {None: "DEFAULT", "relax.nn.relu": "RELU", "relax.nn.gelu_tanh": "GELU"}
+LIBRARIES = (CUBLASLT, CUDART)
+
+
+def source(regions: Sequence[Region]) -> tuple[str, Constants]:
+    """The C++ of all regions, and the constants that it reads."""
+    constants = Constants()
+    functions = [function(r, _body(Frame(r, constants), gemm(r))) for r in regions]
+    return whole("cublaslt.hpp", functions, [r.symbol for r in regions]), constants
+
+
+def convert(regions: Sequence[Region]) -> Code:
+    """The source of all regions of a model."""
+    text, constants = source(regions)
+    rounds = tuple((r.symbol, how) for r in regions for how in gemm(r).rounds)
+    symbols = tuple(r.symbol for r in regions)
+    return Code(text, symbols, named(constants, symbols[0]), options(*LIBRARIES), rounds)
+
+
+def _body(frame: Frame, g: Gemm) -> list[str]:
+    """``type`` is that of the operands, ``result`` that of what is written and added."""
+    body = ["Gemm g;", f"g.type = {CUDA[g.a.dtype]};",
+            f"g.result = {CUDA[frame.region.result.dtype]};",
+            f"g.a = {frame.view(g.a)};", f"g.b = {frame.view(g.b)};",
+            f"g.d = {frame.view(frame.region.result)};"]  # fmt: skip
+    body += [f"g.turned_{x} = true;" for x, t in zip("ab", g.turned, strict=True) if t]
+    body += ["g.merge = true;"] * g.merge
+    if g.alpha != 1.0:
+        body.append(f"g.alpha = {number(g.alpha)};")
+    if g.bias is not None:
+        body.append(f"g.bias = {frame.view(g.bias)};")
+    if g.residual is not None:
+        body.append(f"g.residual = {frame.view(g.residual)};")
+    how = EPILOGUES[g.activation]
+    if g.bias is not None:
+        how = "BIAS" if how == "DEFAULT" else f"{how}_BIAS"
+    return [*body, f"g.epilogue = CUBLASLT_EPILOGUE_{how};", "return matmul(c, g);"]
+
+
+BACKEND = register(Backend(
+    "cublaslt", patterns([a for a in EPILOGUES if a], casts=True), convert,
+    lambda: available(*LIBRARIES), {"relax.matmul": ()}, cost, CUBLASLT.version,
+))  # fmt: skip

@@ -1,0 +1,262 @@
+"""NVIDIA cuDNN: convolutions with bias by channel, residual and activation.
+
+Factors by channel go into constant weights, sums into the bias: (W x) s + b = (s W) x + b.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ....analysis.proposal.proposal import Constant
+from ...backend.backend import Backend, Code, register
+from ...backend.region import Array, Region, Tensor
+from ...patterns.pattern import Condition, Node, Pattern, many, maybe, one
+from ...patterns.shapes import same_shape, spread, static
+from ..onednn.post import Folded, fold, number
+from ..onednn.source import Constants, ints
+from .costs import cost
+from .dtypes import typed
+from .gemm import added_to, sums, whole
+from .locate import CUDART, CUDNN, available, options
+from .source import Frame, function, named
+from .source import whole as whole_file
+
+CONV = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
+ACTIVATIONS = {"relax.nn.relu": "RELU", "relax.nn.relu6": "CLIPPED_RELU", "relax.clip":
+               "CLIPPED_RELU", "relax.sigmoid": "SIGMOID", "relax.tanh": "TANH",
+               "relax.nn.silu": "SWISH"}  # fmt: skip
+DTYPES = {"float32": "CUDNN_DATA_FLOAT", "float16": "CUDNN_DATA_HALF",
+          "bfloat16": "CUDNN_DATA_BFLOAT16"}  # fmt: skip
+LIBRARIES = (CUDNN, CUDART)
+
+
+def layouts(last: bool) -> Condition:
+    """Channels last or first, in operand and result."""
+
+    def check(node: Node) -> str | None:
+        data, out = (str(node.info.attrs[k]) for k in ("data_layout", "out_layout"))
+        wanted = data_layout(node.info.name, last)
+        if data != wanted or out not in ("", data):
+            return f"the layouts are {data} and {out}, {wanted} is taken"
+        return None
+
+    return check
+
+
+def weights(node: Node) -> str | None:
+    """Constant, or in the layout that cuDNN takes."""
+    wanted = kernel_layout(str(node.info.attrs["data_layout"]))
+    given, w = str(node.info.attrs["kernel_layout"]), node.operand(1)
+    if sorted(given) != sorted(wanted):
+        return f"kernel_layout {given} is packed, a permutation of axes is taken"
+    if w is None or not static(w.shape):
+        return "the kernel is symbolic, a static one is taken"
+    if not w.constant and given != wanted:
+        return f"kernel_layout of an input is {given}, {wanted} is taken"
+    return None
+
+
+def data_layout(name: str, last: bool) -> str:
+    pixels = {"1": "W", "2": "HW", "3": "DHW"}[name.partition("conv")[2][0]]
+    return f"N{pixels}C" if last else f"NC{pixels}"
+
+
+def kernel_layout(data: str) -> str:
+    """The only one that cuDNN has with it: OIHW with NCHW, OHWI with NHWC."""
+    return data.replace("N", "O").replace("C", "I")
+
+
+def window(node: Node) -> str | None:
+    """The same padding on both sides; a static number of groups and of channels."""
+    attrs, v = node.info.attrs, node.operand(0)
+    padding = [int(p) for p in attrs["padding"]]
+    half = len(padding) // 2
+    if padding[:half] != padding[half:]:
+        return f"padding is {padding}, the same before and after is taken"
+    if v is None or not isinstance(v.shape[str(attrs["data_layout"]).index("C")], int):
+        return "the number of channels is symbolic"
+    return None if isinstance(attrs["groups"], int) else "groups is symbolic"
+
+
+def constant_weights(node: Node) -> str | None:
+    w = node.operand(1)
+    return None if w is not None and w.constant else "the weights are no constant"
+
+
+def by_channel(last: bool) -> Condition:
+    """A sum with one value for each channel."""
+
+    def check(node: Node) -> str | None:
+        reason = sums(node)
+        if reason is None and not _differs(node, node.others[0].shape, last, most=1):
+            return f"an operand of shape {node.others[0].shape} is no bias: one value a channel is"
+        return reason
+
+    return check
+
+
+def by_constant(last: bool) -> Condition:
+    """The chain and a constant: a literal, or one value a channel."""
+
+    def check(node: Node) -> str | None:
+        if (reason := typed(node)) is not None:
+            return reason
+        if node.info.name in ("relax.subtract", "relax.divide") and (
+            node.operand(0) is not node.chain
+        ):
+            return f"{node.info.name} of what it follows, not by it"
+        if not node.others:
+            literals = any(isinstance(o, Constant) for o in node.info.operands)
+            found = literals or "x1" in node.info.attrs or "x2" in node.info.attrs
+            return None if found else "it has one operand"
+        other = node.others[0]
+        if len(node.others) != 1 or not other.constant:
+            return "the other operand is no constant"
+        fits = _differs(node, other.shape, last) and _as_chain(node)
+        return None if fits else f"a constant of shape {other.shape} is not by channel"
+
+    return check
+
+
+def _as_chain(node: Node) -> bool:
+    assert node.chain is not None
+    return same_shape(node.result.shape, node.chain.shape)
+
+
+def _differs(node: Node, shape: Sequence[object], last: bool, most: int = 0) -> bool:
+    """Along the axis of channels only; ``most`` 0: or along none."""
+    axis = len(node.result.shape) - 1 if last else 1
+    axes = spread(shape, node.result.shape)
+    return axes == (axis,) or (most == 0 and axes == ())
+
+
+def clipped(node: Node) -> str | None:
+    attrs = node.info.attrs
+    if node.info.name == "relax.clip" and float(attrs["min"]) != 0.0:
+        return f"clip from {attrs['min']}, from 0 is taken"
+    return None
+
+
+FACTORS = ("relax.add", "relax.subtract", "relax.multiply", "relax.divide")
+
+
+def patterns() -> tuple[Pattern, ...]:
+    """For channels first and last: constants by channel, or a bias that comes at run time."""
+    found = []
+    for last in (True, False):
+        anchor = (typed, layouts(last), weights, window)
+        after = (maybe("relax.add", whole), maybe(ACTIVATIONS, typed, clipped))
+        name = "conv_channels_last" if last else "conv_channels_first"
+        found.append(Pattern(name, one(CONV, *anchor, constant_weights),
+                             many(FACTORS, by_constant(last)), *after))  # fmt: skip
+        found.append(Pattern(f"{name}_inputs", one(CONV, *anchor),
+                             maybe("relax.add", by_channel(last)), *after))  # fmt: skip
+    return tuple(found)
+
+
+def source(regions: Sequence[Region]) -> tuple[str, Constants, tuple[tuple[str, str], ...]]:
+    """The C++ of all regions, the constants that it reads, and what it rounds elsewhere."""
+    constants = Constants()
+    functions, rounds = [], []
+    for r in regions:
+        body, told = _body(Frame(r, constants))
+        functions.append(function(r, body))
+        rounds += [(r.symbol, "; ".join(told))] * bool(told)
+    return whole_file("cudnn.hpp", functions, [r.symbol for r in regions]), constants, tuple(rounds)
+
+
+def convert(regions: Sequence[Region]) -> Code:
+    """The source of all regions of a model."""
+    text, constants, rounds = source(regions)
+    symbols = tuple(r.symbol for r in regions)
+    return Code(text, symbols, named(constants, symbols[0]), options(*LIBRARIES), rounds)
+
+
+def _body(frame: Frame) -> tuple[list[str], list[str]]:
+    region = frame.region
+    call = region.calls[0]
+    attrs = call.attrs
+    data = str(attrs["data_layout"])
+    folded = _folded(region, data)
+    x, w = call.operands[:2]
+    assert isinstance(x, Tensor) and isinstance(w, Tensor)
+    rank = len(data) - 2
+    order = [data.index("N"), data.index("C"), *(k for k, c in enumerate(data) if c not in "NC")]
+    body = ["Conv v;", f"v.type = {DTYPES[w.dtype]};",
+            f"v.kernel = CUDNN_TENSOR_{'NHWC' if data[-1] == 'C' else 'NCHW'};",
+            f"v.order = {{{ints(order)}}};", f"v.strides = {{{ints(attrs['strides'])}}};",
+            f"v.dilation = {{{ints(attrs['dilation'])}}};",
+            f"v.padding = {{{ints(attrs['padding'][:rank])}}};", f"v.groups = {attrs['groups']};",
+            f"v.x = {frame.view(x)};", f"v.w = {_weights(frame, w, folded, data)};",
+            f"v.y = {frame.view(region.result)};"]  # fmt: skip
+    body += _after(frame, folded, data)
+    half = [f"products of {w.dtype} are added in float32, rounded at the end"]
+    return [*body, "return convolution(c, v);"], half * (w.dtype != "float32") + folded.rounds
+
+
+def _folded(region: Region, data: str) -> Folded:
+    weights = region.calls[0].operands[1]
+    assert isinstance(weights, Tensor)
+    axis = data.index("C")
+    count = region.result.shape[axis]
+    folded = fold(region, axis, count, weights.source == "constant")
+    if folded.shift is None:
+        return folded
+    return replace(folded, shift=np.broadcast_to(folded.shift, (count,)))
+
+
+def _weights(frame: Frame, t: Tensor, folded: Folded, data: str) -> str:
+    """Constant weights in the order that goes with the data, multiplied by what follows."""
+    if t.source != "constant":
+        return frame.view(t)
+    kernel = str(frame.region.calls[0].attrs["kernel_layout"])
+    wanted = kernel_layout(data)
+    array: Array = frame.region.constants[t.index].transpose([kernel.index(c) for c in wanted])
+    if folded.scale is not None:
+        scale = folded.scale.reshape([-1] + [1] * (array.ndim - 1))
+        array = (array.astype("float32") * scale).astype(array.dtype)
+    return frame.constant(array)
+
+
+def _after(frame: Frame, folded: Folded, data: str) -> list[str]:
+    """Bias, residual and activation. One kernel does them if there is a bias: zeros if need be."""
+    region, body = frame.region, []
+    calls = list(folded.rest)
+    activation = calls.pop() if calls and calls[-1].op in ACTIVATIONS else None
+    bias, residual = added_to(calls)
+    how = ACTIVATIONS[activation.op] if activation is not None else "IDENTITY"
+    if folded.shift is not None:
+        shift = folded.shift.astype(_numpy(region))
+        body.append(f"v.bias = {frame.constant(shift)};")
+    elif bias is not None:
+        body.append(f"v.bias = {frame.view(bias)};")
+    elif residual is not None or how == "RELU":
+        zeros = np.zeros(region.result.shape[data.index("C")], _numpy(region))
+        body.append(f"v.bias = {frame.constant(zeros)};")
+    if residual is not None:
+        body.append(f"v.residual = {frame.view(residual)};")
+    body.append(f"v.activation = CUDNN_ACTIVATION_{how};")
+    if how == "CLIPPED_RELU":
+        assert activation is not None
+        limit = 6.0 if activation.op == "relax.nn.relu6" else float(activation.attrs["max"])
+        body.append(f"v.limit = {number(limit)};")
+    return body
+
+
+def _numpy(region: Region) -> Any:
+    """The result's type in numpy, bfloat16 as its extension has it."""
+    if region.result.dtype != "bfloat16":
+        return region.result.dtype
+    import ml_dtypes
+
+    return ml_dtypes.bfloat16
+
+
+BACKEND = register(Backend(
+    "cudnn", patterns(), convert, lambda: available(*LIBRARIES),
+    {"relax.nn.conv2d": ("NHWC", "OHWI")}, cost, CUDNN.version,
+))  # fmt: skip

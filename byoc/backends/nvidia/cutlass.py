@@ -1,0 +1,165 @@
+"""NVIDIA CUTLASS: products of matrices from templates that come with TVM, compiled by nvcc.
+
+What follows is the epilogue: a bias or a residual, and an activation. A kernel is compiled for the
+operands' types and alignment, so these must be known: extents of rows and batch need not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import tvm
+import tvm_ffi
+
+from ...backend.backend import Backend, Code, register
+from ...backend.region import Region
+from ...codegen import trust
+from ...patterns.pattern import Node
+from ..onednn.post import number
+from ..onednn.source import Constants
+from .costs import cost
+from .dtypes import DLPACK
+from .gemm import Gemm, gemm, patterns
+from .locate import CUDART, available, options
+from .source import Frame, function, named, whole
+
+EPILOGUES = {None: "Identity", "relax.nn.relu": "Relu", "relax.nn.gelu": "Gelu",
+             "relax.nn.silu": "Silu", "relax.sigmoid": "Sigmoid"}  # fmt: skip
+TYPES = {"float32": "float", "float16": "cutlass::half_t", "bfloat16": "cutlass::bfloat16_t"}
+#: Bytes that tensor cores read at once, at least and at most.
+LEAST, MOST = 4, 16
+
+
+def extents(node: Node) -> str | None:
+    """Rows in memory of a, b and d are multiples of what is read at once; one type everywhere."""
+    one, two = node.operand(0), node.operand(1)
+    assert one is not None and two is not None
+    if one.dtype != node.result.dtype:
+        return f"the result is {node.result.dtype} of {one.dtype}, the same is taken"
+    rows = [one.shape[-2 if node.chain is one else -1], two.shape[-1], two.shape[-2]]
+    if not all(isinstance(e, int) for e in rows):
+        return "the extent of a row in memory is symbolic, a static one is taken"
+    odd = [e for e in rows if e % 2]
+    if odd and one.dtype != "float32":
+        return f"a row has {odd[0]} elements of {one.dtype}, an even number is taken"
+    return None
+
+
+def source(regions: Sequence[Region]) -> tuple[str, Constants]:
+    """The CUDA C++ of all regions, and the constants that it reads."""
+    constants = Constants()
+    functions = [function(r, _body(Frame(r, constants), gemm(r))) for r in regions]
+    return whole("cutlass.cuh", functions, [r.symbol for r in regions]), constants
+
+
+def convert(regions: Sequence[Region]) -> Code:
+    """An object file of all regions, linked with what is exported."""
+    text, constants = source(regions)
+    symbols = tuple(r.symbol for r in regions)
+    rounds = tuple((r.symbol, how) for r in regions for how in gemm(r).rounds)
+    made = compiled(text)
+    return Code(f"// compiled by nvcc: {made.name}\n", symbols, named(constants, symbols[0]),
+                (str(made), *options(CUDART)), rounds)  # fmt: skip
+
+
+def _body(frame: Frame, g: Gemm) -> list[str]:
+    dtype = g.a.dtype
+    added = g.bias if g.bias is not None else g.residual
+    layouts = ["ColumnMajor" if t else "RowMajor" for t in g.turned]
+    tiles = "Floats" if dtype == "float32" else "Halves"
+    reads = [_read(dtype, t.shape[-1]) for t in (g.a, g.b, frame.region.result)]
+    aligned = max(reads) * DLPACK[dtype][1] // 8
+    body = ["Gemm g;", f"g.a = {frame.view(g.a)};", f"g.b = {frame.view(g.b)};",
+            f"g.d = {frame.view(frame.region.result)};"]  # fmt: skip
+    body += ["g.merge = true;"] * g.merge
+    if g.alpha != 1.0:
+        body.append(f"g.alpha = {number(g.alpha)};")
+    if added is not None:
+        body.append(f"g.added = {frame.view(added)};")
+    op = (f"{tiles}<{TYPES[dtype]}, {', '.join(layouts)}, {reads[0]}, {reads[1]}, "
+          f"epilogue::{EPILOGUES[g.activation]}, {reads[2]}>")  # fmt: skip
+    return [*body, f"using Op = {op};", f"return product<Op>(c, g, {aligned});"]
+
+
+def _read(dtype: str, extent: object) -> int:
+    """How many elements of a row are read at once: its extent is a multiple of it."""
+    if dtype == "float32":
+        return 1
+    assert isinstance(extent, int)
+    size = DLPACK[dtype][1] // 8
+    return next(n for n in (MOST // size, 4, 2) if extent % n == 0)
+
+
+def compiled(text: str) -> Path:
+    """The object file of a source: the one that was made for it before, or a new one. Raises
+    :class:`.trust.Untrusted` where others could have written it."""
+    command = [_nvcc(), "-c", "-O3", "-std=c++17", "-Xcompiler", "-fPIC,-O1",
+               "--expt-relaxed-constexpr", *_architecture(), *_includes()]  # fmt: skip
+    key = hashlib.sha256("\0".join([text, *command]).encode()).hexdigest()[:32]
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "opinfo" / "cutlass"
+    made, told = folder / f"{key}.o", folder / f"{key}.cu"
+    with trust.folder(folder, create=True) as within, contextlib.suppress(FileNotFoundError):
+        trust.read(made.name, within)
+        return made
+    told.write_text(text, encoding="utf-8")
+    part = folder / f"{key}.{os.getpid()}.o"
+    done = subprocess.run([*command, str(told), "-o", str(part)], capture_output=True, text=True)
+    if done.returncode != 0:
+        lines = [line for line in done.stderr.splitlines() if "error" in line]
+        raise RuntimeError(f"nvcc: {(lines or done.stderr.splitlines() or ['it failed'])[0]}")
+    os.replace(part, made)
+    return made
+
+
+def _architecture() -> list[str]:
+    """That of the GPU here; else machine code for Ampere, which later ones translate."""
+    if not tvm.cuda(0).exist:
+        return ["-gencode", "arch=compute_80,code=[sm_80,compute_80]"]
+    return [f"-arch=sm_{tvm.cuda(0).compute_version.replace('.', '')}"]
+
+
+def _includes() -> list[str]:
+    return [f"-I{headers()}", *(f"-I{p}" for p in tvm_ffi.libinfo.include_paths())]
+
+
+def headers() -> Path:
+    """CUTLASS, as TVM's package ships it."""
+    return Path(str(tvm.__file__)).parent / "3rdparty" / "cutlass" / "include"
+
+
+def _nvcc() -> str:
+    found = shutil.which("nvcc")
+    if found is None:
+        raise RuntimeError("there is no nvcc")
+    return found
+
+
+def why_not() -> str | None:
+    """Why it cannot be used, None if it can."""
+    if shutil.which("nvcc") is None:
+        return "there is no nvcc"
+    if not (headers() / "cutlass" / "version.h").exists():
+        return "CUTLASS does not come with this package of TVM"
+    return available(CUDART)
+
+
+def version() -> str:
+    """That of the headers."""
+    try:
+        text = (headers() / "cutlass" / "version.h").read_text(encoding="utf-8")
+    except OSError:
+        return ""
+    return ".".join(re.findall(r"^#define CUTLASS_(?:MAJOR|MINOR|PATCH) (\d+)", text, re.M))
+
+
+BACKEND = register(Backend(
+    "cutlass", patterns([a for a in EPILOGUES if a], extents, both=False), convert, why_not,
+    {"relax.matmul": ()}, cost, version,
+))  # fmt: skip

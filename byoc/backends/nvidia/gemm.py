@@ -1,0 +1,206 @@
+"""Products of matrices with what follows them: d = act(α a·b + bias + residual).
+
+What cuBLASLt and CUTLASS have in common: patterns, and a region read as one such product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from ....analysis.proposal.proposal import Constant
+from ...backend.region import Call, Region, Tensor
+from ...patterns.pattern import Condition, Node, Pattern, maybe, one
+from ...patterns.shapes import same, same_shape
+from ..onednn.post import literal
+from .dtypes import typed
+
+#: Operands and result of a product.
+TYPES = frozenset([("float32", "float32"), ("float16", "float16"), ("bfloat16", "bfloat16"),
+                   ("float16", "float32"), ("bfloat16", "float32")])  # fmt: skip
+
+
+def factors(node: Node) -> str | None:
+    """Two operands of one type and a result that is sums of their products."""
+    one, two = node.operand(0), node.operand(1)
+    if one is None or two is None or one is two:
+        return "the operands are not two tensors"
+    if one.rank < 2 or two.rank < 2:
+        return f"the operands are of rank {one.rank} and {two.rank}, at least 2 is taken"
+    if one.dtype != two.dtype or (one.dtype, node.result.dtype) not in TYPES:
+        return (f"the dtypes are {one.dtype}, {two.dtype} and {node.result.dtype}, float32, "
+                "float16 or bfloat16 are taken")  # fmt: skip
+    return batches(node)
+
+
+def batches(node: Node) -> str | None:
+    """Each operand has the whole batch of the result, or none of it: there is one stride."""
+    outer = node.result.shape[:-2]
+    for k in (0, 1):
+        v = node.operand(k)
+        assert v is not None
+        mine = v.shape[:-2]
+        if not _ones(mine) and not same_shape(mine, outer):
+            return f"an operand of shape {v.shape} is broadcast along a part of the batch"
+    return None
+
+
+def by_literal(node: Node) -> str | None:
+    """The chain times or by a number."""
+    first = node.operand(0) is node.chain
+    found = "x2" in node.info.attrs or (len(node.info.operands) == 2 and
+                                        isinstance(node.info.operands[1], Constant))  # fmt: skip
+    return None if first and found else "it is not a number that the chain is scaled by"
+
+
+def row(node: Node) -> str | None:
+    """The other operand has one value a column."""
+    if (reason := sums(node)) is not None:
+        return reason
+    (other,) = node.others
+    if other.rank and same(other.shape[-1], node.result.shape[-1]) and _ones(other.shape[:-1]):
+        return None
+    return _neither(other.shape)
+
+
+def whole(node: Node) -> str | None:
+    """The other operand is as large as the result."""
+    if (reason := sums(node)) is not None:
+        return reason
+    (other,) = node.others
+    if same_shape(other.shape, node.result.shape):
+        return None
+    return _neither(other.shape)
+
+
+def _neither(shape: Sequence[object]) -> str:
+    return (f"an operand of shape {tuple(shape)} is added: one value for each column, or the "
+            "result's shape is taken")  # fmt: skip
+
+
+def sums(node: Node) -> str | None:
+    """The chain plus another tensor of its type, as large as the chain."""
+    assert node.chain is not None
+    if len(node.others) != 1 or not same_shape(node.result.shape, node.chain.shape):
+        return "it is no sum of the chain and another tensor"
+    return typed(node)
+
+
+def swapped(node: Node) -> str | None:
+    """permute_dims of the last two axes."""
+    v, axes = node.operand(0), node.info.attrs.get("axes")
+    if v is None or v.rank < 2:
+        return "the operand is no matrix"
+    order = [int(a) % v.rank for a in axes] if axes is not None else [*range(v.rank)][::-1]
+    wanted = [*range(v.rank - 2), v.rank - 1, v.rank - 2]
+    return None if order == wanted else f"axes is {order}, {wanted} is taken"
+
+
+def widened(node: Node) -> str | None:
+    """From half to single precision."""
+    v = node.operand(0)
+    if v is not None and v.dtype in ("float16", "bfloat16") and node.result.dtype == "float32":
+        return None
+    return "it is no cast of float16 or bfloat16 to float32"
+
+
+def patterns(
+    activations: Collection[str], *extra: Condition, both: bool = True, casts: bool = False
+) -> tuple[Pattern, ...]:
+    """A product, perhaps of a transposed operand, and what its epilogue does.
+
+    ``both``: bias and residual, else one of them. ``casts``: a product of halves may be cast to
+    float32 first, in which it is added anyway.
+    """
+    scale = maybe(("relax.multiply", "relax.divide"), typed, by_literal)
+    after = maybe(activations, typed)
+    bias, residual = ("relax.add", row), ("relax.add", whole)
+    found = []
+    for name, start in (("matmul", ()), ("linear", (one("relax.permute_dims", swapped),))):
+        cast = (maybe("relax.astype", widened),) if casts else ()
+        anchor = (*start, one("relax.matmul", factors, *extra), *cast, scale)
+        more = (maybe(*residual),) if both else ()
+        found.append(Pattern(name, *anchor, maybe(*bias), *more, after))
+        rest = (maybe(*bias),) if both else ()
+        found.append(Pattern(f"{name}_residual", *anchor, one(*residual), *rest, after))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Gemm:
+    """A region as one product. ``turned``: that operand's last two axes are swapped.
+
+    ``merge``: rows of the batch are rows of one matrix, since the second operand has no batch.
+    """
+
+    a: Tensor
+    b: Tensor
+    turned: tuple[bool, bool]
+    merge: bool
+    alpha: float
+    bias: Tensor | None
+    residual: Tensor | None
+    activation: str | None
+    cast: bool = False
+
+    @property
+    def rounds(self) -> list[str]:
+        """What it rounds elsewhere than op by op."""
+        half = self.a.dtype != "float32"
+        end = f"never to {self.a.dtype}" if self.cast else "at the end"
+        return [f"products of {self.a.dtype} are added in float32, rounded {end}"] * half
+
+
+def gemm(region: Region) -> Gemm:
+    """The product that a region of these patterns is."""
+    product = region.find("relax.matmul")
+    assert product is not None
+    operands, turned = list(product.operands), [False, False]
+    first = region.calls[0]
+    if first is not product:
+        k = next(k for k, o in enumerate(operands) if isinstance(o, Tensor) and o.source == "call")
+        operands[k], turned[k] = first.operands[0], True
+    a, b = operands
+    assert isinstance(a, Tensor) and isinstance(b, Tensor)
+    after = region.calls[region.calls.index(product) + 1 :]
+    alpha, activation = 1.0, None
+    added: list[Call] = []
+    for call in after:
+        number = literal(call, "x2")
+        if call.op == "relax.add":
+            added.append(call)
+        elif call.op == "relax.astype":
+            continue
+        elif number is None:
+            activation = call.op
+        else:
+            alpha = alpha * number if call.op == "relax.multiply" else alpha / number
+    bias, residual = added_to(added)
+    merge = len(a.shape) > 2 and _ones(b.shape[:-2]) and not turned[0]
+    cast = any(c.op == "relax.astype" for c in after)
+    return Gemm(a, b, (turned[0], turned[1]), merge, alpha, bias, residual, activation, cast)
+
+
+def added_to(calls: Sequence[Call]) -> tuple[Tensor | None, Tensor | None]:
+    """The bias and the residual: what is as large as the result is the first one of these."""
+    bias: Tensor | None = None
+    residual: Tensor | None = None
+    for call in calls:
+        other = beside(call)
+        if residual is None and same_shape(other.shape, call.result.shape):
+            residual = other
+        else:
+            bias = other
+    return bias, residual
+
+
+def beside(call: Call) -> Tensor:
+    """The operand that is not the result of the call before."""
+    before = call.result.index - 1
+    (other,) = (o for o in call.operands
+                if isinstance(o, Tensor) and (o.source, o.index) != ("call", before))  # fmt: skip
+    return other
+
+
+def _ones(shape: Sequence[object]) -> bool:
+    return all(isinstance(e, int) and e == 1 for e in shape)

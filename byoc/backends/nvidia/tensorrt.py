@@ -1,0 +1,227 @@
+"""NVIDIA TensorRT: a region as a network definition, built as an engine where it runs.
+
+Operators of pictures are taken with channels first, what follows an anchor is pointwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ...backend.backend import Backend, Code, register
+from ...backend.region import Array, Call, Region, Tensor
+from ...patterns.pattern import Node, Pattern, Step, one
+from ...patterns.shapes import same_shape, spread, static
+from ..onednn.post import literal, number
+from ..onednn.source import Constants, ints
+from .costs import cost
+from .dtypes import typed
+from .locate import CUDART, TENSORRT, available, options
+from .source import Frame, function, named, whole
+
+DTYPES = {"float32": "DataType::kFLOAT", "float16": "DataType::kHALF",
+          "bfloat16": "DataType::kBF16"}  # fmt: skip
+BINARY = {"relax.add": "kSUM", "relax.subtract": "kSUB", "relax.multiply": "kPROD",
+          "relax.divide": "kDIV", "relax.maximum": "kMAX", "relax.minimum": "kMIN"}  # fmt: skip
+UNARY = {"relax.exp": "kEXP", "relax.log": "kLOG", "relax.sqrt": "kSQRT", "relax.abs": "kABS",
+         "relax.negative": "kNEG"}  # fmt: skip
+ACTIVATIONS = {"relax.nn.relu": "kRELU", "relax.sigmoid": "kSIGMOID", "relax.tanh": "kTANH",
+               "relax.nn.gelu": "kGELU_ERF", "relax.nn.gelu_tanh": "kGELU_TANH"}  # fmt: skip
+BOUNDED = ("relax.nn.relu6", "relax.clip", "relax.nn.leakyrelu", "relax.nn.silu")
+CONV = ("relax.nn.conv2d", "relax.nn.conv3d")
+POOL = ("relax.nn.max_pool2d", "relax.nn.avg_pool2d")
+LIBRARIES = (TENSORRT, CUDART)
+LONGEST = 12
+
+
+def convolution(node: Node) -> str | None:
+    attrs, w = node.info.attrs, node.operand(1)
+    data, pixels = str(attrs["data_layout"]), "DHW"[3 - (len(node.result.shape) - 2) :]
+    if data != f"NC{pixels}" or str(attrs["out_layout"]) not in ("", data):
+        return f"data_layout is {data}, NC{pixels} is taken"
+    if sorted(str(attrs["kernel_layout"])) != sorted(f"OI{pixels}"):
+        return f"kernel_layout {attrs['kernel_layout']} is packed"
+    return None if w is not None and w.constant else "the weights are no constant"
+
+
+def pooling(node: Node) -> str | None:
+    attrs = node.info.attrs
+    layout = str(attrs["layout"])
+    if layout != "NCHW" or str(attrs["out_layout"]) not in ("", layout):
+        return f"layout is {layout}, NCHW is taken"
+    dilation = [int(d) for d in attrs["dilation"]]
+    if dilation != [1, 1]:
+        return f"dilation is {dilation}, 1 is taken"
+    return "ceil_mode is True, False is taken" if attrs.get("ceil_mode") else None
+
+
+def matrices(node: Node) -> str | None:
+    one_, two = node.operand(0), node.operand(1)
+    if one_ is None or two is None or min(one_.rank, two.rank) < 2:
+        return "an operand is no matrix"
+    return None
+
+
+def softmax(node: Node) -> str | None:
+    return None if node.operand(0) is not None else "the operand is a literal"
+
+
+def pointwise(node: Node) -> str | None:
+    """The chain keeps its shape; another operand is broadcast to it."""
+    assert node.chain is not None
+    if not same_shape(node.result.shape, node.chain.shape):
+        return f"{node.info.name} broadcasts the value that it follows"
+    for other in node.others:
+        if spread(other.shape, node.result.shape) is None:
+            return f"an operand of shape {other.shape} does not broadcast"
+        if other.constant and not static(other.shape):
+            return "a constant of symbolic shape"
+    return None
+
+
+POST = Step(frozenset((*BINARY, *UNARY, *ACTIVATIONS, *BOUNDED)), (typed, pointwise), 0, LONGEST)
+PATTERNS = (
+    Pattern("conv", one(CONV, typed, convolution), POST),
+    Pattern("pool", one(POOL, typed, pooling), POST),
+    Pattern("matmul", one("relax.matmul", typed, matrices), POST),
+    Pattern("softmax", one("relax.nn.softmax", typed, softmax), POST),
+)
+
+
+class Writer:
+    """The layers of one region."""
+
+    def __init__(self, frame: Frame) -> None:
+        self.frame, self.region = frame, frame.region
+        self.type = DTYPES[frame.region.result.dtype]
+        self.rank = len(frame.region.result.shape)
+
+    def body(self) -> list[str]:
+        lines = [f"ITensor* v{k} = {self.layer(c)};" for k, c in enumerate(self.region.calls)]
+        return ["Network n(c);", *lines, f"return n.build(v{len(lines) - 1});"]
+
+    def layer(self, c: Call) -> str:
+        if c.op in ANCHORS:
+            return ANCHORS[c.op](self, c)
+        if c.op in BINARY:
+            how = f"ElementWiseOperation::{BINARY[c.op]}"
+            return f"n.elementwise({how}, {self.side(c, 0)}, {self.side(c, 1)})"
+        x = self.side(c, 0)
+        if c.op in UNARY:
+            return f"n.unary(UnaryOperation::{UNARY[c.op]}, {x})"
+        if c.op == "relax.nn.silu":
+            gate = f"n.activation(ActivationType::kSIGMOID, {x}, 0.0f, 0.0f)"
+            return f"n.elementwise(ElementWiseOperation::kPROD, {x}, {gate})"
+        how, alpha, beta = _activation(c)
+        return f"n.activation(ActivationType::{how}, {x}, {number(alpha)}, {number(beta)})"
+
+    def side(self, c: Call, k: int) -> str:
+        """The first or the second operand, a literal as a constant."""
+        found = literal(c, f"x{k + 1}") if c.op in BINARY else None
+        if found is not None:
+            return self.constant(np.full((1,) * self.rank, found, "float32"), c.result.dtype)
+        tensors = [o for o in c.operands if isinstance(o, Tensor)]
+        operand = c.operands[k] if k < len(c.operands) else None
+        if not isinstance(operand, Tensor):
+            (operand,) = tensors
+        return self.value(operand)
+
+    def value(self, t: Tensor) -> str:
+        if t.source == "call":
+            return f"v{t.index}"
+        if t.source == "input":
+            return f"n.input({t.index}, {DTYPES[t.dtype]}, {self.rank})"
+        array = self.region.constants[t.index]
+        return self.constant(array.reshape((1,) * (self.rank - array.ndim) + array.shape), t.dtype)
+
+    def constant(self, array: Array, dtype: str) -> str:
+        k = self.frame.constants.add(np.ascontiguousarray(_as(array, dtype)))
+        return f"n.constant({k}, {DTYPES[dtype]})"
+
+
+def _as(array: Array, dtype: str) -> Array:
+    if dtype == "bfloat16":
+        import ml_dtypes
+
+        return array.astype(ml_dtypes.bfloat16)
+    return array.astype(dtype)
+
+
+def _activation(c: Call) -> tuple[str, float, float]:
+    match c.op:
+        case "relax.nn.relu6":
+            return "kCLIP", 0.0, 6.0
+        case "relax.clip":
+            return "kCLIP", float(c.attrs["min"]), float(c.attrs["max"])
+        case "relax.nn.leakyrelu":
+            return "kLEAKY_RELU", float(c.attrs["alpha"]), 0.0
+    return ACTIVATIONS[c.op], 0.0, 0.0
+
+
+def _sizes(*lists: Sequence[int]) -> str:
+    return f"{{{', '.join(f'{{{ints(x)}}}' for x in lists)}}}"
+
+
+def _conv(w: Writer, c: Call) -> str:
+    """Weights in the order OIHW."""
+    x, kernel = c.operands[:2]
+    assert isinstance(x, Tensor) and isinstance(kernel, Tensor)
+    layout, data = str(c.attrs["kernel_layout"]), str(c.attrs["data_layout"])
+    order = [layout.index(a) for a in data.replace("N", "O").replace("C", "I")]
+    array = np.ascontiguousarray(w.region.constants[kernel.index].transpose(order))
+    half = len(data) - 2
+    padding = c.attrs["padding"]
+    sizes = _sizes(c.attrs["strides"], c.attrs["dilation"], padding[:half], padding[half:])
+    k = w.frame.constants.add(array)
+    return f"n.convolution({w.value(x)}, {k}, {w.type}, {sizes}, {c.attrs['groups']})"
+
+
+def _pool(w: Writer, c: Call) -> str:
+    (x,) = c.operands
+    assert isinstance(x, Tensor)
+    how = "kMAX" if "max" in c.op else "kAVERAGE"
+    padding = c.attrs["padding"]
+    sizes = _sizes(c.attrs["pool_size"], c.attrs["strides"], padding[:2], padding[2:])
+    padded = "true" if c.attrs.get("count_include_pad") else "false"
+    return f"n.pooling({w.value(x)}, PoolingType::{how}, {sizes}, false, {padded})"
+
+
+def _matmul(w: Writer, c: Call) -> str:
+    a, b = c.operands
+    assert isinstance(a, Tensor) and isinstance(b, Tensor)
+    return f"n.matmul({w.value(a)}, {w.value(b)})"
+
+
+def _softmax(w: Writer, c: Call) -> str:
+    (x,) = c.operands
+    assert isinstance(x, Tensor)
+    return f"n.softmax({w.value(x)}, {int(c.attrs['axis']) % len(x.shape)})"
+
+
+ANCHORS: dict[str, Callable[[Writer, Call], str]] = {
+    **dict.fromkeys(CONV, _conv), **dict.fromkeys(POOL, _pool),
+    "relax.matmul": _matmul, "relax.nn.softmax": _softmax,
+}  # fmt: skip
+
+
+def source(regions: Sequence[Region]) -> tuple[str, Constants]:
+    """The C++ of all regions, and the constants that it reads."""
+    constants = Constants()
+    functions = [function(r, Writer(Frame(r, constants)).body()) for r in regions]
+    return whole("tensorrt.hpp", functions, [r.symbol for r in regions]), constants
+
+
+def convert(regions: Sequence[Region]) -> Code:
+    """The source of all regions of a model."""
+    text, constants = source(regions)
+    symbols = tuple(r.symbol for r in regions)
+    told = "layers are fused, and halves rounded, as TensorRT chooses"
+    rounds = tuple((s, told) for s in symbols)
+    return Code(text, symbols, named(constants, symbols[0]), options(*LIBRARIES), rounds)
+
+
+BACKEND = register(Backend(
+    "tensorrt", PATTERNS, convert, lambda: available(*LIBRARIES),
+    {"relax.nn.conv2d": ("NCHW", "OIHW"), "relax.matmul": ()}, cost, TENSORRT.version,
+))  # fmt: skip

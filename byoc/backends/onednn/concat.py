@@ -1,0 +1,23 @@
+"""Tensors one after the other along an axis."""
+
+from __future__ import annotations
+
+from ...backend.region import Tensor
+from .post import lines
+from .source import Frame
+
+
+def concat(frame: Frame) -> list[str]:
+    call = frame.region.calls[0]
+    rank = len(call.result.shape)
+
+    def turned(t: Tensor) -> str:
+        return f"{frame.view(t)}.expanded({rank})"
+
+    parts = ", ".join(frame.view(o) for o in call.operands if isinstance(o, Tensor))
+    return [
+        f"const View parts[] = {{{parts}}};",
+        f"const View dst = {frame.result};",
+        "Post post;", *lines(frame.region.calls[1:], turned),
+        f"return concat(parts, {len(call.operands)}, dst, {int(call.attrs['axis']) % rank}, post);",
+    ]  # fmt: skip

@@ -1,0 +1,238 @@
+"""What oneDNN takes of quantised operators: products of integers between dequantize and quantize.
+
+    dequantize(x), dequantize(w) → conv or matmul → add → relu → quantize
+        = saturate(round((s_x s_w Σ (x - z_x) w + bias …) / s_y + z_y))
+
+Weights are int8 with a zero point of 0, and have a scale for each output channel or one for all.
+The sums of products are exact, where the same in float32 rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite, prod
+
+import numpy as np
+
+from ....analysis.proposal.proposal import Constant
+from ....layout.graph.graph import Op, Value
+from ...backend.region import Array
+from ...patterns.pattern import Condition, Node, Pattern, Step, maybe, one
+from ...patterns.shapes import same_shape, spread, static
+from ...patterns.suggest import Unmet, bind, want
+from ...prepare.integers import DEQUANTIZE, POOLS, QUANTIZE, SMALL
+from .cpu import has_int8
+from .patterns import CONV, FOLLOWS, follows, kernel, matrices, parts, plain, tensors, window
+
+#: Operators between the product and quantize: a residual needs three steps of its own.
+LONGEST = 8
+#: Products of uint8 and int8 whose sum 32 bits hold.
+LONG = (1 << 31) // (255 * 128)
+CPU = "this CPU has no instructions for products of int8 (avx512_vnni)"
+
+
+def vnni(node: Node) -> str | None:
+    """Without them sums of two products saturate at 16 bits."""
+    return None if has_int8() else CPU
+
+
+def elements(node: Node, k: int) -> Array | None:
+    """Those of an operand that is known: a literal, or a constant."""
+    if k >= len(node.info.operands):
+        return None
+    found = node.info.operands[k]
+    if isinstance(found, Constant):
+        return np.asarray([found.value])
+    v = node.op.values[found]
+    return None if v is None or not v.constant else np.asarray(v.expr.value.numpy())
+
+
+def parameters(node: Node) -> tuple[Array, Array] | str:
+    """Scale and zero point of a quantize or a dequantize, or why oneDNN cannot have them."""
+    scale, zero = elements(node, 1), elements(node, 2)
+    if scale is None or zero is None:
+        return f"{'scale' if scale is None else 'zero point'} is computed, a constant is taken"
+    if not all(isfinite(s) and s > 0 for s in scale.ravel().astype("float64")):
+        return "a scale is not a positive number"
+    if not np.array_equal(zero, zero.astype("int32")):
+        return "a zero point is no integer"
+    return scale, zero
+
+
+def whole(node: Node) -> str | None:
+    """One scale and zero point for all of a tensor of int8 or uint8."""
+    small = node.result if node.info.name == QUANTIZE else node.operand(0)
+    wide = node.operand(0) if node.info.name == QUANTIZE else node.result
+    dtypes = [v.dtype if v is not None else "a literal" for v in (small, wide)]
+    if dtypes[0] not in SMALL or dtypes[1] != "float32":
+        told = f"{' or '.join(SMALL)} and float32 are taken"
+        return f"{node.info.name} is of {dtypes[0]} and {dtypes[1]}, {told}"
+    found = parameters(node)
+    if isinstance(found, str):
+        return found
+    if found[0].size != 1 or found[1].size != 1:
+        return f"{node.info.name} has a scale for each channel, one for all of the tensor is taken"
+    return None
+
+
+def _dequantized(node: Node, k: int) -> Node | str:
+    """The dequantize that makes an operand, or why there is none to be taken."""
+    made = node.source(k)
+    if made is None or made.info.name != DEQUANTIZE:
+        return f"operand {k} is not the result of a relax.dequantize that only it reads"
+    return made
+
+
+def integers(node: Node) -> str | None:
+    """Both operands are dequantized."""
+    found = (_dequantized(node, k) for k in range(2))
+    return next((made for made in found if isinstance(made, str)), None)
+
+
+def data(node: Node) -> str | None:
+    """The first operand."""
+    made = _dequantized(node, 0)
+    return made if isinstance(made, str) else whole(made)
+
+
+def weights(node: Node) -> str | Unmet | None:
+    """The second operand: int8 around 0, with one scale or one for each output channel."""
+    made = _dequantized(node, 1)
+    if isinstance(made, str):
+        return made
+    v = made.operand(0)
+    if v is None or v.dtype != "int8" or made.result.dtype != "float32":
+        return f"the weights are {v.dtype if v else 'a literal'}, int8 is taken"
+    found = parameters(made)
+    if isinstance(found, str):
+        return found
+    scale, zero = found
+    if np.any(zero != 0):
+        return f"the weights' zero point is {_first(zero)}, 0 is taken"
+    channel, axis = _channel(node, v.rank), int(made.info.attrs["axis"])
+    if (reason := _short(node, v, channel)) is not None:
+        return reason
+    if scale.size > 1 and axis % v.rank != channel:
+        return f"the weights have scales along axis {axis}, that of output channels is {channel}"
+    return None
+
+
+def _short(node: Node, w: Value, channel: int) -> str | Unmet | None:
+    """Sums of so many products that 32 bits hold them."""
+    over = [e for k, e in enumerate(w.shape) if k != channel]
+    over = over[-1:] if node.info.name == "relax.matmul" else over
+    if not static(over):
+        return Unmet("the length of the sums is symbolic", bind(over))
+    if prod(over) <= LONG:
+        return None
+    return f"{prod(over)} products are summed, {LONG} of int8 are taken"
+
+
+def _first(zero: Array) -> int:
+    return int(zero[zero != 0].ravel()[0])
+
+
+def _channel(node: Node, rank: int) -> int:
+    """The weights' axis of output channels."""
+    layout = node.info.attrs.get("kernel_layout")
+    return rank - 1 if layout is None else str(layout).index("O")
+
+
+def channels_last(key: str) -> Condition:
+    """The layout that ``key`` names; elsewhere there is nothing but a reference implementation."""
+
+    def check(node: Node) -> Unmet | None:
+        attrs = node.info.attrs
+        for k in (key, "out_layout"):
+            layout = str(attrs[k] or attrs[key])
+            if not layout.startswith("N") or not layout.endswith("C"):
+                last = "N" + "".join(c for c in layout if c not in "NC") + "C"
+                wanted = (last, last.replace("N", "O").replace("C", "I"))
+                mend = want(node.info.name, wanted if key == "data_layout" else wanted[:1])
+                return Unmet(f"{k} is {layout}, for int8 {last} is taken", mend)
+        return None
+
+    return check
+
+
+def given(node: Node) -> str | None:
+    """What a constant stands for is not computed at each call."""
+    v = node.operand(0)
+    return "it is of a constant, and folded" if v is None or v.constant else None
+
+
+def small(node: Node) -> str | None:
+    """All tensors of the op."""
+    found = next((v.dtype for v in tensors(node) if v.dtype not in SMALL), None)
+    return None if found is None else f"the dtype is {found}, {' or '.join(SMALL)} are taken here"
+
+
+def operands(node: Node) -> Sequence[Op]:
+    """The dequantize of both."""
+    return [made.op for k in range(2) if (made := node.source(k)) is not None]
+
+
+def in_between(node: Node) -> str | Unmet | None:
+    """As for float32, but that all of it has to be done before the result is written."""
+    if (reason := follows(node)) is not None:
+        return reason
+    for v in node.others:
+        axes = spread(v.shape, node.result.shape)
+        if not same_shape(v.shape, node.result.shape) and axes not in ((), (node.result.rank - 1,)):
+            return f"an operand differs along axes {axes}: that of channels, or all are taken"
+    return None
+
+
+def residual(node: Node) -> Sequence[Op]:
+    """The other operand of a sum is taken with its dequantize."""
+    found = (node.source(k) for k in range(2) if node.info.name == "relax.add")
+    return [n.op for n in found if n is not None and n.info.name == DEQUANTIZE
+            and (v := n.operand(0)) is not None and not v.constant
+            and whole(n) is None and same_shape(v.shape, node.result.shape)]  # fmt: skip
+
+
+def both(node: Node) -> str | None:
+    """Two quantised tensors of one shape."""
+    for k in range(2):
+        made = _dequantized(node, k)
+        if isinstance(made, str) or (reason := whole(made)) is not None:
+            return made if isinstance(made, str) else reason
+        v = made.operand(0)
+        if v is None or not same_shape(v.shape, node.result.shape):
+            return f"operand {k} is broadcast"
+    if node.operand(0) is node.operand(1):
+        return "both operands are the same value"
+    return None
+
+
+def again(node: Node) -> str | Unmet | None:
+    """What is quantised was dequantized just before."""
+    made = _dequantized(node, 0)
+    return made if isinstance(made, str) else whole(made) or given(made)
+
+
+def first(node: Node) -> Sequence[Op]:
+    """The dequantize of the first operand."""
+    return operands(node)[:1]
+
+
+POST = Step(FOLLOWS, (in_between,), 0, LONGEST, residual)
+INTO = maybe(QUANTIZE, whole)
+
+CONVOLUTION = one(
+    CONV, integers, vnni, plain("data_layout", "kernel_layout", "out_layout"), kernel, data,
+    weights, takes=operands, laid=(channels_last("data_layout"),),
+)  # fmt: skip
+PRODUCT = one("relax.matmul", integers, vnni, matrices, data, weights, takes=operands)
+POOL = one(POOLS, small, plain("layout", "out_layout"), window, laid=(channels_last("layout"),))
+
+QUANTISED = (
+    Pattern("conv_int8", CONVOLUTION, POST, INTO),
+    Pattern("matmul_int8", PRODUCT, POST, INTO),
+    Pattern("add_int8", one("relax.add", both, takes=operands), POST, one(QUANTIZE, whole)),
+    Pattern("max_pool_int8", POOL),
+    Pattern("concat_int8", one("relax.concat", small, parts)),
+    Pattern("requantize", one(QUANTIZE, again, whole, takes=first)),
+    Pattern("dequantize", one(DEQUANTIZE, whole, given)),
+    Pattern("quantize", one(QUANTIZE, whole)),
+)

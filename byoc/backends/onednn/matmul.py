@@ -1,0 +1,65 @@
+"""Products of matrices, batched and broadcast, with extents that are known at run time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ...backend.region import Region, Tensor
+from ...patterns.shapes import same_shape, spread
+from .post import Folded, fold, lines
+from .source import Frame
+
+
+def matmul(frame: Frame) -> list[str]:
+    """Rows of a batch that meet one constant matrix become the rows of one matrix."""
+    region = frame.region
+    one, two = region.calls[0].operands
+    assert isinstance(one, Tensor) and isinstance(two, Tensor)
+    rank = len(region.result.shape)
+    folded = _folded(region, two)
+    frame.rounds += folded.rounds
+    merge = rank > 2 and len(two.shape) == 2 and rows(region, folded)
+
+    def turned(t: Tensor) -> str:
+        full = f"{frame.view(t)}.expanded({rank})"
+        return f"{full}.merged()" if merge else full
+
+    weights = frame.view(two)
+    if folded.scale is not None:
+        array = region.constants[two.index]
+        scaled = (array.astype("float32") * folded.scale).astype(array.dtype)
+        weights = frame.constant(scaled)
+    body = [f"const View src = {turned(one)};",
+            f"const View weights = {weights}.expanded({2 if merge else rank});",
+            f"const View dst = {turned(region.result)};"]  # fmt: skip
+    bias = "nullptr"
+    if folded.shift is not None:
+        shift = f"{frame.constant(folded.shift)}.expanded({2 if merge else rank})"
+        body.append(f"const View bias = {shift};")
+        bias = "&bias"
+    body += ["Post post;", *lines(folded.rest, turned)]
+    return [*body, f"return matmul(src, weights, {bias}, dst, post);"]
+
+
+def _folded(region: Region, weights: Tensor) -> Folded:
+    rank, count = len(region.result.shape), region.result.shape[-1]
+    known = count if isinstance(count, int) else None
+    folded = fold(region, rank - 1, known, weights.source == "constant")
+    if folded.shift is None:
+        return folded
+    shift = np.ascontiguousarray(np.broadcast_to(folded.shift, (count,)))
+    return replace(folded, shift=shift)
+
+
+def rows(region: Region, folded: Folded) -> bool:
+    """Whether what follows is the same for each row, or as large as the result."""
+    out = region.result.shape
+    for call in folded.rest:
+        for o in call.operands:
+            if not isinstance(o, Tensor) or same_shape(o.shape, out):
+                continue
+            if spread(o.shape, out) not in ((), (len(out) - 1,)):
+                return False
+    return True

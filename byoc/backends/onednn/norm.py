@@ -1,0 +1,46 @@
+"""Softmax along an axis; layer normalisation along the last one."""
+
+from __future__ import annotations
+
+from ...backend.region import Tensor
+from .post import lines, number
+from .source import Frame
+
+
+def softmax(frame: Frame) -> list[str]:
+    call = frame.region.calls[0]
+    (source,) = call.operands
+    assert isinstance(source, Tensor)
+    rank = len(source.shape)
+    how = "log" if call.op.endswith("log_softmax") else "accurate"
+    return [
+        f"const View src = {frame.view(source)};",
+        f"const View dst = {frame.result};",
+        *_post(frame, rank),
+        f"return softmax(algorithm::softmax_{how}, src, dst, {int(call.attrs['axis']) % rank}, "
+        "post);",
+    ]
+
+
+def layer_norm(frame: Frame) -> list[str]:
+    call = frame.region.calls[0]
+    source, *given = call.operands
+    assert isinstance(source, Tensor)
+    rank = len(source.shape)
+    body = [f"const View src = {frame.view(source)};", f"const View dst = {frame.result};"]
+    names = [n for n, a in (("scale", "scale"), ("shift", "center")) if call.attrs.get(a, True)]
+    used = dict(zip(names, given, strict=False))
+    for name, t in used.items():
+        assert isinstance(t, Tensor)
+        body.append(f"const View {name} = {frame.view(t)};")
+    arguments = ", ".join(f"&{n}" if n in used else "nullptr" for n in ("scale", "shift"))
+    epsilon = number(float(call.attrs["epsilon"]))
+    return [*body, *_post(frame, rank),
+            f"return layer_norm(src, {arguments}, dst, {epsilon}, post);"]  # fmt: skip
+
+
+def _post(frame: Frame, rank: int) -> list[str]:
+    def turned(t: Tensor) -> str:
+        return f"{frame.view(t)}.expanded({rank})"
+
+    return ["Post post;", *lines(frame.region.calls[1:], turned)]

@@ -1,0 +1,235 @@
+"""What oneDNN takes: an anchor, then what it can do to the result before it is written."""
+
+from __future__ import annotations
+
+from math import isnan
+
+from ....layout.graph.graph import Value
+from ...patterns.pattern import Condition, Node, Pattern, Step, one
+from ...patterns.shapes import same_shape, spread, static
+from ...patterns.suggest import Unmet, bind, cast
+from ...patterns.unary import HARD_SWISH
+from .cpu import has_bfloat16
+from .post import BINARY, SAME, eltwise_of
+
+CONV = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
+CONV_TRANSPOSE = ("relax.nn.conv1d_transpose", "relax.nn.conv2d_transpose",
+                  "relax.nn.conv3d_transpose")  # fmt: skip
+POOL = tuple(f"relax.nn.{kind}_pool{n}d" for kind in ("max", "avg") for n in (1, 2, 3))
+GLOBAL = tuple(f"relax.nn.adaptive_avg_pool{n}d" for n in (1, 2, 3))
+#: Operators that may follow an anchor, at most this many.
+LONGEST = 12
+#: What `concat` puts together at most: a region has 64 arguments.
+MOST_PARTS = 48
+
+
+def tensors(node: Node) -> list[Value]:
+    """The result and the operands."""
+    found = (node.result, *(node.operand(k) for k in range(len(node.info.operands))))
+    return [v for v in found if v is not None]
+
+
+def float32(node: Node) -> Unmet | None:
+    """All tensors of the op."""
+    for v in tensors(node):
+        if v.dtype != "float32":
+            return Unmet(f"the dtype is {v.dtype}, float32 is taken", cast(v.dtype, "float32"))
+    return None
+
+
+def floating(node: Node) -> Unmet | None:
+    """All tensors of the op are float32, or all bfloat16 where the CPU has it."""
+    if node.result.dtype != "bfloat16":
+        return float32(node)
+    for v in tensors(node):
+        if v.dtype != "bfloat16":
+            return Unmet(f"the dtype is {v.dtype}, that of the result, bfloat16, is taken",
+                         cast(v.dtype, "bfloat16"))  # fmt: skip
+    if has_bfloat16():
+        return None
+    return Unmet("the dtype is bfloat16, which this CPU does not multiply", "cast to float32")
+
+
+def plain(*attributes: str) -> Condition:
+    """The layouts that these attributes name are permutations of axes."""
+
+    def check(node: Node) -> str | None:
+        for a in attributes:
+            layout = str(node.info.attrs.get(a, ""))
+            if any(c.isdigit() for c in layout):
+                return f"{a} {layout} is packed, a permutation of axes is taken"
+        return None
+
+    return check
+
+
+def kernel(node: Node) -> str | Unmet | None:
+    weights = node.operand(1)
+    if weights is None or not static(weights.shape):
+        shape = () if weights is None else weights.shape
+        return Unmet("the kernel is symbolic, a static one is taken", bind(shape))
+    if not all(isinstance(g, int) for g in (node.info.attrs["groups"],)):
+        return "groups is symbolic"
+    return channels(node)
+
+
+def channels(node: Node) -> Unmet | None:
+    """Only the batch and the pixels may be symbolic."""
+    layout, v = str(node.info.attrs["data_layout"]), node.operand(0)
+    if v is None or not isinstance(v.shape[layout.index("C")], int):
+        extents = () if v is None else (v.shape[layout.index("C")],)
+        return Unmet("the number of channels is symbolic", bind(extents))
+    return None
+
+
+def window(node: Node) -> str | Unmet | None:
+    attrs, v = node.info.attrs, node.operand(0)
+    if v is None:
+        return "the operand is a literal"
+    layout = str(attrs["layout"])
+    spatial = [e for e, c in zip(v.shape, layout, strict=True) if c not in "NC"]
+    if not static(spatial):
+        told = f"the extents {layout} of the operand are symbolic, static pixels are taken"
+        return Unmet(told, bind(spatial))
+    if attrs.get("ceil_mode") and attrs.get("count_include_pad") and "avg" in node.info.name:
+        return "ceil_mode is True with count_include_pad, False is taken"
+    return None
+
+
+def to_one(node: Node) -> str | Unmet | None:
+    sizes = node.info.attrs["output_size"]
+    sizes = sizes if isinstance(sizes, (list, tuple)) else [sizes]
+    if any(s != 1 for s in sizes):
+        return f"output_size is {list(sizes)}, a single element is taken"
+    return window(node)
+
+
+def picture(node: Node) -> str | Unmet | None:
+    """mean: over one to three axes of known extents, so that two are left."""
+    v, axes = node.operand(0), node.info.attrs["axis"]
+    if v is None:
+        return "the operand is a literal"
+    over = {int(a) % v.rank for a in axes} if axes is not None else set(range(v.rank))
+    if not 1 <= len(over) <= 3 or v.rank - len(over) != 2:
+        return f"axis is {sorted(over)} of {v.rank}, all but two of at most five are taken"
+    if not static([v.shape[a] for a in over]):
+        return Unmet("the extents of the axes are symbolic", bind([v.shape[a] for a in over]))
+    return None
+
+
+def matrices(node: Node) -> str | None:
+    one, two = node.operand(0), node.operand(1)
+    if one is None or two is None or one.rank < 2 or two.rank < 2:
+        ranks = [v.rank if v is not None else 0 for v in (one, two)]
+        return f"the operands are of rank {ranks[0]} and {ranks[1]}, at least 2 is taken"
+    return None
+
+
+def parts(node: Node) -> str | None:
+    """concat: tensors, no more than a region has arguments for."""
+    count = len(node.info.operands)
+    if any(node.operand(k) is None for k in range(count)):
+        return "an operand is a literal"
+    return None if count <= MOST_PARTS else f"there are {count} operands, {MOST_PARTS} are taken"
+
+
+def last_axis(node: Node) -> str | Unmet | None:
+    """layer_norm: one axis, the last one, of a known extent."""
+    v = node.operand(0)
+    axes = [int(a) for a in node.info.attrs["axes"]]
+    if v is None or len(axes) != 1 or axes[0] % v.rank != v.rank - 1:
+        return f"axes is {axes}, the last one is taken"
+    if isinstance(v.shape[-1], int):
+        return None
+    return Unmet("the extent of the last axis is symbolic", bind(v.shape[-1:]))
+
+
+def follows(node: Node) -> str | Unmet | None:
+    """Whether an op can be done to the result of the anchor, element by element."""
+    name, attrs = node.info.name, node.info.attrs
+    assert node.chain is not None
+    if (reason := floating(node) or numbers(node)) is not None:
+        return reason
+    if name in SAME or eltwise_of(name, attrs) is not None:
+        return None
+    if name == "relax.nn.softplus":
+        return "softplus with beta 1 and a threshold of at least 17 is taken"
+    if not same_shape(node.result.shape, node.chain.shape):
+        return f"{name} broadcasts the value that it follows"
+    if not node.others:
+        fits = ("x1" in attrs) + ("x2" in attrs) == 1
+        return None if fits else f"{name} has no other operand"
+    first = node.operand(0) is node.chain
+    if name == "relax.divide" and not first:
+        return "it is divided by the value that it follows"
+    return known(node)
+
+
+def numbers(node: Node) -> str | None:
+    """Literals that C++ can write, and divisors that have an inverse."""
+    told = {k: float(v) for k, v in node.info.attrs.items() if isinstance(v, (int, float))}
+    for k, v in told.items():
+        if isnan(v) or (node.info.name == "relax.divide" and k == "x2" and v == 0):
+            return f"{node.info.name} has the literal {v}"
+    return None
+
+
+def known(node: Node) -> str | None:
+    """The other operand is one tensor, as large as the result, one value a channel, or one."""
+    if len(node.others) != 1:
+        return f"{node.info.name} has {len(node.others)} further operands"
+    (other,) = node.others
+    axes = spread(other.shape, node.result.shape)
+    if axes is None:
+        return f"an operand of shape {other.shape} does not broadcast"
+    if len(axes) > 1 and not same_shape(other.shape, node.result.shape):
+        return f"an operand differs along axes {axes}: one, or all of them are taken"
+    return None
+
+
+def begins(node: Node) -> str | None:
+    """A pointwise op that follows nothing: the first operand is as large as the result."""
+    first = node.operand(0)
+    if first is None or not same_shape(first.shape, node.result.shape):
+        return "the first operand is not as large as the result"
+    if len(node.info.operands) == 1:
+        if eltwise_of(node.info.name, node.info.attrs) is None and "x2" not in node.info.attrs:
+            return "the first operand is a literal"
+        return None
+    second = node.operand(1)
+    if second is None or second is first:
+        return "both operands are the same value"
+    axes = spread(second.shape, node.result.shape)
+    if axes is None or (len(axes) > 1 and not same_shape(second.shape, first.shape)):
+        return "the second operand differs along some axes: one, or all of them are taken"
+    return None
+
+
+ACTIVATIONS = tuple(f"relax.nn.{n}" for n in ("relu", "relu6", "leakyrelu", "gelu", "gelu_tanh",
+                                              "silu", "softplus"))  # fmt: skip
+UNARY = tuple(f"relax.{n}" for n in ("sigmoid", "tanh", "exp", "abs", "sqrt", "square", "log",
+                                     "negative", "clip"))  # fmt: skip
+FOLLOWS = frozenset((*ACTIVATIONS, *UNARY, *BINARY, *SAME, HARD_SWISH))
+POST = Step(FOLLOWS, (follows,), 0, LONGEST)
+
+
+def anchored(
+    name: str, names: tuple[str, ...], *conditions: Condition, dtype: Condition = float32
+) -> Pattern:
+    return Pattern(name, one(names, dtype, *conditions), POST)
+
+
+PATTERNS = (
+    anchored("conv", CONV,
+             plain("data_layout", "kernel_layout", "out_layout"), kernel, dtype=floating),
+    anchored("conv_transpose", CONV_TRANSPOSE,
+             plain("data_layout", "kernel_layout", "out_layout"), kernel, dtype=floating),
+    anchored("matmul", ("relax.matmul",), matrices, dtype=floating),
+    anchored("pool", POOL, plain("layout", "out_layout"), window),
+    anchored("global_pool", GLOBAL, plain("layout", "out_layout"), to_one),
+    anchored("mean", ("relax.mean",), picture),
+    anchored("concat", ("relax.concat",), parts, dtype=floating),
+    anchored("softmax", ("relax.nn.softmax", "relax.nn.log_softmax")),
+    anchored("layer_norm", ("relax.nn.layer_norm",), last_axis),
+    anchored("pointwise", (*ACTIVATIONS, *UNARY, *BINARY), numbers, begins),
+)  # fmt: skip

@@ -1,0 +1,26 @@
+"""Chains of pointwise operators that follow nothing."""
+
+from __future__ import annotations
+
+from ...backend.region import Tensor
+from .post import BINARY, eltwise, eltwise_of, lines, literal, scalar
+from .source import Frame
+
+
+def pointwise(frame: Frame) -> list[str]:
+    call, *rest = frame.region.calls
+    tensors = [o for o in call.operands if isinstance(o, Tensor)]
+    rank = len(frame.region.result.shape)
+
+    def turned(t: Tensor) -> str:
+        return f"{frame.view(t)}.expanded({rank})"
+
+    body = [f"const View dst = {frame.result};", "Post post;", *lines(rest, turned),
+            f"const View src = {frame.view(tensors[0])};"]  # fmt: skip
+    found = eltwise_of(call.op, call.attrs) or scalar(
+        call.op, literal(call, "x1"), literal(call, "x2")
+    )
+    if found is not None:
+        return [*body, f"return eltwise({eltwise(*found)}, src, dst, post);"]
+    body.append(f"const View other = {turned(tensors[1])};")
+    return [*body, f"return binary(algorithm::{BINARY[call.op]}, src, other, dst, post);"]

@@ -1,0 +1,49 @@
+"""Regions as ONNX files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....analysis.proposal.proposal import Constant
+from ...backend.region import Region, Tensor
+from .graph import Writer
+from .ops import WRITE
+
+#: The operators' version, and that of the file format: ONNX Runtime 1.17 knows both.
+OPSET, IR_VERSION = 20, 9
+
+
+def model(region: Region) -> bytes:
+    """The region as an ONNX file; inputs are ``x<k>``, results ``y<k>``."""
+    import onnx
+    from onnx import helper
+
+    w = Writer()
+    constants = [w.constant(a) for a in region.constants]
+    made: list[str] = []
+
+    def name(o: Tensor | Constant, dtype: str) -> str:
+        if isinstance(o, Constant):
+            return w.scalar(o.value, dtype)
+        if o.source == "input":
+            return f"x{o.index}"
+        return (constants if o.source == "constant" else made)[o.index]
+
+    for c in region.calls:
+        made.append(WRITE[c.op](w, c, [name(o, c.result.dtype) for o in c.operands]))
+    for k, t in enumerate(region.results):
+        w.nodes.append(helper.make_node("Identity", [made[t.index]], [f"y{k}"]))
+    inputs = [_value(f"x{k}", t) for k, t in enumerate(region.inputs)]
+    outputs = [_value(f"y{k}", t) for k, t in enumerate(region.results)]
+    graph = helper.make_graph(w.nodes, region.symbol, inputs, outputs, w.initializers)
+    opsets = [helper.make_opsetid("", OPSET)]
+    made_model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+    onnx.checker.check_model(made_model)
+    return bytes(made_model.SerializeToString())
+
+
+def _value(name: str, t: Tensor) -> Any:
+    from onnx import TensorProto, helper
+
+    extents = [e if isinstance(e, int) else None for e in t.shape]
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, extents)

@@ -1,0 +1,1 @@
+"""From a backend's code to a library that is loaded: compilers, linking, trust."""

@@ -1,0 +1,75 @@
+"""TVM's plan of memory, where it can be.
+
+Where a function has branches, a tensor behind them gets memory that only one of them allocates:
+there, tensors have memory of their own. Where upper bounds of dimensions are declared, each request
+allocates what they make, attention over 65536 tokens 64 GiB: where that is too much, tensors have
+what their sizes make.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from math import inf, prod
+from typing import Any
+
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm import relax, tirx
+
+from ...analysis.index_map.maps.convert import Unsupported
+from ...analysis.index_map.maps.numeric import evaluate
+from ...analysis.lifting.tir.node import items
+
+UPPER = "tir_var_upper_bound"
+#: Bytes of a tensor that may be allocated for a request that needs less.
+MOST = 1 << 30
+
+
+def planning(mod: Any) -> AbstractContextManager[Any]:
+    """A context in which TVM plans memory only if no function has branches."""
+    if not any(map(_branches, mod.functions.values())):
+        return nullcontext()
+    now = tvm.transform.PassContext.current()
+    context: AbstractContextManager[Any] = tvm.transform.PassContext(
+        now.opt_level, now.required_pass, [*now.disabled_pass, "StaticPlanBlockMemory"],
+        now.instruments, now.config)  # fmt: skip
+    return context
+
+
+def unbounded(mod: Any) -> Any:
+    """The module without upper bounds that make a tensor too large; ``mod`` is not changed."""
+    out = mod.clone()
+    for gvar, func in mod.functions.items():
+        if isinstance(func, relax.Function) and UPPER in (func.attrs or {}) and _large(func):
+            out.update_func(gvar, func.without_attr(UPPER))
+    return out
+
+
+def _branches(func: Any) -> bool:
+    found: list[Any] = []
+    if isinstance(func, relax.Function):
+        tvm_ffi.structural_walk(func.body, [(relax.If, found.append)])
+    return bool(found)
+
+
+def _large(func: Any) -> bool:
+    bounds = {str(name): int(high) for name, high in func.attrs[UPPER].items()}
+    found: list[Any] = []
+    tvm_ffi.structural_walk(func.body, [(relax.Var, found.append)])
+    return any(_bytes(v.ty, bounds) > MOST for v in found if isinstance(v.ty, relax.TensorType))
+
+
+def _bytes(t: Any, bounds: Mapping[str, int]) -> float:
+    """Of a tensor at the upper bounds of its dimensions; 0 where one has none."""
+    extents = items(getattr(t.shape, "values", None) or [])
+    free = [v for e in extents for v in tirx.analysis.undefined_vars(e)]
+    if not all(str(v.name) in bounds for v in free):
+        return 0
+    at = {v: np.asarray(bounds[str(v.name)]) for v in free}
+    try:
+        count: float = prod(float(evaluate(e, at)) for e in extents)
+    except Unsupported:  # it does not fit 64 bits
+        return inf
+    return count * float(tvm_ffi.dtype(t.dtype).bits) / 8

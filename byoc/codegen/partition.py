@@ -1,0 +1,128 @@
+"""A module in which matched regions are calls of a backend's functions.
+
+Before: lv = R.call_tir(cls.conv2d, (x, w), …); lv1 = R.call_tir(cls.relu, (lv,), …)
+After:  lv1 = R.call_dps_packed("onednn_0", (x,), out_ty=…)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import relax
+
+from ...layout.graph.graph import Graph, Op, Value
+from ...layout.graph.unused import without_unused
+from ..backend.backend import Code
+from ..backend.region import Placed
+from ..patterns.dependences import Flow, together
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A function whose ``regions`` become calls. ``flows``: its blocks, to put them in order."""
+
+    graph: Graph
+    flows: tuple[Flow, ...]
+    regions: tuple[Placed, ...]
+
+
+def partitioned(mod: Any, functions: Mapping[Any, Rewritten], codes: Sequence[Code]) -> Any:
+    """The module with the regions called and the code attached; the input is not changed."""
+    writer = _Writer(mod)
+    for gvar, to in functions.items():
+        writer.function(gvar, _gathered(mod[gvar], to), to)
+    return attached(without_unused(writer.builder_.get(), mod), codes)
+
+
+def attached(mod: Any, codes: Sequence[Code]) -> Any:
+    """The module with code that it calls; the input is not changed."""
+    attrs = mod.attrs or {}
+    mods = list(attrs.get("external_mods", []))
+    constants = dict(attrs.get("const_name_to_constant", {}))
+    for c in codes:
+        names = []
+        for name, a in c.constants:
+            names.append(_free(name, c, constants))
+            constants[names[-1]] = tvm.runtime.tensor(a)
+        mods.append(_module(c, names))
+    return mod.with_attr("external_mods", mods).with_attr("const_name_to_constant", constants)
+
+
+def _free(name: str, code: Code, taken: Collection[str]) -> str:
+    """A name of the module for a constant: two codes may call theirs the same."""
+    while name in taken:
+        name = f"{code.symbols[0]}_{name}"
+    return name
+
+
+def _module(code: Code, names: Sequence[str]) -> Any:
+    make = tvm_ffi.get_global_func("runtime.CSourceModuleCreate")
+    return make(code.source, "cc", list(code.symbols), list(names))
+
+
+def _gathered(func: Any, to: Rewritten) -> Any:
+    """The function with the ops of each region next to each other, if a result is not of its last.
+
+    What reads one of the results then comes after all of the region.
+    """
+    if all(p.results == p.ops[-1].outputs for p in to.regions):
+        return func
+    groups = [[f.set(p.ops) for p in to.regions if all(op in f.places for op in p.ops)]
+              for f in to.flows]  # fmt: skip
+    ordered = iter([
+        relax.DataflowBlock([f.bindings[k] for k in together(f, g)])
+        for f, g in zip(to.flows, groups, strict=True)
+    ])  # fmt: skip
+    blocks = [next(ordered) if isinstance(b, relax.DataflowBlock) else b for b in func.body.blocks]
+    body = relax.SeqExpr(blocks, func.body.body)
+    return relax.Function(func.params, body, func.ret_ty, func.is_pure, func.attrs, func.span)
+
+
+@relax.expr_functor.mutator
+class _Writer(relax.PyExprMutator):  # type: ignore[misc]
+    def function(self, gvar: Any, func: Any, to: Rewritten) -> None:
+        self.graph, self.regions = to.graph, {p.ops[-1]: p for p in to.regions}
+        self.gone = {op for p in to.regions for op in p.ops[:-1]}
+        self.vars: dict[Op, Any] = {}
+        self.builder_.update_func(gvar, self.visit_expr(func))
+
+    def visit_var_binding_(self, b: Any) -> None:
+        op = self.graph.by_var.get(b.var)
+        if op in self.gone:
+            return
+        if op is None or op not in self.regions:
+            super().visit_var_binding_(b)
+            if op is not None:
+                self.vars[op] = b.var
+            return
+        self.called(self.regions[op])
+
+    def called(self, p: Placed) -> None:
+        arguments = relax.Tuple([self.value(v) for v in p.inputs])
+        types = [v.producer.call.ty for v in p.results if v.producer is not None]
+        out = types if len(types) > 1 else types[0]
+        call = relax.call_dps_packed(p.region.symbol, arguments, out_ty=out)
+        if len(types) == 1:
+            self.bind(p.results[0].expr, call)
+            return
+        results = self.builder_.emit(call)
+        for k, v in enumerate(p.results):
+            self.bind(v.expr, relax.TupleGetItem(results, k))
+
+    def bind(self, var: Any, made: Any) -> None:
+        """What a variable of the program is now."""
+        local = isinstance(var, relax.DataflowVar) or not self.builder_.current_block_is_dataflow()
+        emit = self.builder_.emit if local else self.builder_.emit_output
+        self.set_var_remap(var, emit(made, var.name))
+
+    def value(self, v: Value) -> Any:
+        """The expression of a value, one of several results of a call included."""
+        if v.expr is not None:
+            return self.visit_expr(v.expr)
+        assert v.producer is not None
+        results = self.visit_expr(self.vars[v.producer])
+        return self.builder_.emit(relax.TupleGetItem(results, v.producer.outputs.index(v)))

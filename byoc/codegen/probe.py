@@ -1,0 +1,116 @@
+"""Which regions do not build: some regions alone, compiled, linked and loaded as a model's are.
+
+The regions are halved until single ones are left. What fails only together with others is told so.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from ..backend.backend import Code
+from ..backend.region import Region
+from ..patterns.failure import Fault, Raised, said
+from .arity import Miscalled, check_calls
+from .executable import executable
+from .loading import LoadError, tried
+from .partition import attached
+from .toolchain import OPTIONS, CompilerError, shared
+
+#: Libraries that are built, at most, to find those that fail; the rest is taken to fail too.
+MOST = 40
+
+
+Convert = Callable[[Sequence[Region]], Sequence[Code]]
+
+
+class Unbuildable(Exception):
+    """Nothing builds here, whatever the backends generate; the message says why."""
+
+
+def culprits(regions: Sequence[Region], convert: Convert, error: Exception) -> dict[str, Fault]:
+    """The regions that do not build, by symbol, where ``error`` is what building all of it raised.
+
+    Raises :class:`Unbuildable`.
+    """
+    if isinstance(error, Miscalled):
+        return {symbol: Fault("arity", why) for symbol, why in error.wrong.items()}
+    if isinstance(error, CompilerError) and error.broken:
+        _check_builds()
+    found = _Search(convert).bad(list(regions))
+    if len(found) == len(regions):
+        _check_builds()
+    return found
+
+
+def _check_builds() -> None:
+    """Raises :class:`Unbuildable` where a module without any region does not build."""
+    try:
+        _built([], [])
+    except Exception as e:
+        raise Unbuildable(said(e)) from e
+
+
+class _Search:
+    def __init__(self, convert: Convert) -> None:
+        self.convert, self.left = convert, MOST
+
+    def bad(self, regions: Sequence[Region]) -> dict[str, Fault]:
+        fault = self.fault(regions)
+        if fault is None:
+            return {}
+        if len(regions) == 1 or self.left <= 0:
+            return {r.symbol: fault for r in regions}
+        half = len(regions) // 2
+        one, two = regions[:half], regions[half:]
+        found = {**self.bad(one), **self.bad(two)}
+        if not found:
+            together = Fault(fault.stage, f"{fault.reason} (together with other regions only)")
+            return {r.symbol: together for r in two}
+        return found
+
+    def fault(self, regions: Sequence[Region]) -> Fault | None:
+        """Why these regions do not build, None if they do."""
+        self.left -= 1
+        try:
+            codes = self.convert(regions)
+        except Raised as e:
+            return Fault("convert", str(e))
+        try:
+            _built(regions, codes)
+        except CompilerError as e:
+            return Fault(e.stage, str(e))
+        except Miscalled as e:
+            return Fault("arity", str(e))
+        except LoadError as e:
+            return Fault("load", str(e))
+        except Exception as e:
+            return Fault("load", said(e))
+        return None
+
+
+def _built(regions: Sequence[Region], codes: Sequence[Code]) -> None:
+    """Builds and loads them in a module that only refers to them."""
+    made = executable(attached(_module(regions), codes), "llvm")
+    options = [*OPTIONS, *(o for c in codes for o in c.options), "-O0"]  # it is not run
+    with tempfile.TemporaryDirectory(prefix="opinfo-") as folder:
+        library = str(Path(folder) / "probe.so")
+        made.export_library(library, fcompile=shared, options=options)
+        check_calls(tried(library, tvm.cpu()), regions)
+
+
+def _module(regions: Sequence[Region]) -> Any:
+    """A function that is not run: loading it looks for what it calls."""
+    builder = relax.BlockBuilder()
+    value = relax.Var("x", relax.ObjectType())
+    with builder.function("main", [value]):
+        for r in regions:
+            call = relax.call_pure_packed(r.symbol, value, ty_args=[relax.ObjectType()])
+            value = builder.emit(call)
+        builder.emit_func_output(value)
+    return builder.get()

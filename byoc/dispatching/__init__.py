@@ -1,0 +1,1 @@
+"""Which backend gets which operators: match, choose, assemble, replay."""

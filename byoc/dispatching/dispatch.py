@@ -1,0 +1,134 @@
+"""Hand regions of a lowered module to backends: match, choose, convert, partition."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Literal
+
+from ...analysis.support.progress import stage
+from ...layout.search.constraints import Desired
+from ..backend.backend import Backend, given, unusable
+from ..backend.guard import guarded
+from ..matching.force import CannotForce, forced_ops
+from ..matching.lowered import Lowered, read
+from ..matching.request import Asked
+from ..patterns.failure import Failure
+from .result import Dispatched, Taken
+from .retry import Attempt
+from .with_layouts import in_best_layouts
+
+if TYPE_CHECKING:
+    from ..measure import Measure
+    from ..measure.costs import Costing
+
+
+def dispatch(
+    mod: Any,
+    backends: Sequence[str | Backend],
+    priority: Mapping[str, int] | None = None,
+    *,
+    force: Mapping[str, str] | None = None,
+    measure: Measure | None = None,
+    layouts: Literal["given", "best"] = "given",
+    desired: Desired | str | None = None,
+) -> Dispatched:
+    """Give each op of a lowered module to the best backend that takes it.
+
+    ``backends`` are names or objects, ``priority`` their classes (a higher one first; 3 where it is
+    not said, TVM's own code is 1: a backend below that takes nothing). A backend that is not
+    available, or that fails, is left out with a warning; its ops fall to the next or to TVM.
+    ``force`` sends operators to one backend (see :mod:`..matching.force`) and raises
+    :class:`.CannotForce`
+    where that cannot be. ``measure`` times the code of all matches, and TVM's for the same ops
+    (see :class:`.Measure`): what does not run or is wrong is not chosen, and a backend in the class
+    of TVM's own code, where all are if no priority is said, takes what it is faster at. With
+    ``layouts="best"`` those of values are chosen in the same problem: what the backends want is
+    looked at, what is ``desired`` (see `plan_layout`) must be. The input
+    module is not changed.
+    """
+    done = attempt(mod, backends, priority, force=force, measure=measure, layouts=layouts,
+                   desired=desired).done()  # fmt: skip
+    warn(done)
+    return done
+
+
+def warn(done: Dispatched, stacklevel: int = 3) -> None:
+    """A warning for each failure."""
+    for f in done.failed:
+        warnings.warn(str(f), stacklevel=stacklevel)
+
+
+def attempt(
+    mod: Any,
+    backends: Sequence[str | Backend],
+    priority: Mapping[str, int] | None = None,
+    *,
+    force: Mapping[str, str] | None = None,
+    measure: Measure | None = None,
+    layouts: Literal["given", "best"] = "given",
+    desired: Desired | str | None = None,
+) -> Attempt:
+    """What :func:`dispatch` does, to be done again without regions that do not build."""
+    if layouts not in ("given", "best"):
+        raise ValueError(f"dispatch: layouts must be 'given' or 'best', got {layouts!r}")
+    if desired and layouts == "given":
+        raise ValueError("dispatch: desired layouts need layouts='best'")
+    _check(priority, force)
+    failures: list[Failure] = []
+    named = [guarded(b, failures) for b in given(backends)]
+    classes = {b.name: (priority or {}).get(b.name, 3) for b in named}
+    unknown = set(priority or {}) - {*classes, "tvm"}
+    if unknown:
+        raise ValueError(f"priority: {', '.join(sorted(unknown))} is not among the backends")
+    lowered = read(mod, "dispatch")
+    forced = forced_ops(lowered.ops, lowered.infos, force or {}, named)
+    needed = {f.backend for f in forced.values()}
+    floor = (priority or {}).get("tvm", 3 if measure is not None and not priority else 1)
+    usable = [b for b in named if (classes[b.name] >= floor or b.name in needed)
+              and _usable(b, needed, failures)]  # fmt: skip
+    below = {b.name for b in usable if classes[b.name] < floor}
+    if measure is not None:
+        classes["tvm"] = floor
+    here, relaid, asked = lowered, None, Asked(classes, forced, below)
+    if layouts == "best":
+        stage("planning layouts")
+        relaid = in_best_layouts(lowered, usable, asked, desired, measure)
+        here = read(relaid.module, "dispatch", lowered.analyse)
+        asked = replace(asked, forced=forced_ops(here.ops, here.infos, force or {}, named))
+    costing = None if measure is None else _costing(here, usable, measure)
+    return Attempt(lowered, here, relaid, asked, usable, costing, failures)
+
+
+def _check(priority: Mapping[str, int] | None, force: Mapping[str, str] | None) -> None:
+    """Raises ``TypeError`` unless they are mappings of the right things."""
+    asked: tuple[tuple[str, Any, type, str], ...] = (
+        ("priority", priority, int, "a number"),
+        ("force", force, str, "BACKEND or BACKEND.PATTERN"),
+    )
+    for name, value, kind, told in asked:
+        if not isinstance(value, (Mapping, NoneType)):
+            raise TypeError(f"{name}: expected a mapping, got {value!r}")
+        for k, v in (value or {}).items():
+            if not isinstance(v, kind):
+                raise TypeError(f"{name}[{k!r}]: expected {told}, got {v!r}")
+
+
+def _usable(b: Backend, needed: Collection[str], failures: list[Failure]) -> bool:
+    reason = unusable(b)
+    if reason is not None and b.name in needed:
+        raise CannotForce(f"{b.name} is not available: {reason}")
+    if reason is not None:
+        failures.append(Failure(b.name, "available", reason))
+    return reason is None
+
+
+def _costing(lowered: Lowered, backends: Sequence[Backend], measure: Measure) -> Costing:
+    from ..measure.costs import Costing
+
+    return Costing(lowered.ops, lowered.infos, backends, measure)
+
+
+__all__ = ["Dispatched", "Taken", "attempt", "dispatch", "given", "warn"]

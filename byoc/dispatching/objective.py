@@ -1,0 +1,60 @@
+"""What a conversion costs where regions go to backends: one inside of a chain also cuts it.
+
+conv → add → relu → layout_transform    the chain's result is written, read and written
+conv → layout_transform → add → relu    and the convolution's result was written and read before
+
+So the bytes of a value count twice where its only reader could be fused into what makes it, and
+where that is as much as another plan, the chain stays whole.
+"""
+
+from __future__ import annotations
+
+from ...analysis.answer.recover import analyser
+from ...layout.graph.graph import Op, Value
+from ...layout.model.layout import Layout
+from ...layout.search.decide import Cost, bytes_moved
+
+POINTWISE = ("kElemWise", "kBroadcast")
+#: Bytes that a whole chain is worth by itself: more than the ops in one are to the planner.
+WHOLE = 64.0
+
+
+def keeping_chains() -> Cost:
+    """An objective for `plan_layout`: bytes moved, with those of chains that are cut."""
+    chains = _Chains()
+
+    def cost(v: Value, layout: Layout) -> float:
+        moved = bytes_moved(v, layout)
+        return 2 * moved + WHOLE if not v.weight and chains.inside(v) else moved
+
+    return cost
+
+
+class _Chains:
+    def __init__(self) -> None:
+        self.analyse = analyser()
+        self.anchored: dict[Op, bool] = {}
+
+    def inside(self, v: Value) -> bool:
+        """Whether an operator makes it that a chain begins with, or goes on with, and reads it."""
+        if v.producer is None or v.pinned is not None or len(v.uses) != 1:
+            return False
+        (reader,) = v.uses
+        return self.goes_on(reader, v) and self.is_anchored(v.producer)
+
+    def goes_on(self, reader: Op, v: Value) -> bool:
+        """Whether an operator computes a tensor of the same shape element by element."""
+        same = len(reader.outputs) == 1 and list(reader.outputs[0].shape) == list(v.shape)
+        return same and self.kind(reader) in POINTWISE
+
+    def is_anchored(self, op: Op) -> bool:
+        if op not in self.anchored:
+            self.anchored[op] = self.kind(op) == "kOutEWiseFusable" or (
+                self.kind(op) in POINTWISE
+                and any(v is not None and self.goes_on(op, v) and self.inside(v) for v in op.inputs)
+            )
+        return self.anchored[op]
+
+    def kind(self, op: Op) -> str:
+        info = self.analyse(op.func).operator
+        return "" if info is None else info.kind

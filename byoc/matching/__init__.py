@@ -1,0 +1,1 @@
+"""What backends could take of a lowered module, what is asked of them, and near misses."""

@@ -1,0 +1,1 @@
+"""Patterns over recovered operators."""

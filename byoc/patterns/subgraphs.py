@@ -1,0 +1,107 @@
+"""Whole parts of a graph as regions: as large as they can be, of operators that a backend takes.
+
+    Coarse("network", one("relax.nn.conv2d", nhwc, float16), one(("relax.add", "relax.nn.relu")))
+
+A region is connected and convex: no path leaves it and comes back, since a backend is called once.
+Where a path through an operator x outside does, a region has either nothing above x or nothing
+below x; both ways are followed, so that all maximal regions are found:
+
+    conv → relu → exp → add, relu → add     exp is not taken: {conv, relu} and {add} are regions;
+                                            {conv, relu, add} needs what exp makes of its relu
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ...layout.graph.graph import Op
+from .dependences import Flow, Set, bits
+from .group import Infos
+from .pattern import Node, Step, listed, node
+from .suggest import Unmet
+
+#: Sets that are looked at one by one; where there are more, regions are cut one way only.
+MOST = 2000
+
+
+@dataclass(frozen=True)
+class Coarse:
+    """Any operators that are one of ``steps``, as many as there are."""
+
+    name: str
+    steps: tuple[Step, ...]
+
+    def __init__(self, name: str, *steps: Step) -> None:
+        if not steps:
+            raise ValueError(f"coarse pattern {name!r}: no operators are taken")
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "steps", steps)
+
+    def why_not(self, op: Op, infos: Infos) -> str | None:
+        """Why an op is in no region; None if it may be."""
+        found = node(op, infos)
+        if found is None:
+            return "it is not recognised in a layout of its own"
+        missed = self.failing(found)
+        return None if missed is None else missed[1].reason
+
+    def failing(self, found: Node) -> tuple[int, Unmet] | None:
+        """As `Step.failing`, of the step that comes nearest."""
+        failed = [s.failing(found) for s in self.steps if found.info.name in s.names]
+        if not failed:
+            names = {n for s in self.steps for n in s.names}
+            return -2, Unmet(f"{found.info.name} is not {listed(names)}")
+        if None in failed:
+            return None
+        return max(f for f in failed if f is not None)
+
+    def regions(
+        self, flows: Sequence[Flow], ops: Sequence[Op], infos: Infos
+    ) -> Iterator[tuple[Op, ...]]:
+        """The maximal regions of some ops. What stands in no dataflow block is a region alone."""
+        taken = [op for op in ops if self.why_not(op, infos) is None]
+        inside: set[Op] = set()
+        for f in flows:
+            inside |= set(f.ops.values())
+            for s in maximal(f, f.set(taken)):
+                yield tuple(f.ops[k] for k in bits(s))
+        yield from ((op,) for op in taken if op not in inside)
+
+    def allows(self, flows: Sequence[Flow], ops: Sequence[Op], infos: Infos) -> bool:
+        """Whether these ops, in this order, are a region, maximal or not."""
+        if any(self.why_not(op, infos) is not None for op in ops):
+            return False
+        if len(ops) == 1:
+            return True
+        for f in flows:
+            s = f.set(ops)
+            if [f.ops[k] for k in bits(s)] == list(ops):
+                return not f.between(s) and len(list(f.components(s))) == 1
+        return False
+
+
+def maximal(flow: Flow, taken: Set) -> list[Set]:
+    """The connected convex parts of a set that no other one contains."""
+    found: set[Set] = set()
+    seen: set[Set] = set()
+    todo = list(flow.components(taken))
+    while todo:
+        s = todo.pop()
+        if s in seen:
+            continue
+        seen.add(s)
+        outside = flow.between(s)
+        if not outside:
+            found.add(s)
+            continue
+        x = next(bits(outside))
+        late = s & flow.below[x]
+        early = s & flow.above[x] if len(seen) < MOST else s & ~late
+        for gone in (late, early):
+            todo += flow.components(s & ~gone)
+    largest: list[Set] = []
+    for s in sorted(found, key=lambda s: (-s.bit_count(), s)):
+        if not any(s & ~t == 0 for t in largest):
+            largest.append(s)
+    return sorted(largest, key=lambda s: s & -s)

@@ -1,0 +1,165 @@
+"""Quantised operators as integers: what only moves or selects elements is done before dequantize.
+
+    reshape(dequantize(q))                     dequantize(reshape(q))
+    quantize(dequantize(q)), the same scale    q, as round((q - z) s / s) + z = q
+    quantize(concat(dequantize(q), y))         concat(quantize(dequantize(q)), quantize(y))
+    f(y), g(y) of y = dequantize(q)            f(dequantize(q)), g(dequantize(q))
+
+A window's maximum is an element of it, and a positive scale keeps the order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tvm_ffi
+from tvm import relax
+from tvm.ir import GenericConst
+from tvm.ir import Op as IrOp
+
+from ...analysis.lifting.tir.node import items
+
+QUANTIZE, DEQUANTIZE = "relax.quantize", "relax.dequantize"
+SMALL = ("int8", "uint8")
+#: What only moves elements, wherever they lie.
+MOVES = ("relax.reshape", "relax.flatten", "relax.squeeze", "relax.expand_dims")
+POOLS = tuple(f"relax.nn.max_pool{n}d" for n in (1, 2, 3))
+Scales = tuple[Any, ...]
+
+
+def named(e: Any, name: str) -> bool:
+    """Whether an expression is a call of an operator."""
+    op = getattr(e, "op", None)
+    return isinstance(op, IrOp) and op.name == name
+
+
+@relax.expr_functor.mutator
+class Integers(relax.PyExprMutator):  # type: ignore[misc]
+    def function(self, func: Any) -> tuple[Any, Scales]:
+        """The function with more parameters, and their values."""
+        self.parameters: list[Any] = []
+        self.scales: list[Any] = []
+        made = self.visit_expr(func)
+        if not self.parameters:
+            return made, ()
+        params = [*made.params, *self.parameters]
+        new = relax.Function(params, made.body, made.ret_ty, made.is_pure, made.attrs, made.span)
+        return new, tuple(self.scales)
+
+    def visit_call_(self, call: Any) -> Any:
+        call = super().visit_call_(call)
+        if named(call, DEQUANTIZE):
+            return self.scaled(call)
+        if named(call, QUANTIZE):
+            return self.quantized(call)
+        moved = self.moved(call)
+        if moved is not None:
+            return self.scaled(moved)
+        return self.with_copies(call)
+
+    def quantized(self, call: Any) -> Any:
+        """A quantize of what was quantised before, or of parts that were."""
+        before = self.dequantize(call.args[0])
+        if before is not None and _undone(before, call):
+            return before.args[0]
+        joined: Any = self.lookup_binding(call.args[0]) if before is None else None
+        if not named(joined, "relax.concat") or any(_size(a) != 1 for a in call.args[1:]):
+            return self.with_copies(call)
+        parts = self.lookup_binding(t) if isinstance(t := joined.args[0], relax.Var) else t
+        if not isinstance(parts, relax.Tuple):
+            return call
+        if all(self.dequantize(p) is None for p in items(parts.fields)):
+            return call
+        each = [relax.op.quantize(p, *call.args[1:], axis=-1, out_dtype=call.attrs.out_dtype)
+                for p in items(parts.fields)]  # fmt: skip
+        made = [self.builder_.emit(self.quantized(self.builder_.normalize(q))) for q in each]
+        return relax.op.concat(made, joined.attrs.axis)
+
+    def with_copies(self, call: Any) -> Any:
+        """The call on a dequantize of its own each."""
+        if all(self.dequantize(a) is None for a in call.args):
+            return call
+        copies = [a if (q := self.dequantize(a)) is None else self.builder_.emit(q)
+                  for a in call.args]  # fmt: skip
+        return relax.Call(call.op, copies, call.attrs, call.ty_args, call.span)
+
+    def dequantize(self, e: Any) -> Any:
+        """The call that makes a value, if it is a dequantize."""
+        found = self.lookup_binding(e) if isinstance(e, relax.Var) else None
+        return found if named(found, DEQUANTIZE) else None
+
+    def moved(self, call: Any) -> Any:
+        """What only moves or selects elements of a dequantized tensor, done to the integers."""
+        q = self.dequantize(call.args[0]) if len(call.args) else None
+        if q is None or call.ty.ndim == 0:
+            return None
+        single = all(_size(a) == 1 for a in q.args[1:])
+        axis = int(q.attrs.axis) % max(q.args[0].ty.ndim, 1)
+        if named(call, "relax.permute_dims"):
+            rank = q.args[0].ty.ndim
+            axes = [int(a) % rank for a in call.attrs.axes or range(rank)[::-1]]
+            axis = axes.index(axis)
+        elif not single or not (any(named(call, n) for n in MOVES) or _selects(call, q)):
+            return None
+        data = self.builder_.emit(relax.Call(call.op, [q.args[0], *call.args[1:]], call.attrs))
+        axis = -1 if single else axis
+        return relax.op.dequantize(data, *q.args[1:], axis=axis, out_dtype=q.attrs.out_dtype)
+
+    def scaled(self, call: Any) -> Any:
+        """A constant's dequantize with a parameter for its scale; what is wider is folded."""
+        if (
+            str(call.args[0].ty.dtype) not in SMALL
+            or not self.known(call.args[0])
+            or not isinstance(call.args[1], GenericConst)
+        ):
+            return call
+        scale = call.args[1]
+        var = relax.Var(f"scale_{len(self.scales)}", scale.ty)
+        self.parameters.append(var)
+        self.scales.append(scale)
+        return relax.op.dequantize(
+            call.args[0], var, call.args[2], axis=call.attrs.axis, out_dtype=call.attrs.out_dtype
+        )
+
+    def known(self, e: Any, far: int = 8) -> bool:
+        """Whether a value depends on constants only, through a few operators."""
+        if isinstance(e, relax.Var):
+            e = self.lookup_binding(e)
+        if isinstance(e, relax.Call):
+            return far > 0 and all(self.known(a, far - 1) for a in e.args)
+        return isinstance(e, (GenericConst, relax.ShapeExpr))
+
+
+def _size(e: Any) -> int | None:
+    """The number of elements, where it is known."""
+    shape = getattr(getattr(e.ty, "shape", None), "values", None)
+    if shape is None or not all(hasattr(n, "value") for n in shape):
+        return None
+    return int(np.prod([int(n.value) for n in shape]))
+
+
+def _selects(call: Any, q: Any) -> bool:
+    """The largest of a window stays that where the scale is positive, if there is one inside."""
+    small = str(q.args[0].ty.dtype) in SMALL and isinstance(q.args[1], GenericConst)
+    if not small or not any(named(call, n) for n in POOLS):
+        return False
+    attrs = call.attrs
+    n = len(attrs.pool_size)
+    inside = [max(int(p) for p in attrs.padding[k::n]) < int(w)
+              for k, w in enumerate(attrs.pool_size)]  # fmt: skip
+    plain = not attrs.ceil_mode and all(int(d) == 1 for d in attrs.dilation)
+    return plain and all(inside) and bool((q.args[1].value.numpy() > 0).all())
+
+
+def _undone(before: Any, call: Any) -> bool:
+    """Whether a quantize gives the integers of 8 bits that a dequantize was given."""
+    dtypes = {str(before.args[0].ty.dtype), str(call.attrs.out_dtype)}
+    wide = {str(before.attrs.out_dtype), str(call.args[1].ty.dtype)}
+    if len(dtypes) != 1 or dtypes.isdisjoint(SMALL) or wide != {"float32"}:
+        return False
+    if not all(_size(a) == 1 and tvm_ffi.structural_equal(a, b)
+               for a, b in zip(before.args[1:], call.args[1:], strict=True)):  # fmt: skip
+        return False
+    scale = call.args[1]
+    return isinstance(scale, GenericConst) and 1e-30 < float(scale.value.numpy().max()) < 1e30

@@ -1,0 +1,112 @@
+"""A module as backends like it: inference forms, constants computed, operators lowered.
+
+Before: R.nn.batch_norm(x, gamma, beta, mean, var)     R.sum(R.stack((a, b), axis=0), axis=[0])
+After:  x * (gamma / √(var + ε)) + (beta - mean …)      a + b
+
+What is element by element comes before reshapes (:mod:`.sink_reshapes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.ir import GenericConst
+
+from ...analysis.proposal.legalise import lowered
+from ...analysis.support.progress import stage
+from ..backend.backend import Backend, given
+from ..backend.guard import guarded
+from .integers import named
+from .qdq import held, quantised, released, taking, with_attrs
+from .raise_ops import raise_ops
+from .sink_reshapes import sink_reshapes
+
+
+def prepare(mod: Any, backends: Sequence[str | Backend] = (), *, relaid: bool = True) -> Any:
+    """The lowered module; one that is lowered already is raised first. ``mod`` is not changed.
+
+    Constants that are dequantized stay integers where a pattern of ``backends`` takes that, and
+    what it follows (see :mod:`.qdq`); else they are folded. ``relaid``: layouts will be chosen.
+    """
+    stage("legalising")
+    raised = raise_ops(mod).module if _has_calls(mod) else mod
+    usable = [guarded(b, []) for b in given(backends)]  # what fails is told by `dispatch`
+    if not taking(usable) or not quantised(raised):
+        return _lowered(raised)
+    held_back = held(raised)
+    return released(_lowered(held_back.module), held_back.scales, usable, _folded, relaid)
+
+
+def _folded(mod: Any) -> Any:
+    out = relax.transform.FoldConstant()(mod)
+    return relax.transform.DeadCodeElimination()(out)
+
+
+def _lowered(mod: Any) -> Any:
+    raised = relax.transform.FoldConstant()(mod)
+    writer = _Inference(raised)
+    for gvar, func in raised.functions_items():
+        if isinstance(func, relax.Function):
+            writer.builder_.update_func(gvar, writer.visit_expr(func))
+    out = with_attrs(writer.builder_.get(), raised)
+    out = sink_reshapes(relax.transform.CanonicalizeBindings()(out))
+    return _folded(lowered(relax.transform.FoldConstant()(out)))
+
+
+def _has_calls(mod: Any) -> bool:
+    return any(isinstance(f, tvm.tirx.PrimFunc) for _, f in mod.functions_items())
+
+
+@relax.expr_functor.mutator
+class _Inference(relax.PyExprMutator):  # type: ignore[misc]
+    def visit_call_(self, call: Any) -> Any:
+        call = super().visit_call_(call)
+        if named(call, "relax.nn.batch_norm"):
+            return _affine(self.builder_, call)
+        if named(call, "relax.sum"):
+            return self.added(call)
+        same = named(call, "relax.astype") and call.attrs.dtype == call.args[0].ty.dtype
+        return call.args[0] if same else call
+
+    def added(self, call: Any) -> Any:
+        """A sum over stacked tensors."""
+        stacked = self.bound(call.args[0])
+        if call.attrs.keepdims or not named(stacked, "relax.stack"):
+            return call
+        axes, axis = call.attrs.axis, stacked.attrs.axis
+        parts = self.bound(stacked.args[0])
+        if axes is None or [int(a) for a in axes] != [int(axis)] or not hasattr(parts, "fields"):
+            return call
+        total = parts.fields[0]
+        for p in parts.fields[1:]:
+            total = self.builder_.emit(relax.op.add(total, p))
+        return total
+
+    def bound(self, e: Any) -> Any:
+        found = self.lookup_binding(e) if isinstance(e, relax.Var) else None
+        return e if found is None else found
+
+
+def _affine(builder: Any, call: Any) -> Any:
+    """Batch normalisation of known statistics: a factor and a sum by channel."""
+    x, *given = call.args
+    attrs = call.attrs
+    if attrs.training or not all(isinstance(g, GenericConst) for g in given):
+        return call
+    gamma, beta, mean, var = (g.value.numpy().astype("float64") for g in given)
+    factor = (gamma if attrs.scale else 1.0) / np.sqrt(var + attrs.epsilon)
+    term = (beta if attrs.center else 0.0) - mean * factor
+    shape = [1] * x.ty.ndim
+    shape[int(attrs.axis)] = -1
+    dtype = str(x.ty.dtype)
+
+    def constant(a: Any) -> Any:
+        return relax.const(np.ascontiguousarray(a.reshape(shape).astype(dtype)))
+
+    scaled = builder.emit(relax.op.multiply(x, constant(factor)))
+    moved = builder.emit(relax.op.add(scaled, constant(term)))
+    return relax.Tuple([moved, given[2], given[3]])

@@ -1,0 +1,199 @@
+"""Quantised operators before they are matched: what a backend computes of integers stays integers.
+
+Before: permute_dims(dequantize(w, s, z)), all of it a constant of float32 for FoldConstant
+After:  dequantize(permute_dims(w), s, z), with w folded, for a backend that takes dequantize too
+
+- What only moves or selects elements is done to the integers (:mod:`.integers`), and each reader of
+  a dequantize has one of its own, as a region takes what nothing else reads.
+- The scale of a constant's dequantize is a parameter, so that nothing folds it, until patterns were
+  matched; what none of them takes is folded then, and copies that none takes are one again.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import relax
+
+from ...analysis.lifting.tir.node import NodeDict, items
+from ...layout.graph.graph import Op
+from ..backend.backend import Backend, unusable
+from ..matching.lowered import Lowered, read
+from ..patterns.pattern import Pattern, node, nothing
+from .integers import DEQUANTIZE, SMALL, Integers, Scales, named
+
+
+@dataclass(frozen=True)
+class Held:
+    """A module, and by function the scales that its last parameters stand for."""
+
+    module: Any
+    scales: Mapping[str, Scales]
+
+
+def taking(backends: Sequence[Backend]) -> list[tuple[Backend, Pattern]]:
+    """The patterns that take what makes operands, of backends that can be used."""
+    found = [(b, p) for b in backends for p in b.patterns
+             if any(s.takes is not nothing for s in p.steps)]  # fmt: skip
+    usable = {id(b): unusable(b) is None for b, _ in found}  # why not is told where it is asked
+    return [(b, p) for b, p in found if usable[id(b)]]
+
+
+def quantised(mod: Any) -> bool:
+    """Whether something is dequantized."""
+    return any(named(call, DEQUANTIZE) for call in _calls(mod))
+
+
+def held(mod: Any) -> Held:
+    """The module with its quantised operators as above; ``mod`` is not changed."""
+    writer, scales = Integers(mod), {}
+    called = NodeDict[bool]()
+    for call in _calls(mod):
+        if isinstance(call.op, tvm.ir.GlobalVar):  # its parameters cannot change
+            called[call.op] = True
+    for gvar, func in mod.functions_items():
+        if isinstance(func, relax.Function) and gvar not in called:
+            made, scales[str(gvar.name_hint)] = writer.function(func)
+            writer.builder_.update_func(gvar, made)
+    out = with_attrs(writer.builder_.get(), mod)
+    return Held(relax.transform.DeadCodeElimination()(out), scales)
+
+
+def with_attrs(mod: Any, of: Any) -> Any:
+    """The module with the attributes of another one."""
+    for key in of.attrs or {}:
+        mod = mod.with_attr(key, of.attrs[key])
+    return mod
+
+
+def _calls(mod: Any) -> list[Any]:
+    found: list[Any] = []
+    for _, func in mod.functions_items():
+        if isinstance(func, relax.Function):
+            tvm_ffi.structural_walk(func, (relax.Call, found.append))
+    return found
+
+
+def released(
+    mod: Any, scales: Mapping[str, Scales], backends: Sequence[Backend],
+    fold: Callable[[Any], Any], relaid: bool,
+) -> Any:  # fmt: skip
+    """The lowered module with its scales; ``fold`` is for what no pattern of a backend takes.
+
+    ``relaid``: layouts will be chosen, so that none of them stands in a pattern's way.
+    """
+    parameters = read(mod, "prepare")
+    bound = read(_put(mod, scales), "prepare", parameters.analyse)
+    patterns = [p.in_any_layout if relaid else p for _, p in taking(backends)]
+    taken = _taken(bound, patterns)
+    _tell(bound, patterns, taken)
+    loose: dict[str, Scales] = {}
+    for gvar, g in parameters.functions.items():
+        name, count = str(gvar.name_hint), len(scales.get(str(gvar.name_hint), ()))
+        hidden = [g.of[p] for p in mod[gvar].params[len(mod[gvar].params) - count :]]
+        pairs = zip(g.ops, bound.functions[gvar].ops, strict=True)
+        used = {v for op, same in pairs if same in taken for v in op.inputs}
+        loose[name] = tuple(None if v in used else s
+                            for v, s in zip(hidden, scales.get(name, ()), strict=True))  # fmt: skip
+    kept = {n: tuple(s for s, free in zip(scales[n], loose[n], strict=True) if free is None)
+            for n in scales}  # fmt: skip
+    merged = _Merge(mod, parameters, bound, taken)
+    return _put(fold(_put(merged.module(mod), loose)), kept)
+
+
+def _taken(lowered: Lowered, patterns: Sequence[Pattern]) -> set[Op]:
+    """The ops that patterns take with others, where nothing writes in between."""
+    still = [g for g in lowered.functions.values() if not g.mutates]
+    ops = [op for g in still for op in g.ops]
+    chains = (c for op in ops for p in patterns for c in p.matches(op, lowered.infos))
+    return {op for chain in chains if len(chain) > 1 for op in chain}
+
+
+def _tell(lowered: Lowered, patterns: Sequence[Pattern], taken: set[Op]) -> None:
+    """Warn of operators on quantised weights that are computed in floating point, and why."""
+    whys: Counter[str] = Counter()
+    for op in lowered.ops:
+        constants = [v.producer for v in op.inputs if v is not None and v.weight and v.producer]
+        if op in taken or not any(_small(lowered, w) for w in constants):
+            continue
+        found = node(op, lowered.infos)
+        anchors = [p.steps[0] for p in patterns if found and found.info.name in p.steps[0].names]
+        failed = [f for s in anchors if found and (f := s.failing(found)) is not None]
+        if found and failed:
+            whys[f"{found.info.name}: {max(failed)[1].reason}"] += 1
+    for why, count in whys.items():
+        told = "1 quantised operator is" if count == 1 else f"{count} quantised operators are"
+        warnings.warn(f"{told} computed in floating point: {why}", stacklevel=4)
+
+
+def _small(lowered: Lowered, op: Op) -> bool:
+    """Whether it dequantizes integers of 8 bits."""
+    v = op.values[0]
+    return _named(lowered, op) and v is not None and v.dtype in SMALL
+
+
+def _named(lowered: Lowered, op: Op) -> bool:
+    info = lowered.infos[op].operator
+    return info is not None and info.name == DEQUANTIZE
+
+
+def _put(mod: Any, scales: Mapping[str, Scales]) -> Any:
+    """Constants for the last parameters, None for those that stay."""
+    out = mod.clone()
+    for gvar, func in mod.functions_items():
+        given = scales.get(str(gvar.name_hint), ())
+        if isinstance(func, relax.Function) and any(s is not None for s in given):
+            last = func.params[len(func.params) - len(given) :]
+            known = {p: s for p, s in zip(last, given, strict=True) if s is not None}
+            out.update_func(gvar, func.bind_params(known))
+    return out
+
+
+@relax.expr_functor.mutator
+class _Merge(relax.PyExprMutator):  # type: ignore[misc]
+    """One dequantize for all readers that have a copy each, but for those that are taken."""
+
+    def __init__(self, mod: Any, graphs: Lowered, same: Lowered, taken: set[Op]) -> None:
+        super().__init__(mod)
+        self.free: NodeDict[bool] = NodeDict()
+        self.seen: NodeDict[list[tuple[Any, Any]]] = NodeDict()
+        for gvar, g in graphs.functions.items():
+            pairs = dict(zip(g.ops, same.functions[gvar].ops, strict=True))
+            for op, twin in pairs.items():
+                if (
+                    _named(same, twin)
+                    and twin not in taken
+                    and op.outputs
+                    and op.outputs[0].expr is not None
+                ):
+                    self.free[op.outputs[0].expr] = True
+
+    def module(self, mod: Any) -> Any:
+        for gvar, func in mod.functions_items():
+            if isinstance(func, relax.Function):
+                self.builder_.update_func(gvar, self.visit_expr(func))
+        return with_attrs(self.builder_.get(), mod)
+
+    def visit_dataflow_block_(self, block: Any) -> Any:
+        self.seen = NodeDict()
+        return super().visit_dataflow_block_(block)
+
+    def visit_var_binding_(self, b: Any) -> None:
+        if b.var not in self.free or not isinstance(b.var, relax.DataflowVar):
+            super().visit_var_binding_(b)
+            return
+        first = next((e for e in items(b.value.args[1].fields) if isinstance(e, relax.Var)), None)
+        before = self.seen[first] if first in self.seen else []
+        for call, var in before:
+            if tvm_ffi.structural_equal(call, b.value, map_free_vars=False):
+                self.set_var_remap(b.var, self.visit_expr(var))
+                return
+        super().visit_var_binding_(b)
+        if first is not None:
+            self.seen[first] = [*before, (b.value, b.var)]

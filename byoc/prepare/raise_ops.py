@@ -1,0 +1,222 @@
+"""Raise ``call_tir`` on recognised PrimFuncs back to Relax operators.
+
+    Before: gv = R.call_tir(cls.f, (x, w), out_ty=R.Tensor((1, 8, 16, 16), "float32"))
+    After:  gv = R.nn.conv2d(x, w, strides=[1, 1], padding=[1, 1, 1, 1], …)
+
+A call stays as it is, with the reason in the report, where the PrimFunc is not recognised, the
+certificate is weaker than asked for, or the operator's inferred type is not the call's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import relax
+
+from ...analysis import Constant, OpInfo
+from ...analysis.answer.recover import Recovered, analyser
+from ...analysis.proposal.build import NotBuilt, call_op, to_prim
+from ...analysis.results.op_info import ASSUMED, LayoutNormalised
+from ...analysis.terms.term import Int, Tensor, Var
+from ...layout.graph.unused import without_unused
+
+STRENGTH = {"tested": 0, "real": 1, "proved": 2, "rebuilt": 3}
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A call_tir that stayed: which PrimFunc, in which function, and why."""
+
+    prim_func: str
+    function: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Site:
+    """A call_tir that became an operator; ``site`` counts the module's call_tirs from 0."""
+
+    site: int
+    op: str
+    certificate: str
+
+
+@dataclass(frozen=True)
+class Raised:
+    """A raised module and what happened at each call."""
+
+    module: Any
+    raised: tuple[Site, ...]
+    kept: tuple[Kept, ...]
+
+
+def raise_ops(
+    mod: Any,
+    *,
+    certificate: str = "proved",
+    exact: bool = False,
+    ops: Collection[str] | None = None,
+    prefer: Sequence[str] = (),
+) -> Raised:
+    """Raise every ``call_tir`` that can be; the input module is not changed.
+
+    ``certificate`` is the least kind (``tested`` < ``real`` < ``proved`` < ``rebuilt``), ``exact``
+    asks for bit-equality, ``ops`` restricts what is raised (``{"relax.nn.conv2d"}``). Where several
+    operators compute the same, the first of ``prefer`` is taken: ``["relax.nn.avg_pool2d"]``.
+    Raises ``ValueError`` for an unknown kind, ``TypeError`` if ``mod`` is no IRModule.
+    """
+    check_kind(certificate)
+    if not isinstance(mod, tvm.IRModule):
+        raise TypeError(f"RaiseOps: expected a tvm.IRModule, got {type(mod).__name__}")
+    if isinstance(prefer, str):
+        raise TypeError(f"RaiseOps: prefer must be a sequence of operators, got {prefer!r}")
+    only = None if ops is None else frozenset(ops)
+    wanted = _Wanted(STRENGTH[certificate], exact, only, tuple(prefer))
+    raiser = _Raiser(mod, wanted)
+    functions = [(g, f) for g, f in mod.functions_items() if isinstance(f, relax.Function)]
+    for gvar, func in functions:
+        raiser.name = gvar.name_hint
+        raiser.builder_.update_func(gvar, raiser.visit_expr(func))
+    out = without_unused(raiser.builder_.get(), mod)
+    return Raised(out, tuple(raiser.raised), tuple(raiser.kept))
+
+
+def check_kind(certificate: str) -> None:
+    """Raises ``ValueError`` for what is no kind of certificate."""
+    if certificate not in STRENGTH:
+        known = ", ".join(STRENGTH)
+        raise ValueError(f"RaiseOps: certificate must be one of {known}; got {certificate!r}")
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    strength: int
+    exact: bool
+    ops: frozenset[str] | None
+    prefer: tuple[str, ...]
+
+    def preferred(self, found: Recovered) -> Recovered:
+        """The same compute as the operator that is preferred, where it can be."""
+        info = found.info
+        if not self.prefer or not isinstance(info, OpInfo):
+            return found
+        named = {i.name: i for i in (*info.alternatives, info) if self.missing(i) is None}
+        name = next((n for n in self.prefer if n in named), info.name)
+        return replace(found, info=named.get(name, info))
+
+    def missing(self, info: OpInfo) -> str | None:
+        """Why an answer is not enough, or None."""
+        if info.relaid:
+            return f"the buffers are in the layouts {', '.join(filter(None, info.layouts))}"
+        if self.ops is not None and info.name not in self.ops:
+            return f"{info.name} is not among the ops to raise"
+        if STRENGTH[info.certificate.kind] < self.strength:
+            return f"the certificate is only {info.certificate.kind}"
+        if self.exact and not info.certificate.exact:
+            return "equality is not bit for bit: " + "; ".join(
+                a for a in info.certificate.assumptions if a not in ASSUMED
+            )
+        return None
+
+
+@relax.expr_functor.mutator
+class _Raiser(relax.PyExprMutator):  # type: ignore[misc]
+    def __init__(self, mod: Any, wanted: _Wanted) -> None:
+        super().__init__(mod)
+        self.mod = mod
+        self.wanted = wanted
+        tested = wanted.strength == STRENGTH["tested"]
+        self.analyse = analyser(alternatives=bool(wanted.prefer), tested=tested)
+        self.name = ""
+        self.raised: list[Site] = []
+        self.kept: list[Kept] = []
+
+    def visit_call_(self, call: Any) -> Any:
+        call = super().visit_call_(call)
+        if str(getattr(call.op, "name", "")) != "relax.call_tir":
+            return call
+        gvar = call.args[0]
+        func = self.mod[gvar]
+        found = self.wanted.preferred(self.analyse(func))
+        reason = self.why_not(found, call)
+        if reason is None:
+            try:
+                new = self.builder_.normalize(_call(found, call))
+                if same_type(new.ty, call.ty):
+                    assert isinstance(found.info, OpInfo)
+                    place = len(self.raised) + len(self.kept)
+                    kind = found.info.certificate.kind
+                    self.raised.append(Site(place, found.info.name, kind))
+                    return new
+                reason = f"the operator's type {new.ty} is not the call's {call.ty}"
+            except NotBuilt as e:
+                reason = str(e)
+        self.kept.append(Kept(gvar.name_hint, self.name, reason))
+        return call
+
+    def why_not(self, found: Recovered, call: Any) -> str | None:
+        if isinstance(found.info, LayoutNormalised):
+            return f"the buffers are in the layouts {', '.join(filter(None, found.info.places))}"
+        if not isinstance(found.info, OpInfo):
+            return repr(found.info)
+        results = len(call.ty.fields) if hasattr(call.ty, "fields") else 1
+        if len(found.outputs) != results:
+            return (
+                f"the PrimFunc writes {len(found.outputs)} buffers, the call has {results} results"
+            )
+        return self.wanted.missing(found.info)
+
+
+def same_type(a: Any, b: Any) -> bool:
+    """Whether two Relax types are the same, symbolic dimensions up to arithmetic."""
+    if tvm_ffi.structural_equal(a, b):
+        return True
+    if hasattr(a, "fields") and hasattr(b, "fields"):
+        return len(a.fields) == len(b.fields) and all(map(same_type, a.fields, b.fields))
+    one, two = (getattr(t, "shape", None) for t in (a, b))
+    if one is None or two is None or a.dtype != b.dtype:
+        return False
+    one, two = (getattr(s, "values", s) for s in (one, two))
+    prove = tvm.sym.Analyzer().can_prove_equal
+    return len(one) == len(two) and all(map(prove, one, two))
+
+
+def _call(found: Recovered, call: Any) -> Any:
+    """The operator call on the arguments of a call_tir."""
+    info, arguments = found.info, list(call.args[1].fields)
+    assert isinstance(info, OpInfo)
+    operands = []
+    for o in info.operands:
+        if isinstance(o, Constant):
+            operands.append(relax.const(o.value, o.dtype))
+        elif o < len(arguments):
+            operands.append(arguments[o])
+        else:
+            raise NotBuilt("an operand of the operator is an output of the PrimFunc")
+    sizes = call_sizes(found.params, arguments, call)
+    attrs = {k: to_prim(v, sizes) for k, v in info.attrs.items()}
+    first = next((a for a in operands if hasattr(a.ty, "dtype")), None)
+    dtype = str(first.ty.dtype) if first is not None else "float32"
+    return call_op(info.name, operands, attrs, dtype)
+
+
+def call_sizes(
+    params: tuple[Tensor | Var, ...], arguments: list[Any], call: Any
+) -> Mapping[Var, Any]:
+    """The value of each size of the PrimFunc at a call, from the arguments' and results' shapes."""
+    values: dict[Var, Any] = {}
+    results = call.ty.fields if hasattr(call.ty, "fields") else [call.ty]
+    for p, a in zip(params, [*arguments, *(None for _ in results)], strict=False):
+        if isinstance(p, Var) and a is not None:
+            values[p] = getattr(a, "value", a)
+    shapes = [a.ty for a in arguments if hasattr(a.ty, "shape")] + list(results)
+    tensors = [p for p in params if isinstance(p, Tensor)]
+    for p, ty in zip(tensors, shapes, strict=False):
+        for e, dim in zip(p.shape, getattr(ty.shape, "values", ty.shape), strict=False):
+            if isinstance(e, Int) and isinstance(e.atom, Var):
+                values.setdefault(e.atom, dim)
+    return values

@@ -1,0 +1,1 @@
+"""Kernels for declared shapes in one PrimFunc, which chooses by the shape."""

@@ -1,0 +1,103 @@
+"""Which variant serves a shape, as one expression: a binary search along each dimension in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tvm import tirx
+
+from ..dims.span import Span
+
+Spans = Sequence[Mapping[str, Span]]
+
+
+def decision(spans: Spans, dims: Mapping[str, Any]) -> Any:
+    """The number of the first variant that serves the shape, ``len(spans)`` if none does.
+
+    ``dims`` are the expressions of the dimensions by name, in the order in which to ask.
+
+    Before: n == 8 → 0, n <= 16 and n % 4 == 0 → 1
+    After:  (0 if n == 8 else 1 if n % 4 == 0 else 2) if n < 17 else 2, comparisons halving the line
+    """
+    return _asked(list(range(len(spans))), spans, list(dims.items()), len(spans))
+
+
+def _asked(alive: list[int], spans: Spans, left: list[tuple[str, Any]], none: int) -> Any:
+    """The choice among the variants that are still possible, by the dimensions that are left."""
+    if not alive:
+        return _number(none)
+    if not left:
+        return _number(alive[0])
+    (name, dim), *rest = left
+    edges = _edges([spans[k][name] for k in alive if name in spans[k]])
+    leaves: list[tuple[int | None, list[int]]] = []  # first value of each stretch, who serves it
+    for start in (None, *edges):
+        found = [k for k in alive if _serves(spans[k].get(name), start)]
+        if not leaves or leaves[-1][1] != found:
+            leaves.append((start, found))
+    return _searched(leaves, name, dim, spans, rest, none)
+
+
+def _searched(leaves: list[tuple[int | None, list[int]]], name: str, dim: Any, spans: Spans,
+              rest: list[tuple[str, Any]], none: int) -> Any:  # fmt: skip
+    if len(leaves) == 1:
+        return _divided(leaves[0][1], name, dim, spans, rest, none)
+    middle = len(leaves) // 2
+    start = leaves[middle][0]
+    assert start is not None
+    low, high = (_searched(part, name, dim, spans, rest, none)
+                 for part in (leaves[:middle], leaves[middle:]))  # fmt: skip
+    return tirx.if_then_else(dim < tirx.IntImm(dim.ty.dtype, start), low, high)
+
+
+def _divided(alive: list[int], name: str, dim: Any, spans: Spans, rest: list[tuple[str, Any]],
+             none: int) -> Any:  # fmt: skip
+    """Variants for multiples of a number are asked for last: most have none."""
+    steps = {spans[k][name].multiple for k in alive if name in spans[k]} - {1}
+    if not steps:
+        return _asked(alive, spans, rest, none)
+    step = max(steps)
+    others = [k for k in alive if name not in spans[k] or spans[k][name].multiple != step]
+    plain = [dict(s) for s in spans]
+    for k in set(alive) - set(others):
+        plain[k][name] = Span(plain[k][name].low, plain[k][name].high)
+    yes = _divided(alive, name, dim, plain, rest, none)
+    no = _divided(others, name, dim, spans, rest, none)
+    return tirx.if_then_else(tirx.EQ(tirx.floormod(dim, tirx.IntImm(dim.ty.dtype, step)),
+                                     tirx.IntImm(dim.ty.dtype, 0)), yes, no)  # fmt: skip
+
+
+def _edges(spans: Sequence[Span]) -> list[int]:
+    """Values at which who serves may change."""
+    return sorted({e for s in spans for e in (s.low, *(() if s.high is None else (s.high + 1,)))})
+
+
+def _serves(span: Span | None, start: int | None) -> bool:
+    """Whether a variant serves the stretch from here; None is the one before all edges."""
+    if span is None:
+        return True
+    return start is not None and span.low <= start and (span.high is None or start <= span.high)
+
+
+def _number(value: int) -> Any:
+    return tirx.IntImm("int32", value)
+
+
+def branches(choice: Any, bodies: Sequence[Any]) -> Any:
+    """``bodies[choice]`` as statements, by halves; each body occurs once."""
+    return _halved(choice, bodies, 0)
+
+
+def _halved(choice: Any, bodies: Sequence[Any], first: int) -> Any:
+    if len(bodies) == 1:
+        return bodies[0]
+    middle = len(bodies) // 2
+    return tirx.IfThenElse(
+        choice < _number(first + middle),
+        _halved(choice, bodies[:middle], first),
+        _halved(choice, bodies[middle:], first + middle),
+    )
+
+
+__all__ = ["branches", "decision"]

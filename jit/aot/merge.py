@@ -1,0 +1,180 @@
+"""Kernels for some shapes and the generic one as one PrimFunc, which chooses by the shape.
+
+Before: f(x: (n, 64), y: (n, 64))                                          and  f8(x: (8, 64), …)
+After:  f(x: (n, 64), y: (n, 64)): if n == 8: x8 = x as (8, 64); …; f8's body else: f's body
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+from ..dims.dims import Symbol, copied, name, rooted, symbols
+from ..dims.span import Span
+from ..kernels.workspace import lazily
+from .bucket import held
+from .decision_tree import branches, decision
+from .variants import Bucket, Exact, Ranged, Variant
+
+
+def merge(func: Any, variants: Sequence[Variant]) -> Any:
+    """One PrimFunc with the parameters of ``func`` that runs the first variant for the shape.
+
+    No variant for it: the body of ``func``. The functions given are not changed. A caller that
+    passes ``func`` its tensors passes them to the result. Raises ``ValueError`` where a variant
+    has other parameters than ``func`` at its shapes.
+    """
+    outer = copied(func)
+    known = symbols(outer)
+    if not variants:
+        return outer
+    if not known:
+        raise ValueError(f"merge: {name(func)} has no symbolic dimension to choose by")
+    bodies = [_inlined(v, outer, known, f"variant {k} of {name(func)}")
+              for k, v in enumerate(variants)]  # fmt: skip
+    used = {n for v in variants for n in v.spans}
+    dims = {s.name: s.var for s in known if s.name in used}
+    choice = tirx.Var("variant", "int32")
+    chosen = tirx.Bind(choice, decision([v.spans for v in variants], dims))
+    own = [_own_workspaces(b, outer) for b in (*bodies, outer.body)]
+    body = tirx.SeqStmt([chosen, branches(choice, own)])
+    return _with_attributes(outer, body, [v.func for v in variants])
+
+
+def _own_workspaces(body: Any, outer: Any) -> Any:
+    """Statements over the parameters that allocate what they need when they are run."""
+    func = tirx.PrimFunc(outer.params, body, outer.ret_type).with_attr("s_tir", True)
+    made = lazily(func)
+    assert all(p.same_as(q) for p, q in zip(made.params, outer.params, strict=True))
+    return made.body
+
+
+def _with_attributes(outer: Any, body: Any, inside: Sequence[Any]) -> Any:
+    blocks = any((f.attrs or {}).get("s_tir") for f in (outer, *inside))
+    merged = tirx.PrimFunc(outer.params, body, outer.ret_type, outer.attrs)
+    return (rooted(merged) if blocks else merged).with_attr("tirx.noalias", True)
+
+
+# ------------------------------------------------------------------------ one variant
+
+
+def _inlined(v: Variant, outer: Any, known: tuple[Symbol, ...], where: str) -> Any:
+    """The body of a variant over the parameters of the merged function."""
+    _check_names(v, known, where)
+    func = copied(v.func)
+    if len(func.params) != len(outer.params):
+        raise ValueError(f"merge: {where} has {len(func.params)} parameters, expected "
+                         f"{len(outer.params)}")  # fmt: skip
+    own = symbols(func)
+    if own and not isinstance(v, Ranged):
+        raise ValueError(f"merge: {where} has the symbolic dimension {own[0].name}, expected a "
+                         "static function")  # fmt: skip
+    values = {} if isinstance(v, Ranged) else dict(v.values)
+    inside = _bound(own, known, where)
+    _check_params(func, outer, inside, _numbers(known, values), where)
+    if isinstance(v, Bucket):
+        return held(func, outer, v, where)
+    views = [_view(p, q) for p, q in zip(func.params, outer.params, strict=True)
+             if not any(p.same_as(a) for a, _ in inside)]  # fmt: skip
+    return tirx.SeqStmt([*(tirx.Bind(a, b) for a, b in inside), *views, func.body])
+
+
+def _view(inner: Any, outer: Any) -> Any:
+    if not tirx.is_buffer_var(inner):
+        return tirx.Bind(inner, outer)
+    return tirx.DeclBuffer(inner, data=outer.data)
+
+
+def _check_names(v: Variant, known: tuple[Symbol, ...], where: str) -> None:
+    names = {s.name for s in known}
+    strange = set(v.spans) - names
+    if strange:
+        raise ValueError(f"merge: {where} is for {sorted(strange)}, expected dimensions of "
+                         f"{sorted(names)}")  # fmt: skip
+    if not isinstance(v, Ranged) and set(v.values) != names:
+        raise ValueError(f"merge: {where} has values of {sorted(v.values)}, expected of "
+                         f"{sorted(names)}")  # fmt: skip
+    if isinstance(v, Bucket):
+        strange = {p.name for p in v.padded} - names
+        if strange:
+            raise ValueError(f"merge: {where} pads {sorted(strange)}, expected dimensions of "
+                             f"{sorted(names)}")  # fmt: skip
+
+
+def _bound(own: tuple[Symbol, ...], known: tuple[Symbol, ...], where: str) -> list[tuple[Any, Any]]:
+    """The dimensions of a symbolic variant as those of the merged function."""
+    there = {(s.param, s.axis): s.var for s in known}
+    out = []
+    for s in own:
+        if (s.param, s.axis) not in there:
+            raise ValueError(
+                f"merge: {where} has the dimension {s.name} at axis {s.axis} of parameter "
+                f"{s.param}, where {sorted(there, key=str)} are expected"
+            )
+        out.append((s.var, there[s.param, s.axis]))
+    return out
+
+
+def _numbers(known: tuple[Symbol, ...], values: Mapping[str, int]) -> list[tuple[Any, Any]]:
+    return [(s.var, tirx.IntImm(s.var.ty.dtype, values[s.name])) for s in known if s.name in values]
+
+
+def _check_params(func: Any, outer: Any, inside: list[tuple[Any, Any]],
+                  values: list[tuple[Any, Any]], where: str) -> None:  # fmt: skip
+    """Each parameter has the type that the merged function's has at the variant's shapes."""
+    for k, (got, want) in enumerate(zip(func.params, outer.params, strict=True)):
+        told, wanted = _type(got, inside), _type(want, values)
+        if not _equal(told, wanted):
+            raise ValueError(f"merge: parameter {k} ({want.name}) of {where} is {_text(told)}, "
+                             f"expected {_text(wanted)}")  # fmt: skip
+
+
+#: Extents (None of a number), and what else there is to a type.
+_Type = tuple[list[Any] | None, str, str]
+
+
+def _type(p: Any, values: list[tuple[Any, Any]]) -> _Type:
+    """A parameter's type, with these variables replaced."""
+    if not tirx.is_buffer_var(p):
+        return None, str(p.ty.dtype), ""
+    scope = p.ty.storage_scope if p.ty.storage_scope not in ("", "global") else ""
+    odd = [f" with strides {list(p.ty.strides)}"] if len(p.ty.strides) else []
+    odd += [f" in {scope}"] if scope else []
+    return [replaced(e, values) for e in p.ty.shape], str(p.ty.dtype), "".join(odd)
+
+
+def _equal(a: _Type, b: _Type) -> bool:
+    if a[1:] != b[1:] or (a[0] is None) != (b[0] is None):
+        return False
+    x, y = a[0] or [], b[0] or []
+    prove = tvm.sym.Analyzer().can_prove
+    return len(x) == len(y) and all(
+        prove(tirx.EQ(_wide(e), _wide(f))) for e, f in zip(x, y, strict=True)
+    )
+
+
+def _wide(e: Any) -> Any:
+    return e.astype("int64")
+
+
+def _text(t: _Type) -> str:
+    if t[0] is None:
+        return t[1]
+    return f"{t[1]}[{', '.join(str(getattr(e, 'value', e)) for e in t[0])}]{t[2]}"
+
+
+def replaced(e: Any, values: list[tuple[Any, Any]]) -> Any:
+    """An extent with variables replaced, simplified."""
+
+    def value(v: Any, _: Any) -> Any:
+        return next((b for a, b in values if a.same_as(v)), v)
+
+    e = e if isinstance(e, tvm.ir.Expr) else tirx.IntImm("int64", int(e))
+    return tvm.sym.Analyzer().simplify(tvm_ffi.structural_mutate(e, [(tvm.ir.Var, value)]))
+
+
+__all__ = ["Bucket", "Exact", "Ranged", "Span", "Variant", "merge"]

@@ -1,0 +1,54 @@
+"""Kernels for some of the shapes of a symbolic PrimFunc, and which shapes each of them serves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..dims.span import Span
+from ..padding import Padded
+
+
+@dataclass(frozen=True)
+class Exact:
+    """A static kernel for one shape: ``values`` has each dimension by its name."""
+
+    func: Any
+    values: Mapping[str, int]
+
+    @property
+    def spans(self) -> Mapping[str, Span]:
+        return {n: Span(v, v) for n, v in self.values.items()}
+
+
+@dataclass(frozen=True)
+class Ranged:
+    """A symbolic kernel for the shapes in these spans; dimensions that are not named are free."""
+
+    func: Any
+    spans: Mapping[str, Span]
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """A static kernel at ``values`` that also serves smaller shapes, over padded copies.
+
+    ``padded`` has the proof for each dimension that may be smaller, down to ``low`` (by default 1);
+    a dimension without one is served at its value only.
+    """
+
+    func: Any
+    values: Mapping[str, int]
+    padded: Sequence[Padded]
+    low: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def spans(self) -> Mapping[str, Span]:
+        smaller = {p.name for p in self.padded}
+        return {
+            n: Span(self.low.get(n, 1) if n in smaller else v, v) for n, v in self.values.items()
+        }
+
+
+Variant = Exact | Ranged | Bucket

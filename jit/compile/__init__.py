@@ -1,0 +1,1 @@
+"""A module with symbolic shapes, compiled: strategies, call sites, one library."""

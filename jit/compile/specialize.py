@@ -1,0 +1,232 @@
+"""`SpecializeShapes`: a strategy for each PrimFunc with symbolic shapes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+import tvm
+from tvm import relax, tirx
+
+from ...analysis import Refusal, op_infos
+from ...analysis.support.progress import stage
+from ...byoc.backend.backend import Code
+from ...byoc.codegen.partition import attached
+from ..aot.ahead import ahead
+from ..aot.merge import merge
+from ..aot.variants import Ranged
+from ..arguments.signature import Signature
+from ..config.named_dims import resolved
+from ..config.sites import CallSite, call_sites, results
+from ..config.strategy import Aot, Config, Generic, Jit, Library, Record, Strategy, chosen, config
+from ..config.values import values_at
+from ..dims.dims import Unbound, copied, rooted, static, symbols
+from ..dims.span import Span
+from ..runtime.table import FORMAT
+from ..schedule import schedule
+from ..tune.tuned import Known
+from .source import SiteCode, source
+
+
+@dataclass(frozen=True)
+class Specialized:
+    """A module whose symbolic functions are compiled as told, and what was done to each."""
+
+    module: Any
+    functions: tuple[Told, ...]
+
+
+@dataclass(frozen=True)
+class Told:
+    """What became of a function: its strategy, the rule of its generic schedule, and why not more
+    ("" where there is nothing to say)."""
+
+    function: str
+    strategy: Strategy
+    rule: str
+    why: str = ""
+
+    @property
+    def row(self) -> tuple[str, str, str, str]:
+        """Function, name of the strategy, rule and reason."""
+        return self.function, type(self.strategy).__name__.lower(), self.rule, self.why
+
+
+def specialize_shapes(
+    mod: Any,
+    given: Config | Strategy | str = "jit",
+    target: Any = "llvm",
+    unscheduled: Mapping[str, str] = MappingProxyType({}),
+) -> Specialized:
+    """A module after FuseTIR with a strategy for each symbolic PrimFunc; ``mod`` is not changed.
+
+    Functions that are ``unscheduled`` stay as they are, for the reason that is said.
+
+    Before: lv = R.call_tir(cls.matmul, (x, w), …)
+    After:  lv = R.call_dps_packed("opinfo_site_0", (x, w), …)        # jit, record
+    """
+    found = resolved(config(given), mod)
+    if taken := sorted(n for n in _public(mod) if n.startswith(("opinfo_site_", "opinfo_jit_"))):
+        raise ValueError(f"a function of the module has a name of opinfo's own: {taken[0]}")
+    named = {g.name_hint for g, f in mod.functions.items() if isinstance(f, tirx.PrimFunc)}
+    if strange := sorted(found.by_function.keys() - named):
+        raise ValueError(f"by_function: there is no PrimFunc {', '.join(strange)}; those of the "
+                         f"module: {', '.join(sorted(named))}")  # fmt: skip
+    target = tvm.target.Target(target)
+    sites = call_sites(mod)
+    wanted: dict[str, Told] = {}
+    functions: dict[str, Any] = {}
+    names = dict.fromkeys(s.function for s in sites)
+    for k, name in enumerate(names):
+        stage("compiling functions", k, len(names))
+        here = [s for s in sites if s.function == name]
+        functions[name], wanted[name] = _compiled(mod[name], name, here, found, target,
+                                                unscheduled.get(name))  # fmt: skip
+    for gvar, func in mod.functions.items():
+        if isinstance(func, tirx.PrimFunc) and gvar.name_hint not in functions and static(func):
+            name = gvar.name_hint
+            functions[name], wanted[name] = _generic(func, name, target, unscheduled.get(name))
+    called = [s for s in sites if isinstance(wanted[s.function].strategy, Jit | Record)]
+    module = mod.clone()
+    for name, func in functions.items():
+        module.update_func(module.get_global_var(name), func)
+    if called:
+        module = _Writer(module, called).written()
+    module = attached(module, [_code(mod, called, wanted, found, target)])
+    return Specialized(module, tuple(wanted.values()))
+
+
+def _compiled(func: Any, name: str, here: list[CallSite], found: Config, target: Any,
+              unscheduled: str | None) -> tuple[Any, Told]:  # fmt: skip
+    """The function as it goes into the module, and what is told of it."""
+    wanted = chosen(found, name, _ops(func) if found.by_op else ())
+    refused = next((s.why_not for s in here if s.why_not is not None), None)
+    if isinstance(wanted, Generic) and not wanted.scheduled:
+        return func, Told(name, wanted, "none", "as asked")
+    made, told = _generic(func, name, target, unscheduled)
+    told = replace(told, strategy=wanted)
+    if refused is not None:
+        return made, replace(told, strategy=Generic(), why=refused)
+    if isinstance(wanted, Library):
+        return made, replace(told, strategy=Generic(), why="no backend takes it")
+    if isinstance(wanted, Aot) and unscheduled is not None:
+        return made, replace(told, strategy=Generic())
+    if isinstance(wanted, Aot):
+        return _ahead(func, made, here, found, told, target)
+    return made, told
+
+
+def _generic(func: Any, name: str, target: Any,
+             unscheduled: str | None = None) -> tuple[Any, Told]:  # fmt: skip
+    """The function by a schedule for its shapes, symbolic or not, where there is one."""
+    unreadable = _unreadable(func) if unscheduled is None else Refusal(unscheduled)
+    generic: Any = unreadable if unreadable is not None else schedule(func, target)
+    if isinstance(generic, Refusal):
+        rule, made, why = "none", copied(func), generic.reason
+    else:
+        rule, made, why = generic.rule, generic.func, ""
+    if not isinstance(generic, Refusal) and not static(func):
+        made = _guarded(func, made)
+    made = rooted(made).with_attr("global_symbol", name).with_attr("tirx.noalias", True)
+    return made, Told(name, Generic(), rule, why)
+
+
+def _unreadable(func: Any) -> Refusal | None:
+    """Why the dimensions of a function cannot be read off its tensors."""
+    try:
+        symbols(func)
+    except Unbound as e:
+        return Refusal(str(e))
+    return None
+
+
+def _guarded(func: Any, made: Any) -> Any:
+    """By the schedule where there is something: it takes dimensions as positive."""
+    return merge(func, [Ranged(made, {s.name: Span(1) for s in symbols(func)})])
+
+
+def _ops(func: Any) -> tuple[Any, ...]:
+    """Those of a function's operators that are known, over whatever layouts of the buffers."""
+    chain = op_infos(func)
+    return tuple(s.operator for s in getattr(chain, "steps", ()))
+
+
+def _ahead(func: Any, generic: Any, here: list[CallSite], found: Config, told: Told,
+           target: Any) -> tuple[Any, Told]:  # fmt: skip
+    assert isinstance(told.strategy, Aot)
+    known = None if found.tuned is None else Known(found.tuned)
+    done = ahead(func, generic, here, found.dims, told.strategy, target, known)
+    if isinstance(done, Refusal):
+        return generic, replace(told, strategy=Generic(), why=done.reason)
+    return rooted(done.func), replace(told, why=done.told)
+
+
+def _code(mod: Any, called: list[CallSite], wanted: Mapping[str, Told], found: Config,
+          target: Any) -> Code:  # fmt: skip
+    """The sites in C++, and what is told of them to who loads the library."""
+    sites = [_about(s, wanted[s.function].strategy, found) for s in called]
+    functions = {s.function: tvm.ir.save_json(mod[s.function]) for s in called}
+    ranges = {k: [d.low, d.high, d.multiple_of] for k, d in found.dims.items()}
+    signatures = [Signature.of(f, n).to_json() for n, f in _public(mod).items()]
+    about = json.dumps({"format": FORMAT, "target": str(target), "functions": functions,
+                        "sites": sites, "ranges": ranges, "signatures": signatures,
+                        "told": [t.row for t in wanted.values()]})  # fmt: skip
+    codes = [SiteCode(symbol(k), s.function,
+                      tuple((d.param, -1 if d.axis is None else d.axis) for d in s.symbols))
+             for k, s in enumerate(called)]  # fmt: skip
+    return Code(source(codes, about), ("opinfo_jit_about", *(c.symbol for c in codes)))
+
+
+def _public(mod: Any) -> dict[str, Any]:
+    """The Relax functions by the names that a virtual machine has for them."""
+    out = {}
+    for gvar, func in mod.functions.items():
+        if isinstance(func, relax.Function):
+            name = (func.attrs or {}).get("global_symbol")
+            if name is not None or gvar.name_hint == "main":
+                out[str(name or "main")] = func
+    return out
+
+
+def _about(site: CallSite, wanted: Strategy, found: Config) -> dict[str, Any]:
+    likely = values_at(site, found.dims) if isinstance(wanted, Jit) else ()
+    eager = isinstance(wanted, Jit) and wanted.mode == "eager"
+    return {
+        "caller": site.caller,
+        "function": site.function,
+        "symbols": [s.name for s in site.symbols],
+        "strategy": "record" if isinstance(wanted, Record) else "jit",
+        "threshold": wanted.threshold if isinstance(wanted, Jit) else 0,
+        "likely": list(likely) if eager else [],
+    }
+
+
+def symbol(place: int) -> str:
+    """What the site of this place is called in the library."""
+    return f"opinfo_site_{place}"
+
+
+@relax.expr_functor.mutator
+class _Writer(relax.PyExprMutator):  # type: ignore[misc]
+    """Calls of sites in the order of :func:`call_sites` as packed calls."""
+
+    def __init__(self, mod: Any, called: list[CallSite]) -> None:
+        super().__init__(mod)
+        self.mod = mod
+        self.symbols = {s.call: symbol(k) for k, s in enumerate(called)}
+
+    def written(self) -> Any:
+        for gvar, func in self.mod.functions.items():
+            if isinstance(func, relax.Function):
+                self.builder_.update_func(gvar, self.visit_expr(func))
+        return self.builder_.get()
+
+    def visit_call_(self, call: Any) -> Any:
+        found = self.symbols.get(call)
+        made = super().visit_call_(call)
+        if found is None:
+            return made
+        return relax.call_dps_packed(found, made.args[1], out_ty=results(made))

@@ -1,0 +1,1 @@
+"""How functions with symbolic shapes are to be compiled."""

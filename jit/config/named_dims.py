@@ -1,0 +1,91 @@
+"""The symbolic dimensions of a module by the names that users have for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from tvm import relax
+
+from ..arguments.signature import Signature, variable_names
+from ..dims.dims import variables
+from .strategy import Aot, Config, Strategy, strategy
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Resolved(Config):
+    """A configuration whose dimensions are by the names of variables."""
+
+
+def resolved(given: Config, mod: Any) -> Resolved:
+    """A configuration by the names of variables, where it has places like ``x:0``.
+
+    An importer may rename variables; the argument and the axis stay. Raises ``ValueError`` for a
+    dimension that no function has, with those there are, and for a name that two have.
+    """
+    if isinstance(given, Resolved):
+        return given
+    places = _places(mod)
+    for name in _twice(mod):
+        places.pop(name, None)
+    dims = _renamed(given.dims, places)
+
+    def own(s: Strategy | str) -> Strategy:
+        found = strategy(s)
+        if not isinstance(found, Aot):
+            return found
+        return replace(found, buckets=_renamed(found.buckets, places),
+                       ranges=_renamed(found.ranges, places))  # fmt: skip
+
+    return Resolved(own(given.default), {k: own(s) for k, s in given.by_function.items()},
+                    {k: own(s) for k, s in given.by_op.items()}, dims, given.tuned)  # fmt: skip
+
+
+def _places(mod: Any) -> dict[str, str]:
+    """Variables by their own names and by ``argument:axis``, where they stand alone."""
+    found: dict[str, str] = {}
+    for func in mod.functions.values():
+        if not isinstance(func, relax.Function):
+            continue
+        names = variable_names(func)
+        for p in Signature.of(func).leaves():
+            for axis, extent in enumerate(p.shape or ()):
+                if isinstance(extent, str):
+                    found[f"{p.name}:{axis}"] = found[extent] = extent
+        for extent in (e for p in func.params for e in _extents(p.ty)):
+            for v in variables(extent):
+                found.setdefault(names.get(v, v.name), names.get(v, v.name))
+    return found
+
+
+def _twice(mod: Any) -> list[str]:
+    """The names that two variables of one Relax function have: only their places tell them."""
+    out: list[str] = []
+    for func in mod.functions.values():
+        if isinstance(func, relax.Function):
+            names = [str(v.name) for v in variable_names(func)]
+            out += [n for n in dict.fromkeys(names) if names.count(n) > 1]
+    return out
+
+
+def _extents(t: Any) -> list[Any]:
+    if isinstance(t, relax.TupleType):
+        return [e for f in t.fields for e in _extents(f)]
+    shape = t if isinstance(t, relax.ShapeType) else getattr(t, "shape", None)
+    return list(getattr(shape, "values", None) or ())
+
+
+def _renamed(given: Mapping[str, T], places: Mapping[str, str]) -> dict[str, T]:
+    for name in given:
+        if name not in places and name in places.values():
+            known = ", ".join(where for where, n in places.items() if where != n)
+            raise ValueError(f"several dimensions are called {name}: give each by its place, one "
+                             f"of {known}")  # fmt: skip
+        if name not in places:
+            stand = {n: f"{n} ({where})" for where, n in places.items() if where != n}
+            known = ", ".join(stand.get(n, n) for n in dict.fromkeys(places.values()))
+            raise ValueError(f"there is no dimension {name}; those of the model: {known or 'none'}")
+    return {places[name]: value for name, value in given.items()}

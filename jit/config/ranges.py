@@ -1,0 +1,65 @@
+"""Ranges of the dimensions of a Relax function, as spans of those of a PrimFunc that it calls."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+from ..arguments.boundary import Range
+from ..dims.span import Span
+from ..schedule.nest.sizes import Bounds, Sizes
+from .sites import CallSite
+
+#: Where schedules for ranges change: one tile has all rows up to here, and from there on there are
+#: so many tiles of rows that columns that share sets of a cache are packed. In between nothing is
+#: gained by knowing the range (`benchmarks/ranges.py`).
+FEW, MANY = 4, 72
+
+
+def parts(declared: Range) -> tuple[Range, ...]:
+    """A declared range in parts whose schedules are better than the one for all sizes.
+
+    >>> [str(r) for r in parts(Range(1, 512))]
+    ['1 to 4', '72 to 512']
+    >>> [str(r) for r in parts(Range(8, 512, 8))]
+    ['8 to 71, a multiple of 8', '72 to 512, a multiple of 8']
+    """
+    if declared.high is None and declared.low <= 1 and declared.multiple_of == 1:
+        return ()
+    by = declared.multiple_of
+    cuts = ((1, FEW), (FEW + 1, MANY - 1), (MANY, None))
+    found = [_part(declared, low, high) for low, high in cuts if low != FEW + 1 or by > 1]
+    return tuple(r for r in found if r is not None)
+
+
+def _part(declared: Range, low: int, high: int | None) -> Range | None:
+    by = declared.multiple_of
+    low = -(-max(low, declared.low) // by) * by
+    if declared.high is not None:
+        high = declared.high if high is None else min(high, declared.high)
+    return None if high is not None and high < low else Range(low, high, by)
+
+
+def spans_at(site: CallSite, ranges: Mapping[str, Sequence[Range]]) -> tuple[dict[str, Span], ...]:
+    """The spans of the site's dimensions for each combination of ranges of the Relax function's.
+
+    Dimensions without ranges are free. None of a combination that says nothing of the site.
+    """
+    free = [v for v in site.free() if ranges.get(site.called(v))]
+    out: list[dict[str, Span]] = []
+    for chosen in itertools.product(*(ranges[site.called(v)] for v in free)):
+        sizes = Sizes(*((v, span(r)) for v, r in zip(free, chosen, strict=True)))
+        found = {s.name: _span(sizes.of(e)) for s, e in zip(site.symbols, site.dims, strict=True)}
+        if found not in out and any(s != Span() for s in found.values()):
+            out.append(found)
+    return tuple(out)
+
+
+def span(r: Range) -> Span:
+    """A range without 0."""
+    return Span(max(1, r.low), r.high, r.multiple_of)
+
+
+def _span(b: Bounds) -> Span:
+    low = max(1, b.low)
+    return Span(low, None if b.high is None else max(low, b.high), b.multiple)

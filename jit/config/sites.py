@@ -1,0 +1,112 @@
+"""The calls of PrimFuncs with symbolic shapes in a module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import tvm
+from tvm import relax, tirx
+
+from ..arguments.signature import variable_names
+from ..dims.dims import Symbol, Unbound, symbols, variables
+
+#: As many as a key of the C++ cache holds.
+MOST = 8
+
+
+@dataclass(frozen=True)
+class CallSite:
+    """One ``call_tir`` of a symbolic PrimFunc.
+
+    ``dims`` are the values of the function's symbols here, in its order, over the variables of the
+    Relax function; ``why_not`` says why the call cannot be specialised, None if it can.
+    """
+
+    caller: str
+    function: str
+    symbols: tuple[Symbol, ...]
+    dims: tuple[Any, ...]
+    why_not: str | None = None
+    call: Any = field(default=None, compare=False, repr=False)
+    #: The Relax function's variables by unique names: two of them may be called ``n``.
+    names: Mapping[Any, str] = field(default_factory=dict, compare=False, repr=False)
+
+    def called(self, v: Any) -> str:
+        """The name of a variable of the Relax function."""
+        return self.names.get(v, str(v.name))
+
+    def free(self) -> list[Any]:
+        """The variables of the Relax function that its dimensions are made of."""
+        found: list[Any] = []
+        for e in self.dims:
+            found += [v for v in variables(e) if not any(v.same_as(f) for f in found)]
+        return found
+
+
+def call_sites(mod: Any) -> tuple[CallSite, ...]:
+    """The calls of PrimFuncs with symbolic shapes, in order of the module and the program."""
+    found: list[CallSite] = []
+    known = {g: _known(f) for g, f in mod.functions.items() if isinstance(f, tirx.PrimFunc)}
+    for gvar, func in mod.functions.items():
+        if not isinstance(func, relax.Function):
+            continue
+
+        names = variable_names(func)
+
+        def visit(
+            node: Any, caller: str = gvar.name_hint, names: Mapping[Any, str] = names
+        ) -> None:
+            if is_call_tir(node) and known[node.args[0]]:
+                site = _site(node, caller, known[node.args[0]])
+                found.append(replace(site, call=node, names=names))
+
+        relax.analysis.post_order_visit(func, visit)
+    return tuple(found)
+
+
+def is_call_tir(node: Any) -> bool:
+    """Whether this is a ``call_tir`` into the module."""
+    return isinstance(node, tvm.ir.Call) and getattr(node.op, "name", "") == "relax.call_tir"
+
+
+def _known(func: Any) -> tuple[Symbol, ...] | str:
+    try:
+        return symbols(func)
+    except Unbound as e:
+        return str(e)
+
+
+def _site(call: Any, caller: str, known: tuple[Symbol, ...] | str) -> CallSite:
+    name = call.args[0].name_hint
+    if isinstance(known, str):
+        return CallSite(caller, name, (), (), known)
+    if len(known) > MOST:
+        return CallSite(caller, name, known, (), f"it has {len(known)} symbolic dimensions; a key "
+                        f"has {MOST}")  # fmt: skip
+    if len(call.args) > 2:
+        return CallSite(caller, name, known, (), "it is passed a shape beside its arguments")
+    dims, types, fields = [], _types(call), call.args[1].fields
+    for s in known:
+        if s.axis is None:
+            if s.param >= len(fields):
+                return CallSite(caller, name, known, (), f"{s.name} is not among its arguments")
+            dims.append(fields[s.param])
+            continue
+        shape = getattr(types[s.param], "shape", None)
+        if shape is None:
+            return CallSite(caller, name, known, (), f"argument {s.param} has no known shape")
+        dims.append(shape[s.axis])
+    return CallSite(caller, name, known, tuple(dims))
+
+
+def _types(call: Any) -> list[Any]:
+    """Of the arguments that the function is called with: the results stand after the operands."""
+    return [x.ty for x in call.args[1].fields] + results(call)
+
+
+def results(call: Any) -> list[Any]:
+    """The types of the results of a ``call_tir``, one or several."""
+    (given,) = call.ty_args
+    return list(given.fields) if isinstance(given, relax.TupleType) else [given]

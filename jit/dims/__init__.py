@@ -1,0 +1,1 @@
+"""Symbolic dimensions of a PrimFunc, and ranges of their values."""

@@ -1,0 +1,70 @@
+"""Indices of functions with symbolic shapes, simplified by what ranges their axes have.
+
+    Before: for i, j in grid(n, 256):  y[0, i, j] = x[(j // 256 + 0 * n + i) % n, j % 256]
+    After:  for i, j in grid(n, 256):  y[0, i, j] = x[i, j]
+
+TVM takes the first for opaque and fuses it with nothing, so that each reshape beside a transpose is
+a call of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm_ffi
+from tvm import s_tir, tirx
+
+from ...analysis.lifting.tir.node import items
+from ..dims.dims import static
+from ..schedule.nest.access import analyzer_of
+from ..schedule.nest.program import Axis
+from ..schedule.nest.tir import integer
+from ..schedule.nest.tir import static as number
+
+DIVISIONS = (tirx.FloorDiv, tirx.FloorMod)
+
+
+def simplified(mod: Any) -> Any:
+    """The module with its symbolic PrimFuncs simplified; ``mod`` is not changed."""
+    out = mod.clone()
+    for gvar, func in mod.functions.items():
+        if isinstance(func, tirx.PrimFunc) and not static(func):
+            out.update_func(gvar, tvm_ffi.structural_mutate(func, [(s_tir.SBlock, _block)]))
+    return out
+
+
+def _block(block: Any, mutator: Any) -> Any:
+    """Only what its own axes say: they are within their domains wherever it runs."""
+    block = mutator.default_mutate(block)
+    axes = items(block.iter_vars)
+    if not axes or any(number(v.dom.min) != 0 for v in axes):
+        return block
+    analyzer = analyzer_of([Axis(v.var, v.dom.extent) for v in axes])
+    return tvm_ffi.structural_map(block, (DIVISIONS, lambda e: _simple(e, analyzer)))
+
+
+def _simple(e: Any, analyzer: Any) -> Any:
+    """TVM keeps ``(i * n + j) % n`` where n is a symbol, though j is below it."""
+    if number(e.b) is not None:
+        return analyzer.simplify(e)
+    zero = integer(0, e)
+    whole = rest = zero
+    for t in _terms(e.a):
+        factor = _over(t, e.b)
+        whole, rest = (whole, rest + t) if factor is None else (whole + factor, rest)
+    rest = analyzer.simplify(rest)
+    if not analyzer.can_prove(tirx.And(rest >= zero, rest < e.b)):
+        return analyzer.simplify(e)
+    return rest if isinstance(e, tirx.FloorMod) else analyzer.simplify(whole)
+
+
+def _terms(e: Any) -> list[Any]:
+    return [*_terms(e.a), *_terms(e.b)] if isinstance(e, tirx.Add) else [e]
+
+
+def _over(e: Any, divisor: Any) -> Any | None:
+    """What a product is where one factor, the divisor, is left out."""
+    if not isinstance(e, tirx.Mul):
+        return None
+    same = tvm_ffi.structural_equal
+    return e.a if same(e.b, divisor) else e.b if same(e.a, divisor) else None

@@ -1,0 +1,91 @@
+"""The process that compiles, `python -m opinfo.jit.kernels.worker`: one JSON line a job and answer.
+
+A compiler that crashes, hangs or grows does so here. Its first line is ``{"ready": its number,
+"toolchain": what kernels are made by}``. Jobs are ``{"function": digest, "text": JSON of the
+PrimFunc or null if it was sent before, "values", "target", "library", "check", "tuned": a folder or
+null}``, answers ``{"rule", "milliseconds"}`` or ``{"error"}``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import sys
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from ..store.kernel_key import toolchain
+
+if TYPE_CHECKING:
+    from .kernel import Maker
+
+
+def main() -> int:
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what a library prints is no answer
+    _yielding()
+    # Before what it hashes is imported: sources that change in between have another key.
+    made_by = toolchain()
+    importlib.import_module(".kernel", __package__)
+    makers: dict[str, Maker] = {}
+    _say(answers, {"ready": os.getpid(), "toolchain": made_by})
+    for line in sys.stdin:
+        job = json.loads(line)
+        try:
+            _say(answers, _done(job, makers))
+        except Exception as e:  # the schedule, the compiler, the linker: the reason goes back
+            _say(answers, {"error": f"{type(e).__name__}: {_reason(str(e))[:500]}"})
+    return 0
+
+
+def _reason(text: str) -> str:
+    """The line that says why; a compiler's last one is its command."""
+    lines = [line for line in text.strip().splitlines() if line] or [""]
+    telling = [line for line in lines if "error" in line or "cannot" in line or "No such" in line]
+    return (telling or [line for line in lines if "ommand line" not in line] or lines)[-1]
+
+
+def _yielding() -> None:
+    """Requests go first. (SCHED_IDLE would wait for ever on a machine that is busy.)"""
+    os.nice(10)
+    if hasattr(os, "SCHED_BATCH"):
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    with contextlib.suppress(OSError):  # where memory runs out, this goes and not who serves
+        Path("/proc/self/oom_score_adj").write_text("800")
+
+
+@lru_cache(maxsize=4)
+def _known(folder: str) -> Any:
+    """A database of tuned schedules, read once."""
+    from ..tune.tuned import Known
+
+    return Known(folder)
+
+
+def _say(answers: TextIO, told: dict[str, Any]) -> None:
+    answers.write(json.dumps(told) + "\n")
+    answers.flush()
+
+
+def _done(job: dict[str, Any], makers: dict[str, Maker]) -> dict[str, Any]:
+    import tvm
+
+    from .kernel import Maker
+
+    if job["text"] is not None:
+        known = None if job["tuned"] is None else _known(job["tuned"])
+        func, target = tvm.ir.load_json(job["text"]), tvm.target.Target(job["target"])
+        makers[job["function"]] = Maker(func, target, known)
+    maker = makers[job["function"]]
+    built = maker.make(job["values"], Path(job["library"]), job["check"])
+    return {"rule": built.rule, "milliseconds": built.milliseconds}
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # who asked was killed
+        os._exit(0)

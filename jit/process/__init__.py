@@ -1,0 +1,1 @@
+"""Processes of ours: lines of JSON, patience, temporary folders."""

@@ -1,0 +1,1 @@
+"""Models that serve: a session, its functions and its kernels."""

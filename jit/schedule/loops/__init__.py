@@ -1,0 +1,1 @@
+"""Loop nests in TIR: tiles, vectors, packing."""

@@ -1,0 +1,148 @@
+"""The columns of an operand that a tile needs, copied to where they are side by side.
+
+    for jt:  for k, l: strip[k, l] = w[k, jt * 32 + l]
+             for it, k: acc[…] += x[it, k] * strip[k, l]
+
+Lines that are a multiple of a power of two apart share the sets of a cache: of a strip whose rows
+start such a ``gap`` apart, the cache holds ``cache / gap`` rows. Where a strip has more, every tile
+of rows would fetch it from further away; else copying it takes longer than it saves. There is one
+strip, so it is for one core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import gcd, prod
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+from ....analysis.lifting.tir.node import items
+from ..nest.access import Access, access
+from ..nest.kernel import Kernel
+from ..nest.program import Axis
+from ..nest.tir import Values, dtype_of, integer, loads, local, loop, seq, substitute, values
+from .emit import Columns, Nest, Rows, Run
+from .machine import Machine, bits
+from .tile import Tile
+
+#: How many tiles of rows use a strip at least, and the most bytes it has. A copied vector took as
+#: long as 7 to 10 of those that are fetched again.
+USES, MOST = 12, 768 << 10
+#: Lines so many bytes apart share a set of the second cache.
+WAY = 64 << 10
+
+
+@dataclass(frozen=True)
+class Strip:
+    """The load of the operand, and the reductions that it depends on."""
+
+    load: Any
+    axes: tuple[Axis, ...]
+    buffer: Any
+
+
+def worthwhile(
+    kernel: Kernel, machine: Machine, tile: Tile, loops: Sequence[Axis], i: Axis | None, j: Axis
+) -> Strip | None:
+    """The operand to pack; None where it is used too seldom, or is too small or too large."""
+    if i is None or j.static is None or machine.cores > 1:
+        return None
+    if kernel.before or len(kernel.accumulators) != 1:
+        return None
+    axes = [a.var for a in kernel.all_axes]
+    every = loads(kernel.accumulators[0].update)
+    found = [(e, access(e.source, items(e.indices), axes, kernel.analyzer)) for e in every]
+    along = [(e, x) for e, x in found if x.step(j.var) == 1]
+    if len(along) != 1:
+        return None
+    e, x = along[0]
+    after = loops[list(loops).index(j) + 1 :]
+    least = [kernel.bounds(a).low for a in after]
+    uses = prod(-(-n // tile.rows) if a is i else n for a, n in zip(after, least, strict=True))
+    if uses < USES or any(x.step(a.var) != 0 for a in after):
+        return None
+    reduced = tuple(a for a in kernel.reduced if x.step(a.var) != 0)
+    counts = [a.static or 0 for a in reduced]
+    size = bits(dtype_of(e)) // 8
+    wide = tile.lanes * tile.vectors
+    if not counts or prod(counts) * _gap(x, reduced, size) < 2 * machine.cache:
+        return None
+    if prod(counts) * wide * size > MOST:
+        return None
+    return Strip(e, reduced, local("strip", [*counts, wide], dtype_of(e)))
+
+
+def _gap(x: Access, reduced: Sequence[Axis], size: int) -> int:
+    """The largest power of two of which the bytes between rows are a multiple; 1 if not known."""
+    steps = [x.step(a.var) for a in reduced]
+    bytes_ = gcd(*(s * size if s is not None and s > 0 else 1 for s in steps))
+    return min(bytes_ & -bytes_, WAY)
+
+
+@dataclass
+class Packed(Nest):
+    """A nest that reads one operand from a strip; ``lane`` is the place of an element in it."""
+
+    strip: Strip | None = None
+    lane: Any = None
+
+    @classmethod
+    def of(
+        cls, kernel: Kernel, machine: Machine, tile: Tile, loops: Sequence[Axis], i: Axis | None,
+        j: Axis, strip: Strip,
+    ) -> Packed:  # fmt: skip
+        lane = tirx.Var("lane", dtype_of(j.var))
+        load = tirx.BufferLoad(strip.buffer, [*(a.var for a in strip.axes), lane])
+
+        def packed(e: Any, mutator: Any) -> Any:
+            same = tvm_ffi.structural_equal(e, strip.load)
+            return load if same else mutator.default_mutate(e)
+
+        (a,) = kernel.accumulators
+        update = tvm_ffi.structural_mutate(a.update, [(tvm.ir.TensorLoad, packed)])
+        new = replace(kernel, accumulators=(replace(a, update=update),))
+        return cls(new, machine, tile, loops, i, j, strip=strip, lane=lane)
+
+    def __call__(self) -> Any:
+        assert self.strip is not None
+        return seq([tirx.AllocBuffer(self.strip.buffer), super().__call__()])
+
+    def inside(self, k: int, rows: Rows, cols: Columns) -> Any:
+        assert self.strip is not None
+        filled = self._fill(self.strip, self.strip.axes, Values(), cols)
+        return seq([filled, super().inside(k, rows, cols)])
+
+    def _fill(self, strip: Strip, left: Sequence[Axis], at: Values, cols: Columns) -> Any:
+        if left:
+            first = left[0]
+
+            def body(v: Any) -> Any:
+                at[first.var] = v
+                return self._fill(strip, left[1:], at, cols)
+
+            return loop(first.var.name, first.extent, first.var, body)
+        rows = [at[a.var] for a in strip.axes]
+        around = values(*self.at.items(), *at.items())
+        out = []
+        for run in cols:
+
+            def vectors(c: Any, run: Run = run) -> Any:
+                def one(x: Any) -> Any:
+                    here = self.place(None, run, integer(0, c), c, x)
+                    value = substitute(strip.load, values(*around.items(), *here.items()))
+                    return tirx.BufferStore(strip.buffer, value, [*rows, here[self.lane]])
+
+                return loop("l", run.lanes, c, one, tirx.ForKind.VECTORIZED)
+
+            like = integer(0, self.lane)
+            out.append(loop("c", run.count, like, vectors, tirx.ForKind.UNROLLED))
+        return seq(out)
+
+    def place(self, rows: Rows, run: Run, r: Any, c: Any, lane: Any) -> Values:
+        found = super().place(rows, run, r, c, lane)
+        found[self.lane] = c * integer(run.lanes, c) + lane + integer(run.offset, c)
+        return found

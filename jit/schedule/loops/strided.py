@@ -1,0 +1,182 @@
+"""What is read with a stride along the rows of a result is laid out in phases first.
+
+Before: for x, k: out[x] += p[2 * x + k] * w[k]
+After:  q[0, x], q[1, x] = p[2 * x], p[2 * x + 1]
+        for x, k: out[x] += q[k % 2, x + k // 2] * w[k]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+from tvm.sym import detect_linear_equation
+
+from ....analysis.lifting.tir.node import NodeDict, items
+from ..nest.kernel import Kernel, Part, Result, twice
+from ..nest.program import Axis
+from ..nest.tir import as_dtype, dtype_of, integer, loads, local, mentions, static, values
+from .axes import vector_axis
+
+#: The largest stride that is taken apart.
+MOST = 4
+
+
+@dataclass(frozen=True)
+class _Phases:
+    """A buffer of which the coordinate ``dim`` is read at ``stride * j + …``."""
+
+    buffer: Any
+    dim: int
+    stride: int
+    new: Any
+
+
+def unstrided(parts: Sequence[Part], inner: NodeDict[None]) -> list[Part]:
+    """The parts with such reads replaced; ``inner`` gets the new buffers."""
+    out: list[Part] = []
+    for k, part in enumerate(parts):
+        found = _apart(part) if isinstance(part, Kernel) else None
+        if found is None or not isinstance(part, Kernel):
+            out.append(part)
+            continue
+        j, phases = found
+        for p in phases:
+            inner[p.new] = None
+            made = maker(out, p.buffer, parts[k + 1 :], inner)
+            if made is not None:
+                out.remove(made)
+            out += [replace(c, twice=twice(c, inner), sizes=part.sizes)
+                    for c in _copies(p, made)]  # fmt: skip
+        read = _reading(part, j, phases)
+        out.append(replace(read, twice=twice(read, inner)))
+    return out
+
+
+def _apart(kernel: Kernel) -> tuple[Axis, list[_Phases]] | None:
+    """The axis to be contiguous, and the buffers that are not so along it."""
+    if not kernel.reduced or vector_axis(kernel) is not None:
+        return None
+    for j in kernel.axes:
+        steps = [x.step(j.var) for x in kernel.reads]
+        ours = any(x.step(j.var) == 1 for x in kernel.writes)
+        if ours and all(s is not None and 0 <= s <= MOST for s in steps):
+            found = [_phases(kernel, e, j) for e in _loads(kernel) if _moves(kernel, e, j)]
+            known = [p for p in found if p is not None]
+            if len(known) == len(found) and known:
+                return j, _unique(known)
+    return None
+
+
+def _loads(kernel: Kernel) -> list[Any]:
+    parts = [a.update for a in kernel.accumulators] + [e for _, e in kernel.before]
+    return [e for p in parts for e in loads(p)]
+
+
+def _moves(kernel: Kernel, e: Any, j: Axis) -> bool:
+    return any(j.var in mentions(i) for i in items(e.indices))
+
+
+def _phases(kernel: Kernel, e: Any, j: Axis) -> _Phases | None:
+    """A load that one coordinate moves, by more than one element."""
+    index = items(e.indices)
+    dims = [d for d, i in enumerate(index) if j.var in mentions(i)]
+    last = len(index) - 1
+    if dims != [last]:
+        return None
+    found = detect_linear_equation(index[last], [j.var])
+    stride = static(found[0]) if len(found) else None
+    if stride is None or not 1 < stride <= MOST:
+        return None
+    shape = items(e.source.ty.shape)
+    size = shape[last]
+    wide = tirx.FloorDiv(size + integer(stride - 1, size), integer(stride, size))
+    known = static(size)
+    if known is not None:
+        wide = integer(-(-known // stride), size)
+    new = local("phases", [*shape[:last], integer(stride, size), wide], str(e.source.ty.dtype))
+    return _Phases(e.source, last, stride, new)
+
+
+def _unique(found: Sequence[_Phases]) -> list[_Phases]:
+    out: list[_Phases] = []
+    for p in found:
+        if not any(p.buffer.same_as(q.buffer) for q in out):
+            out.append(p)
+    return out
+
+
+def _reading(kernel: Kernel, j: Axis, phases: Sequence[_Phases]) -> Kernel:
+    """The kernel over the new buffers."""
+
+    def load(e: Any, mutator: Any) -> Any:
+        p = next((p for p in phases if p.buffer.same_as(e.source)), None)
+        if p is None:
+            return mutator.default_mutate(e)
+        index = items(e.indices)
+        size = integer(p.stride, index[-1])
+        place, inside = as_dtype(j.var, dtype_of(size)), kernel.analyzer.simplify
+        rest = inside(index[-1] - place * size)
+        phase = inside(tirx.FloorMod(rest, size))
+        return tirx.BufferLoad(p.new, [*index[:-1], phase, place + inside(rest // size)])
+
+    def put(e: Any) -> Any:
+        return tvm_ffi.structural_mutate(e, [(tvm.ir.TensorLoad, load)])
+
+    return replace(
+        kernel,
+        accumulators=tuple(replace(a, update=put(a.update)) for a in kernel.accumulators),
+        before=tuple((v, put(e)) for v, e in kernel.before),
+    )
+
+
+def maker(
+    done: Sequence[Part], buffer: Any, later: Sequence[Part], inner: NodeDict[None]
+) -> Kernel | None:
+    """The kernel that writes a buffer for nobody else, element by element."""
+    if buffer not in inner:
+        return None
+    makers = [k for k in done if isinstance(k, Kernel)
+              and any(r.buffer.same_as(buffer) for r in k.results)]  # fmt: skip
+    others = any(_reads(k, buffer) for k in (*done, *later))
+    if len(makers) != 1 or others:
+        return None
+    (k,) = makers
+    index = k.results[0].indices
+    axes = [a.var for a in k.axes]
+    plain = len(index) == len(axes) and all(i.same_as(a) for i, a in zip(index, axes, strict=False))
+    return k if plain and not k.reduced and len(k.results) == 1 else None
+
+
+def _reads(part: Part, buffer: Any) -> bool:
+    if isinstance(part, Kernel):
+        return any(a.buffer.same_as(buffer) for a in (*part.reads, *part.late))
+    return buffer in part.step.reads
+
+
+def _copies(p: _Phases, made: Kernel | None) -> list[Kernel]:
+    """The kernels that fill the new buffer, one a phase."""
+    return [_copy(p, made or identity(p.buffer), phase) for phase in range(p.stride)]
+
+
+def _copy(p: _Phases, made: Kernel, phase: int) -> Kernel:
+    *outer, last = made.axes
+    size = integer(last.extent, last.var) if isinstance(last.extent, int) else last.extent
+    left = tirx.FloorDiv(size + integer(p.stride - 1 - phase, size), integer(p.stride, size))
+    q = Axis(tirx.Var("q", dtype_of(last.var)), made.analyzer.simplify(left))
+    at = values((last.var, q.var * integer(p.stride, q.var) + integer(phase, q.var)))
+    moved = made.at(at, (*outer, q), ())
+    index = (*(a.var for a in outer), integer(phase, q.var), q.var)
+    return replace(moved, results=(Result(p.new, index, moved.results[0].value),))
+
+
+def identity(buffer: Any) -> Kernel:
+    """The kernel that copies a buffer to itself: to be given another result."""
+    axes = tuple(Axis(tirx.Var("c", dtype_of(e)), e) for e in items(buffer.ty.shape))
+    index = tuple(a.var for a in axes)
+    result = Result(buffer, index, tirx.BufferLoad(buffer, list(index)))
+    return Kernel(axes, (), (), (), (), (result,))

@@ -1,0 +1,221 @@
+"""Windows over narrow images are laid out side by side first, so that rows of the image join.
+
+Before: for y, x, dy, dx: out[y, x] += p[2 * y + dy, 2 * x + dx] * w[dy, dx]
+After:  q[dx, dy % 2, h, x] = p[2 * h + dy % 2, 2 * x + dx]
+        for y, x, dy, dx: out[y, x] += q[dx, dy % 2, y + dy // 2, x] * w[dy, dx]
+
+Then y and x move through memory as one axis, whose vectors are full: those of 14 columns are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+from tvm.sym import detect_linear_equation
+
+from ....analysis.lifting.tir.node import NodeDict, items
+from ..nest.access import Access
+from ..nest.collapse import follows
+from ..nest.kernel import Kernel, Part, Result, twice
+from ..nest.program import Axis
+from ..nest.tir import as_dtype, dtype_of, integer, loads, local, mentions, static, values
+from .axes import TYPICAL, depth, extent
+from .machine import Machine, bits
+from .strided import identity, maker
+from .tile import columns, cycles
+
+#: How many copies of an image there are at most, and the cycles for a vector of them.
+MOST, COPY = 8, 8
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A coordinate ``stride * axis + step * window + base``; ``window`` is reduced."""
+
+    axis: Axis
+    stride: int
+    window: Axis | None
+    step: int
+    base: int
+
+    @property
+    def offsets(self) -> range:
+        count = 1 if self.window is None else self.window.static or 0
+        return range(self.base, self.base + self.step * count, self.step)
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """A load ``[…, y, x]``, and what is read instead: ``[…, window of x, phase of y, y, x]``."""
+
+    load: Any
+    y: _Place
+    x: _Place
+    new: Any
+
+    @property
+    def phases(self) -> list[int]:
+        """What the rows that are read leave when divided by their stride."""
+        return sorted({f % self.y.stride for f in self.y.offsets})
+
+
+def joined(parts: Sequence[Part], inner: NodeDict[None], machine: Machine) -> list[Part]:
+    """The parts with such reads replaced where it is faster; ``inner`` gets the new buffers."""
+    out: list[Part] = []
+    for k, part in enumerate(parts):
+        found = _found(part, inner, machine) if isinstance(part, Kernel) else None
+        if found is None or not isinstance(part, Kernel):
+            out.append(part)
+            continue
+        inner[found.new] = None
+        source = found.load.source
+        made = maker(out, source, parts[k + 1 :], inner)
+        if made is not None:
+            out.remove(made)
+        out += [replace(c, twice=twice(c, inner), sizes=part.sizes)
+                for c in _copies(found, made or identity(source))]  # fmt: skip
+        read = _reading(part, found)
+        out.append(replace(read, twice=twice(read, inner)))
+    return out
+
+
+def _found(kernel: Kernel, inner: NodeDict[None], machine: Machine) -> _Windows | None:
+    if len(kernel.axes) < 2 or len(kernel.accumulators) != 1 or kernel.before:
+        return None
+    y, x = kernel.axes[-2:]
+
+    def follow(every: Sequence[Access]) -> bool:
+        return all(follows(a, y, x, kernel.analyzer) for a in every)
+
+    if not _fixed(kernel, y, x) or not follow(kernel.late) or not follow(kernel.writes):
+        return None
+    if follow(kernel.reads):
+        return None  # they are one already
+    moved = [e for e in loads(kernel.accumulators[0].update)
+             if any(a.var in mentions(i) for i in items(e.indices) for a in (y, x))]  # fmt: skip
+    found = _windows(kernel, moved[0], y, x) if len(moved) == 1 else None
+    gains = found is not None and _gains(kernel, found, inner, machine)
+    return found if gains else None
+
+
+def _fixed(kernel: Kernel, y: Axis, x: Axis) -> bool:
+    known = (y.static or 0) > 1 and (x.static or 0) > 1
+    return known and y.var not in kernel.spoken and x.var not in kernel.spoken
+
+
+def _windows(kernel: Kernel, e: Any, y: Axis, x: Axis) -> _Windows | None:
+    index = items(e.indices)
+    if len(index) < 2 or any(a.var in mentions(i) for i in index[:-2] for a in (y, x)):
+        return None
+    row, column = index[-2:]
+    down, along = _place(row, y, kernel), _place(column, x, kernel)
+    if down is None or along is None or (down.window is not None and down.window is along.window):
+        return None
+    if not all(map(_inside, (down, along), items(e.source.ty.shape)[-2:])):
+        return None  # under a guard: copies have none
+    rows = (y.static or 0) + max(down.offsets) // down.stride
+    phases = {f % down.stride for f in down.offsets}
+    if len(along.offsets) * len(phases) > MOST:
+        return None
+    copies = [len(along.offsets), 1 if len(phases) == 1 else down.stride, rows, x.static or 0]
+    shape = [*items(e.source.ty.shape)[:-2], *(integer(n, column) for n in copies)]
+    return _Windows(e, down, along, local("windows", shape, dtype_of(e)))
+
+
+def _place(index: Any, axis: Axis, kernel: Kernel) -> _Place | None:
+    """A coordinate, if it is of that form with numbers, and none is below 0."""
+    rest = [a for a in kernel.all_axes if a is not axis and a.var in mentions(index)]
+    if len(rest) > 1 or any(not a.reduced or a.static is None for a in rest):
+        return None
+    window = rest[0] if rest else None
+    found = detect_linear_equation(index, [axis.var, *(a.var for a in rest)])
+    numbers = [static(kernel.analyzer.simplify(c)) for c in items(found)]
+    if not numbers or any(c is None for c in numbers):
+        return None
+    stride, step, base = (*numbers[:-1], numbers[-1]) if rest else (numbers[0], 1, numbers[-1])
+    if stride is None or step is None or base is None or stride < 1 or step < 1 or base < 0:
+        return None
+    return _Place(axis, stride, window, step, base)
+
+
+def _inside(place: _Place, size: Any) -> bool:
+    """Whether all that may be read is there."""
+    last = place.stride * ((place.axis.static or 0) - 1) + max(place.offsets)
+    known = static(size)
+    return known is not None and last < known
+
+
+def _gains(kernel: Kernel, found: _Windows, inner: NodeDict[None], machine: Machine) -> bool:
+    """Whether full vectors gain more than the copies cost, beyond the one that is made anyway:
+    that with a padding, or with strides taken apart."""
+    y, x = found.y.axis, found.x.axis
+    used = [v for e in items(found.load.indices) for v, _ in mentions(e).items()]
+    still = [a for a in kernel.axes if a.static != 1 and not any(a.var.same_as(v) for v in used)]
+    if not still:
+        return False
+    i = max(still, key=lambda a: extent(kernel, a))
+    lanes = machine.vector_bits // bits(kernel.accumulators[0].dtype)
+    rows, deep = extent(kernel, i), depth(kernel)
+    high, wide = y.static or 0, x.static or 0
+    before = high * cycles(rows, len(columns(wide, lanes)), deep, machine)
+    after = cycles(rows, -(-high * wide // lanes), deep, machine)
+    often = prod(extent(kernel, a) for a in kernel.axes if a not in (i, y, x))
+    copied = _volume(kernel, found.new)
+    if found.load.source in inner or found.x.stride > 1:
+        copied -= _volume(kernel, found.load.source)
+    return often * after + COPY * copied / lanes < often * before
+
+
+def _volume(kernel: Kernel, buffer: Any) -> int:
+    return prod(kernel.sizes.of(n).within(TYPICAL) for n in items(buffer.ty.shape))
+
+
+def _copies(found: _Windows, made: Kernel) -> list[Kernel]:
+    """The kernels that fill the new buffer, one for each column of windows and phase of rows."""
+    *outer, row, column = made.axes
+    down, along = found.y, found.x
+    out = []
+    for (k, first), phase in product(enumerate(along.offsets), found.phases):
+        rows = max(f // down.stride for f in down.offsets if f % down.stride == phase)
+        h = Axis(tirx.Var("h", dtype_of(row.var)), rows + (down.axis.static or 0))
+        x = Axis(tirx.Var("x", dtype_of(column.var)), along.axis.static)
+        at = values((row.var, _linear(h, down.stride, phase)),
+                    (column.var, _linear(x, along.stride, first)))  # fmt: skip
+        moved = made.at(at, (*outer, h, x), ())
+        place = phase if len(found.phases) > 1 else 0
+        index = (*(a.var for a in outer), integer(k, x.var), integer(place, x.var), h.var, x.var)
+        out.append(replace(moved, results=(Result(found.new, index, moved.results[0].value),),
+                           copy=False))  # fmt: skip
+    return out
+
+
+def _linear(a: Axis, stride: int, base: int) -> Any:
+    return a.var * integer(stride, a.var) + integer(base, a.var)
+
+
+def _reading(kernel: Kernel, found: _Windows) -> Kernel:
+    """The kernel over the new buffer."""
+    *outer, row, column = items(found.load.indices)
+    down, along, inside = found.y, found.x, kernel.analyzer.simplify
+    size = integer(down.stride, row)
+    offset = inside(row - as_dtype(down.axis.var, dtype_of(row)) * size)
+    phase = inside(tirx.FloorMod(offset, size)) if len(found.phases) > 1 else integer(0, row)
+    first = integer(0, column) if along.window is None else as_dtype(
+        along.window.var, dtype_of(column))  # fmt: skip
+    h = as_dtype(down.axis.var, dtype_of(row)) + inside(tirx.FloorDiv(offset, size))
+    load = tirx.BufferLoad(found.new, [*outer, first, phase, h, along.axis.var])
+
+    def put(e: Any, mutator: Any) -> Any:
+        same = tvm_ffi.structural_equal(e, found.load)
+        return load if same else mutator.default_mutate(e)
+
+    (a,) = kernel.accumulators
+    update = tvm_ffi.structural_mutate(a.update, [(tvm.ir.TensorLoad, put)])
+    return replace(kernel, accumulators=(replace(a, update=update),))

@@ -1,0 +1,170 @@
+"""Adjacent axes that move through memory as one become one.
+
+    for i, j: out[i, j] = x[i, j] + c      for f: out[f // m, f % m] = x[f // m, f % m] + c
+
+TVM sees that the place of ``x[f // m, f % m]`` in memory is ``f``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+from tvm.tirx.buffer import is_buffer_var
+
+from ....analysis.lifting.tir.node import NodeDict, items
+from .access import Access, access, same
+from .kernel import Kernel, Result
+from .program import Axis
+from .tir import as_dtype, dtype_of, integer, local, static, values
+
+
+def collapsed(kernel: Kernel, views: Views) -> Kernel:
+    """The kernel over as few axes as can be; ``views`` gets those of parameters that it reads."""
+    if kernel.copy:
+        kernel = _copied(kernel, views)
+    kernel = _units(kernel)
+    for reduced in (False, True):
+        k = len(kernel.reduced if reduced else kernel.axes) - 2
+        while k >= 0:
+            axes = kernel.reduced if reduced else kernel.axes
+            if _together(kernel, axes[k], axes[k + 1], views):
+                kernel = _joined(kernel, k, reduced, views)
+            k -= 1
+    return kernel
+
+
+def _copied(kernel: Kernel, views: Views) -> Kernel:
+    """A copy in the order of memory has one axis, whatever the shapes."""
+    (result,) = kernel.results
+    source = result.value.source
+    if result.buffer not in views or source not in views:
+        return kernel
+    shape = items(result.buffer.ty.shape)
+    if not shape or not items(source.ty.shape):
+        return kernel
+    v = tirx.Var("f", dtype_of(shape[0]))
+    axis = Axis(v, prod(shape[1:], start=shape[0]))
+    new = Result(views.of(result.buffer), (v,), tirx.BufferLoad(views.of(source), [v]))
+    return replace(kernel, axes=(axis,), results=(new,), copy=False)
+
+
+def _units(kernel: Kernel) -> Kernel:
+    """Without axes of one iteration."""
+    units = [a for a in kernel.all_axes if a.static == 1]
+    if not units:
+        return kernel
+    at = values(*((a.var, integer(0, a.var)) for a in units))
+    axes, reduced = (
+        tuple(a for a in group if a.static != 1) for group in (kernel.axes, kernel.reduced)
+    )
+    if kernel.reduced and not reduced:  # a sum of one element is still a sum
+        reduced = kernel.reduced[:1]
+        at = values(*((a.var, integer(0, a.var)) for a in units if a is not reduced[0]))
+    return kernel.at(at, axes, reduced)
+
+
+def _together(kernel: Kernel, a: Axis, b: Axis, views: Views) -> bool:
+    if a.var in kernel.spoken or b.var in kernel.spoken:
+        return False
+    every = (*kernel.reads, *kernel.late, *kernel.writes)
+    if not all(follows(x, a, b, kernel.analyzer) for x in every):
+        return False
+    return b.static is not None or all(x.step(b.var) == 0 or x.buffer in views for x in every)
+
+
+def follows(x: Access, a: Axis, b: Axis, analyzer: Any) -> bool:
+    """Whether a step of ``a`` is as far as all of ``b``."""
+    outer, inner = x.steps.get(a.var), x.steps.get(b.var)
+    if outer is None or inner is None:
+        return False
+    return same(outer, inner * as_dtype(_extent(b), dtype_of(inner)), analyzer)
+
+
+def _extent(a: Axis) -> Any:
+    return integer(a.extent, a.var) if isinstance(a.extent, int) else a.extent
+
+
+def _joined(kernel: Kernel, k: int, reduced: bool, views: Views) -> Kernel:
+    """Axes k and k + 1 as one."""
+    axes = list(kernel.reduced if reduced else kernel.axes)
+    a, b = axes[k], axes[k + 1]
+    kind = dtype_of(b.var)
+    width = as_dtype(_extent(b), kind)
+    extent = _extent(a) * width
+    v = tirx.Var("f", kind)
+    known = static(extent)
+    new = Axis(v, extent if known is None else integer(known, v), a.reduced)
+    axes[k : k + 2] = [new]
+    if b.static is None:
+        kernel = _flat(kernel, b.var, views)
+        at = values((a.var, integer(0, a.var)), (b.var, v))
+    else:
+        at = values((a.var, as_dtype(tirx.FloorDiv(v, width), dtype_of(a.var))),
+                    (b.var, tirx.FloorMod(v, width)))  # fmt: skip
+    if reduced:
+        return kernel.at(at, kernel.axes, tuple(axes))
+    return kernel.at(at, tuple(axes), kernel.reduced)
+
+
+class Views:
+    """Parameters as buffers of one dimension, those that are read or written so.
+
+    TVM does not see what ``f // m * m + f % m`` is where ``m`` is a symbol.
+    """
+
+    def __init__(self, params: Sequence[Any]) -> None:
+        self.params: NodeDict[None] = NodeDict()
+        for p in params:
+            if is_buffer_var(p):
+                self.params[p] = None
+        self.made: NodeDict[Any] = NodeDict()
+
+    def __contains__(self, buffer: Any) -> bool:
+        return buffer in self.params
+
+    def of(self, buffer: Any) -> Any:
+        """The view of a parameter; itself if it has one dimension."""
+        if len(buffer.ty.shape) == 1:
+            return buffer
+        if buffer not in self.made:
+            size = prod(items(buffer.ty.shape)[1:], start=buffer.ty.shape[0])
+            made = self.made[buffer] = local("flat", [size], str(buffer.ty.dtype))
+            self.params[made] = None
+        return self.made[buffer]
+
+    def declared(self) -> list[Any]:
+        return [tirx.DeclBuffer(v, data=b.data) for b, v in self.made.items()]
+
+
+def _flat(kernel: Kernel, b: Any, views: Views) -> Kernel:
+    """The kernel with what an axis moves accessed by its place in memory."""
+    axes = [a.var for a in kernel.all_axes]
+
+    def load(e: Any, mutator: Any) -> Any:
+        x = access(e.source, items(e.indices), axes, kernel.analyzer)
+        if x.step(b) == 0:
+            return mutator.default_mutate(e)
+        return tirx.BufferLoad(views.of(e.source), [x.flat])
+
+    def put(e: Any) -> Any:
+        return tvm_ffi.structural_mutate(e, [(tvm.ir.TensorLoad, load)])
+
+    def stored(r: Result) -> Result:
+        x = access(r.buffer, r.indices, axes, kernel.analyzer)
+        same_place = x.step(b) == 0
+        return Result(r.buffer if same_place else views.of(r.buffer),
+                      r.indices if same_place else (x.flat,), put(r.value))  # fmt: skip
+
+    return replace(
+        kernel,
+        accumulators=tuple(replace(a, update=put(a.update)) for a in kernel.accumulators),
+        before=tuple((v, put(e)) for v, e in kernel.before),
+        after=tuple((v, put(e)) for v, e in kernel.after),
+        results=tuple(map(stored, kernel.results)),
+    )

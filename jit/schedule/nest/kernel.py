@@ -1,0 +1,359 @@
+"""Kernels: what one loop nest computes, free of the order in which it does.
+
+For every point of ``axes``: the accumulators start at ``init`` and take ``update`` over
+``reduced``; then ``results`` are stored, computed from them.
+
+    matmul + bias + relu:  axes (i, j), reduced (k), one accumulator
+        init 0, update acc + x[i, k] * w[k, j];  out[i, j] = max(acc + b[j], 0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+from ....analysis.blocks.definitions import Definition
+from ....analysis.lifting.tir.node import NodeDict, items
+from ....analysis.terms.flat import volume
+from ....layout.access.copies import copies
+from ...dims.dims import variables
+from .access import Access, access, analyzer_of
+from .inline import Expander, Let, virtual
+from .program import Axis, Program, Step, Update
+from .sizes import UNSAID, Bounds, Sizes
+from .tir import Values, as_dtype, integer, is_guard, loads, static, substitute, values
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """A value that a reduction updates; ``var`` stands for it in ``update`` and in results."""
+
+    var: Any
+    dtype: str
+    init: Any
+    update: Any
+
+
+@dataclass(frozen=True)
+class Result:
+    """``buffer[indices] = value``."""
+
+    buffer: Any
+    indices: tuple[Any, ...]
+    value: Any
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """``before`` is bound at every point of the reduction, ``after`` where results are stored.
+
+    ``twice`` says whether elements may be computed twice. TVM may put a buffer inside in the place
+    of another one that is read here for the last time, and then they may not. ``sizes`` is what is
+    known of symbolic extents.
+    """
+
+    axes: tuple[Axis, ...]
+    reduced: tuple[Axis, ...]
+    accumulators: tuple[Accumulator, ...]
+    before: tuple[Let, ...]
+    after: tuple[Let, ...]
+    results: tuple[Result, ...]
+    name: str = ""
+    twice: bool = True
+    copy: bool = False
+    sizes: Sizes = UNSAID
+
+    def bounds(self, a: Axis) -> Bounds:
+        """What is known of an axis's extent."""
+        return self.sizes.of(a.extent)
+
+    @property
+    def all_axes(self) -> tuple[Axis, ...]:
+        return self.axes + self.reduced
+
+    @cached_property
+    def analyzer(self) -> Any:
+        return analyzer_of(self.all_axes, self.sizes)
+
+    @cached_property
+    def reads(self) -> tuple[Access, ...]:
+        """The accesses of what is evaluated at every point of the reduction."""
+        return self._accesses([a.update for a in self.accumulators] + [e for _, e in self.before])
+
+    @cached_property
+    def late(self) -> tuple[Access, ...]:
+        """The loads of what is stored."""
+        return self._accesses([r.value for r in self.results] + [e for _, e in self.after])
+
+    @cached_property
+    def writes(self) -> tuple[Access, ...]:
+        axes = [a.var for a in self.all_axes]
+        return tuple(access(r.buffer, r.indices, axes, self.analyzer) for r in self.results)
+
+    def _accesses(self, parts: Sequence[Any]) -> tuple[Access, ...]:
+        axes = [a.var for a in self.all_axes]
+        return tuple(access(e.source, items(e.indices), axes, self.analyzer)
+                     for p in parts for e in loads(p))  # fmt: skip
+
+    @cached_property
+    def spoken(self) -> NodeDict[None]:
+        """The axes that are in expressions other than a load's or a store's place."""
+        found: NodeDict[None] = NodeDict()
+        parts = [a.update for a in self.accumulators] + [e for _, e in (*self.before, *self.after)]
+        rules = [(tvm.ir.TensorLoad, lambda e, visitor: None),
+                 (tvm.ir.Var, lambda v, visitor: _note(found, v))]  # fmt: skip
+        for p in [*parts, *(r.value for r in self.results)]:
+            tvm_ffi.structural_visit(p, rules)
+        return found
+
+    def at(self, where: Values, axes: tuple[Axis, ...], reduced: tuple[Axis, ...]) -> Kernel:
+        """The same over other axes: ``where`` has the old ones' values."""
+
+        def put(e: Any) -> Any:
+            return substitute(e, where)
+
+        return replace(
+            self,
+            axes=axes,
+            reduced=reduced,
+            accumulators=tuple(
+                replace(a, init=put(a.init), update=put(a.update)) for a in self.accumulators
+            ),
+            before=tuple((v, put(e)) for v, e in self.before),
+            after=tuple((v, put(e)) for v, e in self.after),
+            results=tuple(
+                Result(r.buffer, tuple(map(put, r.indices)), put(r.value)) for r in self.results
+            ),
+        )
+
+
+def _note(found: NodeDict[None], v: Any) -> None:
+    found[v] = None
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A step that is left as it was, and why."""
+
+    step: Step
+    reason: str
+
+
+Part = Kernel | Plain
+
+
+def parts(made: Program) -> list[Part]:
+    """What is to be computed, in an order in which it can be."""
+    left, found = virtual(made)
+    into = _epilogues(left, made.inner, found)
+    gone = {id(r) for r in into.values()}
+    out: list[Part] = []
+    for s in left:
+        if id(s) in gone:
+            continue
+        anchor = into.get(id(s))
+        part = _part(s, found) if anchor is None else _merged(anchor, s, found, made.sizes)
+        if isinstance(part, Kernel):
+            part = replace(part, twice=twice(part, made.inner), sizes=made.sizes)
+        out.append(part)
+    return out
+
+
+def twice(kernel: Kernel, inner: NodeDict[None]) -> bool:
+    """Whether elements may be computed twice."""
+    within = any(r.buffer in inner for r in kernel.results)
+    return not (within and any(a.buffer in inner for a in (*kernel.reads, *kernel.late)))
+
+
+def _epilogues(
+    left: Sequence[Step], inner: NodeDict[None], found: NodeDict[Definition]
+) -> dict[int, Step]:
+    """For a spatial step the reduction that is computed with it, which nothing else reads."""
+    out: dict[int, Step] = {}
+    taken: dict[int, Step] = {}
+    readers: NodeDict[list[Step]] = NodeDict()
+    for s in left:
+        for b, _ in _real_reads(s, found).items():
+            readers[b] = [*(readers.get(b) or ()), s]
+    for r in left:
+        others = {id(s): s for b in r.writes for s in readers.get(b) or () if s is not r}
+        if not r.reduced or not all(b in inner for b in r.writes) or len(others) != 1:
+            continue
+        (e,) = others.values()
+        if id(e) not in taken and _joins(r, e, found):
+            out[id(e)] = r
+            taken[id(e)] = r
+    return out
+
+
+def _real_reads(s: Step, found: NodeDict[Definition]) -> NodeDict[None]:
+    """The buffers that a step reads once what is not stored is put in."""
+    seen: NodeDict[None] = NodeDict()
+
+    def visit(b: Any) -> None:
+        if b in seen:
+            return
+        seen[b] = None
+        made = found.get(b)
+        if made is not None:
+            for e in loads(made.value):
+                visit(e.source)
+
+    for b, _ in s.reads.items():
+        visit(b)
+    return seen
+
+
+def _joins(r: Step, e: Step, found: NodeDict[Definition]) -> bool:
+    """Whether a step reads each element of a reduction once, at one place known by its axes."""
+    if e.reduced or not e.updates or not _direct(r) or isinstance(_part(r, found), Plain):
+        return False
+    if isinstance(_part(e, found), Plain):
+        return False
+    if volume(r.stage.writes[0].shape) is not volume(e.stage.writes[0].shape):
+        return False
+    return len(_places(r, e, found)) == 1
+
+
+def _direct(r: Step) -> bool:
+    """Whether the results of a reduction are stored at its spatial axes, each at one."""
+    if not r.updates or any(not _same(u.indices, r.updates[0].indices) for u in r.updates):
+        return False
+    axes = [a.var for a in r.spatial]
+    used = [i for i in r.updates[0].indices if static(i) != 0]
+    return all(sum(i.same_as(a) for a in axes) == 1 for i in used) and all(
+        sum(i.same_as(a) for i in used) == 1 or static(extent.extent) == 1
+        for a, extent in zip(axes, r.spatial, strict=True)
+    )
+
+
+def _places(r: Step, e: Step, found: NodeDict[Definition]) -> list[tuple[Any, ...] | None]:
+    """The places at which a step reads the results of a reduction; None where it may not read."""
+    expand = Expander(found)
+    texts = [expand(u.value) for u in e.updates] + [x for _, x in expand.lets]
+    places: list[tuple[Any, ...] | None] = []
+
+    def load(x: Any, visitor: Any) -> None:
+        index = tuple(items(x.indices))
+        if not any(x.source.same_as(b) for b in r.writes):
+            visitor.default_visit(x)
+        elif not any(p is not None and _same(index, p) for p in places):
+            places.append(index)
+
+    def guard(x: Any, visitor: Any) -> None:
+        if isinstance(x, tvm.ir.Call) and not is_guard(x):
+            visitor.default_visit(x)
+        elif any(y.source.same_as(b) for y in loads(x) for b in r.writes):
+            places.extend((None, None))
+
+    rules = [(tvm.ir.TensorLoad, load), (tvm.ir.Call, guard), (tirx.Select, guard)]
+    for t in texts:
+        tvm_ffi.structural_visit(t, rules)
+    return places
+
+
+def _same(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    return len(a) == len(b) and all(map(tvm_ffi.structural_equal, a, b))
+
+
+def _coupled(updates: Sequence[Update]) -> bool:
+    """Whether an update reads what another one writes, as that of an argmax."""
+    for u in updates:
+        for e in loads(u.value):
+            if any(e.source.same_as(o.buffer) for o in updates if o is not u):
+                return True
+    return False
+
+
+def _part(s: Step, found: NodeDict[Definition]) -> Part:
+    """A step as a kernel."""
+    if not s.updates:
+        return Plain(s, "its body is more than updates of elements")
+    if _coupled(s.updates):
+        return Plain(s, "its results depend on one another")
+    if not s.reduced:
+        return _spatial(s, found)
+    own = {u.buffer.__chandle__(): u for u in s.updates}
+    if any(u.init is None for u in s.updates):
+        return Plain(s, "a reduction has no start")
+    if any(v.same_as(a.var) for u in s.updates for e in (*u.indices, u.init) for v in variables(e)
+           for a in s.reduced):  # fmt: skip
+        return Plain(s, "a reduction stores along an axis that it reduces")
+    if any(not _at_store(e, own) for u in s.updates for e in loads(u.value)):
+        return Plain(s, "a reduction reads other elements of its result")
+    accumulators, before = _reduction(s, found)
+    results = tuple(Result(u.buffer, u.indices, a.var)
+                    for u, a in zip(s.updates, accumulators, strict=True))  # fmt: skip
+    return Kernel(s.spatial, s.reduced, accumulators, before, (), results,
+                  s.stage.block.name_hint)  # fmt: skip
+
+
+def _at_store(e: Any, own: dict[int, Update]) -> bool:
+    u = own.get(e.source.__chandle__())
+    return u is None or _same(items(e.indices), u.indices)
+
+
+def _spatial(s: Step, found: NodeDict[Definition]) -> Part:
+    if any(e.source.same_as(b) for b in s.writes for u in s.updates for e in loads(u.value)):
+        return Plain(s, "it reads what it writes")
+    expand = Expander(found)
+    results = tuple(Result(u.buffer, u.indices, expand(u.value)) for u in s.updates)
+    made = Kernel(s.axes, (), (), (), tuple(expand.lets), results, s.stage.block.name_hint)
+    same = copies(s.stage) and loads(s.updates[0].value)[0].source not in found
+    return replace(made, copy=same)
+
+
+def _reduction(
+    s: Step, found: NodeDict[Definition]
+) -> tuple[tuple[Accumulator, ...], tuple[Let, ...]]:
+    """The accumulators of a reduction, and what is bound before."""
+    expand = Expander(found)
+    held: NodeDict[Any] = NodeDict()
+    for u in s.updates:
+        held[u.buffer] = tirx.Var("acc", str(u.buffer.ty.dtype))
+    made = []
+    for u in s.updates:
+        value = expand(loaded(u.value, held))
+        assert u.init is not None
+        made.append(Accumulator(held[u.buffer], str(u.buffer.ty.dtype), u.init, value))
+    return tuple(made), tuple(expand.lets)
+
+
+def loaded(e: Any, held: NodeDict[Any]) -> Any:
+    """An expression with the loads of some buffers replaced by variables."""
+
+    def load(x: Any, mutator: Any) -> Any:
+        v = held.get(x.source)
+        return mutator.default_mutate(x) if v is None else v
+
+    return tvm_ffi.structural_mutate(e, [(tvm.ir.TensorLoad, load)])
+
+
+def _merged(r: Step, e: Step, found: NodeDict[Definition], sizes: Sizes) -> Part:
+    """A reduction and the step that reads it, over the axes of the latter."""
+    whole = _part(r, found)
+    if isinstance(whole, Plain):  # it is not what _joins took it for
+        raise AssertionError(whole.reason)
+    (place,) = _places(r, e, found)
+    assert place is not None
+    analyzer = analyzer_of(e.axes, sizes)
+    at = values(*((a.var, integer(0, a.var)) for a in r.spatial))
+    for i, target in zip(place, r.updates[0].indices, strict=True):
+        if static(target) != 0:
+            at[target] = as_dtype(analyzer.simplify(i), str(target.ty.dtype))
+    moved = whole.at(at, e.axes, whole.reduced)
+    held: NodeDict[Any] = NodeDict()
+    for u, a in zip(r.updates, moved.accumulators, strict=True):
+        held[u.buffer] = a.var
+    expand = Expander(found)
+    values_ = [expand(u.value) for u in e.updates]
+    results = tuple(Result(u.buffer, u.indices, loaded(v, held))
+                    for u, v in zip(e.updates, values_, strict=True))  # fmt: skip
+    after = tuple((v, loaded(x, held)) for v, x in expand.lets)
+    return replace(moved, after=after, results=results)

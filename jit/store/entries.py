@@ -1,0 +1,82 @@
+"""The files of a store, by names in its folder, of which a descriptor is held."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import time
+from collections.abc import Iterator
+
+from ...byoc.codegen import trust
+from .entry import Damaged
+
+SUFFIX = ".so"
+PART = ".part-"
+KEY = re.compile(r"[0-9a-f]{16,64}")
+
+
+def read(name: str, folder: int, most: int) -> bytes | Damaged | None:
+    """The bytes of a file that only this user can write; None where there is none."""
+    try:
+        return trust.read(name, folder, most)
+    except FileNotFoundError:
+        return None
+    except trust.Untrusted as e:
+        return Damaged(str(e))
+    except OSError as e:
+        return Damaged(e.strerror or type(e).__name__)
+
+
+def write(name: str, folder: int, raw: bytes) -> None:
+    """Whole or not at all, whatever is killed meanwhile."""
+    part = f"{PART}{secrets.token_hex(8)}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    number = os.open(part, flags, 0o600, dir_fd=folder)
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(raw)
+            file.flush()
+            # Of a machine that loses power the name must not come before the bytes; the name
+            # itself may be lost.
+            os.fsync(file.fileno())
+        os.replace(part, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(part, dir_fd=folder)
+        raise
+
+
+def files(folder: int) -> Iterator[tuple[str, os.stat_result]]:
+    """The entries; files that others remove meanwhile are passed over."""
+    with os.scandir(folder) as found:
+        for file in found:
+            name, suffix = os.path.splitext(file.name)
+            if suffix == SUFFIX and KEY.fullmatch(name):
+                with contextlib.suppress(FileNotFoundError):
+                    yield file.name, file.stat(follow_symlinks=False)
+
+
+def sweep(folder: int, seconds: float) -> None:
+    """Remove what killed writers left."""
+    before = time.time() - seconds
+    with os.scandir(folder) as found:
+        for file in found:
+            if file.name.startswith(PART):
+                with contextlib.suppress(OSError):
+                    if file.stat(follow_symlinks=False).st_mtime < before:
+                        os.unlink(file.name, dir_fd=folder)
+
+
+def exists(name: str, folder: int) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
+
+
+def remove(name: str, folder: int) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)

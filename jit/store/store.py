@@ -1,0 +1,215 @@
+"""Compiled kernels on disk, shared by any number of processes and threads.
+
+A file a kernel, named by its key. It is written under another name and renamed, so that a name is
+of a whole file or of none; it is verified to the last byte before its path is handed out. Nothing
+is locked: whoever loses a race builds once more. Modification times say when an entry was used.
+
+The folder is opened anew for each use, by :mod:`...byoc.codegen.trust`, and everything in it goes
+by its
+descriptor. Whatever goes wrong with it (full, read-only, not private) is told in one warning, and
+kernels are compiled as if there were no store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...byoc.codegen import trust
+from . import entries, private
+from .entries import KEY, SUFFIX
+from .entry import Damaged, opened, packed
+from .listing import about_of
+
+#: Seconds after which a file that is still being written is one whose writer was killed.
+ABANDONED = 3600.0
+#: The same when everything is to go: a writer takes milliseconds.
+PATIENCE = 60.0
+
+
+@dataclass(frozen=True)
+class Row:
+    """An entry, for people. ``used``: when it was last asked for, in seconds since 1970."""
+
+    key: str
+    size: int
+    used: float
+    about: Mapping[str, str]
+
+
+class KernelStore:
+    """At most ``max_bytes`` and ``max_count`` kernels: those that were not used longest go first.
+
+    Each is kept under the key of :func:`.kernel_key.key`.
+
+    ``folder`` None: ``$OPINFO_CACHE``, or the platform's folder for caches. Raises ``ValueError``
+    for bounds that are not positive.
+    """
+
+    def __init__(
+        self, folder: str | Path | None = None, max_bytes: int = 256 << 20, max_count: int = 4096
+    ) -> None:
+        for name, bound in (("max_bytes", max_bytes), ("max_count", max_count)):
+            if not bound > 0:
+                raise ValueError(f"KernelStore: {name} must be positive, got {bound!r}")
+        self.folder = private.default_folder() if folder is None else Path(folder)
+        self.max_bytes, self.max_count = max_bytes, max_count
+        self._lock = threading.Lock()
+        self._told: set[str] = set()
+
+    def refusal(self) -> str | None:
+        """Why nothing is read from or written to the folder; None if it is, or is not there yet."""
+        try:
+            return trust.refusal(self.folder)
+        except FileNotFoundError:
+            return None
+        except OSError as e:
+            return f"{self.folder}: {e.strerror}"
+
+    def get(self, key: str) -> Path | None:
+        """The library of a key, verified; None where there is none that is whole.
+
+        What is at the path may be another file by the time that it is loaded; see :meth:`copy`.
+        """
+        return None if self._verified(key) is None else self._path(key)
+
+    def copy(self, key: str, to: Path) -> bool:
+        """Write the library of a key to a new file, exactly as it was verified.
+
+        A file in a folder of this process alone can be loaded: nobody replaces it, and nobody cuts
+        it short while it is mapped. Raises ``OSError`` where it cannot be written.
+        """
+        raw = self._verified(key)
+        if raw is not None:
+            to.write_bytes(raw)
+        return raw is not None
+
+    def _verified(self, key: str) -> bytes | None:
+        name = self._path(key).name
+        with self._opened() as folder:
+            if folder is None:
+                return None
+            raw = entries.read(name, folder, self.max_bytes)
+            if raw is None:
+                return None
+            found = raw if isinstance(raw, Damaged) else opened(raw, key)
+            if isinstance(raw, Damaged) or isinstance(found, Damaged):
+                self._discard(name, folder, getattr(found, "reason", ""))
+                return None
+            with contextlib.suppress(OSError):  # read-only, or it vanished just now
+                now = time.time_ns()
+                os.utime(name, ns=(now, now), dir_fd=folder, follow_symlinks=False)
+        return raw
+
+    def discard(self, key: str, reason: str) -> None:
+        """Remove a kernel that turned out not to work; the reason is told in a warning."""
+        name = self._path(key).name
+        with self._opened() as folder:
+            if folder is not None and entries.exists(name, folder):
+                self._discard(name, folder, reason)
+
+    def put(
+        self, key: str, file: str | Path, about: Mapping[str, str] | None = None
+    ) -> Path | None:
+        """Keep a library; None, after a warning, where it cannot be kept.
+
+        ``about`` is shown to people: ``function``, ``shape``, ``target``. Raises ``OSError`` if the
+        library cannot be read.
+        """
+        path, raw = self._path(key), packed(key, about or {}, Path(file).read_bytes())
+        if len(raw) > self.max_bytes:
+            self._warn(f"a kernel of {len(raw)} bytes is more than all may have: it is not kept")
+            return None
+        with self._opened(create=True) as folder:
+            if folder is None:
+                return None
+            try:
+                entries.write(path.name, folder, raw)
+            except OSError as e:
+                self._not_kept(f"{self.folder}: {e.strerror or type(e).__name__}")
+                return None
+            self._trim(path.name, folder)
+        return path
+
+    def ls(self) -> list[Row]:
+        """What is kept, the last used first. Raises ``OSError`` if the folder cannot be read."""
+        with self._opened() as folder:
+            if folder is None:
+                return []
+            found = sorted(entries.files(folder), key=lambda f: -f[1].st_mtime_ns)
+            return [Row(n.removesuffix(SUFFIX), s.st_size, s.st_mtime, about_of(n, folder))
+                    for n, s in found]  # fmt: skip
+
+    def clear(self, older_than: float = 0.0) -> list[Path]:
+        """Remove what was not used for these seconds; the files that went. Raises ``OSError``."""
+        before = time.time() - older_than
+        with self._opened() as folder:
+            if folder is None:
+                return []
+            gone = [n for n, s in entries.files(folder) if not older_than or s.st_mtime < before]
+            for name in gone:
+                entries.remove(name, folder)
+            entries.sweep(folder, max(min(older_than, ABANDONED), PATIENCE))
+        return [self.folder / name for name in gone]
+
+    def _path(self, key: str) -> Path:
+        if not KEY.fullmatch(key):
+            raise ValueError(f"KernelStore: a key is 16 to 64 hexadecimal digits, got {key!r}")
+        return self.folder / f"{key}{SUFFIX}"
+
+    @contextlib.contextmanager
+    def _opened(self, create: bool = False) -> Iterator[int | None]:
+        """A descriptor of the folder; None where it is not there, or after a warning."""
+        try:
+            # Only what opening raises is caught, not what is done with the folder.
+            number = (stack := contextlib.ExitStack()).enter_context(
+                trust.folder(self.folder, create)
+            )
+        except FileNotFoundError:
+            yield None
+            return
+        except trust.Untrusted as e:
+            self._not_kept(str(e))
+            yield None
+            return
+        except OSError as e:
+            self._not_kept(f"{self.folder}: {e.strerror or type(e).__name__}")
+            yield None
+            return
+        with stack:
+            yield number
+
+    def _trim(self, newest: str, folder: int) -> None:
+        """Evict down to the bounds; never what was put just now."""
+        with contextlib.suppress(OSError):
+            entries.sweep(folder, ABANDONED)
+            found = sorted(entries.files(folder), key=lambda f: f[1].st_mtime_ns)
+            size, count = sum(s.st_size for _, s in found), len(found)
+            for name, s in found:
+                if size <= self.max_bytes and count <= self.max_count:
+                    return
+                if name != newest:
+                    entries.remove(name, folder)
+                    size, count = size - s.st_size, count - 1
+
+    def _discard(self, name: str, folder: int, reason: str) -> None:
+        self._warn(f"{self.folder / name} is ignored and removed: {reason}")
+        with contextlib.suppress(OSError):
+            os.unlink(name, dir_fd=folder)
+
+    def _not_kept(self, why: str) -> None:
+        self._warn(f"kernels are not kept: {why}")
+
+    def _warn(self, text: str) -> None:
+        """Each thing once."""
+        with self._lock:
+            new = text not in self._told
+            self._told.add(text)
+        if new:
+            warnings.warn(text, stacklevel=3)

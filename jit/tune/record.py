@@ -1,0 +1,169 @@
+"""Which shapes came in, per call site: what there is to tune before the next run."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...analysis.support.checked_json import Json, Malformed, parse
+from ...analysis.support.regular import content
+from ..process.errors import last_line
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+FORMAT = 1
+
+
+class RecordError(ValueError):
+    """A file that is no record; the message says which and why."""
+
+
+@dataclass(frozen=True, order=True)
+class Shape:
+    """A shape that came in: ``values`` of the symbolic extents of a function, by name.
+
+    ``function`` is the hash of the PrimFunc, ``site`` the name of the call.
+    """
+
+    site: str
+    function: str
+    values: tuple[tuple[str, int], ...]
+
+    def __str__(self) -> str:
+        return f"{self.site}: {', '.join(f'{k}={v}' for k, v in self.values)}"
+
+
+class Recording:
+    """Counts of shapes; any thread may add. ``functions``: the PrimFuncs as JSON, by their hash."""
+
+    def __init__(
+        self, counts: Mapping[Shape, int] | None = None, functions: Mapping[str, str] | None = None
+    ) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counter[Shape] = Counter(dict(counts or {}))
+        self.functions = dict(functions or {})
+
+    def add(self, site: str, function: str, values: Mapping[str, int], count: int = 1) -> None:
+        """A shape came in, ``count`` times. Raises ``ValueError`` for a count below 1."""
+        if count < 1:
+            raise ValueError(f"Recording.add: count must be positive, got {count}")
+        shape = Shape(site, function, tuple((k, int(v)) for k, v in values.items()))
+        with self._lock:
+            self._counts[shape] += count
+
+    def define(self, function: str, text: str) -> None:
+        """What a function is, so that it can be tuned where the model is not."""
+        with self._lock:
+            self.functions[function] = text
+
+    def prim_funcs(self) -> dict[str, Any]:
+        """By their hash. Raises :class:`RecordError` for what is no PrimFunc."""
+        import tvm
+
+        out = {}
+        for name, text in self.functions.items():
+            try:
+                out[name] = tvm.ir.load_json(text)
+            except Exception as e:  # TVM raises what it likes
+                raise RecordError(f"function {name[:12]} cannot be read: {last_line(e)}") from e
+            if not isinstance(out[name], tvm.tirx.PrimFunc):
+                raise RecordError(f"function {name[:12]} is a {type(out[name]).__name__}")
+        return out
+
+    def counts(self) -> dict[Shape, int]:
+        """A copy."""
+        with self._lock:
+            return dict(self._counts)
+
+    def top(self, n: int | None = None) -> list[tuple[Shape, int]]:
+        """The most frequent shapes first, equally frequent ones by name."""
+        return sorted(self.counts().items(), key=lambda item: (-item[1], item[0]))[:n]
+
+    def __len__(self) -> int:
+        """How many different shapes."""
+        return len(self.counts())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Recording):
+            return NotImplemented
+        return self.counts() == other.counts() and self.functions == other.functions
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Recording({len(self)} shapes, {sum(self.counts().values())} calls)"
+
+    @classmethod
+    def merged(cls, several: Iterable[Recording]) -> Recording:
+        """The sum of several."""
+        total: Counter[Shape] = Counter()
+        functions: dict[str, str] = {}
+        for one in several:
+            total.update(one.counts())
+            functions |= one.functions
+        return cls(total, functions)
+
+    def save(self, path: str | Path) -> None:
+        """As JSON; the file is there whole or not at all. Raises ``OSError``."""
+        path = Path(path)
+        rows = [{"site": s.site, "function": s.function, "values": dict(s.values), "count": n}
+                for s, n in self.top()]  # fmt: skip
+        told = {"format": FORMAT, "functions": self.functions, "shapes": rows}
+        text = json.dumps(told, indent=1)
+        number, part = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+        try:
+            with os.fdopen(number, "w", encoding="utf-8") as file:
+                file.write(text + "\n")
+                file.flush()
+                os.fsync(number)
+            os.replace(part, path)
+        except BaseException:
+            os.unlink(part)
+            raise
+
+    @classmethod
+    def load(cls, path: str | Path) -> Recording:
+        """Raises ``OSError`` if it cannot be read, :class:`RecordError` if it is no record."""
+        try:
+            told = parse(content(path))
+            if told["format"].value != FORMAT:
+                raise told["format"].malformed(f"expected {FORMAT}, the format of a record")
+            out = cls({}, {k: v.text() for k, v in told["functions"].fields().items()})
+            for row in told["shapes"].items():
+                out.add(*_row(row))
+        except Malformed as e:
+            raise RecordError(f"{path} is not a record of shapes: {e}") from e
+        return out
+
+    def told(self, n: int | None = None) -> Table:
+        """A table of the most frequent shapes."""
+        from rich.markup import escape
+        from rich.table import Table
+
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        for name in ("site", "function", "shape"):
+            table.add_column(name)
+        for name in ("calls", "share"):
+            table.add_column(name, justify="right")
+        total = sum(self.counts().values())
+        for shape, count in self.top(n):
+            values = ", ".join(f"{k}={v}" for k, v in shape.values)
+            table.add_row(escape(shape.site), shape.function[:12], escape(values), f"{count:,}",
+                          f"{count / total:.1%}")  # fmt: skip
+        return table
+
+
+def _row(row: Json) -> tuple[str, str, dict[str, int], int]:
+    values = {k: v.integer() for k, v in row["values"].fields().items()}
+    count = row["count"]
+    if count.integer() < 1:
+        raise count.malformed("expected a positive integer")
+    return row["site"].text(), row["function"].text(), values, count.integer()

@@ -1,0 +1,86 @@
+"""meta_schedule's search for schedules of one PrimFunc, with measurements of our own."""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import tvm
+from tvm import tirx
+
+from ...byoc.measure import Excluded, Measured
+from ...byoc.measure.subject import Buffer
+from .intrinsics import only_for
+
+Measuring = Callable[[Sequence[Any]], list[Measured | Excluded]]
+#: Candidates that are built together.
+BATCH = 16
+
+
+def search(
+    func: Any, target: Any, database: Any, measure: Measuring, trials: int, end: float
+) -> Iterator[list[Measured | Excluded]]:
+    """Commits what is measured, and yields it, batch by batch.
+
+    ``end``: no batch is begun after this moment of the monotonic clock.
+    """
+    from tvm.s_tir import meta_schedule as ms
+
+    mod = tvm.IRModule({"main": func})
+    workload = database.commit_workload(mod)
+    model = _cost_model(ms)
+    context = _context(ms, mod, target, trials)
+    batch = min(BATCH, trials)
+    context.pre_tuning(trials, batch, context.generate_design_space(), database, model)
+    while time.monotonic() < end:
+        candidates = context.generate_measure_candidates()
+        if not candidates:
+            break
+        found = measure([c.sch.mod for c in candidates])
+        results = [_result(ms, r) for r in found]
+        for c, r in zip(candidates, results, strict=True):
+            if r.run_secs is not None:
+                record = ms.database.TuningRecord(c.sch.trace, workload, r.run_secs, target,
+                                                  c.args_info)  # fmt: skip
+                database.commit_tuning_record(record)
+        context.notify_runner_results(candidates, results)
+        if model is not None:
+            model.update(context, candidates, results)
+        yield found
+    context.post_tuning()
+
+
+def buffers(func: Any) -> tuple[Buffer, ...]:
+    """Of a PrimFunc whose shapes are known. Raises ``ValueError`` for another one."""
+    out = []
+    for p in func.params:
+        shape = getattr(p.ty, "shape", None)
+        if shape is None or not all(isinstance(e, int | tirx.IntImm) for e in shape):
+            raise ValueError(f"parameter {p.name} has no static shape")
+        out.append(Buffer(tuple(map(int, shape)), str(p.ty.dtype)))
+    return tuple(out)
+
+
+def _context(ms: Any, mod: Any, target: Any, trials: int) -> Any:
+    # Drawing a population costs more than measuring, where few are wanted.
+    strategy = ms.search_strategy.EvolutionarySearch(
+        population_size=min(512, 8 * trials), init_min_unmeasured=min(50, 2 * trials)
+    )
+    with only_for(target):
+        return ms.TuneContext(mod, target=target, space_generator="post-order-apply",
+                              search_strategy=strategy, task_name="main", num_threads=1,
+                              rand_state=1)  # fmt: skip
+
+
+def _cost_model(ms: Any) -> Any:
+    """Learned where XGBoost is installed."""
+    kind = "xgb" if importlib.util.find_spec("xgboost") else "random"
+    return ms.cost_model.CostModel.create(kind, num_tuning_cores=1)
+
+
+def _result(ms: Any, found: Measured | Excluded) -> Any:
+    if isinstance(found, Excluded):
+        return ms.runner.RunnerResult(None, found.reason)
+    return ms.runner.RunnerResult([found.microseconds * 1e-6], None)

@@ -1,0 +1,1 @@
+"""How a PrimFunc's accesses carry layouts from buffer to buffer."""

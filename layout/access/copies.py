@@ -1,0 +1,76 @@
+"""Stages that copy a whole buffer in the order of memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+from ...analysis.blocks.blocks import Access, Opaque, Stage, stages
+from ...analysis.lifting.tir.node import items
+from ...analysis.terms.flat import flat, volume
+from ...analysis.terms.term import ONE
+from ..model.extents import literal, physical, term
+from ..model.layout import Layout
+
+
+def copied(func: Any) -> int | None:
+    """The parameter that a PrimFunc copies element by element, in the order of memory."""
+    if isinstance(getattr(func.body, "block", None) and func.body.block.body, tirx.SeqStmt):
+        return None
+    stores: list[Any] = []
+    tvm_ffi.structural_walk(func.body, (tirx.BufferStore, stores.append))
+    if len(stores) != 1 or not isinstance(stores[0].value, tvm.ir.TensorLoad):
+        return None
+    try:
+        (s,) = stages(func)
+    except Opaque:
+        return None
+    if not copies(s):
+        return None
+    same = (k for k, p in enumerate(items(func.params)) if p.same_as(s.reads[0].buffer))
+    return next(same, None)
+
+
+def copies(s: Stage) -> bool:
+    """Whether each element is one of another buffer of as many, at the same place of memory."""
+    return _whole(s) and _same(s.reads[0], s.writes[0])
+
+
+def stays(s: Stage, source: Layout, target: Layout) -> bool:
+    """:func:`copies` of buffers in these layouts, without padding."""
+    if not _whole(s):
+        return False
+    one, two = _placed(s.reads[0], source), _placed(s.writes[0], target)
+    return one is not None and two is not None and _same(one, two)
+
+
+def _placed(a: Access, layout: Layout) -> Access | None:
+    """The access of the physical buffer."""
+    known = [p for p in a.indices if p is not None]
+    shape = literal(a.shape)
+    if len(known) < len(a.indices) or layout.padded(shape):
+        return None
+    index = tuple(map(term, layout.forward(known, shape)))
+    return Access(a.buffer, index, physical(a.shape, layout))
+
+
+def _whole(s: Stage) -> bool:
+    """Whether every element is written, and is one that is read."""
+    store = s.block.body
+    if s.block.init is not None or s.reduced or len(s.reads) != 1 or len(s.writes) != 1:
+        return False
+    if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, tvm.ir.TensorLoad):
+        return False
+    shape = s.writes[0].shape
+    return sum(v.extent is not ONE for v in s.axes) == sum(e is not ONE for e in shape)
+
+
+def _same(one: Access, two: Access) -> bool:
+    """Whether two accesses are of the same place of memory of buffers of one size."""
+    p, q = ([i for i in a.indices if i is not None] for a in (one, two))
+    if len(p) < len(one.shape) or len(q) < len(two.shape):  # data decide on it
+        return False
+    return flat(p, one.shape) is flat(q, two.shape) and volume(one.shape) is volume(two.shape)

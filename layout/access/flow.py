@@ -1,0 +1,203 @@
+"""How layouts flow through a PrimFunc: from some of its buffers to the others.
+
+A stage's loops have an order; a buffer that is read or written in this order keeps the locality of
+the access. So the layout of one buffer gives the order of the loops that its access carries
+(push forward), and an order gives the layouts of the other buffers (pull back).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from ...analysis.blocks.blocks import Access, Stage, Standard, standard
+from ..model.align import Piece, Unaligned, pieces, to_dims, to_loops
+from ..model.digit import Digit
+from ..model.digit_orders import agree, complete, merged
+from ..model.layout import Layout
+
+
+@dataclass(frozen=True)
+class Place:
+    """An access of a stage to a buffer, aligned.
+
+    ``beside``: loops that go past dimensions of extent 1 of an operand that is broadcast, to which
+    such a dimension lies as numpy would have it.
+    """
+
+    buffer: int
+    found: tuple[Piece, ...]
+    rank: int
+    beside: tuple[Piece, ...] = ()
+
+    def loops(self, layout: Layout) -> list[Digit]:
+        return to_loops(layout.digits, self.found)
+
+    def layout(self, order: Sequence[Digit], template: Layout | None) -> Layout:
+        if self.beside:
+            with suppress(Unaligned):  # a split of what goes past an extent of 1 needs no place
+                return self._complete(order, (*self.found, *self.beside), template)
+        return self._complete(order, self.found, template)
+
+    def _complete(
+        self, order: Sequence[Digit], found: tuple[Piece, ...], template: Layout | None
+    ) -> Layout:
+        dims = to_dims(order, found)
+        kept = list(dict.fromkeys(dims))  # a digit that two loops carry counts once
+        return complete(kept, self.rank, template)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A stage: its accesses, the written ones first."""
+
+    writes: tuple[Place, ...]
+    reads: tuple[Place, ...]
+    axes: int
+    reduced: frozenset[int]
+
+    @property
+    def all(self) -> tuple[Place, ...]:
+        return (*self.writes, *self.reads)
+
+
+Layouts = dict[int, Layout]
+
+
+@dataclass(frozen=True)
+class Flow:
+    """The stages of a PrimFunc over numbered buffers: its tensor parameters, then its own.
+
+    ``params`` maps positions of parameters to buffers.
+    """
+
+    steps: tuple[Step, ...]
+    ranks: tuple[int, ...]
+    params: tuple[int | None, ...]
+    written: frozenset[int]
+    known: dict[tuple[tuple[int, Layout], ...], Layouts | None] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+
+    def spread(self, seeds: Mapping[int, Layout]) -> Layouts | None:
+        """Layouts of all buffers that keep every access local, given those of some, or None."""
+        key = tuple(sorted(seeds.items(), key=lambda s: s[0]))
+        if key not in self.known:
+            try:
+                self.known[key] = self._spread(seeds)
+            except Unaligned:
+                self.known[key] = None
+        return self.known[key]
+
+    def _spread(self, seeds: Mapping[int, Layout]) -> Layouts:
+        known = dict(seeds)
+        template = next((s for s in seeds.values() if s.permutation is not None), None)
+        for _ in range(len(self.steps) + 1):
+            before = len(known)
+            for s in (*self.steps, *reversed(self.steps)):
+                self._through(s, known, template)
+            if len(known) == before:
+                break
+        for b, rank in enumerate(self.ranks):
+            own = Layout.identity(rank)
+            known.setdefault(b, template if template and template.rank == rank else own)
+        for s in self.steps:
+            order = self.order(s, known, seeds)
+            for p in s.all:
+                if not agree(order, p.loops(known[p.buffer]), s.reduced):
+                    raise Unaligned(f"buffer {p.buffer} is not read in the order of the loops")
+        return known
+
+    def _through(self, s: Step, known: Layouts, template: Layout | None) -> None:
+        """From the buffers of a stage whose layout is known to the others."""
+        have = [p for p in s.all if p.buffer in known]
+        if not have or len(have) == len(s.all):
+            return
+        order: list[Digit] = []
+        for p in have:
+            order = merged(order, p.loops(known[p.buffer]))
+        for p in s.all:
+            if p.buffer not in known:
+                try:
+                    known[p.buffer] = p.layout(order, template)
+                except Unaligned:
+                    known[p.buffer] = p.layout(order, None)
+
+    def order(self, s: Step, known: Layouts, first: Mapping[int, Layout] | None = None) -> Any:
+        """The order of a stage's loops: as it writes, then as the given buffers are read."""
+        order: list[Digit] = []
+        chosen = [p for p in s.writes if p.buffer in known]
+        own = set(range(len(self.ranks))) - set(self.params)
+        chosen += [p for p in s.reads if first is None or p.buffer in first or p.buffer in own]
+        for p in chosen:
+            order = merged(order, p.loops(known[p.buffer]))
+        natural = [Digit(a) for a in range(s.axes)]
+        return merged(order, natural)
+
+    def admits(
+        self, known: Layouts, buffer: int, layout: Layout, first: Mapping[int, Layout]
+    ) -> bool:
+        """Whether a buffer that is only read may have another layout than the known ones."""
+        for s in self.steps:
+            mine = [p for p in s.reads if p.buffer == buffer]
+            if mine:
+                order = self.order(s, known, first)
+                try:
+                    if not all(agree(order, p.loops(layout), s.reduced) for p in mine):
+                        return False
+                except Unaligned:
+                    return False
+        return True
+
+    @cached_property
+    def outputs(self) -> tuple[int, ...]:
+        return tuple(b for b in self.params if b is not None and b in self.written)
+
+    @cached_property
+    def inputs(self) -> tuple[int, ...]:
+        return tuple(b for b in self.params if b is not None and b not in self.written)
+
+
+def flow(func: Any, form: Callable[[Any], Standard] = standard) -> Flow:
+    """The flow of a PrimFunc. Raises :class:`.Opaque` with the reason if it has none."""
+    found, _ = form(func)
+    number: dict[int, int] = {}
+    params: list[int | None] = []
+    for p in func.params:
+        is_buffer = hasattr(p.ty, "shape")
+        params.append(number.setdefault(p.__chandle__(), len(number)) if is_buffer else None)
+    ranks = {k: len(p.ty.shape) for p, k in zip(func.params, params, strict=True) if k is not None}
+
+    def place(s: Stage, a: Access) -> Place:
+        k = number.setdefault(a.buffer.__chandle__(), len(number))
+        ranks[k] = len(a.indices)
+        found = (x for d, i in enumerate(a.indices) for x in pieces(i, d, s.axes, s.reduced))
+        return Place(k, tuple(found), len(a.indices))
+
+    steps = []
+    for s in found:
+        writes = tuple(place(s, a) for a in s.writes)
+        reads = tuple(_broadcast(place(s, a), a, writes) for a in s.reads)
+        reduced = frozenset(k for k, v in enumerate(s.axes) if v in s.reduced)
+        steps.append(Step(writes, reads, len(s.axes), reduced))
+    written = frozenset(p.buffer for s in steps for p in s.writes)
+    return Flow(tuple(steps), tuple(ranks[k] for k in range(len(ranks))), tuple(params), written)
+
+
+def _broadcast(read: Place, access: Access, writes: Sequence[Place]) -> Place:
+    """A read with the loops that go past its dimensions of extent 1.
+
+    ``out[n, c, h, w] = x[n, c, h, w] * y[c, 0, 0]``: the last two lie where h and w do.
+    """
+    ones = [k for k, i in enumerate(access.indices) if i is not None and i.const is not None]
+    if len(writes) != 1 or not ones:
+        return read
+    missing = writes[0].rank - read.rank
+    carried = {p.dim.axis - missing: p.loop for p in writes[0].found}
+    if any(p.loop != carried.get(p.dim.axis) for p in read.found):
+        return read
+    beside = (Piece(Digit(k), carried[k], exact=False) for k in ones if k in carried)
+    return replace(read, beside=tuple(beside))

@@ -1,0 +1,162 @@
+"""Which buffers of a PrimFunc are nothing but another buffer in another order of memory.
+
+    T_transpose[n, h, w, c] = x[n, c, h, w]                              moves
+    T_reshape[n, c]         = x[n, c, 0, 0]                              is the same memory
+    pad[n, c, h, w]         = x[n, c, h - 1, w - 1] if 1 <= h < 9 … else 0       keeps the order
+
+A copy moves if reading its elements in the order of its own memory jumps about in the source's. Its
+map between flat positions is evaluated, so that no name and no shape of an expression decides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...analysis.chain.define import Definition, define, over
+from ...analysis.lifting.tir.from_tir import Unliftable
+from ...analysis.terms.evaluate import Unevaluable, evaluate, numpy_dtype
+from ...analysis.terms.rewrite import free, tensors
+from ...analysis.terms.term import Call, Const, Int, Load, Tensor, Term, Var
+from ..model.sizes import SYMBOLIC
+
+Array = npt.NDArray[Any]
+#: What a symbolic extent is taken as to try where elements go.
+TRIED = 4
+
+
+@dataclass(frozen=True)
+class Move:
+    """A buffer that is a conversion: the bytes it has, the parameters that it is made from."""
+
+    bytes: int
+    sources: frozenset[int]
+
+
+def moves(func: Any) -> tuple[Move, ...]:
+    """The conversions inside a PrimFunc; none in one that is not understood."""
+    try:
+        program = define(func)
+    except (Unliftable, RecursionError):
+        return ()
+    out, origin = [], {}
+    for t in program.params:
+        if isinstance(t, Tensor):
+            origin[t] = frozenset([t.position])
+    for d in program.definitions:
+        read = tensors(d.body) if d.body is not None else d.order
+        origin[d.tensor] = frozenset().union(*(origin.get(t, ()) for t in read))
+        if converts(d):
+            out.append(Move(_bytes(d.tensor), origin[d.tensor]))
+    return tuple(out)
+
+
+def converts(d: Definition) -> bool:
+    """Whether a buffer is only a copy, and one whose elements lie in another order."""
+    if d.body is None:
+        return False
+    copied = _copied(d.body)
+    if copied is None or any(tensors(i) for i in copied.indices):
+        return False
+    sizes = {v: TRIED for e in (*d.tensor.shape, *copied.tensor.shape) for v in free(e)}
+    try:
+        places = _Places(d, copied, sizes)
+    except Unevaluable:
+        return False
+    return places.jump()
+
+
+def _copied(body: Term) -> Load | None:
+    """The only element that a body can be, besides literals."""
+    found = {leaf for leaf in _leaves(body) if not _literal(leaf)}
+    (only,) = found if len(found) == 1 else (None,)
+    return only if isinstance(only, Load) else None
+
+
+def _leaves(body: Term) -> Iterator[Term]:
+    t: Any = (body.atom or body) if isinstance(body, Int) else body
+    if isinstance(t, Call) and t.op == "ite":
+        yield from _leaves(t.args[1])
+        yield from _leaves(t.args[2])
+    else:
+        yield t
+
+
+def _literal(t: Term) -> bool:
+    return isinstance(t, Const) or (isinstance(t, Int) and t.const is not None)
+
+
+class _Places:
+    """For each element of a copy the flat position that it comes from, -1 for a literal."""
+
+    def __init__(self, d: Definition, copied: Load, sizes: dict[Any, int]) -> None:
+        self.shape = [int(evaluate(e, sizes)) for e in d.tensor.shape]
+        self.source = [int(evaluate(e, sizes)) for e in copied.tensor.shape]
+        env: dict[Var, Any] = dict(sizes)
+        grid = np.indices(self.shape, sparse=True)
+        for a, points in zip(over(d.tensor), grid, strict=True):
+            if isinstance(a.atom, Var):
+                env[a.atom] = points
+        flat: Any = np.int64(0)
+        for i, extent in zip(copied.indices, self.source, strict=True):
+            flat = flat * extent + evaluate(i, env)
+        assert d.body is not None
+        chosen = _chosen(d.body, copied, env)
+        self.flat = np.broadcast_to(np.where(chosen, flat, -1), self.shape)
+
+    def jump(self) -> bool:
+        line = self.flat.reshape(-1)
+        line = line[line >= 0]
+        if (np.diff(line) > 0).all():
+            return False
+        read = np.zeros(math.prod(self.source), bool)
+        read[line] = True
+        if read.sum() != line.size:
+            return False  # something is read twice
+        if line.size == self.flat.size == read.size:
+            return mixed_radix(line)
+        return all(_rises(self.flat, axis) for axis in range(self.flat.ndim))
+
+
+def _chosen(body: Term, copied: Load, env: dict[Var, Any]) -> Any:
+    """Where the body is the element and no literal."""
+    t: Any = (body.atom or body) if isinstance(body, Int) else body
+    if not (isinstance(t, Call) and t.op == "ite"):
+        return np.bool_(t is copied)
+    yes, no = (_chosen(a, copied, env) for a in t.args[1:])
+    return np.where(evaluate(t.args[0], env), yes, no)
+
+
+def _rises(flat: Array, axis: int) -> bool:
+    """Along an axis of a copy the source is never read backwards: a flip is no layout."""
+    low, high = (np.take(flat, range(*ends), axis) for ends in
+                 ((0, flat.shape[axis] - 1), (1, flat.shape[axis])))  # fmt: skip
+    return bool(((low < high) | (low < 0) | (high < 0)).all())
+
+
+def mixed_radix(line: Array) -> bool:
+    """Whether positions are a sum over digits of their number: ``line[Σ dₖ rₖ] = Σ dₖ sₖ``, s ≥ 0.
+
+    >>> mixed_radix(np.array([0, 3, 1, 4, 2, 5])), mixed_radix(np.array([3, 2, 1, 0]))
+    (True, False)
+    """
+    whole, rest, known = line, line, np.zeros(1, line.dtype)
+    while rest.size > 1:
+        step = rest[1]
+        run = int(np.argmin(np.append(rest == step * np.arange(rest.size), False)))
+        if step <= 0 or run < 2 or rest.size % run:
+            return False
+        known = (step * np.arange(run)[:, None] + known).reshape(-1)
+        rest = rest[::run]
+    return bool((whole == known).all())
+
+
+def _bytes(t: Tensor) -> int:
+    sizes = {v: SYMBOLIC for e in t.shape for v in free(e)}
+    count = math.prod(int(evaluate(e, sizes)) for e in t.shape)
+    return count * numpy_dtype(t.dtype).itemsize

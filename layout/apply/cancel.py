@@ -1,0 +1,107 @@
+"""Cancel and fuse layout conversions that are Relax operators.
+
+    Before: y = R.permute_dims(x, [0, 2, 3, 1]); z = R.permute_dims(y, [0, 3, 1, 2])
+    After:  z = x
+
+Two ``layout_transform`` cancel only where their maps are proved to compose to the identity and
+neither pads; ``relax.transform.OptimizeLayoutTransform`` cancels any two of equal shape.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import relax
+
+from ...analysis.index_map import prove_identity
+from ..graph.graph import extents, may_write
+
+
+def cancel_layout_transforms(mod: Any) -> Any:
+    """The module without conversions that undo each other; the input is not changed."""
+    if not isinstance(mod, tvm.IRModule):
+        raise TypeError(f"CancelLayoutTransforms: expected an IRModule, got {type(mod).__name__}")
+    canceller = _Canceller(mod)
+    for gvar, func in mod.functions_items():
+        if isinstance(func, relax.Function) and not _writes(func):
+            canceller.builder_.update_func(gvar, canceller.visit_expr(func))
+    return relax.transform.DeadCodeElimination()(canceller.builder_.get())
+
+
+@relax.expr_functor.mutator
+class _Canceller(relax.PyExprMutator):  # type: ignore[misc]
+    def visit_call_(self, call: Any) -> Any:
+        call = super().visit_call_(call)
+        name = _name(call)
+        if name not in ("relax.permute_dims", "relax.layout_transform"):
+            return call
+        before = self.lookup_binding(call.args[0]) if isinstance(call.args[0], relax.Var) else None
+        if before is None or _name(before) != name or _elsewhere(before.args[0], call.args[0]):
+            return call
+        both = _permuted if name == "relax.permute_dims" else _transformed
+        return both(before, call)
+
+
+def _writes(func: Any) -> bool:
+    """Whether something in the function may write into a value that is used again."""
+    found: list[bool] = []
+    tvm_ffi.structural_walk(func.body, (relax.Call, lambda c: found.append(may_write(c))))
+    return any(found)
+
+
+def _elsewhere(source: Any, between: Any) -> bool:
+    """Whether a variable may be of another dataflow block than the one that reads it now."""
+    local = isinstance(source, relax.DataflowVar)
+    return local and not isinstance(between, relax.DataflowVar)
+
+
+def _name(e: Any) -> str:
+    return str(getattr(getattr(e, "op", None), "name", ""))
+
+
+def _permuted(one: Any, two: Any) -> Any:
+    """``permute(permute(x, a), b) = permute(x, a∘b)``, and x where that is the identity."""
+    rank = extents(one.args[0].ty.shape)
+    if rank is None:
+        return two
+    first, second = (_axes(c, len(rank)) for c in (one, two))
+    both = [first[k] for k in second]
+    if both == list(range(len(both))):
+        return one.args[0]
+    return relax.op.permute_dims(one.args[0], both)
+
+
+def _axes(call: Any, rank: int) -> list[int]:
+    axes = call.attrs.axes
+    if axes is None:
+        return list(range(rank))[::-1]
+    return [int(a) % rank for a in axes]
+
+
+def _transformed(one: Any, two: Any) -> Any:
+    source = one.args[0]
+    if one.attrs.pad_value is not None or two.attrs.pad_value is not None:
+        return two
+    before, middle, after = (extents(t.ty.shape) for t in (source, one, two))
+    if before is None or middle is None or after is None or len(before) != len(after):
+        return two
+    if not all(map(_same, before, after)) or not _as_many(before, middle):
+        return two
+    proof = prove_identity(one.attrs.index_map, two.attrs.index_map, before)
+    return source if proof.verdict == "proved" else two
+
+
+def _same(a: Any, b: Any) -> bool:
+    return bool(tvm.sym.Analyzer().can_prove_equal(a, b))
+
+
+def _as_many(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
+    """Whether two shapes have as many elements: nothing was padded in between."""
+    one, two = (tvm.tirx.const(1, "int64"), tvm.tirx.const(1, "int64"))
+    for e in a:
+        one = one * e
+    for e in b:
+        two = two * e
+    return _same(one, two)

@@ -1,0 +1,327 @@
+"""A module in the layouts of its plans.
+
+Before: lv1 = R.call_tir(cls.conv2d, (x, w), out_ty=R.Tensor((1, 64, 56, 56), "float32"))
+After:  lv0 = R.permute_dims(x, [0, 2, 3, 1])
+        lv1 = R.call_tir(cls.conv2d, (lv0, w_OHWI), out_ty=R.Tensor((1, 56, 56, 64), "float32"))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tvm import relax
+
+from ...analysis.lifting.tir.node import NodeDict
+from ..graph.graph import Graph, Op, Value
+from ..graph.unused import without_unused
+from ..model.layout import Layout
+from ..rewrite.rewrite import Rewritten, Still
+from ..search.alternatives import GIVEN, Kind, weight
+from ..search.decide import Plan
+from .convert import Step, converted, layouts_of
+
+Rewrite = Callable[[Any, Sequence[Layout | None], bool], Rewritten | Still]
+Layouts = tuple[Layout | None, ...]
+
+
+def materialise(
+    mod: Any,
+    plans: Mapping[Any, tuple[Graph, Plan]],
+    kinds: Mapping[Op, Kind],
+    rewrite: Rewrite,
+    budget: int | None = None,
+) -> Any:
+    """The module with each planned Relax function rewritten; the input is not changed.
+
+    Constants are laid out at compile time. One that is used in several layouts has a copy for each
+    as long as copies take no more than ``budget`` bytes; beyond, it is converted when it is used.
+    """
+    made = _Materialiser(mod, kinds, rewrite, budget)
+    for gvar, (graph, plan) in plans.items():
+        made.function(gvar, mod[gvar], graph, plan)
+    return without_unused(made.builder_.get(), mod)
+
+
+@relax.expr_functor.mutator
+class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
+    def __init__(
+        self, mod: Any, kinds: Mapping[Op, Kind], rewrite: Rewrite, budget: int | None
+    ) -> None:
+        super().__init__(mod)
+        self.kinds, self.rewrite = kinds, rewrite
+        self.budget, self.copied = budget, 0
+        self.constants: dict[int, set[Layout]] = {}
+        self.added: dict[tuple[int, Layouts], Any] = {}
+        self.copies: dict[Step, Any] = {}
+        self.folded: dict[tuple[int, Layout], Any] = {}
+
+    def function(self, gvar: Any, func: Any, graph: Graph, plan: Plan) -> None:
+        self.graph, self.plan = graph, plan
+        self.at: dict[Value, dict[Layout, Any]] = {}
+        self.tuples = NodeDict[Op]()
+        self.started = False
+        self.wanted = _wanted(graph, plan)
+        self.home = NodeDict[int]()
+        _homes(func.body, self.home)
+        self.block_of = {op: self.home.get(var) for var, op in graph.by_var.items()}
+        for op in graph.ops:
+            for k, v in enumerate(op.inputs):
+                if v is not None and v.constant:
+                    layout = plan.reads[op].get(k) or Layout.identity(v.rank)
+                    self.constants.setdefault(v.expr.__chandle__(), set()).add(layout)
+        self.params = list(func.params)
+        new = list(map(self.parameter, self.params))
+        moved = any(not self.same(p, q) for p, q in zip(self.params, new, strict=True))
+        body = _bound(func.body) if moved else func.body
+        func = relax.Function(new, body, func.ret_ty, func.is_pure, func.attrs)
+        self.builder_.update_func(gvar, self.visit_expr(func))
+
+    def parameter(self, p: Any) -> Any:
+        """A parameter, another variable where it has another layout."""
+        value = self.graph.of.get(p)
+        layout = None if value is None else self.plan.stored[value]
+        if value is None or layout is None or layout.is_identity:
+            return p
+        new = relax.Var(p.name, relax.TensorType(layout.physical(value.shape), value.dtype,
+                                               value.vdevice))  # fmt: skip
+        self.at[value] = {layout: new}
+        return new
+
+    # ------------------------------------------------------------------------ bindings
+
+    def visit_match_cast_(self, b: Any) -> None:
+        self.begin(b.var)
+        super().visit_match_cast_(b)
+        self.opaque(b.var)
+
+    def visit_var_binding_(self, b: Any) -> None:
+        self.begin(b.var)
+        op = self.graph.by_var.get(b.var)
+        value = self.graph.of.get(b.var)
+        if op is not None:
+            self.op(op, b)
+        elif value is not None and value.expr is not b.var and not self.same(value.expr, b.var):
+            self.alias(value, b.var)
+        elif not self.only_parts(b):
+            super().visit_var_binding_(b)
+            self.opaque(b.var)
+
+    def opaque(self, var: Any) -> None:
+        """Note what something else than a ``call_tir`` made."""
+        value = self.graph.of.get(var)
+        if value is not None:
+            self.here = self.home.get(var)
+            self.have(value, Layout.identity(value.rank), self.visit_expr(var), var)
+
+    def only_parts(self, b: Any) -> bool:
+        """Whether a binding is a tuple that nothing but its parts is used of."""
+        parts = self.graph.tuples.get(b.var)
+        return isinstance(b.value, relax.Tuple) and parts is not None \
+            and any(v.pinned is None for v in parts)  # fmt: skip
+
+    @staticmethod
+    def same(a: Any, b: Any) -> bool:
+        return a is not None and a.__chandle__() == b.__chandle__()
+
+    def begin(self, var: Any) -> None:
+        """Before the first binding: the parameters, in the layouts that something wants of them."""
+        self.here = self.home.get(var)
+        if self.started:
+            return
+        self.started = True
+        for p in self.params:
+            value = self.graph.of.get(p)
+            if value is not None:
+                layout = self.plan.stored[value]
+                own = self.at[value][layout] if value in self.at else p
+                self.have(value, layout, self.visit_expr(own), p)
+                if value in self.plan.needed and not layout.is_identity:
+                    self.set_var_remap(p, self.at[value][self.plan.needed[value]])
+
+    def alias(self, value: Value, var: Any) -> None:
+        """Another name of a value, or a part of a tuple; it is only there if it is needed."""
+        if value in self.plan.needed:
+            found = self.at[value][self.plan.needed[value]]
+            out = not isinstance(var, relax.DataflowVar)
+            plain = isinstance(found, relax.DataflowVar) and out
+            self.set_var_remap(var, self.emit(found, var, out) if plain else found)
+
+    def op(self, op: Op, b: Any) -> None:
+        layouts = layouts_of(self.plan.layouts(op))
+        given = self.plan.ways[op].why == GIVEN
+        other = None if given else self.kinds[op].replacement
+        same = all(x is None for x in layouts) and (given or not self.kinds[op].named)
+        if other is None and same:
+            call = self.call(self.visit_expr(op.call.args[0]), op, _types(op.call))
+            self.results(op, b, self.made(call, op, b.var))
+            return
+        shares = self.graph.shares(op)
+        new = self.rewrite(op.func, layouts, shares) if other is None else None
+        if new is not None and new.identity is not None and shares:
+            source = self.arguments(op)[new.identity]
+            physical = self.plan.ways[op].outputs[0].physical(op.outputs[0].shape)
+            self.results(op, b, self.made(_reshaped(source, physical), op, b.var))
+            return
+        assert not isinstance(new, Still)
+        gvar = self.gvar(op, layouts, other if new is None else new.func)
+        self.results(op, b, self.made(self.call(gvar, op, self.types(op)), op, b.var))
+
+    def made(self, expr: Any, op: Op, var: Any) -> Any:
+        """The binding of what an op makes."""
+        plain = not isinstance(var, relax.DataflowVar)
+        outputs = zip(op.outputs, self.plan.ways[op].outputs, strict=True)
+        out = plain or any(self.leaves(v, x, var) for v, x in outputs)
+        named = isinstance(expr, relax.Var) and not out  # FuseOps does not see through names
+        return expr if named else self.emit(expr, var, out)
+
+    def types(self, op: Op) -> list[Any]:
+        way = self.plan.ways[op]
+        return [relax.TensorType(x.physical(v.shape), v.dtype, v.vdevice)
+                for v, x in zip(op.outputs, way.outputs, strict=True)]  # fmt: skip
+
+    def call(self, gvar: Any, op: Op, types: list[Any]) -> Any:
+        many = hasattr(op.call.ty, "fields")
+        arguments = relax.Tuple(self.arguments(op))
+        return relax.call_tir(gvar, arguments, out_ty=types if many else types[0])
+
+    def results(self, op: Op, b: Any, new: Any) -> None:
+        """Note what an op made, in every layout that something wants of it."""
+        way = self.plan.ways[op]
+        many = hasattr(op.call.ty, "fields")
+        for k, (v, layout) in enumerate(zip(op.outputs, way.outputs, strict=True)):
+            part = new
+            if many:
+                out = self.leaves(v, layout, b.var)
+                part = self.emit(relax.TupleGetItem(new, k), b.var, out)
+            self.have(v, layout, part, b.var)
+        if not many:
+            self.alias(op.outputs[0], b.var)
+        elif any(v in self.plan.needed for v in op.outputs):
+            needed = [
+                self.plan.needed.get(v, x) for v, x in zip(op.outputs, way.outputs, strict=True)
+            ]
+            parts = [self.at[v][x] for v, x in zip(op.outputs, needed, strict=True)]
+            plain = not isinstance(b.var, relax.DataflowVar)
+            self.set_var_remap(b.var, self.emit(relax.Tuple(parts), b.var, plain))
+
+    # ------------------------------------------------------------------------ values
+
+    def have(self, value: Value, layout: Layout, expr: Any, like: Any) -> None:
+        """A value is there; make the other layouts of it that are wanted."""
+        at = self.at.setdefault(value, {})
+        local = isinstance(expr, relax.DataflowVar) and self.leaves(value, layout, like)
+        at[layout] = self.emit(expr, like, True) if local else expr
+        for target in self.wanted.get(value, ()):
+            if target not in at:
+                step = Step(value.shape, value.dtype, layout, target)
+                new = converted(expr, step, self.add(step))
+                at[target] = self.emit(new, like, self.leaves(value, target, like))
+
+    def leaves(self, value: Value, layout: Layout, like: Any) -> bool:
+        """Whether a value in a layout is used outside of the block that it is made in."""
+        if self.plan.needed.get(value) == layout and not isinstance(like, relax.DataflowVar):
+            return True
+        readers = (op for op in value.uses if layout in _read(self.plan, op, value))
+        return any(self.block_of[op] != self.here for op in readers)
+
+    def add(self, step: Step) -> Callable[[Any, str], Any]:
+        def once(func: Any, name: str) -> Any:
+            if step not in self.copies:
+                self.copies[step] = self.builder_.add_func(func, name)
+            return self.copies[step]
+
+        return once
+
+    def emit(self, expr: Any, like: Any, out: bool) -> Any:
+        """A binding; ``out``: that other blocks see."""
+        if out and self.builder_.current_block_is_dataflow():
+            return self.builder_.emit_output(expr, like.name)
+        return self.builder_.emit(expr, like.name)
+
+    def arguments(self, op: Op) -> list[Any]:
+        read = self.plan.reads[op]
+        fields = list(op.call.args[1].fields)
+        return [
+            self.visit_expr(e) if v is None else self.operand(v, read.get(k))
+            for k, (v, e) in enumerate(zip(op.inputs, fields, strict=True))
+        ]
+
+    def operand(self, v: Value, layout: Layout | None) -> Any:
+        layout = layout or Layout.identity(v.rank)
+        if not v.constant:
+            return self.at[v][layout]
+        if layout.is_identity:
+            return v.expr
+        key = (v.expr.__chandle__(), layout)
+        if key not in self.folded and not self.affordable(v, layout):
+            step = Step(v.shape, v.dtype, Layout.identity(v.rank), layout)
+            return self.builder_.emit(converted(v.expr, step, self.add(step)), "const")
+        if key not in self.folded:
+            self.folded[key] = relax.const(layout.move(v.expr.value.numpy()), v.dtype)
+        return self.folded[key]
+
+    def affordable(self, v: Value, layout: Layout) -> bool:
+        """Whether a constant may be kept in one more layout."""
+        size = weight(v) if len(self.constants[v.expr.__chandle__()]) > 1 else 0
+        if self.budget is not None and self.copied + size > self.budget:
+            return False
+        self.copied += size
+        return True
+
+    def gvar(self, op: Op, layouts: Layouts, func: Any) -> Any:
+        key = (op.call.args[0].__chandle__(), layouts)
+        if key not in self.added:
+            self.added[key] = self.builder_.add_func(func, op.name)
+        return self.added[key]
+
+
+def _wanted(graph: Graph, plan: Plan) -> dict[Value, list[Layout]]:
+    """By value, the layouts in which something reads it."""
+    out: dict[Value, list[Layout]] = {v: [x] for v, x in plan.needed.items()}
+    for op in graph.ops:
+        for v in dict.fromkeys(op.inputs):
+            if v is not None and not v.constant:
+                mine = out.setdefault(v, [])
+                mine += [x for x in _read(plan, op, v) if x not in mine]
+    return out
+
+
+def _read(plan: Plan, op: Op, v: Value) -> list[Layout]:
+    """The layouts in which an op reads a value."""
+    own = plan.reads[op]
+    found = (own.get(k) or Layout.identity(v.rank) for k, x in enumerate(op.inputs) if x is v)
+    return list(dict.fromkeys(found))
+
+
+def _homes(body: Any, homes: NodeDict[int]) -> None:
+    """The number of the block of each variable."""
+    for block in getattr(body, "blocks", ()):
+        number = len(homes.items())
+        for b in block.bindings:
+            homes[b.var] = number
+        for b in block.bindings:
+            value = getattr(b, "value", None)
+            if isinstance(value, relax.If):
+                _homes(value.true_branch, homes)
+                _homes(value.false_branch, homes)
+
+
+def _bound(body: Any) -> Any:
+    """A body with a binding, to which conversions can be added."""
+    if len(body.blocks):
+        return body
+    out = relax.Var("out", body.body.ty)
+    return relax.SeqExpr([relax.BindingBlock([relax.VarBinding(out, body.body)])], out)
+
+
+def _reshaped(x: Any, shape: tuple[Any, ...]) -> Any:
+    same = len(x.ty.shape) == len(shape) and all(
+        isinstance(b, int) and hasattr(a, "value") and int(a) == b
+        for a, b in zip(x.ty.shape, shape, strict=True)
+    )
+    return x if same else relax.op.reshape(x, shape)
+
+
+def _types(call: Any) -> list[Any]:
+    return list(call.ty.fields) if hasattr(call.ty, "fields") else [call.ty]

@@ -1,0 +1,1 @@
+"""A Relax function as values and the calls between them."""

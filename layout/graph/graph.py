@@ -1,0 +1,263 @@
+"""A Relax function as values and the PrimFunc calls between them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import tvm_ffi
+from tvm import relax, tirx
+from tvm.ir import GenericConst
+from tvm.ir import Op as IrOp
+
+from ...analysis.lifting.tir.node import NodeDict, items
+
+
+@dataclass(eq=False)
+class Value:
+    """A tensor of the function: a parameter, a constant, or a result of a call.
+
+    ``pinned`` says why it must (also) be there in the layout of the program; None if only calls
+    use it. ``fixed`` is set where its own layout cannot change: a parameter, what a Relax op makes.
+    ``weight``: it depends on no input, only on constants and on parameters after ``num_input``.
+    ``of``: it is that value of the program in one layout; ``makers`` are the ops that make it so.
+    """
+
+    name: str
+    shape: tuple[Any, ...]
+    dtype: str
+    expr: Any
+    constant: bool = False
+    fixed: bool = False
+    weight: bool = False
+    parameter: bool = False
+    pinned: str | None = None
+    producer: Op | None = None
+    uses: list[Op] = field(default_factory=list)
+    vdevice: Any = None
+    of: Value | None = None
+    makers: list[Op] = field(default_factory=list)
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    def only_in(self, ops: Collection[Op]) -> bool:
+        """Whether nothing but these ops of the program, in whatever way, needs it."""
+        program = self.of or self
+        return program.pinned is None and all((u.origin or u) in ops for u in program.uses)
+
+    @property
+    def free(self) -> bool:
+        """Whether any layout of it costs nothing: a constant, or a weight that is bound later."""
+        return self.constant or (self.weight and self.producer is None)
+
+
+@dataclass(eq=False)
+class Op:
+    """A ``call_tir``: the PrimFunc, what it reads (None: no tensor), what it writes.
+
+    ``origin``: it is one way in which that op of the program can be done.
+    """
+
+    name: str
+    func: Any
+    call: Any
+    inputs: tuple[Value | None, ...]
+    outputs: tuple[Value, ...]
+    origin: Op | None = None
+
+    @property
+    def values(self) -> tuple[Value | None, ...]:
+        """By parameter of the PrimFunc."""
+        return (*self.inputs, *self.outputs)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """One Relax function. ``by_var`` finds the op of a binding's variable, ``of`` the value.
+
+    ``tuples`` finds the values of a variable that is a tuple.
+    ``mutates``: something in it may write into its arguments, so no value may become another's
+    memory.
+    """
+
+    values: tuple[Value, ...]
+    ops: tuple[Op, ...]
+    by_var: NodeDict[Op]
+    of: NodeDict[Value]
+    tuples: NodeDict[tuple[Value, ...]]
+    mutates: bool
+
+    def shares(self, op: Op) -> bool:
+        """Whether a result may be its operand's memory: no result of the function, not written."""
+        (v,) = op.outputs if len(op.outputs) == 1 else (None,)
+        return v is not None and v.pinned is None and not self.mutates
+
+
+def graph(mod: Any, func: Any) -> Graph:
+    """Read a Relax function of a module; what is not a call_tir pins what it uses."""
+    reader = _Reader(mod)
+    reader.function(func)
+    values, ops = tuple(reader.values), tuple(reader.ops)
+    return Graph(values, ops, reader.by_var, reader.of, reader.tuples, reader.mutates)
+
+
+def extents(shape: Any) -> tuple[Any, ...] | None:
+    """Integers where they are literals, else expressions; None if the shape is not known."""
+    values = getattr(shape, "values", None)
+    if values is None:
+        return None
+    return tuple(int(v) if isinstance(v, (int, tirx.IntImm)) else v for v in items(values))
+
+
+class _Reader:
+    def __init__(self, mod: Any) -> None:
+        self.mod = mod
+        self.values: list[Value] = []
+        self.ops: list[Op] = []
+        self.by_var = NodeDict[Op]()
+        self.of = NodeDict[Value]()
+        self.tuples = NodeDict[tuple[Value, ...]]()
+        self.mutates = False
+
+    def function(self, func: Any) -> None:
+        count = (func.attrs or {}).get("num_input")
+        for k, p in enumerate(func.params):
+            found = self.new(p, p.name, p.ty)
+            if found is not None:
+                found.fixed = found.parameter = True
+                found.weight = count is not None and k >= int(count)
+        self.sequence(func.body, "the function's result")
+
+    def new(self, var: Any, name: str, ty: Any, producer: Op | None = None) -> Value | None:
+        shape = extents(getattr(ty, "shape", None))
+        if shape is None or not hasattr(ty, "dtype"):
+            return None
+        made = Value(name, shape, str(ty.dtype), var, producer=producer, vdevice=ty.vdevice)
+        self.values.append(made)
+        if var is not None:
+            self.of[var] = made
+        return made
+
+    def sequence(self, body: Any, why: str) -> None:
+        for block in body.blocks:
+            for b in block.bindings:
+                self.binding(b)
+        self.pin(body.body, why)
+
+    def binding(self, b: Any) -> None:
+        value = getattr(b, "value", None)
+        if isinstance(value, relax.If):
+            self.pin(value.cond, "a branch's condition")
+            for branch in (value.true_branch, value.false_branch):
+                self.sequence(branch, "a branch's result")
+            self.opaque(b.var)
+        elif isinstance(value, relax.Var) and value in self.of and not _casts(b):
+            self.of[b.var] = self.of[value]
+        elif isinstance(value, relax.TupleGetItem) and value.tuple_value in self.tuples:
+            self.of[b.var] = self.tuples[value.tuple_value][value.index]
+        elif isinstance(value, relax.Tuple) and all(_known(f, self.of) for f in value.fields):
+            self.tuples[b.var] = tuple(self.of[f] for f in value.fields)
+        elif not self.call_tir(b, value):
+            self.mutates = self.mutates or may_write(value)
+            for e in (value, getattr(b, "ty", None)):
+                self.pin(e, f"used by {_name(value)}")
+            self.opaque(b.var)
+
+    def opaque(self, var: Any) -> None:
+        made = self.new(var, var.name, var.ty)
+        if made is not None:
+            made.fixed = True
+
+    def call_tir(self, b: Any, call: Any) -> bool:
+        if str(getattr(getattr(call, "op", None), "name", "")) != "relax.call_tir":
+            return False
+        gvar, arguments = call.args[0], call.args[1]
+        func = self.mod.functions.get(gvar)
+        if not isinstance(func, tirx.PrimFunc) or not hasattr(arguments, "fields"):
+            return False
+        inputs = tuple(map(self.argument, items(arguments.fields)))
+        types = items(call.ty.fields) if hasattr(call.ty, "fields") else [call.ty]
+        if any(extents(getattr(t, "shape", None)) is None for t in types):
+            return False
+        op = Op(gvar.name_hint, func, call, inputs, ())
+        self.add(b, op, types)
+        for made in op.outputs:
+            made.weight = all(x is not None and (x.constant or x.weight) for x in inputs)
+        return True
+
+    def add(self, b: Any, op: Op, types: Sequence[Any]) -> None:
+        """An op with its results, and with what it reads used by it."""
+        many = hasattr(op.call.ty, "fields")
+        names = [f"{b.var.name}.{k}" if many else b.var.name for k in range(len(types))]
+        made = [self.new(None if many else b.var, n, t, op)
+                for n, t in zip(names, types, strict=True)]  # fmt: skip
+        op.outputs = tuple(v for v in made if v is not None)
+        if many:
+            self.tuples[b.var] = op.outputs
+        for v in op.inputs:
+            if v is not None and op not in v.uses:
+                v.uses.append(op)
+        self.ops.append(op)
+        self.by_var[b.var] = op
+
+    def argument(self, e: Any) -> Value | None:
+        if isinstance(e, GenericConst):
+            made = self.new(None, "const", e.ty)
+            if made is not None:
+                made.constant, made.expr = True, e
+            return made
+        if isinstance(e, relax.Var):
+            return self.of.get(e)
+        self.pin(e, "used by an expression")
+        return None
+
+    def pin(self, e: Any, why: str) -> None:
+        """Everything that an expression mentions must be there as it was."""
+        for var in _variables(e):
+            for v in self.tuples.get(var) or ((self.of[var],) if var in self.of else ()):
+                v.pinned = v.pinned or why
+
+
+def _casts(b: Any) -> bool:
+    """Whether a binding checks a value's type; it may name extents that others use."""
+    return isinstance(b, relax.MatchCast)
+
+
+def _variables(e: Any) -> Iterator[Any]:
+    found: list[Any] = []
+    if e is not None:
+        tvm_ffi.structural_walk(e, (relax.Var, found.append))
+    return iter(found)
+
+
+def _known(e: Any, of: NodeDict[Value]) -> bool:
+    return isinstance(e, relax.Var) and e in of
+
+
+#: Operators that count as pure, and run code or write in place of which nothing is known here.
+FOREIGN = frozenset(f"relax.{name}" for name in (
+    "call_tir_inplace", "call_inplace_packed", "call_pure_packed", "call_dps_packed",
+    "invoke_pure_closure", "make_closure",
+))  # fmt: skip
+#: Operators that have an effect, but on no tensor.
+READING = frozenset(("relax.print", "relax.assert_op"))
+
+
+def may_write(value: Any) -> bool:
+    """Whether a call may write into an argument: all but those of Relax operators on tensors."""
+    if not isinstance(value, relax.Call):
+        return False
+    name = str(getattr(value.op, "name", ""))
+    if not isinstance(value.op, IrOp) or not name.startswith("relax.") or name in FOREIGN:
+        return True
+    return not value.op.get_attr("FPurity") and name not in READING
+
+
+def _name(value: Any) -> str:
+    if isinstance(value, relax.Var):  # of values, one that is a tuple
+        return f"the tuple {value.name}"
+    op = getattr(value, "op", None)
+    return str(getattr(op, "name", getattr(op, "name_hint", type(value).__name__)))

@@ -1,0 +1,1 @@
+"""What a layout is: digits, strings, orders, sizes."""

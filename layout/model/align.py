@@ -1,0 +1,169 @@
+"""Which digits of a buffer's dimensions are which digits of a stage's loop axes.
+
+out[n, y, x, f] += pad[n, y + ry, x + rx, rc] * w[f, ry, rx, rc]
+pad:  n ↔ n, dim 1 ~ y, dim 2 ~ x, dim 3 ↔ rc        (↔ exact, ~ as a whole: a window)
+
+out[i, j] = in[i // 4, i % 4, j]:   dim 0 ↔ i // 4, dim 1 ↔ i % 4, dim 2 ↔ j
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ...analysis.terms.quotient import is_div
+from ...analysis.terms.rewrite import free
+from ...analysis.terms.term import Call, Int, Var, as_int
+from .digit import Digit
+
+
+class Unaligned(Exception):
+    """A layout that does not line up with an access; the message says where."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """``dim`` of a buffer's coordinates is ``loop`` of the iteration.
+
+    ``shift``: the coordinate is the loop's plus this. Where it is not ``exact`` only the whole
+    dimension goes with the whole axis.
+    """
+
+    dim: Digit
+    loop: Digit
+    shift: int = 0
+    exact: bool = True
+
+
+def pieces(index: Int | None, k: int, axes: Sequence[Var], reduced: frozenset[Var]) -> list[Piece]:
+    """The pieces of dimension ``k`` that is read or written at ``index``."""
+    if index is None:
+        return []
+    found = _linear(index, axes)
+    if found is not None:
+        exact = _radix(found[0], found[1], k, axes)
+        if exact is not None:
+            return exact
+    inside = [v for v in axes if v in free(index)]
+    outer = [v for v in inside if v not in reduced] or inside
+    if len(outer) != 1:
+        return []
+    return [Piece(Digit(k), Digit(axes.index(outer[0])), exact=False)]
+
+
+Scaled = tuple[int, Digit]
+
+
+def _linear(index: Int, axes: Sequence[Var]) -> tuple[list[Scaled], int] | None:
+    """``Σ scale * digit + shift``, or None."""
+    scales: dict[int, dict[int, int]] = {}
+    shift = 0
+    for mono, c in index.terms:
+        if not mono:
+            shift = c
+            continue
+        at = _quotient(mono[0], axes) if len(mono) == 1 else None
+        if at is None:
+            return None
+        scales.setdefault(at[0], {})[at[1]] = c
+    out: list[Scaled] = []
+    for a, by in scales.items():
+        cuts = sorted({1, *by})
+        scale = 0
+        for low, high in zip(cuts, [*cuts[1:], None], strict=True):
+            scale = scale * (low // cuts[max(cuts.index(low) - 1, 0)]) + by.get(low, 0)
+            if high is not None and high % low:
+                return None
+            if scale:
+                out.append((scale, Digit(a, low, None if high is None else high // low)))
+    return out, shift
+
+
+def _quotient(atom: object, axes: Sequence[Var]) -> tuple[int, int] | None:
+    """Axis and divisor of ``v`` or ``v // k``."""
+    if isinstance(atom, Var):
+        return (axes.index(atom), 1) if atom in axes else None
+    if isinstance(atom, Call) and is_div(atom):
+        v, k = as_int(atom.args[0]).atom, as_int(atom.args[1]).const
+        if isinstance(v, Var) and v in axes and k:
+            return axes.index(v), k
+    return None
+
+
+def _radix(terms: list[Scaled], shift: int, k: int, axes: Sequence[Var]) -> list[Piece] | None:
+    """The pieces if the scales are those of a mixed radix, from the highest to the lowest."""
+    out: list[Piece] = []
+    expected: int | None = 1
+    for scale, loop in sorted(terms, key=lambda t: t[0]):
+        if scale != expected:
+            return None
+        size = loop.extent
+        if size is None:
+            whole = axes[loop.axis].extent
+            known = None if whole is None else whole.const
+            size = None if known is None else -(known // -loop.div)
+        expected = None if size is None else scale * size
+        out.append(Piece(Digit(k, scale, size), loop))
+    if not out:
+        return []
+    top = out[-1]
+    if shift % top.dim.div:
+        return None
+    out[-1] = replace(top, dim=top.dim._replace(extent=None), shift=shift)
+    return out[::-1]
+
+
+def cut(d: Digit, low: int, high: int | None) -> Digit:
+    """The part of a digit that counts in ``[low, high)`` of its axis' values."""
+    return Digit(d.axis, low, None if high is None else high // low)
+
+
+def top(d: Digit) -> int | None:
+    """The place value above a digit."""
+    return None if d.extent is None else d.div * d.extent
+
+
+def to_loops(digits: Sequence[Digit], found: Sequence[Piece]) -> list[Digit]:
+    """Digits of a buffer, in their order, as digits of the loops that carry them."""
+    return list(_through(digits, [(p.dim, p.loop, p) for p in found]))
+
+
+def to_dims(digits: Sequence[Digit], found: Sequence[Piece]) -> list[Digit]:
+    """Digits of the loops, in their order, as digits of a buffer's dimensions."""
+    return list(_through(digits, [(p.loop, p.dim, p) for p in found]))
+
+
+def _through(
+    digits: Sequence[Digit], pairs: Sequence[tuple[Digit, Digit, Piece]]
+) -> Iterator[Digit]:
+    for d in digits:
+        mine = [p for p in pairs if p[0].axis == d.axis]
+        if len(mine) > 1:
+            mine.sort(key=lambda p: -p[0].div)
+        for one, other, piece in mine:
+            if one == d:
+                yield other
+                continue
+            low = max(d.div, one.div)
+            highs = [h for h in (top(d), top(one)) if h is not None]
+            high = min(highs) if highs else None
+            if high is not None and high <= low:
+                continue
+            yield _image(one, other, piece, low, high)
+
+
+def _image(one: Digit, other: Digit, piece: Piece, low: int, high: int | None) -> Digit:
+    """The values ``[low, high)`` of ``one`` as a digit of ``other``."""
+    whole = low == one.div and high == top(one)
+    if whole:
+        return other
+    if not piece.exact:
+        raise Unaligned("a window cannot be split")
+    end = None if high is None or high == top(one) else high // one.div
+    if low % one.div or (high is not None and high % low):
+        raise Unaligned(f"a split at {low} and one at {one.div} do not line up")
+    start = low // one.div
+    if piece.shift % (piece.dim.div * start) or (end and piece.shift % (piece.dim.div * end)):
+        raise Unaligned(f"an offset of {piece.shift} is no multiple of the split")
+    last = top(other) if end is None else other.div * end
+    return cut(other, other.div * start, last)

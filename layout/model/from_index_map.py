@@ -1,0 +1,35 @@
+"""Index maps as digits of coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...analysis.index_map.maps.convert import MapLike, Unsupported, convert
+from .align import pieces
+from .digit import Digit
+
+
+def digits_of(index_map: MapLike, shape: Sequence[Any]) -> tuple[tuple[Digit, ...], ...]:
+    """What each result of an injective index map over a value of this shape is made of.
+
+    Raises ``ValueError`` for maps whose results are not numbers made of digits of the axes, such as
+    rotations and reversals, and for those that are not injective.
+    """
+    try:
+        found = convert(index_map, shape)
+    except Unsupported as e:
+        raise ValueError(f"the index map {index_map} is not understood: {e}") from None
+    single = [k for k, e in enumerate(found.extents) if e.const == 1]
+    dims: list[tuple[Digit, ...]] = []
+    for result in found.results:
+        parts = pieces(result, 0, found.axes, frozenset())
+        if result.const == 0 and single:
+            dims.append((Digit(single.pop(0)),))
+        elif not parts or any(not p.exact or p.shift for p in parts):
+            raise ValueError(f"{result} is no digit of the axes in {found.source}")
+        else:
+            dims.append(tuple(p.loop for p in parts))
+    if {d.axis for parts in dims for d in parts} != set(range(len(found.extents))):
+        raise ValueError(f"{found.source} is not injective: it leaves out an axis")
+    return tuple(dims)

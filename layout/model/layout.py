@@ -1,0 +1,240 @@
+"""Where the elements of a value lie: logical coordinates as digits of physical ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from tvm import tirx
+
+from .digit import Digit
+from .from_index_map import digits_of
+from .string import parse, spell
+
+Dim = tuple[Digit, ...]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A layout of values of one rank: each physical dimension is a number with these digits.
+
+        physical[d] = Σ_k digit[k] * Π_{j > k} size[j]       digits from the highest to the lowest
+
+    It is injective for every shape, onto where each axis divides into its digits; elsewhere the
+    rest of the physical buffer is padding, which holds ``pad_value`` (None: nobody knows what).
+    ``axes`` is the value's own layout string, by which the layout is called: over values in NHWC
+    ``NCHW4c`` has other digits than over values in NCHW.
+    Raises ``ValueError`` if the digits of an axis do not make it up.
+
+    >>> Layout.parse("NCHW4c")
+    Layout("NCHW4c")
+    >>> Layout.parse("NCHW4c").physical((1, 6, 8, 8))
+    (1, 2, 8, 8, 4)
+    """
+
+    dims: tuple[Dim, ...]
+    pad_value: float | int | None = 0
+    axes: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dims", tuple(map(_joined, self.dims)))
+        axes = {d.axis for d in self.digits}
+        if axes != set(range(len(axes))):
+            raise ValueError(f"Layout: expected digits of the axes 0, 1, …, got {sorted(axes)}")
+        for a in axes:
+            own = sorted((d for d in self.digits if d.axis == a), key=lambda d: -d.div)
+            whole = own[0].extent is None and own[-1].div == 1
+            if not whole or any(b.extent is None or a.div != b.div * b.extent
+                                for a, b in pairwise(own)):  # fmt: skip
+                raise ValueError(f"Layout: axis {a} is not made up of its digits {own}")
+
+    @staticmethod
+    def identity(rank: int) -> Layout:
+        return _identity(rank)
+
+    @classmethod
+    def permuted(cls, order: Sequence[int]) -> Layout:
+        """Physical dimension k is the logical axis ``order[k]``, as in ``permute_dims``."""
+        return cls(tuple((Digit(k),) for k in order))
+
+    @classmethod
+    def parse(cls, text: str, logical: str = "", pad_value: float | None = 0) -> Layout:
+        """The layout that a string names, over logical axes in the order of ``logical``.
+
+        Without one the axes are in the order of the usual strings (NCHW, OIHW), else as they come.
+        Raises ``ValueError`` naming what is wrong with the string.
+        """
+        return cls(tuple((Digit(*d),) for d in parse(text, logical)), pad_value)
+
+    @classmethod
+    def from_index_map(
+        cls, index_map: Any, shape: Sequence[Any], pad_value: float | None = 0
+    ) -> Layout:
+        """The layout that an index map from logical to physical coordinates is.
+
+        Raises ``ValueError`` for maps that are not injective or not made of digits: rotations.
+        """
+        return cls(digits_of(index_map, shape), pad_value)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        # None hashes by its address; what is iterated must not depend on that.
+        dims = tuple(tuple((d.axis, d.div, d.extent or 0) for d in dim) for dim in self.dims)
+        return hash((dims, -1 if self.pad_value is None else self.pad_value))
+
+    @cached_property
+    def digits(self) -> Dim:
+        """From the slowest to the fastest in memory."""
+        return tuple(d for dim in self.dims for d in dim)
+
+    @cached_property
+    def rank(self) -> int:
+        """Of the logical value."""
+        return len({d.axis for d in self.digits})
+
+    @cached_property
+    def is_identity(self) -> bool:
+        return self.dims == tuple((Digit(k),) for k in range(len(self.dims)))
+
+    @cached_property
+    def permutation(self) -> tuple[int, ...] | None:
+        """``order`` if this is :meth:`permuted`, else None."""
+        if any(len(d) != 1 or d[0].extent is not None or d[0].div != 1 for d in self.dims):
+            return None
+        return tuple(d.axis for (d,) in self.dims)
+
+    def physical(self, shape: Sequence[Any]) -> tuple[Any, ...]:
+        """The shape of the physical buffer."""
+        return tuple(_product([d.size(shape) for d in dim]) for dim in self.dims)
+
+    def padded(self, shape: Sequence[Any]) -> bool:
+        """Whether the physical buffer is larger than the value. Symbolic axes do not divide."""
+        return any(d.extent is None and _pads(d, shape) for d in self.digits)
+
+    def forward(self, index: Sequence[Any], shape: Sequence[Any]) -> tuple[Any, ...]:
+        """Physical coordinates of logical ones: of integers, arrays or TVM expressions."""
+        out = []
+        for dim in self.dims:
+            value = dim[0].of(index)
+            for d in dim[1:]:
+                value = value * d.size(shape) + d.of(index)
+            out.append(value)
+        return tuple(out)
+
+    def backward(self, index: Sequence[Any], shape: Sequence[Any]) -> tuple[Any, ...]:
+        """Logical coordinates of physical ones."""
+        parts: dict[int, list[tuple[int, Any]]] = {}
+        for p, dim in zip(index, self.dims, strict=True):
+            rest = p
+            for k, d in reversed(list(enumerate(dim))):
+                value = rest if k == 0 else rest % d.size(shape)
+                rest = rest if k == 0 else rest // d.size(shape)
+                parts.setdefault(d.axis, []).append((d.div, value))
+        return tuple(_sum(parts[a]) for a in range(len(parts)))
+
+    def order(self, shape: Sequence[Any]) -> Dim:
+        """The digits in memory order without those of one value: equal orders are equal memory."""
+        whole = [d for d in self.digits if not _is_one(d.size(shape))]
+        apart = {d.axis for d in self.digits if d.extent is None and _pads(d, shape)}
+        return _joined(whole, shape, apart)
+
+    def index_map(self, shape: Sequence[Any], dtype: str = "int64") -> Any:
+        """As a ``tirx.IndexMap`` from logical to physical coordinates."""
+        names = [tirx.Var(f"i{k}", dtype) for k in range(self.rank)]
+        final = [tirx.const(f, dtype) if isinstance(f, int) else f
+                 for f in self.forward(names, shape)]  # fmt: skip
+        return tirx.IndexMap(names, final, None)
+
+    def move(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The physical array of a logical one."""
+        shape = array.shape
+        if self.permutation is not None:
+            return np.ascontiguousarray(array.transpose(self.permutation))
+        places = self.forward(np.indices(shape, sparse=True), shape)
+        out = np.full(self.physical(shape), self.pad_value or 0, array.dtype)
+        out[tuple(np.broadcast_arrays(*places)) if places else ()] = array
+        return out
+
+    def over(self, axes: str) -> Layout:
+        """The same layout of a value whose axes are called so."""
+        return replace(self, axes=axes)
+
+    def spell(self, logical: str = "") -> str:
+        """The usual string, such as ``NCHW4c``; the index map's text where it has none."""
+        if self.axes and not logical:
+            if self.is_identity:
+                return self.axes
+            logical = self.axes if self.axes.isalpha() and len(self.axes) == self.rank else ""
+        if all(len(d) == 1 for d in self.dims):
+            found = spell([(d.axis, d.div, d.extent) for (d,) in self.dims], logical)
+            if found is not None:
+                return found
+        return ", ".join(map(_told, self.dims)).join("[]")
+
+    def __repr__(self) -> str:
+        return f'Layout("{self.spell()}")'
+
+
+@cache
+def _identity(rank: int) -> Layout:
+    return Layout(tuple((Digit(k),) for k in range(rank)))
+
+
+def _pads(top: Digit, shape: Sequence[Any]) -> bool:
+    """Whether an axis does not divide into its digits; a symbolic one may not."""
+    extent = shape[top.axis]
+    return top.div != 1 and (not isinstance(extent, int) or extent % top.div != 0)
+
+
+def _joined(
+    digits: Sequence[Digit],
+    shape: Sequence[Any] | None = None,
+    apart: Collection[int] = (),
+) -> Dim:
+    """Neighbouring digits that are one number become one, but for axes with padding in them."""
+    out: list[Digit] = []
+    for d in digits:
+        joins = bool(out) and out[-1].axis == d.axis and d.axis not in apart
+        if joins and d.extent is not None:
+            high = out[-1]
+            if high.div == d.div * d.extent:
+                extent = None if high.extent is None else high.extent * d.extent
+                out[-1] = Digit(d.axis, d.div, extent)
+                continue
+        out.append(d)
+    if shape is not None:  # a highest digit that was left out as a single one
+        for k, d in enumerate(out):
+            extent = shape[d.axis]
+            if d.extent is not None and isinstance(extent, int) and extent == d.div * d.extent:
+                out[k] = Digit(d.axis, d.div)
+    return tuple(out)
+
+
+def _product(sizes: Sequence[Any]) -> Any:
+    return math.prod(sizes[1:], start=sizes[0])
+
+
+def _is_one(size: Any) -> bool:
+    return isinstance(size, int) and size == 1
+
+
+def _sum(parts: Sequence[tuple[int, Any]]) -> Any:
+    high = sorted(parts, key=lambda p: -p[0])
+    scaled = [v if div == 1 else v * div for div, v in high]
+    return sum(scaled[1:], start=scaled[0])
+
+
+def _told(dim: Dim) -> str:
+    def one(d: Digit) -> str:
+        text = f"i{d.axis}" + (f"//{d.div}" if d.div != 1 else "")
+        return text + (f"%{d.extent}" if d.extent is not None else "")
+
+    return " . ".join(map(one, dim))

@@ -1,0 +1,145 @@
+"""How many layout conversions of activations a module has, and how many bytes they write.
+
+A conversion is a copy whose elements lie in another order of memory (:mod:`..access.layout_only`),
+by whatever
+operator or PrimFunc, alone or inside a fused function. What is made of constants only does not
+count: it is done once, at compile time. Neither does what nothing uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tvm
+from tvm import relax, tirx
+
+from ...analysis.certify.same import ByStructure
+from ...analysis.proposal.legalise import legalise
+from ..access.layout_only import Move, moves
+from ..graph.graph import extents
+from ..model.sizes import size_of
+from .report import Conversions
+
+#: Relax operators that convert; the others are counted after they are legalised.
+CONVERTING = frozenset({"relax.permute_dims", "relax.layout_transform"})
+
+
+def count(mod: Any) -> Conversions:
+    """The conversions of a module, legalised or not, fused or not.
+
+    Parameters from the attribute ``num_input`` on are weights, and constant. A symbolic extent
+    counts as 64. Each call of a function counts; of a branch both sides do.
+    """
+    found = located(mod).values()
+    return Conversions(sum(c.number for c in found), sum(c.bytes for c in found))
+
+
+def located(mod: Any) -> dict[tuple[str, str], Conversions]:
+    """The conversions of a module by function and variable, as :func:`count` sees them.
+
+    Those of a function that is called are at its call.
+    """
+    if not isinstance(mod, tvm.IRModule):
+        raise TypeError(f"count: expected a tvm.IRModule, got {type(mod).__name__}")
+    mod = relax.transform.DeadCodeElimination()(mod)
+    counter = _Counter(mod)
+    for gvar, func in mod.functions_items():
+        if isinstance(func, relax.Function) and "global_symbol" in (func.attrs or {}):
+            inputs = int(func.attrs.get("num_input", len(func.params)))
+            counter.at = (gvar.name_hint, "")
+            counter.function(func, [k >= inputs for k in range(len(func.params))])
+    return counter.found
+
+
+class _Counter:
+    """Walks the functions that are called, and knows which variables are constant."""
+
+    def __init__(self, mod: Any) -> None:
+        self.mod = mod
+        self.moves: Callable[[Any], tuple[Move, ...]] = ByStructure(moves)
+        self.found: dict[tuple[str, str], Conversions] = {}
+        self.at = ("", "")
+        self.constant: dict[Any, bool] = {}
+        self.inside: list[Any] = []
+
+    def function(self, func: Any, constant: Sequence[bool]) -> bool:
+        """Count a call; the result says whether what it gives is constant."""
+        if any(func.same_as(f) for f in self.inside):
+            return False  # a loop: its body counts once
+        self.inside.append(func)
+        self.constant.update(zip(func.params, constant, strict=True))
+        result = self.sequence(func.body)
+        self.inside.pop()
+        return result
+
+    def sequence(self, e: Any) -> bool:
+        if not isinstance(e, relax.SeqExpr):
+            return self.value(e)
+        for block in e.blocks:
+            for binding in block.bindings:
+                if len(self.inside) == 1:
+                    self.at = (self.at[0], str(binding.var.name))
+                self.constant[binding.var] = self.value(binding.value)
+        return self.value(e.body)
+
+    def value(self, e: Any) -> bool:
+        """Count what an expression does; whether it is made of constants only."""
+        if isinstance(e, relax.Var):
+            return self.constant.get(e, False)
+        if isinstance(e, relax.If):
+            sides = [self.sequence(e.true_branch), self.sequence(e.false_branch)]
+            return self.value(e.cond) and all(sides)
+        if isinstance(e, relax.Tuple):
+            return all([self.value(f) for f in e.fields])
+        if isinstance(e, relax.TupleGetItem):
+            return self.value(e.tuple_value)
+        if isinstance(e, tvm.ir.Call):
+            return self.call(e)
+        return True
+
+    def call(self, call: Any) -> bool:
+        name = str(getattr(call.op, "name", ""))
+        callee = self.callee(call.op)
+        if isinstance(callee, relax.Function):
+            return self.function(callee, [self.value(a) for a in call.args])
+        if name.startswith("relax.call_tir"):
+            func, given = self.callee(call.args[0]), call.args[1].fields
+        elif name in CONVERTING:
+            return self.operator(call)
+        else:
+            return all([self.value(a) for a in call.args])
+        constant = [self.value(a) for a in given]
+        if isinstance(func, tirx.PrimFunc):
+            self.add(self.moves(func), constant)
+        return all(constant)
+
+    def operator(self, call: Any) -> bool:
+        """An operator that converts; one that TVM cannot lower moves all that it reads."""
+        x = call.args[0]
+        constant = [self.value(x)]
+        try:
+            func = _lowered(call)
+        except RuntimeError:  # a ScheduleError, as of a bool
+            size = size_of(extents(x.ty.shape) or (), str(x.ty.dtype))
+            self.add([Move(size, frozenset([0]))], constant)
+            return all(constant)
+        if func is not None:
+            self.add(self.moves(func), constant)
+        return all(constant)
+
+    def callee(self, e: Any) -> Any:
+        return self.mod[e] if isinstance(e, tvm.ir.GlobalVar) else None
+
+    def add(self, found: Sequence[Move], constant: Sequence[bool]) -> None:
+        for m in found:
+            if not all(constant[k] for k in m.sources if k < len(constant)):
+                old = self.found.get(self.at, Conversions())
+                self.found[self.at] = Conversions(old.number + 1, old.bytes + m.bytes)
+
+
+def _lowered(call: Any) -> Any:
+    """The PrimFunc of an operator that converts, over a fresh variable."""
+    x = relax.Var("x", call.args[0].ty)
+    found = legalise(tvm.ir.Call(call.op, [x, *call.args[1:]], call.attrs), [x])
+    return None if found is None else found.func

@@ -1,0 +1,81 @@
+"""What the axes of values are called: as the operators call them that have layouts.
+
+x ─ conv2d(data_layout="NHWC") ─ y ─ relu ─ z        x, y and z have the axes N, H, W, C
+
+Letters go on through operators without layouts of their own, along the loops that carry a whole
+dimension of two buffers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..access.flow import Flow, Place
+from ..graph.graph import Graph, Op, Value
+from ..model.align import Piece
+from ..search.alternatives import Kind
+
+#: By buffer of a flow, the letter of each axis.
+Named = dict[int, Sequence[str | None]]
+
+
+def letters(graph: Graph, kinds: Mapping[Op, Kind]) -> dict[Value, str]:
+    """By value, its axes; a value without is called by no operator."""
+    out: dict[Value, str] = {}
+    for op in graph.ops:
+        for v, text in zip(op.values, kinds[op].strings, strict=False):
+            if v is not None and text and not v.weight:
+                out.setdefault(v, text)
+    quiet = [op for op in graph.ops if not any(kinds[op].strings)]
+    for op in (*quiet, *reversed(quiet)):
+        _through(op, kinds[op].flow, out)
+    return out
+
+
+def _through(op: Op, flow: Flow | None, out: dict[Value, str]) -> None:
+    """From the values of an op that are called something to its others."""
+    if flow is None:
+        return
+    values = {b: v for b, v in zip(flow.params, op.values, strict=True) if b is not None and v}
+    known: Named = {b: out[v] for b, v in values.items() if _plain(out.get(v, ""))}
+    for s in (*flow.steps, *reversed(flow.steps)) if known else ():
+        loops = {a: c for p in s.all for a, c in _loops(p, known).items()}
+        for p in s.all:
+            if p.buffer not in known:
+                dims = {x.dim.axis: loops.get(x.loop.axis) for x in p.found if _whole(x)}
+                known[p.buffer] = [dims.get(k) for k in range(p.rank)]
+    named = [(v, out[v]) for b, v in values.items() if v in out and b in known]
+    for b, v in values.items():
+        found = _with_units(v, known.get(b, ()), named)
+        if len(set(found)) == v.rank and v not in out and not v.weight:
+            out[v] = "".join(found)
+
+
+def _with_units(
+    v: Value, found: Sequence[str | None], named: Sequence[tuple[Value, str]]
+) -> list[str]:
+    """The letters with those of dimensions of extent 1, which no loop carries.
+
+    Such a dimension is the one at its place in a buffer of the rank, else one of extent 1.
+    """
+    out = list(found)
+    for k in [k for k, c in enumerate(found) if c is None and v.shape[k] == 1]:
+        like = [text[k] for u, text in named if u.rank == v.rank]
+        ones = [c for u, text in named for c, e in zip(text, u.shape, strict=True) if e == 1]
+        out[k] = next((c for c in (*like, *ones) if c not in out), None)
+    return [c for c in out if c is not None]
+
+
+def _loops(p: Place, known: Named) -> dict[int, str]:
+    """The letters of the loops that carry a whole dimension of a buffer."""
+    named = known.get(p.buffer, ())
+    pairs = ((x.loop.axis, named[x.dim.axis]) for x in p.found if _whole(x) and named)
+    return {a: c for a, c in pairs if c is not None}
+
+
+def _whole(piece: Piece) -> bool:
+    return all(d.div == 1 and d.extent is None for d in (piece.dim, piece.loop))
+
+
+def _plain(text: str) -> bool:
+    return text.isalpha() and text.isupper()

@@ -1,0 +1,1 @@
+"""PrimFuncs over buffers in other layouts."""

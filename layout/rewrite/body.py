@@ -1,0 +1,199 @@
+"""A block's statements over new iterators and buffers.
+
+Indices that the terms understand are written from their normal form, what data decide on is
+substituted as it stands.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+from ...analysis.index_map.maps.convert import Unsupported
+from ...analysis.index_map.maps.emit import Emitter
+from ...analysis.lifting.tir.from_tir import Reader, Unliftable
+from ...analysis.lifting.tir.node import NodeDict, items
+from ...analysis.terms.rewrite import ints
+from ...analysis.terms.term import ZERO, Int, Var
+from ..access.inner import Layouts
+from ..model.extents import literal, term
+from .nest import Nest
+
+_COMPARISONS = (tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.EQ, tirx.NE)
+
+
+def _plain(value: Int) -> bool:
+    """Whether an old iterator is a new one, or a number: then nothing gets simpler."""
+    return value.const is not None or isinstance(value.atom, Var)
+
+
+class _Two(inspect.Signature):
+    """Of a node and the mutator."""
+
+    def bind(self, *args: Any, **kwargs: Any) -> inspect.BoundArguments:
+        if len(args) != 2 or kwargs:
+            raise TypeError("expected a node and the mutator")
+        return inspect.BoundArguments(self, OrderedDict())
+
+
+class Rule:
+    """A callback that says what it takes; to find that out costs more than all of its calls."""
+
+    __signature__ = _Two()
+
+    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
+        self.function = function
+
+    def __call__(self, node: Any, mutator: Any) -> Any:
+        return self.function(node, mutator)
+
+
+class Body:
+    """Writes the statements of one block anew.
+
+    ``leaves`` are the expressions of new iterators and sizes, ``buffers`` the new buffers; those
+    in ``stored`` are accessed at the nest's own place only.
+    """
+
+    def __init__(
+        self,
+        nest: Nest,
+        stored: NodeDict[None],
+        layouts: Layouts,
+        buffers: NodeDict[Any],
+        leaves: Mapping[Var, Any],
+        old: Mapping[Var, Any],
+        reader: Reader,
+        shapes: NodeDict[tuple[Int, ...]],
+        dtype: str,
+    ) -> None:
+        self.nest, self.layouts, self.buffers = nest, layouts, buffers
+        self.stored = stored
+        self.leaves, self.reader, self.shapes, self.dtype = leaves, reader, shapes, dtype
+        self.index = Emitter(leaves, dtype)
+        self.values = NodeDict[Any]()
+        for v, variable in old.items():
+            self.values[variable] = self.index(nest.at[v])
+        self.simple = all(_plain(nest.at[v]) for v in old)
+        self.rules = [
+            (tvm.ir.TensorLoad, Rule(self.load)),
+            (tirx.BufferStore, Rule(self.store)),
+            (tvm.ir.Var, Rule(self.variable)),
+        ]
+        if not self.simple:
+            comparison = Rule(self.comparison)
+            self.rules += [(k, comparison) for k in _COMPARISONS]
+            self.rules += [(tirx.Cast, Rule(self.cast)), (tvm.ir.Call, Rule(self.call))]
+        self.loads = 0  # so far
+        self.touched: tuple[dict[Any, Any], dict[Any, Any]] = ({}, {})
+
+    def __call__(self, node: Any) -> Any:
+        return tvm_ffi.structural_mutate(node, self.rules)
+
+    @cached_property
+    def analyzer(self) -> Any:
+        """Simplifies expressions that are not over terms."""
+        found = tvm.sym.Analyzer()
+        for v, e in self.leaves.items():
+            if v.extent is not None:
+                zero = tirx.IntImm(self.dtype, 0)  # a plain 0 would be an int32
+                found.bind(e, tvm.ir.Range(zero, self.index(v.extent)))
+        return found
+
+    # ------------------------------------------------------------------ nodes
+
+    def variable(self, v: Any, _: Any) -> Any:
+        found = self.values.get(v)
+        return v if found is None else found
+
+    def load(self, e: Any, mutator: Any) -> Any:
+        index = self.place(e.source, e.indices, mutator)
+        return self.access(0, self.buffers[e.source], index)
+
+    def store(self, s: Any, mutator: Any) -> Any:
+        index = self.place(s.buffer, s.indices, mutator)
+        load = self.access(1, self.buffers[s.buffer], index)
+        return tirx.BufferStore(load.source, mutator.mutate(s.value), index)
+
+    def access(self, k: int, buffer: Any, index: Sequence[Any]) -> Any:
+        """The load; noted for the block's regions."""
+        self.loads += 1
+        load = tirx.BufferLoad(buffer, index)
+        self.touched[k].setdefault(tvm_ffi.structural_hash(load), load)
+        return load
+
+    def place(self, buffer: Any, indices: Any, mutator: Any) -> list[Any]:
+        """The physical indices of an access."""
+        if buffer in self.stored and self.nest.place is not None:
+            return [self.index(p) for p in self.nest.place]
+        layout, old = self.layouts[buffer], items(indices)
+        known = [self.read(i) for i in old]
+        if layout.is_identity:
+            return [self.one(t, e, mutator) for t, e in zip(known, old, strict=True)]
+        shape = literal(self.shapes[buffer])
+        terms = [ZERO if t is None else t for t in known]
+        places = [self.written(term(p)) for p in layout.forward(terms, shape)]
+        by_data = {a for a, t in enumerate(known) if t is None}
+        if not by_data and all(p is not None for p in places):
+            return places
+        logical = [self.one(t, e, mutator) for t, e in zip(known, old, strict=True)]
+        extents = [self.index(term(e)) if isinstance(e, Int) else e for e in shape]
+        plain = layout.forward(logical, extents)
+        mixed = [not by_data.isdisjoint(d.axis for d in dim) for dim in layout.dims]
+        return [q if unknown or p is None else p
+                for p, q, unknown in zip(places, plain, mixed, strict=True)]  # fmt: skip
+
+    def read(self, e: Any) -> Int | None:
+        """The term of an index over the new iterators."""
+        try:
+            return ints(self.reader.index(e), self.nest.at)
+        except Unliftable:
+            return None
+
+    def written(self, t: Int) -> Any:
+        """The expression of a term, or None if it has none."""
+        try:
+            return self.index(t)
+        except Unsupported:
+            return None
+
+    def one(self, t: Int | None, e: Any, mutator: Any) -> Any:
+        """An index; what data decide on stays as it stands, as it may have floats."""
+        found = None if t is None else self.written(t)
+        return mutator.mutate(e) if found is None else found
+
+    # ------------------------------------------------------------------ what gets simpler
+
+    def comparison(self, e: Any, mutator: Any) -> Any:
+        loads = self.loads
+        new = mutator.default_mutate(e)
+        if str(e.a.ty.dtype) != self.dtype or self.loads > loads:
+            return new
+        return self.analyzer.simplify(new)
+
+    def cast(self, e: Any, mutator: Any) -> Any:
+        loads = self.loads
+        new = mutator.default_mutate(e)
+        plain = str(e.value.ty.dtype) != self.dtype or type(new).__name__ != "Cast"
+        if plain or self.loads > loads:
+            return new
+        return tirx.Cast(str(new.ty.dtype), self.analyzer.simplify(new.value))
+
+    def call(self, e: Any, mutator: Any) -> Any:
+        """A selection whose condition became a literal is one of its branches."""
+        if str(getattr(e.op, "name", "")).rpartition(".")[2] != "if_then_else":
+            return mutator.default_mutate(e)
+        loads = self.loads
+        condition = mutator.mutate(e.args[0])
+        if self.loads == loads:
+            condition = self.analyzer.simplify(condition)
+        if type(condition).__name__ == "IntImm":
+            return mutator.mutate(e.args[1 if int(condition) else 2])
+        return tirx.if_then_else(condition, mutator.mutate(e.args[1]), mutator.mutate(e.args[2]))

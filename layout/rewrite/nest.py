@@ -1,0 +1,305 @@
+"""The loop nest of one stage over the coordinates of the physical buffers.
+
+Spatial iterators become the physical dimensions of the buffer that the block writes; a reduction
+is split where an operand's layout packs what it runs over. The old iterators are terms over them:
+
+    Before: for n, c, h, w: with block(v_n, v_c, v_h, v_w): out[v_n, v_c, v_h, v_w] = …
+    After:  for n, C, h, w, c: with block(v_n, v_C, v_h, v_w, v_c): …   v_c = 4 * C + c     (NCHW4c)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+import tvm_ffi
+from tvm import tirx
+
+from ...analysis.blocks.blocks import Access, Stage
+from ...analysis.lifting.tir.from_tir import Reader
+from ...analysis.lifting.tir.node import items
+from ...analysis.terms.quotient import is_div
+from ...analysis.terms.rewrite import free, ints, subterms
+from ...analysis.terms.scalar import conj, ge0
+from ...analysis.terms.term import ONE, TRUE, ZERO, Call, Int, Term, Var, as_int, integer, variable
+from ...analysis.undo_layouts.access import coefficient
+from ..access.inner import Layouts
+from ..model.extents import literal, physical, term
+from ..model.layout import Layout
+
+
+@dataclass(frozen=True)
+class Iterator:
+    """A new iterator; ``stem`` is for people."""
+
+    var: Var
+    stem: str
+
+    @property
+    def extent(self) -> Int:
+        assert self.var.extent is not None
+        return self.var.extent
+
+    @property
+    def reduced(self) -> bool:
+        return self.var.kind == "reduce"
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A digit of an iterator: ``extent`` values, ``div`` apart."""
+
+    iterator: Iterator
+    extent: Int
+    div: int = 1
+
+
+@dataclass(frozen=True)
+class Nest:
+    """Iterators in the block's order, loops in theirs, the old iterators as terms over the new.
+
+    ``inside`` holds where the element that is stored, at ``place``, is one of the logical buffer;
+    ``place`` is None where the old iterators are kept.
+    """
+
+    iterators: tuple[Iterator, ...]
+    loops: tuple[Loop, ...]
+    at: dict[Var, Int]
+    inside: Term = TRUE
+    padded: frozenset[Var] = field(default_factory=frozenset)
+    place: tuple[Int, ...] | None = None
+
+    def placed(self, a: Access, layout: Layout) -> tuple[Int | None, ...]:
+        """The physical indices of an access; all None where data decide on one that moves."""
+        index = tuple(None if p is None else ints(p, self.at) for p in a.indices)
+        if layout.is_identity or any(p is None for p in index):
+            return index if layout.is_identity else (None,) * len(layout.dims)
+        return tuple(layout.forward(index, literal(a.shape)))
+
+
+def nest(
+    stage: Stage, layouts: Layouts, reader: Reader, follow: bool = True, tile: bool = False
+) -> Nest:
+    """The nest that follows the layouts; ``follow`` also orders and splits reductions by them.
+
+    ``tile`` also splits loops so that a few elements are in registers at a time.
+
+    Iterators of extent 1 stay, as TVM's fusion wants an iterator for each coordinate of a store.
+    """
+    first = stage.writes[0]
+    layout = layouts[first.buffer]
+    if not _direct(stage, first):
+        return _as_given(stage)
+    shape = literal(first.shape)
+    spatial = tuple(
+        Iterator(variable("loop", f"p{d}", e), f"ax{d}")
+        for d, e in enumerate(physical(first.shape, layout))
+    )
+    place = tuple(as_int(s.var) for s in spatial)
+    logical = tuple(map(term, layout.backward(place, shape)))
+    at: dict[Var, Int] = {v: ZERO for v in stage.axes}
+    inside: Term = TRUE
+    padded: frozenset[Var] = frozenset()
+    for v, value, extent in zip(_stored(stage, reader), logical, first.shape, strict=True):
+        bound = ge0(extent - 1 - value)
+        if bound is not TRUE:
+            inside = conj(inside, bound)
+            padded |= free(value)
+        if v is not None and (bound is TRUE or extent is not ONE):
+            at[v] = value
+    reduced = [r for v in stage.axes if v.kind == "reduce"
+               for r in _split(v, stage, layouts, at, follow)]  # fmt: skip
+    every = (*spatial, *reduced)
+    made = Nest(every, _whole(every), at, inside, padded, place)
+    if not follow:
+        return made
+    return replace(made, loops=_ordered(made, stage, layouts, spatial, reduced, tile))
+
+
+def _whole(iterators: Sequence[Iterator]) -> tuple[Loop, ...]:
+    return tuple(Loop(i, i.extent) for i in iterators)
+
+
+def _stored(stage: Stage, reader: Reader) -> list[Var | None]:
+    """The iterator at each coordinate of the block's first store."""
+    found: list[Any] = []
+    tvm_ffi.structural_walk(stage.block.body, (tirx.BufferStore, found.append))
+    index = [reader.index(i).atom for i in items(found[0].indices)]
+    return [p if isinstance(p, Var) else None for p in index]
+
+
+def _direct(stage: Stage, w: Access) -> bool:
+    """Whether every element is written in an iteration of its own, at the iterators themselves."""
+    used = [p.atom for p in w.indices if p is not None and isinstance(p.atom, Var)]
+    spatial = [v for v in stage.axes if v.kind != "reduce" and v.extent is not ONE]
+    whole = all(
+        e is ONE if p is ZERO else p is not None and isinstance(p.atom, Var) and p.atom.extent is e
+        for p, e in zip(w.indices, w.shape, strict=True)
+    )
+    apart = all(o.indices == w.indices and o.shape == w.shape for o in stage.writes)
+    mine = {o.buffer.__chandle__() for o in stage.writes}
+    scans = any(a.buffer.__chandle__() in mine for a in stage.reads)
+    return whole and apart and not scans and len(used) == len(spatial) and set(used) == set(spatial)
+
+
+def _as_given(stage: Stage) -> Nest:
+    stems = {v: iv.var.name for v, iv in zip(stage.axes, stage.block.iter_vars, strict=True)}
+    own = {v: Iterator(v, stems[v]) for v in stage.axes}
+    at = {v: as_int(v) for v in stage.axes}
+    loops = dict.fromkeys(v for v, _ in stage.order)
+    return Nest(tuple(own.values()), _whole([own[v] for v in loops]), at)
+
+
+# ---------------------------------------------------------------------------- reductions
+
+
+def _split(
+    v: Var, stage: Stage, layouts: Layouts, at: dict[Var, Int], follow: bool
+) -> list[Iterator]:
+    """The digits of a reduction, from the highest; ``at`` gets its value."""
+    assert v.extent is not None
+    stem = next(iv.var.name for a, iv in zip(stage.axes, stage.block.iter_vars, strict=True)
+                if a is v)  # fmt: skip
+    cuts = _cuts(v, stage, layouts) if follow else []
+    if not cuts:
+        at[v] = as_int(v)
+        return [Iterator(v, stem)]
+    out = []
+    at[v] = ZERO
+    above = v.extent.const or 0
+    for k, cut in enumerate((*cuts, 1)):
+        digit = Iterator(variable("reduce", f"{v.name}_{k}", integer(above // cut)), f"{stem}_{k}")
+        if digit.extent is not ONE:
+            at[v] = at[v] + as_int(digit.var) * cut
+            out.append(digit)
+        above = cut
+    return out
+
+
+def _cuts(v: Var, stage: Stage, layouts: Layouts) -> list[int]:
+    """Where the layouts of what is read cut the reduction, from the highest; they divide it."""
+    extent = v.extent.const if v.extent is not None else None
+    found: set[int] = set()
+    for a in stage.reads:
+        for d in layouts[a.buffer].digits:
+            p = a.indices[d.axis]
+            if p is not None and d.div > 1 and coefficient(p, v) is ONE:
+                found.add(d.div)
+    cuts = sorted((c for c in found if extent and c < extent and extent % c == 0), reverse=True)
+    return [c for k, c in enumerate(cuts) if all(a % b == 0 for a, b in pairwise(cuts[: k + 1]))]
+
+
+# ---------------------------------------------------------------------------- loop order
+
+
+def _ordered(
+    made: Nest,
+    stage: Stage,
+    layouts: Layouts,
+    spatial: Sequence[Iterator],
+    reduced: Sequence[Iterator],
+    tile: bool,
+) -> tuple[Loop, ...]:
+    """Spatial loops in the order of memory, reductions in the order of what they run over.
+
+    Reductions are outside of the innermost spatial loop if it runs over neighbours in all that is
+    accessed: then the iterations of that loop are independent and contiguous. Of a grouped
+    convolution that are the channels of one group, the loop over groups is outside.
+    """
+    reads = [made.placed(a, layouts[a.buffer]) for a in stage.reads]
+    reads = [r for r in reads if None not in r]
+    reduced = _as_read(reduced, reads)
+    wide = [s for s in spatial if s.extent is not ONE]
+    if not reduced or not wide:
+        return _whole([*spatial, *reduced])
+    last = wide[-1]
+    k = spatial.index(last)
+    inner, groups = _whole(spatial[k:]), _whole(())
+    if not all(_fastest(last.var, r) for r in reads):
+        few, many = _grouped(last, reads)
+        if few is ONE:
+            return _whole([*spatial, *reduced])
+        groups = (Loop(last, many, few.const or 0),)
+        inner = (Loop(last, few), *inner[1:])
+    if tile:
+        return _tiled(spatial[:k], groups, reduced, inner)
+    return (*_whole(spatial[:k]), *groups, *_whole(reduced), *inner)
+
+
+def _grouped(i: Iterator, reads: Sequence[tuple[Int | None, ...]]) -> tuple[Int, Int]:
+    """How many steps of an iterator run over neighbours in all that is accessed, and how often.
+
+    pad[f // 16 * 8 + r], w[f, r]    16 at a time
+    """
+    extent = i.extent.const or 0
+    atoms = (a for r in reads for p in r if p is not None for a in subterms(p))
+    cuts = {as_int(a.args[1]).const for a in atoms
+            if isinstance(a, Call) and is_div(a) and a.args[0] is as_int(i.var)}  # fmt: skip
+    for few in sorted((c for c in cuts if c and extent % c == 0), reverse=True):
+        high = variable("loop", "high", integer(extent // few))
+        low = variable("loop", "low", integer(few))
+        at = {i.var: as_int(high) * few + as_int(low)}
+        parts = ([None if p is None else ints(p, at) for p in r] for r in reads)
+        if all(_fastest(low, r) for r in parts):
+            return integer(few), integer(extent // few)
+    return ONE, i.extent
+
+
+#: Elements that are in registers at a time: neighbours, and terms of a sum.
+WIDTH, DEPTH = 8, 4
+
+
+def _tiled(
+    outer: Sequence[Iterator],
+    groups: Sequence[Loop],
+    reduced: Sequence[Iterator],
+    inner: Sequence[Loop],
+) -> tuple[Loop, ...]:
+    """Some steps of the last outer loop and of the last reduction go inside of the inner loops.
+
+    Each element of an operand that is loaded is then used more than once:
+
+        for w, r, c:  out[w, c] += x[w, r] * y[r, c]
+        for w_0, r_0, c, w_1, r_1:  the same with w = 7 * w_0 + w_1 and r = 4 * r_0 + r_1
+    """
+    inside: list[Loop] = []
+    around: list[list[Loop]] = []
+    for part, most in ((outer, WIDTH), (reduced, DEPTH)):
+        wide = [i for i in part if i.extent is not ONE]
+        loops = list(_whole(part))
+        few = _divisor(wide[-1].extent, most) if wide else 1
+        if few > 1:
+            at, left = part.index(wide[-1]), integer((wide[-1].extent.const or 0) // few)
+            loops[at : at + 1] = [] if left is ONE else [Loop(wide[-1], left, few)]
+            inside.append(Loop(wide[-1], integer(few)))
+        around.append(loops)
+    return (*around[0], *groups, *around[1], *inner, *inside)
+
+
+def _divisor(extent: Int, most: int) -> int:
+    """The largest one up to ``most``; 1 if the extent is not known."""
+    known = extent.const
+    return 1 if known is None else max(d for d in range(1, most + 1) if known % d == 0)
+
+
+def _as_read(
+    reduced: Sequence[Iterator], reads: Sequence[tuple[Int | None, ...]]
+) -> list[Iterator]:
+    """In the order of the dimensions of the operand that most reductions run over."""
+
+    def places(read: tuple[Int | None, ...]) -> dict[Var, int]:
+        return {v: d for d, p in enumerate(read) if p is not None for v in free(p)}
+
+    known = max(map(places, reads), default={}, key=lambda p: sum(r.var in p for r in reduced))
+    return sorted(reduced, key=lambda r: known.get(r.var, -1))
+
+
+def _fastest(v: Var, index: Sequence[Int | None]) -> bool:
+    """Whether an access goes to the next element with ``v``, or does not depend on it."""
+    own = [k for k, p in enumerate(index) if p is not None and v in free(p)]
+    if not own:
+        return True
+    p = index[-1]
+    return own == [len(index) - 1] and p is not None and coefficient(p, v) is ONE

@@ -1,0 +1,115 @@
+"""What a block does where the element that it stores is padding.
+
+It may store anything where the layout promises nothing, and must not read outside of memory. Where
+a pad value is promised, the block is left as it is if it makes that value of its operands' padding
+(relu of 0 is 0), else its stores are guarded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+from ...analysis.blocks.blocks import Stage
+from ...analysis.lifting.tir.node import NodeDict
+from ...analysis.terms.order import nonneg
+from ...analysis.terms.rewrite import free, ints
+from ...analysis.terms.term import Int
+from ..access.inner import Layouts
+from ..model.extents import literal
+from .nest import Nest
+
+
+def harmless(s: Stage, made: Nest, layouts: Layouts, shapes: Sequence[Sequence[Int]]) -> bool:
+    """Whether the block may be executed for the padding: all it reads is in its buffer.
+
+    ``shapes`` are the physical ones of what it reads.
+    """
+    reads = zip((made.placed(a, layouts[a.buffer]) for a in s.reads), shapes, strict=True)
+    return all(_within(index, shape, made) for index, shape in reads) and not _divides(s.block)
+
+
+def _within(index: Sequence[Int | None], shape: Sequence[Int], made: Nest) -> bool:
+    return all(
+        p is not None and (not _moves(p, made) or (nonneg(p) and nonneg(e - 1 - p)))
+        for p, e in zip(index, shape, strict=True)
+    )
+
+
+def _moves(p: Int | None, made: Nest) -> bool:
+    """Whether an index over new iterators may be one of the padding."""
+    return p is None or not made.padded.isdisjoint(free(p))
+
+
+def _divides(block: Any) -> bool:
+    """Whether integers are divided by what may be anything in the padding."""
+    found: list[Any] = []
+
+    def visit(e: Any) -> None:
+        if "float" not in str(e.ty.dtype) and type(e.b).__name__ != "IntImm":
+            found.append(e)
+
+    kinds = (tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.FloorMod)
+    tvm_ffi.structural_walk(block.body, (kinds, visit))
+    return bool(found)
+
+
+def keeps(s: Stage, made: Nest, layouts: Layouts) -> bool:
+    """Whether one store makes its pad value of those of what it reads.
+
+    One axis is padded, in the same way in all that it reads.
+    """
+    store, w = s.block.body, s.writes[0]
+    if s.block.init is not None or type(store).__name__ != "BufferStore" or not s.reads:
+        return False
+
+    def padded(indices: Sequence[Int | None], shape: Sequence[Int]) -> list[tuple[Any, Int]]:
+        both = zip(indices, shape, strict=True)
+        return [(p, e) for p, e in both if p is None or _moves(ints(p, made.at), made)]
+
+    axes, pads = padded(w.indices, w.shape), NodeDict[float]()
+    for a in s.reads:
+        layout = layouts[a.buffer]
+        promised = layout.pad_value is not None and layout.padded(literal(a.shape))
+        if not promised or len(axes) != 1 or padded(a.indices, a.shape) != axes:
+            return False
+        pads[a.buffer] = layout.pad_value or 0
+    try:
+        rest = tvm_ffi.structural_map(
+            store.value, (tvm.ir.TensorLoad, lambda e: tirx.const(pads[e.source], str(e.ty.dtype)))
+        )
+        rest = tvm.sym.Analyzer().simplify(rest)
+    except ValueError:  # a literal that its type does not have, such as bool(-1)
+        return False
+    known = type(rest).__name__ in ("IntImm", "FloatImm")
+    return known and repr(float(rest.value)) == repr(float(layouts[w.buffer].pad_value or 0))
+
+
+def selected(code: Any, inside: Any, values: NodeDict[float]) -> Any:
+    """The statement where ``inside`` holds, elsewhere its stores, of the pad values."""
+
+    def pad(s: Any) -> Any:
+        return tirx.const(values[s.buffer], str(s.value.ty.dtype))
+
+    if type(code).__name__ == "BufferStore":
+        if tvm_ffi.structural_equal(code.value, pad(code)):
+            return code
+        value = tirx.if_then_else(inside, code.value, pad(code))
+        return tirx.BufferStore(code.buffer, value, code.indices)
+    stores: list[Any] = []
+    tvm_ffi.structural_walk(code, (tirx.BufferStore, stores.append))
+    others = [tirx.BufferStore(s.buffer, pad(s), s.indices) for s in stores]
+    return tirx.IfThenElse(inside, code, others[0] if len(others) == 1 else tirx.SeqStmt(others))
+
+
+def only(code: Any, inside: Any) -> Any:
+    """The step of a reduction where ``inside`` holds, elsewhere nothing."""
+    if type(code).__name__ != "BufferStore":
+        return tirx.IfThenElse(inside, code, None)
+    before = tirx.BufferLoad(code.buffer, code.indices)
+    value = tirx.if_then_else(inside, code.value, before)
+    return tirx.BufferStore(code.buffer, value, code.indices)

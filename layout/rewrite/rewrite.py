@@ -1,0 +1,251 @@
+"""A PrimFunc over buffers in other layouts, proved to compute the same.
+
+Before: out[n, c, h, w] = Σ pad[n, r, h + y, w + x] * w[c, r, y, x]     all as they are
+After:  out[n, h, w, c] = Σ pad[n, h + y, w + x, r] * w[c, y, x, r]     NHWC, OHWI
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+from tvm import tirx
+from tvm.tirx.buffer import is_buffer_var
+
+from ...analysis.blocks.blocks import Opaque, Standard, standard
+from ...analysis.certify.same import ByStructure
+from ...analysis.index_map.maps.convert import Unsupported
+from ...analysis.lifting.tir.node import items
+from ...analysis.results.op_info import Certificate, Refusal
+from ..access.copies import copied, stays
+from ..model.layout import Layout
+from ..verify.blockwise import prove_stages
+from ..verify.verify import Known, known, prove_moved
+from .candidate import Draft, LoopOrder, Unmovable, drafted
+from .inline import inlined
+from .substitute import substituted
+
+Layouts = tuple[Layout | None, ...]
+
+#: What TVM raises of TIR that it does not take: InternalError and ScheduleError are RuntimeErrors.
+TVM_RAISES = (RuntimeError, TypeError, ValueError)
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """``func`` computes the same over buffers in ``layouts`` (None for a scalar).
+
+    ``identity`` is the parameter whose memory the result equals, bit for bit: a pure copy.
+    """
+
+    func: Any
+    layouts: Layouts
+    certificate: Certificate
+    identity: int | None = None
+
+
+@dataclass(frozen=True)
+class Still:
+    """A PrimFunc is not called at all: its result is the memory of its parameter ``identity``."""
+
+    identity: int
+
+
+def rewrite(
+    func: Any, layouts: Sequence[Layout | None], loop_order: LoopOrder = "layout"
+) -> Rewritten | Refusal:
+    """The PrimFunc over buffers in these layouts, one for each parameter; None leaves one as it is.
+
+    With ``loop_order="layout"`` reductions run in the order of the operands' memory, and outside of
+    a spatial loop over neighbours; with ``"tiled"`` also in tiles for
+    registers, with ``"given"`` in their own order. Results are equal up to
+    the order of sums then. Raises ``TypeError`` and ``ValueError`` for arguments that fit no
+    PrimFunc.
+    """
+    return Rewriter()(func, layouts, loop_order)
+
+
+class Rewriter:
+    """:func:`rewrite`, once for structurally equal PrimFuncs and equal layouts."""
+
+    def __init__(self, form: Callable[[Any], Standard] = standard) -> None:
+        self._seen = ByStructure(partial(_Seen, form=form))
+
+    def __call__(
+        self, func: Any, layouts: Sequence[Layout | None], loop_order: LoopOrder = "layout"
+    ) -> Rewritten | Refusal:
+        full = _checked(func, layouts)
+        seen = self._seen(func)
+        key = full, tuple(x and x.pad_value for x in full), loop_order
+        if key not in seen.results:
+            seen.results[key] = _rewritten(seen, full, loop_order)
+        found = seen.results[key]
+        if isinstance(found, Refusal):
+            return found
+        return replace(found, func=_with_attributes(found.func, func))
+
+    def still(self, func: Any, layouts: Sequence[Layout | None]) -> int | None:
+        """The parameter whose memory the result equals, bit for bit, in these layouts.
+
+        It is proved of the PrimFunc as it is, and no form over the layouts is needed.
+        """
+        full = _checked(func, layouts)
+        seen = self._seen(func)
+        if full not in seen.still:
+            seen.still[full] = _still(seen, full)
+        return seen.still[full]
+
+
+class _Seen:
+    """What is known of one PrimFunc."""
+
+    def __init__(self, func: Any, form: Callable[[Any], Standard]) -> None:
+        self.func, self.form = func, form
+        self.results: dict[Any, Rewritten | Refusal] = {}
+        self.still: dict[Layouts, int | None] = {}
+
+    @cached_property
+    def lifted(self) -> Known | Refusal:
+        return known(self.func)
+
+    @cached_property
+    def standard(self) -> Standard:
+        """Raises :class:`Opaque`."""
+        return self.form(self.func)
+
+    @cached_property
+    def inlined(self) -> tuple[Any, Standard]:
+        new = inlined(self.func, self.standard[0])
+        return new, self.standard if new is self.func else standard(new)
+
+
+def _checked(func: Any, layouts: Sequence[Layout | None]) -> Layouts:
+    """A layout for each buffer. Raises for what does not fit the parameters."""
+    if not isinstance(func, tirx.PrimFunc):
+        raise TypeError(f"rewrite: expected a tvm.tirx.PrimFunc, got {type(func).__name__}")
+    params = items(func.params)
+    if len(layouts) != len(params):
+        raise ValueError(f"rewrite: {len(layouts)} layouts for {len(params)} parameters")
+    out: list[Layout | None] = []
+    for p, layout in zip(params, layouts, strict=True):
+        if not is_buffer_var(p):
+            if layout is not None:
+                raise ValueError(f"rewrite: a layout for {p.name}, which is a scalar")
+            out.append(None)
+            continue
+        own = layout or Layout.identity(len(p.ty.shape))
+        if own.rank != len(p.ty.shape):
+            raise ValueError(f"rewrite: {own} for {p.name} of rank {len(p.ty.shape)}")
+        if own.pad_value is not None and not _holds(str(p.ty.dtype), own.pad_value):
+            raise ValueError(f"rewrite: {p.name}, of {p.ty.dtype}, cannot hold {own.pad_value}")
+        out.append(own)
+    return tuple(out)
+
+
+def _holds(dtype: str, value: float) -> bool:
+    """Whether the type has the number."""
+    if "float" in dtype:
+        return True
+    if not math.isfinite(value) or value != int(value):
+        return False
+    bits = 1 if dtype == "bool" else int("".join(c for c in dtype if c.isdigit()) or 64)
+    unsigned = dtype == "bool" or dtype.startswith("uint")
+    low, high = (0, 2**bits) if unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1))
+    return bool(low <= value < high)
+
+
+def _rewritten(seen: _Seen, layouts: Layouts, loop_order: LoopOrder) -> Rewritten | Refusal:
+    if any(_strided(p) for p, x in zip(items(seen.func.params), layouts, strict=True)
+           if x is not None and not x.is_identity):  # fmt: skip
+        return Refusal("a buffer that moves has strides or an offset")
+    reasons: dict[str, None] = {}
+    for draft in _drafts(seen, layouts, loop_order):
+        if isinstance(draft, Refusal):
+            reasons[draft.reason] = None
+            continue
+        try:
+            proof = _proved(seen, draft, layouts)
+        except TVM_RAISES as e:
+            proof = _refused(e)
+        if isinstance(proof, Certificate):
+            return Rewritten(draft.func, layouts, proof, copied(draft.func))
+        reasons[proof.reason] = None
+    return Refusal("; ".join(reasons))
+
+
+def _refused(e: Exception) -> Refusal:
+    if isinstance(e, (Unmovable, Opaque, Unsupported)):
+        return Refusal(str(e))
+    told = str(e).strip().splitlines() or [""]
+    return Refusal(f"TVM refuses its form: {type(e).__name__}: {told[-1]}")
+
+
+def _still(seen: _Seen, layouts: Layouts) -> int | None:
+    try:
+        found, _ = seen.standard
+    except Opaque:
+        return None
+    s = found[0]
+    if len(found) > 1 or len(s.reads) != 1 or len(s.writes) != 1:
+        return None
+    params = items(seen.func.params)
+    places = [next((k for k, p in enumerate(params) if p.same_as(a.buffer)), None)
+              for a in (s.reads[0], s.writes[0])]  # fmt: skip
+    if None in places or any(_strided(p) for p in params if is_buffer_var(p)):
+        return None
+    source, target = (layouts[k] for k in places if k is not None)
+    if source is None or target is None or not stays(s, source, target):
+        return None
+    return places[0]
+
+
+def _proved(seen: _Seen, draft: Draft, layouts: Layouts) -> Certificate | Refusal:
+    """Stage by stage, else of the whole."""
+    first = ""
+    if draft.witness is not None:
+        found = prove_stages(seen.func, draft.func, draft.witness, seen.standard)
+        if isinstance(found, Certificate):
+            return found
+        first = f"{found.reason}; "
+    if isinstance(seen.lifted, Refusal):
+        return Refusal(first + seen.lifted.reason)
+    found = prove_moved(seen.lifted, draft.func, layouts)
+    return found if isinstance(found, Certificate) else Refusal(first + found.reason)
+
+
+def _drafts(seen: _Seen, layouts: Layouts, loop_order: LoopOrder) -> Iterator[Draft | Refusal]:
+    """Forms to try, the best first, or why there is none."""
+    orders: tuple[LoopOrder, ...] = ("tiled", "layout", "given")
+    for order in orders[orders.index(loop_order) :]:
+        try:
+            func, read = seen.inlined
+            if func is not seen.func and order != "given":
+                yield drafted(func, layouts, order, read)
+            yield drafted(seen.func, layouts, order, seen.standard)
+        except (Unmovable, Opaque, Unsupported, *TVM_RAISES) as e:
+            yield _refused(e)
+            break
+    try:
+        yield Draft(substituted(seen.func, layouts))
+    except (Unmovable, Opaque, Unsupported, *TVM_RAISES) as e:
+        yield _refused(e)
+
+
+def _strided(p: Any) -> bool:
+    """Whether a buffer's elements lie in an order of its own, or not from its start."""
+    offset, kind = p.ty.elem_offset, type(p.ty.elem_offset).__name__
+    return bool(len(p.ty.strides)) or not (kind == "Var" or (kind == "IntImm" and not int(offset)))
+
+
+def _with_attributes(new: Any, func: Any) -> Any:
+    """The PrimFunc with the attributes of another one that still hold."""
+    attrs = func.attrs or {}
+    for key in (new.attrs or {}).keys():
+        new = new.without_attr(key)
+    for key in attrs.keys():
+        if not str(key).startswith("opinfo."):
+            new = new.with_attr(key, attrs[key])
+    return new

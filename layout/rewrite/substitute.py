@@ -1,0 +1,135 @@
+"""Any PrimFunc over buffers in other layouts: each access is substituted, the loops stay.
+
+Before: out[i] = x[i] + 1                   After: out[i] = x[i // 4, i % 4] + 1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import s_tir, tirx
+from tvm.tirx.buffer import is_buffer_var
+
+from ...analysis.blocks.blocks import sizes_of
+from ...analysis.lifting.tir.node import NodeDict, items
+from ..model.layout import Layout
+from .candidate import Unmovable, decl
+
+
+def substituted(func: Any, layouts: Sequence[Layout | None]) -> Any:
+    """The PrimFunc over buffers in these layouts. Raises :class:`Unmovable`."""
+    moved = _Moved(func, layouts)
+    body = tvm_ffi.structural_mutate(func.body, moved.rules)
+    if moved.refused:
+        raise Unmovable(moved.refused)
+    body = _after([_fill(b, value) for b, value in moved.padded.values()], body)
+    params = [moved.buffers[p] if p in moved.buffers else p for p in items(func.params)]
+    new = tirx.PrimFunc(params, body, func.ret_type, func.attrs)
+    mod = s_tir.transform.StmtSimplify()(tvm.IRModule({"main": new}))
+    return mod["main"]
+
+
+class _Moved:
+    def __init__(self, func: Any, layouts: Sequence[Layout | None]) -> None:
+        sizes = sizes_of(func)
+        self.buffers = NodeDict[Any]()
+        self.layouts = NodeDict[Layout]()
+        self.padded = NodeDict[tuple[Any, float]]()  # results and what their padding holds
+        self.refused = ""
+        for p, layout in zip(items(func.params), layouts, strict=True):
+            if layout is None or layout.is_identity:
+                continue
+            shape = sizes.shape(p)
+            self.buffers[p] = decl(p, layout, shape, sizes.leaves)
+            self.layouts[p] = layout
+        self.rules = [
+            (tvm.ir.TensorLoad, self.load),
+            (tirx.BufferStore, self.store),
+            (tvm.ir.TensorRegion, self.region),
+            (s_tir.MatchBufferRegion, self.match),
+            (tvm.ir.Var, self.variable),
+        ]
+
+    def load(self, e: Any, mutator: Any) -> Any:
+        if e.source not in self.buffers:
+            return mutator.default_mutate(e)
+        return tirx.BufferLoad(self.buffers[e.source], self.place(e.source, e.indices, mutator))
+
+    def store(self, s: Any, mutator: Any) -> Any:
+        if s.buffer not in self.buffers:
+            return mutator.default_mutate(s)
+        layout = self.layouts[s.buffer]
+        if layout.padded(_extents(s.buffer)):
+            self.padded[s.buffer] = self.buffers[s.buffer], layout.pad_value or 0
+        index = self.place(s.buffer, s.indices, mutator)
+        return tirx.BufferStore(self.buffers[s.buffer], mutator.mutate(s.value), index)
+
+    def place(self, buffer: Any, indices: Any, mutator: Any) -> list[Any]:
+        index = [mutator.mutate(i) for i in items(indices)]
+        return list(self.layouts[buffer].forward(index, _extents(buffer)))
+
+    def region(self, r: Any, mutator: Any) -> Any:
+        """One element moves; of a larger region the whole buffer is declared."""
+        if r.source not in self.buffers:
+            return mutator.default_mutate(r)
+        new = self.buffers[r.source]
+        if all(type(d.extent).__name__ == "IntImm" and int(d.extent) == 1 for d in r.region):
+            index = self.place(r.source, [d.min for d in r.region], mutator)
+            ranges = [tvm.ir.Range.from_min_extent(i, _number(i, 1)) for i in index]
+        else:
+            ranges = [tvm.ir.Range(_number(e, 0), e) for e in new.ty.shape]
+        return tirx.stmt.BufferRegion(new, ranges)
+
+    def match(self, m: Any, mutator: Any) -> Any:
+        if m.source.source in self.buffers:
+            self.refused = f"a part of {m.source.source.name} is matched as a buffer"
+        return mutator.default_mutate(m)
+
+    def variable(self, v: Any, mutator: Any) -> Any:
+        if is_buffer_var(v) and v in self.buffers:
+            self.refused = f"{v.name} is used as a pointer or seen as another buffer"
+        return mutator.default_mutate(v)
+
+
+def _number(like: Any, value: int) -> Any:
+    return tirx.IntImm(str(like.ty.dtype), value)
+
+
+def _extents(buffer: Any) -> list[Any]:
+    return [int(e) if type(e).__name__ == "IntImm" else e for e in items(buffer.ty.shape)]
+
+
+def _fill(buffer: Any, value: float) -> tuple[Any, Any]:
+    """A loop nest that stores one value everywhere: around a block, and around the plain store."""
+    dtype = str(buffer.ty.shape[0].ty.dtype)
+    names = [tirx.Var(f"i{k}", dtype) for k in range(len(buffer.ty.shape))]
+    extents = [tvm.ir.Range(tirx.IntImm(dtype, 0), e) for e in buffer.ty.shape]
+    iters = [tirx.IterVar(r, tirx.Var(f"v_i{k}", dtype), 0) for k, r in enumerate(extents)]
+    index = [i.var for i in iters]
+    constant = tirx.const(value, str(buffer.ty.dtype))
+    point = [tvm.ir.Range.from_min_extent(i, tirx.IntImm(dtype, 1)) for i in index]
+    store = tirx.BufferStore(buffer, constant, index)
+    written = [tirx.stmt.BufferRegion(buffer, point)]
+    block = s_tir.SBlock(iters, [], written, f"{buffer.name}_fill", store)
+    nests = [s_tir.SBlockRealize(names, True, block), tirx.BufferStore(buffer, constant, names)]
+    for v, r in reversed(list(zip(names, extents, strict=True))):
+        nests = [tirx.For(v, r.min, r.extent, tirx.ForKind.SERIAL, n) for n in nests]
+    return nests[0], nests[1]
+
+
+def _after(fills: list[tuple[Any, Any]], body: Any) -> Any:
+    """The body after the nests, in a root block as blocks."""
+    if not fills:
+        return body
+    if type(body).__name__ != "SBlockRealize":
+        return tirx.SeqStmt([*(plain for _, plain in fills), body])
+    root = body.block
+    new = s_tir.SBlock(
+        root.iter_vars, root.reads, root.writes, root.name_hint,
+        tirx.SeqStmt([*(nest for nest, _ in fills), root.body]), root.init,
+        root.alloc_buffers, root.match_buffers, root.annotations,
+    )  # fmt: skip
+    return s_tir.SBlockRealize(body.iter_values, body.predicate, new)

@@ -1,0 +1,1 @@
+"""The choice of layouts: alternatives, constraints, one optimisation problem."""

@@ -1,0 +1,188 @@
+"""The plan of one Relax function: layouts of values, ways of ops, conversions."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from math import isfinite
+
+from ..graph.graph import Graph, Op, Value
+from ..model.layout import Layout
+from ..model.sizes import size_of
+from .alternatives import Choice, Kind, as_given, choices, constants, weight
+from .candidates import candidates
+from .problem import CHANGE, Problem, problem
+from .solve import Solution, solve
+
+Cost = Callable[[Value, Layout], float]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to do. ``reads`` has the layout of each tensor input by op and parameter."""
+
+    ways: Mapping[Op, Choice]
+    stored: Mapping[Value, Layout]
+    converted: Mapping[Value, tuple[Layout, ...]]
+    reads: Mapping[Op, Mapping[int, Layout]]
+    needed: Mapping[Value, Layout]
+    solution: Solution
+
+    def layouts(self, op: Op) -> list[Layout | None]:
+        """By parameter of the op's PrimFunc."""
+        read = self.reads[op]
+        return [*(read.get(k) for k in range(len(op.inputs))), *self.ways[op].outputs]
+
+
+def bytes_moved(v: Value, layout: Layout) -> float:
+    """What is read and written by a conversion of a value, with the padding of the new layout."""
+    if v.weight:
+        return CHANGE
+    return float(weight(v) + size_of(layout.physical(v.shape), v.dtype))
+
+
+def conversions_counted(v: Value, layout: Layout) -> float:
+    """One a conversion; bytes decide between as many."""
+    return CHANGE if v.weight else 1e9 + weight(v)
+
+
+OBJECTIVES: dict[str, Cost] = {"bytes": bytes_moved, "count": conversions_counted}
+
+
+@dataclass(frozen=True)
+class Space:
+    """What there is to choose from: layouts of values, ways of ops.
+
+    ``needed``: layouts in which values have to be there. ``given``: those that exist so.
+    """
+
+    graph: Graph
+    kinds: Mapping[Op, Kind]
+    candidates: Mapping[Value, list[Layout]]
+    needed: Mapping[Value, Layout]
+    given: Mapping[Value, Layout]
+    ways: Mapping[Op, list[Choice]]
+
+
+Extend = Callable[[Space, Problem, float], None]
+"""Adds to a problem what else is to be chosen with it; a byte costs 1 / the number."""
+
+
+def decide(
+    graph: Graph,
+    kinds: Mapping[Op, Kind],
+    cost: Cost,
+    pins: Mapping[Value, Layout],
+    forbidden: Mapping[Op, frozenset[Choice]],
+    seconds: float = 60.0,
+    strict: bool = False,
+    extend: Extend | None = None,
+) -> Plan:
+    """The cheapest plan. ``pins`` are other layouts for the function's parameters.
+
+    ``strict``: operators read the usual layouts only, in which they are operators again.
+    """
+    return cheapest(space(graph, kinds, pins, forbidden, strict), cost, seconds, extend)
+
+
+def space(
+    graph: Graph,
+    kinds: Mapping[Op, Kind],
+    pins: Mapping[Value, Layout],
+    forbidden: Mapping[Op, frozenset[Choice]],
+    strict: bool,
+) -> Space:
+    """All plans of a function."""
+    found = candidates(graph, kinds)
+    for v, layout in pins.items():
+        if layout not in found[v]:
+            found[v].append(layout)
+    needed = {v: Layout.identity(v.rank) for v in graph.values
+              if v.pinned is not None and not v.constant}  # fmt: skip
+    given = {v: pins.get(v, Layout.identity(v.rank)) for v in graph.values if v.fixed}
+    ways = {op: _allowed(op, kinds[op], found, forbidden.get(op), strict) for op in graph.ops}
+    return Space(graph, kinds, found, needed, given, ways)
+
+
+def cheapest(known: Space, cost: Cost, seconds: float, extend: Extend | None = None) -> Plan:
+    """The plan that costs least, with what ``extend`` adds."""
+    graph, kinds, needed, given = known.graph, known.kinds, known.needed, known.given
+    found = known.candidates
+    cost = functools.cache(cost)
+    unit = _unit(found, cost)
+    made = problem(graph, known.ways, found, lambda v, x: cost(v, x) / unit, needed, given)
+    if extend is not None:
+        extend(known, made, unit)
+    solved = solve(made.program, seconds=seconds)
+    solved = replace(solved, objective=solved.objective * unit, bound=solved.bound * unit)
+    chosen = {op: c for op, c, x in made.ways if x in solved.chosen}
+    stored = dict(given)
+    for op, c in chosen.items():
+        stored.update(zip(op.outputs, c.outputs, strict=True))
+    converted: dict[Value, list[Layout]] = {}
+    for v, layout, x in made.converted:
+        if x in solved.chosen and stored[v] != layout:
+            converted.setdefault(v, []).append(layout)
+    reads = {op: _reads(op, chosen[op], kinds[op], stored, converted) for op in graph.ops}
+    kept = {v: tuple(x) for v, x in converted.items()}
+    return Plan(chosen, stored, kept, reads, needed, solved)
+
+
+def layouts_in(op: Op, way: Choice, kind: Kind) -> list[Layout | None] | None:
+    """The layouts of a way by parameter; None where a plan decides which of several it reads."""
+    read: dict[int, Layout] = {}
+    for k, allowed in enumerate(way.inputs):
+        if allowed is not None:
+            if len(allowed) != 1:
+                return None
+            (read[k],) = allowed
+    known = {**read, **{len(op.inputs) + k: x for k, x in enumerate(way.outputs)}}
+    read |= constants(op, kind, known)
+    return [*(read.get(k) for k in range(len(op.inputs))), *way.outputs]
+
+
+def _unit(found: Mapping[Value, list[Layout]], cost: Cost) -> float:
+    """What moving a byte costs at least: what breaks ties is worth about as much.
+
+    So a plan in seconds is none in which nothing changes, and what is solved has costs like bytes.
+    """
+    rates = (cost(v, x) / bytes_moved(v, x) for v, layouts in found.items()
+             if not v.weight and not v.free for x in layouts[1:] if bytes_moved(v, x))  # fmt: skip
+    return min((r for r in rates if r > 0 and isfinite(r)), default=1.0)
+
+
+def _allowed(
+    op: Op,
+    kind: Kind,
+    found: Mapping[Value, list[Layout]],
+    forbidden: frozenset[Choice] | None,
+    strict: bool,
+) -> list[Choice]:
+    """The ways of an op without those that turned out to have no proof; never none."""
+    forbidden = forbidden or frozenset()
+    left = [c.strict if strict or c in forbidden else c for c in choices(op, kind, found)]
+    left = [c for c in dict.fromkeys(left) if c not in forbidden]
+    given = as_given(op, kind)
+    asked = kind.want is not None and not kind.named
+    narrowed = strict or bool(forbidden)
+    if not left or (narrowed and not asked and not any(c.same_as(given) for c in left)):
+        left.append(given)  # which one that took more layouts may have stood for
+    return left
+
+
+def _reads(
+    op: Op, way: Choice, kind: Kind, stored: Mapping[Value, Layout],
+    converted: Mapping[Value, list[Layout]],
+) -> dict[int, Layout]:  # fmt: skip
+    out: dict[int, Layout] = {}
+    for k, (v, allowed) in enumerate(zip(op.inputs, way.inputs, strict=True)):
+        if v is None or allowed is None:
+            continue
+        here = [stored[v], *converted.get(v, ())]
+        orders = {x.order(v.shape): x for x in allowed}
+        same = (orders.get(x.order(v.shape)) for x in here)
+        direct = next((x for x in here if x in allowed), None)
+        out[k] = direct or next(x for x in same if x is not None)
+    known = {**out, **{len(op.inputs) + k: x for k, x in enumerate(way.outputs)}}
+    return {**out, **constants(op, kind, known)}

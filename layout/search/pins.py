@@ -1,0 +1,71 @@
+"""Parameters that the caller passes in another layout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import tvm_ffi
+from tvm import ir, relax, tirx
+
+from ..graph.graph import Graph, Value
+from ..model.layout import Layout
+
+
+class Pins:
+    """Layouts by parameter name, for the functions that the outside calls."""
+
+    def __init__(self, mod: Any, wanted: Mapping[str, str]) -> None:
+        self.mod, self.wanted = mod, dict(wanted)
+        self.used: set[str] = set()
+
+    def of(self, gvar: Any, found: Graph) -> dict[Value, Layout]:
+        """By parameter of one function. Raises ``ValueError`` for a pin that it cannot have."""
+        mine = [v for v in found.values if v.parameter and v.name in self.wanted]
+        func = self.mod[gvar]
+        if not mine or not (func.attrs or {}).get("global_symbol"):
+            return {}
+        if self._called(gvar):
+            raise ValueError(f"pins: {gvar.name_hint} is called inside the module")
+        out = {v: self._layout(v) for v in mine}
+        lost = _symbols(e for v in found.values if v.parameter for e in v.shape) - _bound(
+            found, out
+        )
+        if lost:
+            raise ValueError(
+                f"pins: no parameter would have {', '.join(sorted(lost))} as an extent"
+            )
+        self.used |= {v.name for v in mine}
+        return out
+
+    def _layout(self, v: Value) -> Layout:
+        made = Layout.parse(self.wanted[v.name])
+        if made.rank != v.rank:
+            raise ValueError(
+                f"pins[{v.name!r}]: {self.wanted[v.name]} is of rank {made.rank}, "
+                f"the parameter of rank {v.rank}"
+            )
+        return made
+
+    def _called(self, gvar: Any) -> bool:
+        names: list[str] = []
+        for _, f in self.mod.functions_items():
+            tvm_ffi.structural_walk(f, (ir.GlobalVar, lambda g: names.append(g.name_hint)))
+        return gvar.name_hint in names
+
+    def check(self) -> None:
+        """Raises ``ValueError`` for names that no function has."""
+        unknown = sorted(set(self.wanted) - self.used)
+        if unknown:
+            raise ValueError(f"pins: no parameter is called {', '.join(map(repr, unknown))}")
+
+
+def _symbols(extents: Any) -> set[str]:
+    """The variables that are an extent as they stand."""
+    return {e.name for e in extents if isinstance(e, (tirx.Var, relax.Var))}
+
+
+def _bound(found: Graph, pins: Mapping[Value, Layout]) -> set[str]:
+    shapes = (pins[v].physical(v.shape) if v in pins else v.shape
+              for v in found.values if v.parameter)  # fmt: skip
+    return _symbols(e for shape in shapes for e in shape)

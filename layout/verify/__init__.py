@@ -1,0 +1,1 @@
+"""Proofs that a rewritten PrimFunc computes the same."""

@@ -1,0 +1,428 @@
+"""Proof that two PrimFuncs in standard form do the same, one stage after the other.
+
+Two states correspond if every buffer of the new one holds, at ``forward(i)`` of its layout, what
+the old one's holds at ``i``. It is proved of each stage that it takes corresponding states to
+corresponding ones; so the functions compute the same. That asks of a stage, with ``at`` giving the
+old iterators over the new ones, that
+
+- ``at`` is a bijection of the iterations, and keeps the order of reductions or may change it;
+- the old and the new statements are the same term, with every load and store of the new one taken
+  back to logical coordinates, and none of them between the elements.
+
+A buffer inside the old function may be missing in the new one if a stage does nothing but define
+it: what is loaded from it is its definition then (:mod:`...analysis.blocks.definitions`).
+
+The layouts of inner buffers and ``at`` are what a rewriter says they are: nothing of it is trusted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+from tvm.tirx.buffer import is_buffer_var
+
+from ...analysis.blocks.blocks import Access, Env, Opaque, Sizes, Stage, Standard, standard
+from ...analysis.blocks.definitions import Definition, Undefined, resolved
+from ...analysis.certify.assumptions import partial
+from ...analysis.certify.certify import flags
+from ...analysis.lifting.tir.from_tir import Reader, Unliftable
+from ...analysis.lifting.tir.node import NodeDict, items
+from ...analysis.proofs.equal import Proof
+from ...analysis.results.op_info import ASSUMED, Certificate, Refusal
+from ...analysis.terms.integer import floordiv
+from ...analysis.terms.order import nonneg
+from ...analysis.terms.quotient import is_div
+from ...analysis.terms.rewrite import free, ints
+from ...analysis.terms.term import (
+    ONE,
+    ZERO,
+    Call,
+    Int,
+    Tensor,
+    Term,
+    Var,
+    as_int,
+    integer,
+    load,
+    raw_call,
+    variable,
+)
+from ..model.extents import literal, physical, term
+from ..model.layout import Layout
+
+Index = tuple[Int, ...]
+
+
+class Disagree(Exception):
+    """Where the proof fails."""
+
+
+@dataclass(frozen=True)
+class Witness:
+    """What a rewriter says: each old buffer's new one and its layout, by stage the old iterators
+    over the new block's, ``v0``, ``v1``, … in its order. Buffers that are not there are inlined,
+    and so are the stages that define them."""
+
+    buffers: tuple[tuple[Any, Any, Layout], ...]
+    iterators: tuple[Mapping[Var, Int], ...]
+
+
+def prove_stages(
+    func: Any, new: Any, witness: Witness, known: Standard | None = None
+) -> Certificate | Refusal:
+    """Whether ``new`` is ``func`` with the buffers of its parameters in the witness' layouts.
+
+    ``known`` are the stages of ``func`` if they are there already.
+    """
+    try:
+        return _proved(func, new, witness, known or standard(func))
+    except (Disagree, Undefined, Opaque, Unliftable) as e:
+        return Refusal(str(e))
+    except RecursionError:
+        return Refusal("the compute is nested too deeply")
+
+
+def _proved(func: Any, new: Any, witness: Witness, known: Standard) -> Certificate:
+    (before, sizes), (after, new_sizes) = known, standard(new)
+    buffers = _Buffers(func, new, witness, sizes, new_sizes)
+    left, buffers.defined = resolved(before, buffers.inlined)
+    if not len(left) == len(after) == len(witness.iterators):
+        raise Disagree("another number of stages")
+    shapes = [t.shape for t in buffers.tensors] + [sizes.shape(b) for b in buffers.inlined]
+    proof, symbolic = Proof(), any(e.const is None for shape in shapes for e in shape)
+    given: dict[str, None] = {}
+    for one, two, at in zip(left, after, witness.iterators, strict=True):
+        stage = _Pair(one, two, at, buffers, sizes, new_sizes)
+        stage.check(proof)
+        given |= dict.fromkeys(stage.given)
+    told = ["symbolic dimensions are at least 1"] if symbolic else []
+    told += given
+    contracted = any(_product(d.value) for _, d in buffers.defined.items())
+    told += ["no compiler contracts what is now one expression (a * b + c)"] if contracted else []
+    exact = not (proof.reassociated or proof.ordered or contracted)
+    return Certificate("proved", exact, (*ASSUMED, *told, *flags(proof)))
+
+
+def _product(value: Any) -> bool:
+    """Whether the sum that reads it may be contracted with it: a product of floats."""
+    return isinstance(value, tirx.Mul) and "float" in str(value.ty.dtype)
+
+
+class _Buffers:
+    """The buffers of both functions, and one tensor for the two."""
+
+    def __init__(
+        self, func: Any, new: Any, witness: Witness, sizes: Sizes, new_sizes: Sizes
+    ) -> None:
+        self.old, self.new = NodeDict[Tensor](), NodeDict[tuple[Tensor, Layout]]()
+        self.tensors: list[Tensor] = []
+        for b, c, layout in witness.buffers:
+            shape = sizes.shape(b)
+            if b in self.old or c in self.new or b.ty.dtype != c.ty.dtype:
+                raise Disagree(f"{b.name} has not one buffer of its type")
+            if physical(shape, layout) != new_sizes.shape(c):
+                raise Disagree(f"{b.name} has not the physical shape of {layout}")
+            if layout.padded(literal(shape)):
+                raise Disagree(f"{b.name} has padding")
+            t = Tensor(b.name, shape, str(b.ty.dtype))
+            self.old[b], self.new[c] = t, (t, layout)
+            self.tensors.append(t)
+        pairs = list(zip(items(func.params), items(new.params), strict=True))
+        for p, q in pairs:
+            if not is_buffer_var(p):
+                same = not is_buffer_var(q) and _value(sizes, p) is _value(new_sizes, q)
+            else:
+                same = q in self.new and self.old[p] is self.new[q][0]
+            if not same:
+                raise Disagree(f"{p.name} is another parameter")
+        if any(b not in self.new for b in items(new.body.block.alloc_buffers)):
+            raise Disagree("a buffer inside has no other one")
+        self.inlined = [b for b in items(func.body.block.alloc_buffers) if b not in self.old]
+        self.defined = NodeDict[Definition]()
+
+
+def _value(sizes: Sizes, p: Any) -> Term | None:
+    return sizes.env.get(p)
+
+
+@dataclass
+class _Pair:
+    """An old and a new stage."""
+
+    one: Stage
+    two: Stage
+    said: Mapping[Var, Int]
+    buffers: _Buffers
+    sizes: Sizes
+    new_sizes: Sizes
+    given: tuple[str, ...] = ()
+
+    def check(self, proof: Proof) -> None:
+        if set(self.said) != set(self.one.axes):
+            raise Disagree("not every iterator has a value")
+        block, new = self.one.block, self.two.block
+        old = _Statements(
+            self.one, self.said, self.sizes, self.buffers.old.get, self.logical_old,
+            self.buffers.defined,
+        )  # fmt: skip
+        other = _Statements(
+            self.two, {v: as_int(v) for v in self.two.axes}, self.new_sizes,
+            self.buffers.new.get, self.logical,
+        )  # fmt: skip
+        if (block.init is None) != (new.init is None):
+            raise Disagree("not both initialise")
+        if block.init is not None and old(block.init) != other(new.init):
+            raise Disagree(f"another start in {block.name_hint}")
+        if old(block.body) != other(new.body):
+            raise Disagree(f"another statement in {block.name_hint}")
+        self.given = partial(old.values)
+        if not self.as_it_was():
+            self.spatial()
+        if not self.in_order():
+            self.regroups(proof)
+
+    # ------------------------------------------------------------------ loads and stores
+
+    def logical_old(self, found: Any, index: Index) -> tuple[Tensor, Index]:
+        return found, index
+
+    def logical(self, found: Any, index: Index) -> tuple[Tensor, Index]:
+        """An access of a physical buffer as one of the logical buffer."""
+        t, layout = found
+        if layout.is_identity:
+            return t, index
+        shape = literal(t.shape)
+        back = tuple(map(term, layout.backward(index, shape)))
+        again = map(term, layout.forward(back, shape))
+        if any(p is not q for p, q in zip(index, again, strict=True)):
+            raise Disagree(f"an access of {t.name} may be between its elements")
+        return t, back
+
+    # ------------------------------------------------------------------ iterations
+
+    def as_it_was(self) -> bool:
+        """Whether the loops are the same ones, in the same order."""
+        same = all(
+            p is as_int(w) and v.kind == w.kind and v.extent is w.extent
+            for (v, p), w in zip(self.said.items(), self.two.axes, strict=False)
+        )
+        return (
+            same
+            and len(self.one.axes) == len(self.two.axes)
+            and list(self.said) == list(self.one.axes)
+            and self.one.order == self.two.order
+        )
+
+    def spatial(self) -> None:
+        """Spatial iterators are a bijection, and each stores elements of its own.
+
+        Where a store goes is its new iterators, from which the old ones follow: they are told
+        apart. They stay in their domain, and there are as many.
+        """
+        one, two = self.one, self.two
+        written = {a.buffer.__chandle__() for a in one.writes}
+        if any(a.buffer.__chandle__() in written for a in one.reads):
+            raise Disagree("a stage reads other elements of what it stores")
+        if len(written) < len(one.writes) or any(
+            _coordinates(a) != _wide(one, reduced=False) for a in one.writes
+        ):
+            raise Disagree("an element is not stored by one iteration")
+        mine = _wide(two, reduced=False)
+        if not two.writes or _coordinates(two.writes[0]) != mine:
+            raise Disagree("the new iterators are not the coordinates of what is stored")
+        if _count(mine) is not _count(_wide(one, reduced=False)):
+            raise Disagree("there are not as many iterations")
+        for v in one.axes:
+            p, extent = self.said[v], v.extent
+            if extent is None or not _inside(p, extent):
+                raise Disagree("an old iterator may be outside of its domain")
+            if v.kind != "reduce" and any(w.kind == "reduce" for w in free(p)):
+                raise Disagree("spatial iterators and reductions are mixed")
+
+    def digits(self) -> list[Var]:
+        """The new reductions, in the order that the old loops run through them.
+
+        Each old one is a mixed-radix number of new ones.
+        """
+        out: list[Var] = []
+        for v in _order(self.one):
+            if v.kind != "reduce" or v.extent is ONE:
+                continue
+            parts = [(c, m[0]) for m, c in self.said[v].terms if len(m) == 1]
+            if len(parts) != len(self.said[v].terms):
+                raise Disagree("a reduction is no number of new ones")
+            scale: Int = ONE
+            mine: list[Var] = []
+            for c, atom in sorted(parts, key=lambda p: p[0]):
+                if not isinstance(atom, Var) or atom.kind != "reduce" or scale.const != c:
+                    raise Disagree("a reduction is no number of new ones")
+                assert atom.extent is not None
+                mine.insert(0, atom)
+                scale = scale * atom.extent
+            if scale is not v.extent:
+                raise Disagree("a reduction runs over another range")
+            out += mine
+        if len(set(out)) < len(out) or set(out) != _wide(self.two, reduced=True):
+            raise Disagree("the reductions are not those of the new block")
+        return out
+
+    def in_order(self) -> bool:
+        """Whether reductions run in the order that they had."""
+        now = [v for v in _order(self.two) if v.kind == "reduce" and v.extent is not ONE]
+        return self.digits() == now
+
+    def regroups(self, proof: Proof) -> None:
+        """Another order of a reduction is right for sums, products and extremes."""
+        store = self.one.block.body
+        kind = type(getattr(store, "value", None)).__name__
+        if type(store).__name__ != "BufferStore" or kind not in _COMBINERS:
+            raise Disagree("a reduction runs in another order")
+        sides = [store.value.a, store.value.b]
+        own = [k for k, e in enumerate(sides) if _is_own(e, store)]
+        if len(own) != 1 or _reads(sides[1 - own[0]], store.buffer):
+            raise Disagree("a reduction runs in another order")
+        if "float" in str(store.value.ty.dtype):
+            proof.reassociated |= kind in ("Add", "Mul")
+            proof.ordered |= kind in ("Min", "Max")
+
+
+def _inside(p: Int, extent: Int) -> bool:
+    """Whether ``0 <= p < extent``, as it stands or over the digits of its variables."""
+    return any(nonneg(q) and nonneg(extent - 1 - q) for q in (p, _over_digits(p)))
+
+
+def _over_digits(p: Int) -> Int:
+    """The number with each variable that it divides written as digits, which it then may order.
+
+    4*v - 7*(v // 2)  is  v // 2 + 4*(v % 2):  with v = 2*q + r it is  q + 4*r
+    """
+    cuts: dict[Var, set[int]] = {}
+    for atom in (a for m, _ in p.terms for a in m):
+        if isinstance(atom, Call) and is_div(atom):
+            v, k = as_int(atom.args[0]).atom, as_int(atom.args[1]).const
+            if isinstance(v, Var) and v.extent is not None and k is not None and k > 1:
+                cuts.setdefault(v, set()).add(k)
+    return ints(p, {v: _number(v, v.extent, sorted(c)) for v, c in cuts.items() if v.extent})
+
+
+def _number(v: Var, extent: Int, cuts: list[int]) -> Int:
+    """``Σ place * digit``, which takes every value of the variable; itself if it has no digits."""
+    if any(b % a for a, b in pairwise(cuts)):
+        return as_int(v)
+    places = [1, *cuts]
+    sizes = [integer(b // a) for a, b in pairwise(places)]
+    sizes.append(floordiv(extent + (places[-1] - 1), integer(places[-1])))
+    digits = [as_int(variable("loop", f"{v.name}.{k}", e)) for k, e in enumerate(sizes)]
+    return sum((d * k for d, k in zip(digits, places, strict=True)), start=ZERO)
+
+
+_COMBINERS = frozenset({"Add", "Mul", "Min", "Max"})
+
+
+def _wide(s: Stage, *, reduced: bool) -> set[Var]:
+    """The iterators of one kind that run over more than one value."""
+    return {v for v in s.axes if (v.kind == "reduce") == reduced and v.extent is not ONE}
+
+
+def _coordinates(a: Access) -> set[Var] | None:
+    """The iterators that an access has as its coordinates; None if it has others."""
+    found = [p.atom for p in a.indices if p is not None and p.const is None]
+    if len(found) < sum(p is None or p.const is None for p in a.indices):
+        return None
+    iterators = {p for p in found if isinstance(p, Var)}
+    return iterators if len(iterators) == len(set(found)) else None
+
+
+def _count(iterators: set[Var]) -> Int:
+    out: Int = ONE
+    for v in iterators:
+        assert v.extent is not None
+        out = out * v.extent
+    return out
+
+
+def _order(s: Stage) -> list[Var]:
+    """The iterators in the order of their loops, those without a loop first."""
+    looped = list(dict.fromkeys(v for v, _ in s.order))
+    return [v for v in s.axes if v not in looped] + looped
+
+
+def _is_own(e: Any, store: Any) -> bool:
+    return (
+        type(e).__name__ == "TensorLoad"
+        and e.source.same_as(store.buffer)
+        and tvm_ffi.structural_equal(e.indices, store.indices)
+    )
+
+
+def _reads(e: Any, buffer: Any) -> bool:
+    found: list[Any] = []
+    tvm_ffi.structural_walk(e, (tvm.ir.TensorLoad, lambda x: found.append(x.source)))
+    return any(b.same_as(buffer) for b in found)
+
+
+class _Statements:
+    """The statements of a block as nested tuples of terms, over logical buffers."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        at: Mapping[Var, Int],
+        sizes: Sizes,
+        find: Callable[[Any], Any],
+        logical: Callable[[Any, Index], tuple[Tensor, Index]],
+        defined: NodeDict[Definition] | None = None,
+    ) -> None:
+        self.sizes, self.defined = sizes, defined or NodeDict()
+        self.env = Env(sizes.env)
+        for iv, v in zip(items(stage.block.iter_vars), stage.axes, strict=True):
+            self.env.axes[iv.var] = at[v]
+        self.find, self.logical = find, logical
+        self.reader = Reader(self.env, self.read)
+        self.values: list[Term] = []
+
+    def read(self, buffer: Any, index: Index) -> Term:
+        made = self.defined.get(buffer)
+        if made is None:
+            return load(*self.place(buffer, index))
+        env = Env(self.sizes.env)
+        for v in made.units:
+            env.axes[v] = ZERO
+        for v, p in zip(made.iterators, index, strict=True):
+            if v is not None:
+                env.axes[v] = p
+        return Reader(env, self.read)(made.value)
+
+    def place(self, buffer: Any, index: Index) -> tuple[Tensor, Index]:
+        found = self.find(buffer)
+        if found is None:
+            raise Disagree(f"{buffer.name} has no other buffer")
+        return self.logical(found, index)
+
+    def __call__(self, s: Any) -> tuple[Any, ...]:
+        kind = type(s).__name__
+        if kind == "SeqStmt":
+            return (kind, *(self(part) for part in items(s.seq)))
+        if kind == "BufferStore":
+            where = self.place(s.buffer, tuple(map(self.reader.index, items(s.indices))))
+            return (kind, where, self.value(s.value))
+        if kind == "IfThenElse":
+            other = () if s.else_case is None else self(s.else_case)
+            return (kind, self.value(s.condition), self(s.then_case), other)
+        if kind == "Bind":
+            value = self.value(s.value)  # of now: what it read may be stored before it is used
+            own = f"bound{len(self.values)}"
+            bound = raw_call(own, (), value.dtype)
+            self.env.axes[s.var] = as_int(bound) if isinstance(value, Int) else bound
+            return (kind, value)
+        raise Disagree(f"a statement {kind}")
+
+    def value(self, e: Any) -> Term:
+        self.values.append(self.reader(e))
+        return self.values[-1]

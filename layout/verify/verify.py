@@ -1,0 +1,259 @@
+"""Proof that a PrimFunc over other layouts computes the same.
+
+Both are lifted. Every buffer of the new one is taken back to logical coordinates, which is one move
+(:mod:`...analysis.undo_layouts.move`) with the layout's index map; what is left are two
+comprehensions over the same buffers, proved equal output by output.
+
+    out[i] = out'[forward(i)],    x'[q] = x[backward(q)]    where q = forward(backward(q))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...analysis.certify.certify import flags, given_of, regroups
+from ...analysis.lifting.effects.comprehension import Comprehension, Lifted
+from ...analysis.lifting.lift import lift
+from ...analysis.lifting.loops.reduction import canonical
+from ...analysis.lifting.tir.from_tir import Unliftable
+from ...analysis.proofs.context import simplify, thorough
+from ...analysis.proofs.equal import Proof, prove_equal
+from ...analysis.proofs.pairing import Different
+from ...analysis.proofs.prove import prove as holds
+from ...analysis.results.op_info import ASSUMED, Certificate, Refusal
+from ...analysis.terms.evaluate import Unevaluable, evaluate
+from ...analysis.terms.rewrite import map_loads as rename
+from ...analysis.terms.rewrite import rebuild, subterms, tensors
+from ...analysis.terms.scalar import call, conj, eq0, ge0, identity
+from ...analysis.terms.term import (
+    FALSE,
+    INT_DTYPES,
+    Call,
+    Const,
+    Load,
+    Reduce,
+    Tensor,
+    Term,
+    Var,
+    as_int,
+    const,
+    integer,
+    load,
+)
+from ...analysis.undo_layouts.move import Facts, Index, Move, State, map_loads, moved
+from ..model.extents import literal, physical, term
+from ..model.layout import Layout
+
+Layouts = Sequence[Layout | None]
+
+_EXTRA = "the padding of operands holds their layouts' pad values"
+
+
+@dataclass(frozen=True)
+class Known:
+    """A PrimFunc and what it computes."""
+
+    func: Any
+    lifted: Lifted
+
+    @property
+    def shapes(self) -> list[Index]:
+        """Of its parameters; none for scalars."""
+        return [p.shape if isinstance(p, Tensor) else () for p in self.lifted.params]
+
+
+def known(func: Any) -> Known | Refusal:
+    """What the PrimFunc computes, or why it is not understood."""
+    try:
+        return Known(func, lift(func))
+    except Unliftable as e:
+        return Refusal(e.reason, e.where)
+    except RecursionError:
+        return Refusal("the compute is nested too deeply")
+
+
+def prove(func: Any, new: Any, layouts: Layouts) -> Certificate | Refusal:
+    """Whether ``new`` is ``func`` over buffers in these layouts, one for each parameter.
+
+    Also that the padding of results holds the layout's pad value, if it names one, provided that
+    the padding of operands does.
+    """
+    found = known(func)
+    return prove_moved(found, new, layouts) if isinstance(found, Known) else found
+
+
+def prove_moved(func: Known, new: Any, layouts: Layouts) -> Certificate | Refusal:
+    """:func:`prove` of what was lifted already."""
+    after = known(new)
+    if isinstance(after, Refusal):
+        return after
+    try:
+        logical = _undone(after.lifted, layouts, func)
+        return _compared(func.lifted, logical, after.lifted, layouts, func.shapes)
+    except Different as e:
+        return Refusal(str(e))
+    except RecursionError:
+        return Refusal("the compute is nested too deeply")
+
+
+def _undone(after: Lifted, layouts: Layouts, func: Known) -> Lifted:
+    """What the new PrimFunc computes, over the old one's buffers; results first."""
+    state = State(after)
+    before = func.lifted.params
+    if len(before) != len(after.params):
+        raise Different(f"{len(after.params)} parameters instead of {len(before)}")
+    for position in reversed(range(len(before))):
+        one, t = before[position], after.params[position]
+        if not isinstance(one, Tensor) or not isinstance(t, Tensor):
+            if one is not t:
+                raise Different(f"parameter {position} is another scalar")
+            continue
+        layout = layouts[position] or Layout.identity(len(one.shape))
+        if physical(one.shape, layout) != t.shape or one.dtype != t.dtype:
+            raise Different(f"parameter {position} has not the physical shape of {layout}")
+        if not layout.is_identity:
+            state = moved(state, position, _move(layout, one.shape, t.shape))
+    return _over(state.lifted, before)
+
+
+def _over(lifted: Lifted, params: tuple[Tensor | Var, ...]) -> Lifted:
+    """The same over other tensors of the same shapes."""
+    own = {t: params[t.position] for t in lifted.params if isinstance(t, Tensor)}
+
+    def other(t: Tensor, index: Index) -> Term:
+        new = own[t]
+        assert isinstance(new, Tensor)
+        return load(new, index)
+
+    outputs = []
+    for c in lifted.outputs:
+        new = own[c.out]
+        assert isinstance(new, Tensor)
+        outputs.append(replace(c, out=new, body=rename(c.body, frozenset(own), other)))
+    return replace(lifted, params=params, outputs=tuple(outputs))
+
+
+def _move(layout: Layout, shape: Index, whole: Index) -> Move:
+    """To logical coordinates; every place of an access must be one that an element has."""
+    extents = literal(shape)
+
+    def old(index: Index) -> Index:
+        return tuple(map(term, layout.forward(index, extents)))
+
+    def new(index: Index, facts: Facts) -> Index:
+        found = tuple(map(term, layout.backward(index, extents)))
+        for p, q, e in zip(index, old(found), whole, strict=True):
+            if p is q:
+                continue
+            inside = conj(ge0(p), ge0(e - 1 - p))
+            if not (holds(eq0(p - q), facts).proved or holds(inside, facts).proved):
+                raise Different(f"an access may be outside of the physical buffer: {p}")
+        return found
+
+    return Move(shape, old, new)
+
+
+def _compared(
+    before: Lifted, logical: Lifted, after: Lifted, layouts: Layouts, shapes: Sequence[Index]
+) -> Certificate | Refusal:
+    if before.races != after.races or len(before.outputs) != len(after.outputs):
+        return Refusal("not both write the same, or not in the same order")
+    proof = Proof()
+    for one, two, raw in zip(before.outputs, logical.outputs, after.outputs, strict=True):
+        if one.out is not two.out:
+            return Refusal("other parameters are written")
+        body = canonical(two.body)
+        if one.body is not body:
+            part = prove_equal(one.body, body)
+            proof.obligations += part.obligations
+            proof.reassociated |= part.reassociated
+            proof.finite |= part.finite
+            proof.ordered |= part.ordered
+        proof.reassociated |= regroups(one.body, "add", "mul")
+        proof.ordered |= regroups(one.body, "min", "max")
+        _check_padding(raw, after, layouts, shapes)
+    exact = not (proof.reassociated or proof.finite or proof.ordered)
+    padded = any(x is not None and x.pad_value is not None and x.padded(literal(s))
+                 for x, s in zip(layouts, shapes, strict=True))  # fmt: skip
+    given = (*ASSUMED, *given_of(before), *flags(proof), *([_EXTRA] if padded else []))
+    return Certificate("proved", exact, given, tuple(proof.obligations))
+
+
+# ---------------------------------------------------------------------------- padding
+
+
+def _outside(layout: Layout, index: Index, shape: Index) -> list[Term]:
+    """Conditions; where one holds the place is padding, which is where any of them does."""
+    found = map(term, layout.backward(index, literal(shape)))
+    conditions = (ge0(p - e) for p, e in zip(found, shape, strict=True))
+    return [c for c in conditions if c is not FALSE]
+
+
+def _check_padding(
+    c: Comprehension, after: Lifted, layouts: Layouts, shapes: Sequence[Index]
+) -> None:
+    """Raises :class:`Different` if the padding of a result may not hold its pad value."""
+    position = c.out.position
+    layout = layouts[position]
+    if layout is None or layout.pad_value is None or not layout.padded(literal(shapes[position])):
+        return
+    for condition in _outside(layout, c.axes, shapes[position]):
+        body = c.body
+        for t in sorted(tensors(body), key=lambda t: t.position):
+            body = map_loads(body, t, _of_padding(layouts, shapes, condition))
+        if not _is(simplify(body, (condition,), thorough), layout.pad_value):
+            raise Different(f"the padding of {c.out.name} may not hold {layout.pad_value}")
+
+
+def _of_padding(
+    layouts: Layouts, shapes: Sequence[Index], given: Term
+) -> Callable[[Load, Facts], Term]:
+    """The pad value for a load that is of padding where the facts hold."""
+
+    def value(x: Load, facts: Facts) -> Term:
+        whole = as_int(x) if x.dtype in INT_DTYPES else x
+        layout, shape = layouts[x.tensor.position], shapes[x.tensor.position]
+        if layout is None or layout.pad_value is None:
+            return whole
+        outside = _outside(layout, x.indices, shape)
+        if not any(holds(c, (given, *facts)).proved for c in outside):
+            return whole
+        if x.dtype in INT_DTYPES:
+            return integer(int(layout.pad_value))
+        return const(float(layout.pad_value) if "float" in x.dtype else layout.pad_value, x.dtype)
+
+    return value
+
+
+#: Operations that give the same everywhere, on any machine.
+_EXACT = frozenset(
+    "add sub mul div max min abs neg floor ceil trunc nearbyint sqrt ite and or not ge0 eq0 "
+    "lt le gt ge eq ne".split()
+)
+
+
+def _is(t: Term, value: float) -> bool:
+    """Whether a term is a number, whose sign counts where it is zero."""
+    t = _folded(t)
+    if tensors(t) or any(isinstance(s, Call) and s.op not in _EXACT for s in subterms(t)):
+        return False
+    try:
+        found = evaluate(t, {})
+    except Unevaluable:
+        return False
+    wanted = np.asarray(value, found.dtype)
+    return found.ndim == 0 and bool(found == wanted and np.signbit(found) == np.signbit(wanted))
+
+
+def _folded(t: Term) -> Term:
+    """Without reductions of what is the same number in every iteration."""
+    if isinstance(t, Reduce):
+        if t.body is identity(t.op, t.dtype):
+            return _folded(t.init)
+        if t.op in ("min", "max") and isinstance(t.body, Const):
+            return call(t.op, (_folded(t.init), t.body), t.dtype)
+    return rebuild(t, _folded)

@@ -1,0 +1,1 @@
+"""The process with limits that reads files."""

@@ -1,0 +1,94 @@
+"""Model files read in a process of their own, as seen by who asks for them."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ...jit.process.line_process import LineProcess, ProcessDied
+from ..error import FrontendError
+from ..shapes import Shapes
+from .limits import FACTOR
+
+MIB = 1 << 20
+#: Bytes that reading a file may take, beside those for each of its own.
+BASE = 4 << 30
+#: Seconds of CPU that reading a file may take, and more for each MiB: TVM's parser takes 25 s for
+#: one of TVMScript.
+SECONDS = 60
+PER_MIB = {".py": 120}
+OTHERS_PER_MIB = 5
+
+
+@dataclass
+class Reader(LineProcess):
+    """The process, see `reader`; at most one in a process that asks."""
+
+    command: tuple[str, ...] = (sys.executable, "-m", "opinfo.frontend.process.reader")
+
+    name: ClassVar[str] = "reader"
+
+    def read(self, path: Path, shapes: Shapes, seconds: int | None = None) -> bytes:
+        """The module that a file holds as JSON, unchecked. Raises :class:`FrontendError`.
+
+        Args:
+            path: the file.
+            shapes: as `opinfo.load` has them.
+            seconds: of CPU that it may take; default by its size.
+        """
+        size = path.stat().st_size // MIB
+        more = PER_MIB.get(path.suffix.lower(), OTHERS_PER_MIB)
+        limit = SECONDS + more * size if seconds is None else seconds
+        memory = BASE + FACTOR * path.stat().st_size
+        job = {"path": str(path.absolute()), "shapes": shapes, "seconds": limit, "memory": memory}
+        with self._lock:
+            self.seconds = 4 * limit + self.starting
+            try:
+                return self._read(job)
+            except ProcessDied as error:
+                raise FrontendError(f"{path}: {error}") from error
+            except FrontendError:
+                raise
+            except BaseException:  # an interrupt: its answer would be the next file's
+                self.close()
+                raise
+
+    def _read(self, job: dict[str, Any]) -> bytes:
+        self._start()
+        try:
+            answer = self._ask(job, "reading")
+        except ProcessDied:  # it was about to end, having had no file for long
+            self._start()
+            answer = self._ask(job, "reading")
+        if "module" in answer:
+            return self._bytes(int(answer["module"]), self.seconds, "reading")
+        text = str(answer["error"])
+        raise FrontendError(text if answer.get("whole") else f"{job['path']}: {text}")
+
+
+_guard = threading.Lock()
+_reader: Reader | None = None
+
+
+def shared_reader() -> Reader:
+    """This process's reader; one that was forked off gets its own."""
+    global _reader, _guard
+    with _guard:
+        if _reader is None:
+            _reader = Reader()
+            atexit.register(_reader.close)
+        return _reader
+
+
+def _forget() -> None:
+    global _reader, _guard
+    _reader, _guard = None, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

@@ -1,0 +1,142 @@
+"""The process that reads model files: `python -m opinfo.frontend.process.reader`.
+
+It takes one line of JSON for each file, ``{"path", "shapes", "seconds", "memory"}``, and forks a
+process with limits to read it. Its answers are ``{"error": text}`` or ``{"module": length}``,
+followed by so many bytes: the module as JSON, which who asked is to check before it loads them.
+What has crashed, hung or grown is gone then, and the next file meets a process as new.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ...jit.process.line_process import ended
+from ..error import FrontendError, one_line
+from .limits import limit
+
+#: Seconds without a file after which the process ends.
+IDLE = 120.0
+#: What reading a file imports: before the limits, and once for all files.
+IMPORTS: dict[str, Sequence[str]] = {
+    ".onnx": ("onnx", "onnxslim", "onnxruntime", "tvm.relax.frontend.onnx"),
+    ".pt2": (
+        "torch.export.pt2_archive._package", "torch._inductor.compiler_bisector",
+        "torch._inductor.decomposition",
+        "torch._inductor.virtualized", "torch.fx._graph_pickler", "tvm.relax.frontend.torch",
+        "transformers.modeling_outputs",
+    ),
+    ".py": ("tvm.script.parser", "tvm.relax.script.parser"),
+}  # fmt: skip
+
+
+def main() -> int:
+    answers = os.dup(1)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    from .. import _read  # imports TVM
+
+    _send(answers, {"ready": os.getpid()})
+    rest = b""
+    while True:
+        if not select.select([0], [], [], IDLE)[0]:
+            return 0
+        got = os.read(0, 1 << 16)
+        if not got:
+            return 0
+        *lines, rest = (rest + got).split(b"\n")
+        for line in lines:
+            _answer(answers, json.loads(line), _read)
+
+
+def _answer(answers: int, job: dict[str, Any], read: Any) -> None:
+    _prepare(Path(job["path"]).suffix.lower())
+    result, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(result)
+        os.close(answers)
+        _child(write, job, read)
+    os.close(write)
+    # Longer than the limit of CPU: other processes may have the machine.
+    text, late = _everything(result, time.monotonic() + 4 * job["seconds"])
+    os.close(result)
+    if late:
+        os.kill(pid, signal.SIGKILL)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if late or code == -signal.SIGXCPU:
+        _send(answers, {"error": f"reading it took more than {job['seconds']} s; it was stopped"})
+    elif code or text[:1] not in (b"M", b"E"):
+        _send(answers, {"error": f"reading it crashed: {ended(code)}"})
+    elif text[:1] == b"E":
+        _send(answers, {"error": text[1:].decode(errors="replace"), "whole": True})
+    else:
+        _send(answers, {"module": len(text) - 1}, memoryview(text)[1:])
+
+
+def _child(write: int, job: dict[str, Any], read: Any) -> NoReturn:
+    """Read one file; does not return."""
+    code = 1
+    try:
+        path = Path(job["path"])
+        shapes = {name: tuple(dims) for name, dims in job["shapes"].items()}
+        tempfile.gettempdir()  # known from here on: finding one writes to it
+        limit(job["seconds"], job["memory"])
+        try:
+            answer = b"M" + read(path, shapes).encode()
+        except FrontendError as error:
+            answer = b"E" + str(error).encode(errors="replace")
+        except MemoryError:
+            answer = f"E{path}: reading it takes more memory than it may".encode()
+        except Exception as error:  # of TVM, torch, onnx: any
+            answer = f"E{path}: {one_line(error)}".encode(errors="replace")
+        with os.fdopen(write, "wb") as pipe:
+            pipe.write(answer)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _prepare(suffix: str) -> None:
+    for name in IMPORTS.get(suffix, ()):
+        try:
+            import_module(name)
+        except Exception:  # who reads the file says what it needs
+            continue
+
+
+def _everything(pipe: int, end: float) -> tuple[bytes, bool]:
+    """What comes until the other end closes, and whether time was up before."""
+    parts: list[bytes] = []
+    while True:
+        left = end - time.monotonic()
+        if left <= 0 or not select.select([pipe], [], [], left)[0]:
+            return b"", True
+        got = os.read(pipe, 1 << 20)
+        if not got:
+            return b"".join(parts), False
+        parts.append(got)
+
+
+def _send(answers: int, told: dict[str, Any], then: memoryview | bytes = b"") -> None:
+    with os.fdopen(os.dup(answers), "wb") as pipe:
+        pipe.write(json.dumps(told).encode() + b"\n")
+        pipe.write(then)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

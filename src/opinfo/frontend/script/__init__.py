@@ -1,0 +1,1 @@
+"""TVMScript files, read as data."""

@@ -1,0 +1,173 @@
+"""The structure of the library as its own imports and definitions give it.
+
+    python -m tests.structure
+
+Every import counts: at the top of a file, inside a function, for types only.
+"""
+
+from __future__ import annotations
+
+import ast
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+LIBRARY = ("analysis", "layout", "byoc", "jit")
+FRONT = "src/opinfo"
+#: Folders with a file for each thing of one kind, which may be as many as there are things.
+COLLECTIONS = ("analysis/recognise", "jit/schedule/rules")
+MOST_FILES, MEDIAN_LINES = 15, 150
+
+Graph = Mapping[str, frozenset[str]]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file of the library: its module, its path below the root, its syntax tree."""
+
+    module: str
+    path: Path
+    tree: ast.Module
+    lines: int
+
+    @property
+    def package(self) -> str:
+        is_package = self.path.name == "__init__.py"
+        return self.module if is_package else self.module.rpartition(".")[0]
+
+    @property
+    def room(self) -> str:
+        return str(self.path.parent)
+
+
+@cache
+def sources() -> Mapping[str, Source]:
+    """The library's files by module."""
+    return {s.module: s for s in _sources()}
+
+
+def _sources() -> Iterator[Source]:
+    for folder in (*LIBRARY, FRONT):
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            path = file.relative_to(ROOT)
+            inside = path.relative_to("src/opinfo") if folder == FRONT else path
+            if folder == FRONT and inside.parts[0] in LIBRARY:
+                continue  # a link
+            names = ["opinfo", *inside.with_suffix("").parts]
+            module = ".".join(names[:-1] if names[-1] == "__init__" else names)
+            text = file.read_text(encoding="utf-8")
+            yield Source(module, path, ast.parse(text), text.count("\n"))
+
+
+def imports(source: Source, known: Mapping[str, Source]) -> Iterator[str]:
+    """The modules of the library that a file imports."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Import):
+            yield from (a.name for a in node.names if a.name in known)
+        elif isinstance(node, ast.ImportFrom):
+            up = source.package.split(".")[: 1 - node.level or None] if node.level else []
+            base = ".".join([*up, *([node.module] if node.module else [])])
+            for alias in node.names:
+                whole = f"{base}.{alias.name}"
+                if whole in known or base in known:
+                    yield whole if whole in known else base
+
+
+@cache
+def graph() -> Graph:
+    """Which file imports which, by module."""
+    found = sources()
+    return {m: frozenset(imports(s, found)) - {m} for m, s in found.items()}
+
+
+def rooms() -> Graph:
+    """Which folder imports from which."""
+    found, out = sources(), defaultdict[str, set[str]](set)
+    for module, targets in graph().items():
+        here = found[module].room
+        out[here] |= {found[t].room for t in targets} - {here}
+    return {room: frozenset(targets) for room, targets in out.items()}
+
+
+def circles(edges: Graph) -> list[list[str]]:
+    """Groups of nodes that reach each other (Tarjan's strongly connected components)."""
+    number: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(node: str) -> None:
+        number[node] = low[node] = len(number)
+        stack.append(node)
+        for target in sorted(edges.get(node, ())):
+            if target not in number:
+                visit(target)
+                low[node] = min(low[node], low[target])
+            elif target in stack:
+                low[node] = min(low[node], number[target])
+        if low[node] == number[node]:
+            at = stack.index(node)
+            if len(stack) - at > 1:
+                found.append(sorted(stack[at:]))
+            del stack[at:]
+
+    for node in edges:
+        if node not in number:
+            visit(node)
+    return found
+
+
+def crowded() -> dict[str, int]:
+    """Folders with more source files than a reader takes in at once."""
+    count: dict[str, int] = defaultdict(int)
+    for s in sources().values():
+        count[s.room] += s.path.name != "__init__.py"
+    return {r: n for r, n in count.items() if n > MOST_FILES and r not in COLLECTIONS}
+
+
+def repeated_basenames() -> dict[str, list[str]]:
+    found = defaultdict[str, list[str]](list)
+    for s in sources().values():
+        if not s.path.name.startswith("__"):
+            found[s.path.name].append(str(s.path))
+    return {name: paths for name, paths in found.items() if len(paths) > 1}
+
+
+def repeated_classes() -> dict[str, list[str]]:
+    """Public classes that have one name."""
+    found = defaultdict[str, list[str]](list)
+    for s in sources().values():
+        for node in s.tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].append(str(s.path))
+    return {name: paths for name, paths in found.items() if len(paths) > 1}
+
+
+def median_lines() -> float:
+    return statistics.median(s.lines for s in sources().values() if s.path.name != "__init__.py")
+
+
+def main() -> None:
+    """Print the facts."""
+    print(f"{len(sources())} files, median {median_lines():.0f} lines")
+    facts: dict[str, list[str]] = {
+        "circles of files": list(map(" ".join, circles(graph()))),
+        "circles of folders": list(map(" ".join, circles(rooms()))),
+        f"folders with more than {MOST_FILES} files": [f"{r} {n}" for r, n in crowded().items()],
+        "basenames that are repeated": _listed(repeated_basenames()),
+        "public classes that are repeated": _listed(repeated_classes()),
+    }
+    for title, lines in facts.items():
+        print(f"{len(lines)} {title}", *lines, sep="\n    ")
+
+
+def _listed(found: Mapping[str, list[str]]) -> list[str]:
+    return [f"{name}: {', '.join(paths)}" for name, paths in sorted(found.items())]
+
+
+if __name__ == "__main__":
+    main()
