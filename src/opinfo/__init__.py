@@ -5,17 +5,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import analysis, byoc, jit, layout, transform
+    from .front import Compiled, compile
     from .frontend import FrontendError, load
     from .inspection import inspect
+    from .jit import Session
     from .report import Report, Row
 
-__all__ = ["FrontendError", "Report", "Row", "analysis", "byoc", "inspect", "jit", "layout", "load",
-           "transform"]  # fmt: skip
+__all__ = ["Compiled", "FrontendError", "Report", "Row", "Session", "analysis", "byoc", "compile",
+           "inspect", "jit", "layout", "load", "transform"]  # fmt: skip
 
 _HOME = {
+    "Compiled": "front",
     "FrontendError": "frontend",
     "Report": "report",
     "Row": "report",
+    "Session": "jit",
+    "compile": "front",
     "inspect": "inspection",
     "load": "frontend",
 }
