@@ -143,7 +143,8 @@ def test_constants_come_back_as_they_were(tmp_path: Path) -> None:
 
 def test_the_process_ends_with_its_owner(model: Path) -> None:
     code = (
-        f"import os, opinfo\nfrom opinfo.frontend import apart\nopinfo.load({str(model)!r})\n"
+        "import os, opinfo\nfrom opinfo.frontend.process import apart\n"
+        f"opinfo.load({str(model)!r})\n"
         "print(apart.shared_reader()._process.pid, flush=True)\nos.kill(os.getpid(), 9)"
     )
     got = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
