@@ -53,3 +53,7 @@ def __getattr__(name: str) -> Any:
     from . import index_map
 
     return getattr(index_map, name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from tvm import relax
 import opinfo
 from opinfo.byoc.codegen.host import cpu
 from opinfo.front import describe
+
+PARTS = ("analysis", "byoc", "jit", "layout")
 
 
 def model(batch: int | tvm.tirx.Var) -> Any:
@@ -99,6 +102,14 @@ def test_arguments_that_make_no_sense(
         opinfo.compile(**{"model": model(4), **arguments})
 
 
-def test_what_there_is_is_listed() -> None:
+@pytest.mark.parametrize("name", ["opinfo", *(f"opinfo.{part}" for part in PARTS)])
+def test_what_there_is_is_listed(name: str) -> None:
+    package = import_module(name)
+    listed = set(dir(package))
+    assert set(package.__all__) <= listed and "TYPE_CHECKING" not in listed
+    assert all(getattr(package, public) is not None for public in package.__all__)
+
+
+def test_the_front_door_has_the_verbs() -> None:
     assert {"compile", "load", "inspect", "Session", "Compiled"} <= set(dir(opinfo))
     assert callable(opinfo.compile) and opinfo.Session is opinfo.jit.Session
