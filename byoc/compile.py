@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import tvm
 from tvm import relax
@@ -24,7 +24,7 @@ from .codegen.arity import check_calls
 from .codegen.executable import executable
 from .codegen.loading import tried
 from .codegen.toolchain import OPTIONS, shared
-from .dispatching.dispatch import Dispatched, attempt, warn
+from .dispatching.dispatch import Dispatched, Options, attempt, warn
 from .dispatching.fallback_layouts import in_own_layouts
 from .dispatching.plan_file import DispatchPlan, fingerprint
 from .dispatching.replay import replay
@@ -95,8 +95,8 @@ def compile_module(
     if saved is not None:
         done = _finished(replay(lowered, saved, chosen), plan, desired, target)
         return _compiled(done, target)
-    tried = attempt(lowered, chosen, priority, force=force, measure=measure,
-                    layouts="best" if plan else "given", desired=desired)  # fmt: skip
+    layouts: Literal["given", "best"] = "best" if plan else "given"
+    tried = attempt(lowered, chosen, Options(priority, force, measure, layouts, desired))
     while True:
         done = _finished(tried.done(), plan, desired, target)
         try:

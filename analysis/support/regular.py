@@ -12,7 +12,7 @@ from typing import BinaryIO
 def opened(path: str | Path) -> BinaryIO:
     """The file, to be read; links are followed.
 
-    Raises ``OSError`` for what is no regular file: a folder, a pipe, a socket, a device.
+    Raises ``OSError`` for anything but a regular file: a folder, a pipe, a socket, a device.
     """
     number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe would wait
     try:

@@ -133,7 +133,7 @@ def unusable(b: Backend) -> str | None:
 def given(backends: Sequence[str | Backend]) -> list[Backend]:
     """Backends by name or as they are, without TVM.
 
-    Raises ``TypeError`` for what is no backend, ``ValueError`` for two of one name.
+    Raises ``TypeError`` for anything but a backend, ``ValueError`` for two of one name.
     """
     if isinstance(backends, str) or not isinstance(backends, Iterable):
         raise TypeError(f"backends: expected a sequence of them, got {backends!r}")

@@ -32,7 +32,7 @@ def converted(
 
 
 def code(b: Backend, regions: Sequence[Region]) -> Code:
-    """What the converter returns. Raises :class:`.Raised` where it raises, or that is no code."""
+    """The converter's code. Raises :class:`.Raised` if it raises or returns something else."""
     with foreign():
         made = b.convert(regions)
         _check(made, regions)
@@ -40,7 +40,7 @@ def code(b: Backend, regions: Sequence[Region]) -> Code:
 
 
 def _check(made: Any, regions: Sequence[Region]) -> None:
-    """Raises ``TypeError`` or ``ValueError`` for what is no code of these regions."""
+    """Raises ``TypeError`` or ``ValueError`` for anything but code for these regions."""
     if not isinstance(made, Code):
         raise TypeError(f"it returned {made!r}, expected a Code")
     if not isinstance(made.source, str):

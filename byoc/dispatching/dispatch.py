@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -37,20 +37,28 @@ def dispatch(
 ) -> Dispatched:
     """Give each op of a lowered module to the best backend that takes it.
 
-    ``backends`` are names or objects, ``priority`` their classes (a higher one first; 3 where it is
-    not said, TVM's own code is 1: a backend below that takes nothing). A backend that is not
-    available, or that fails, is left out with a warning; its ops fall to the next or to TVM.
-    ``force`` sends operators to one backend (see :mod:`..matching.force`) and raises
-    :class:`.CannotForce`
-    where that cannot be. ``measure`` times the code of all matches, and TVM's for the same ops
-    (see :class:`.Measure`): what does not run or is wrong is not chosen, and a backend in the class
-    of TVM's own code, where all are if no priority is said, takes what it is faster at. With
-    ``layouts="best"`` those of values are chosen in the same problem: what the backends want is
-    looked at, what is ``desired`` (see `plan_layout`) must be. The input
-    module is not changed.
+    A backend that is not available, or that fails, is left out with a warning; its ops fall to the
+    next one or to TVM.
+
+    Args:
+        mod: A Relax module after ``LegalizeOps``; it is not changed.
+        backends: Names or objects.
+        priority: The class of each backend, higher first; 3 by default. TVM's own code is 1: a
+            backend below it takes nothing.
+        force: Operators that must go to one backend, see :mod:`..matching.force`.
+        measure: Times the code of all matches, and TVM's for the same ops. What does not run or is
+            wrong is not chosen; a backend in TVM's class, where all are if no priority is said,
+            takes what it is faster at.
+        layouts: ``"best"`` chooses the layouts of values in the same problem, among those that
+            backends want.
+        desired: With ``layouts="best"``, the layouts that operators must have, see `plan_layout`.
+
+    Raises:
+        CannotForce: An operator cannot go where ``force`` says.
+        TypeError, ValueError: An argument is of another type, or does not fit the others.
     """
-    done = attempt(mod, backends, priority, force=force, measure=measure, layouts=layouts,
-                   desired=desired).done()  # fmt: skip
+    options = Options(priority, force, measure, layouts, desired)
+    done = attempt(mod, backends, options).done()
     warn(done)
     return done
 
@@ -61,17 +69,21 @@ def warn(done: Dispatched, stacklevel: int = 3) -> None:
         warnings.warn(str(f), stacklevel=stacklevel)
 
 
-def attempt(
-    mod: Any,
-    backends: Sequence[str | Backend],
-    priority: Mapping[str, int] | None = None,
-    *,
-    force: Mapping[str, str] | None = None,
-    measure: Measure | None = None,
-    layouts: Literal["given", "best"] = "given",
-    desired: Desired | str | None = None,
-) -> Attempt:
+@dataclass(frozen=True)
+class Options:
+    """How to dispatch; the fields are those arguments of :func:`dispatch`."""
+
+    priority: Mapping[str, int] | None = None
+    force: Mapping[str, str] | None = None
+    measure: Measure | None = None
+    layouts: Literal["given", "best"] = "given"
+    desired: Desired | str | None = None
+
+
+def attempt(mod: Any, backends: Sequence[str | Backend], options: Options) -> Attempt:
     """What :func:`dispatch` does, to be done again without regions that do not build."""
+    priority, force, measure = options.priority, options.force, options.measure
+    layouts, desired = options.layouts, options.desired
     if layouts not in ("given", "best"):
         raise ValueError(f"dispatch: layouts must be 'given' or 'best', got {layouts!r}")
     if desired and layouts == "given":

@@ -41,7 +41,7 @@ def taking(backends: Sequence[Backend]) -> list[tuple[Backend, Pattern]]:
     """The patterns that take what makes operands, of backends that can be used."""
     found = [(b, p) for b in backends for p in b.patterns
              if any(s.takes is not nothing for s in p.steps)]  # fmt: skip
-    usable = {id(b): unusable(b) is None for b, _ in found}  # why not is told where it is asked
+    usable = {id(b): unusable(b) is None for b, _ in found}  # dispatch reports the reason
     return [(b, p) for b, p in found if usable[id(b)]]
 
 

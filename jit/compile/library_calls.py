@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...analysis import OpInfo
-from ...byoc.dispatching.dispatch import attempt
+from ...byoc.dispatching.dispatch import Options, attempt
 from ...byoc.dispatching.retry import Attempt
 from ...byoc.matching.lowered import read
 from ..config.strategy import Config, Library, chosen, strategy
@@ -31,4 +31,4 @@ def handed_over(mod: Any, given: Config) -> Attempt | None:
     infos = [f.info for f in read(mod, "Library").infos.values()]
     own = {i.name for i in infos if isinstance(i, OpInfo)
            and not isinstance(chosen(given, "", (i,)), Library)}  # fmt: skip
-    return attempt(mod, backends, force=dict.fromkeys(sorted(own), "tvm"))
+    return attempt(mod, backends, Options(force=dict.fromkeys(sorted(own), "tvm")))

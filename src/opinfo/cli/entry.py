@@ -79,7 +79,7 @@ def _standard_error(loud: bool) -> Iterator[TextIO]:
 
 @contextlib.contextmanager
 def _loud() -> Iterator[TextIO]:
-    """Standard error as it is; warnings are shown, and cannot act on a terminal either."""
+    """Standard error, unchanged; warnings are shown with control characters escaped."""
 
     def show(
         message: Warning | str, category: type[Warning], filename: str, lineno: int,
