@@ -16,8 +16,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import opinfo
-from opinfo.inspection import legalize
-from opinfo.planning import plan_model
+from opinfo.front.inspection import legalize
+from opinfo.front.planning import plan_model
 
 MODELS = {
     "ocr_det": ("ch_PP-OCRv4_det_infer.onnx", (1, 3, 320, 320)),

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from opinfo.cli import app
-from opinfo.cli.cache import age, parse_age
-from opinfo.cli.common import Problem
+from opinfo.cli.commands.cache import age, parse_age
+from opinfo.cli.options.common import Problem
 from opinfo.jit.store.store import KernelStore
 
 from .jit.kernels import KEYS, stored

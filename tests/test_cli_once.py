@@ -12,10 +12,10 @@ from rich.console import Console
 
 from opinfo.analysis import RecogniserWarning
 from opinfo.analysis.support.progress import stage
-from opinfo.cli.common import Problem, forced, loaded, telling
-from opinfo.cli.entry import status_of
-from opinfo.cli.showing import showing
-from opinfo.tuning import Tuning
+from opinfo.cli.options.common import Problem, forced, loaded, telling
+from opinfo.cli.run.exit_status import status_of
+from opinfo.cli.run.progress_bar import showing
+from opinfo.front.tuning import Tuning
 
 NAME = "a\x1b]0;PWNED\x07\x1b[2J\x9b31m"
 

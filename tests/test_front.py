@@ -14,7 +14,7 @@ from tvm import relax
 
 import opinfo
 from opinfo.byoc.codegen.host import cpu
-from opinfo.front import describe
+from opinfo.front.compiling import describe
 
 PARTS = ("analysis", "byoc", "jit", "layout")
 

@@ -5,23 +5,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import analysis, byoc, jit, layout, transform
-    from .front import Compiled, compile
+    from .front.compiling import Compiled, compile
+    from .front.inspection import inspect
     from .frontend import FrontendError, load
-    from .inspection import inspect
     from .jit import Session
-    from .report import Report, Row
+    from .report.operators import Report, Row
 
 __all__ = ["Compiled", "FrontendError", "Report", "Row", "Session", "analysis", "byoc", "compile",
            "inspect", "jit", "layout", "load", "transform"]  # fmt: skip
 
 _HOME = {
-    "Compiled": "front",
+    "Compiled": "front.compiling",
     "FrontendError": "frontend",
-    "Report": "report",
-    "Row": "report",
+    "Report": "report.operators",
+    "Row": "report.operators",
     "Session": "jit",
-    "compile": "front",
-    "inspect": "inspection",
+    "compile": "front.compiling",
+    "inspect": "front.inspection",
     "load": "frontend",
 }
 
