@@ -10,7 +10,7 @@ import tvm
 
 from ..layout.plan import plan_layout
 from ..layout.report.count import count, located
-from ..layout.report.report import Conversions, Report, describe, size
+from ..layout.report.report import Conversions, PlanReport, describe, size
 from ..layout.search.implementations import IMPLEMENTATIONS
 from ..report.layouts import CONVERSION, conversions, table
 
@@ -24,7 +24,7 @@ class ModelPlan:
 
     lowered: Any
     module: Any
-    report: Report
+    report: PlanReport
     before: Conversions
     after: Conversions
 

@@ -31,7 +31,7 @@ from ..options.output_files import output as checked
 from ..run.progress_bar import counting
 
 if TYPE_CHECKING:
-    from ...byoc.compile import Compiled
+    from ...byoc.compile import CompiledModule
     from ...front.tuning import Tuning
     from ...verify.verification import Verified
 
@@ -144,7 +144,7 @@ class Dispatching:
     tuning: Tuning | None
     strict: bool = False
 
-    def compiled(self, mod: Any) -> Compiled:
+    def compiled(self, mod: Any) -> CompiledModule:
         from ...byoc import DispatchPlan
         from ...byoc.compile import compile_module
         from ...front.planning import parse_wants
