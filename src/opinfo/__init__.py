@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import analysis, byoc, jit, layout, transform
-    from .front.compiling import Compiled, compile
+    from .front.compiled_model import Compiled
+    from .front.compiling import compile
     from .front.inspection import inspect
     from .frontend import FrontendError, load
     from .jit import Session
@@ -15,7 +16,7 @@ __all__ = ["Compiled", "FrontendError", "Report", "Row", "Session", "analysis", 
            "inspect", "jit", "layout", "load", "transform"]  # fmt: skip
 
 _HOME = {
-    "Compiled": "front.compiling",
+    "Compiled": "front.compiled_model",
     "FrontendError": "frontend",
     "Report": "report.operators",
     "Row": "report.operators",

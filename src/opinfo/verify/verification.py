@@ -14,9 +14,11 @@ import tvm
 from tvm import relax
 
 from ..byoc.codegen.executable import executable
-from ..byoc.compile import CompiledModule
+from ..byoc.compile import CompiledModule, on_gpu
+from ..byoc.dispatching.dispatch import Dispatched
 from ..byoc.matching.diagnose import Left
 from ..byoc.measure import Excluded, Timing
+from ..jit.compile.compile import CompiledShapes
 from ..layout.report.report import columns
 
 Array = np.ndarray[Any, Any]
@@ -96,21 +98,32 @@ class Verified:
         return f"{told}; values are quantised, {self.tolerance:.1e} is accepted"
 
 
-def verified(mod: Any, found: CompiledModule, seed: int = 0) -> Verified:
-    """Runs both on the same inputs; each of ``mod``'s symbolic extents is :data:`EXTENT`."""
+def verified(
+    mod: Any, found: CompiledModule | CompiledShapes, target: Any = "llvm", seed: int = 0
+) -> Verified:
+    """Run both on the same inputs; each of ``mod``'s symbolic extents is :data:`EXTENT`.
+
+    Args:
+        mod: The unmodified module.
+        found: What it was compiled to.
+        target: TVM's, for the unmodified module; a GPU's stands for the CPU.
+        seed: Of the inputs.
+    """
     values = [tvm.runtime.tensor(a) for a in trial_inputs(mod, seed)]
-    before = relax.VirtualMachine(executable(mod, "llvm"), tvm.cpu())["main"]
-    after = found.machine()["main"]
+    plain = executable(mod, "llvm" if on_gpu(target) else target)
+    before = relax.VirtualMachine(plain, tvm.cpu())["main"]
+    after = relax.VirtualMachine(tvm.runtime.load_module(str(found.library)), tvm.cpu())["main"]
     pairs = zip(_flat(after(*values)), _flat(before(*values)), strict=True)
     worst = max((difference(b, a) for a, b in pairs), key=lambda d: (d != d, d), default=0.0)
     one, two = _times((lambda: after(*values), lambda: before(*values)))
-    tolerance = STEPS if _quantises(found) else TOLERANCE
+    tolerance = STEPS if _quantises(found.dispatched) else TOLERANCE
     return Verified(worst, median(one), median(two), len(one), tolerance)
 
 
-def _quantises(found: CompiledModule) -> bool:
+def _quantises(done: Dispatched | None) -> bool:
     """Whether something is rounded to few steps."""
-    done = found.dispatched
+    if done is None:
+        return False
     names = {op for t in done.taken for op in t.ops} | {o.op for o in done.left}
     return "relax.quantize" in names
 
