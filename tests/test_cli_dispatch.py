@@ -18,7 +18,7 @@ from opinfo.byoc import Code, Region, dispatch, register
 from opinfo.byoc.compile import CompiledModule
 from opinfo.byoc.measure import Excluded, Measured, Timing
 from opinfo.cli import app
-from opinfo.front.planning import parse_wants
+from opinfo.cli.options.want_options import parse_wants
 from opinfo.layout.model.layout import Layout
 from opinfo.layout.report.report import Conversion, PlanReport, ValueChoice
 from opinfo.picture.compiled import compiled_page

@@ -7,21 +7,19 @@ from typing import Any
 
 import tvm
 
-from ..byoc.backend.backend import Backend, find, unusable
+from ..byoc.backend.backend import Backend
 from ..byoc.codegen.host import native_target
-from ..byoc.compile import compile_module, on_gpu
+from ..byoc.compile import compile_module
 from ..byoc.dispatching.dispatch import Options
 from ..byoc.dispatching.plan_file import DispatchPlan
 from ..byoc.measure import Measure
 from ..jit.compile.compile import compile_shapes
 from ..jit.config.strategy import Config, Dim, Strategy
 from ..layout.search.constraints import Desired
+from .backend_choice import installed
 from .compiled_model import Compiled
 from .models import as_module
 from .shape_settings import Extents, configured
-
-#: What takes operators of models for this machine's CPU, where it is installed.
-DEFAULT = ("onednn",)
 
 
 def compile(
@@ -63,15 +61,11 @@ def compile(
     wanted = tvm.target.Target(native_target() if target is None else target)
     mod, config = configured(mod, shapes)
     if config is None:
-        chosen = _default(wanted) if backends is None else backends
-        return Compiled(wanted, compile_module(mod, chosen, wants, priority=priority, force=force,
-                                               saved=plan, measure=measure, target=wanted))  # fmt: skip
+        chosen = installed(wanted) if backends is None else backends
+        library = compile_module(mod, chosen, wants, priority=priority, force=force, saved=plan,
+                                 measure=measure, target=wanted)  # fmt: skip
+        return Compiled(wanted, library)
     options = Options(priority, force, measure, "best" if backends else "given", wants)
-    return Compiled(wanted, compile_shapes(mod, config, wanted, backends=backends or (),
-                                           options=options, saved=plan))  # fmt: skip
-
-
-def _default(target: Any) -> list[str]:
-    if on_gpu(target):
-        return []
-    return [name for name in DEFAULT if unusable(find(name)) is None]
+    shaped = compile_shapes(mod, config, wanted, backends=backends or (), options=options,
+                            saved=plan)  # fmt: skip
+    return Compiled(wanted, shaped)

@@ -9,7 +9,7 @@ from ..analysis.chain import Chains
 from ..jit import specialize_shapes
 from ..jit.dims.dims import static
 from ..report.chains import ChainReport, ChainRow
-from .inspection import NotThere, Progress, call_sites, legalize
+from .prim_funcs import NotThere, Progress, call_sites, legalize, reported
 
 
 def fuse(mod: tvm.IRModule) -> tvm.IRModule:
@@ -38,8 +38,7 @@ def inspect_fused(
     strategies = _strategies(fused) if not all(map(static, prims.values())) else {}
     rows, chains = [], Chains()
     for done, name in enumerate(dict.fromkeys(names)):
-        if progress is not None:
-            progress(done, len(prims), name)
+        reported(progress, done, len(prims), name)
         rows.append(ChainRow(name, sites[name], chains.of(prims[name]), strategies.get(name, "")))
     return ChainReport(tuple(rows))
 

@@ -1,21 +1,27 @@
-"""`opinfo plan MODEL`: plan the layouts of a model and say what was saved, and why."""
+"""`opinfo.plan`: the layouts of a model, what they save, and why."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import tvm
-
+from ..analysis.support.progress import stage
 from ..layout.plan import plan_layout
 from ..layout.report.count import count, located
 from ..layout.report.report import Conversions, PlanReport, describe, size
-from ..layout.search.implementations import IMPLEMENTATIONS
+from ..layout.search.constraints import Desired
 from ..report.layouts import CONVERSION, conversions, table
+from .inspection import inspect
+from .models import as_module
+from .prim_funcs import legalize
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from ..layout.planner import Mode
+    from ..layout.search.decide import Cost
 
 
 @dataclass(frozen=True)
@@ -61,45 +67,42 @@ class ModelPlan:
         }
         return {**self.report.to_json(), "counted": counted}
 
-    def html(self, title: str) -> str:
-        """The before/after page."""
+    def html(self, path: str | Path | None = None, title: str = "") -> str:
+        """The page with the graphs before and after, which is written to ``path``."""
         from ..picture import page
         from ..picture.dataflow import main_of
         from ..report.render import call
-        from .inspection import inspect
 
+        stage("writing the page")
         main = main_of(self.lowered)
         name = next(g.name_hint for g, f in self.lowered.functions_items() if f.same_as(main))
         moving = {var: c.bytes for (func, var), c in located(self.lowered).items() if func == name}
         known = {row.func: call(row.result) for row in inspect(self.lowered).known}  # type: ignore[arg-type]
-        return page(title, self.lowered, self.report, self.before, self.after, moving, known)
+        text = page(title, self.lowered, self.report, self.before, self.after, moving, known)
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
 
 
-def plan_model(
-    lowered: tvm.IRModule, desired: Mapping[str, Sequence[str] | str] | str, mode: Any = "tir"
-) -> ModelPlan:
-    """Plan a module after `LegalizeOps`."""
-    planned = plan_layout(lowered, desired=desired, mode=mode)
-    return ModelPlan(lowered, planned.module, planned.report, count(lowered), count(planned.module))
+def plan(
+    model: Any, wants: Desired | str | None = None, *, mode: Mode = "tir",
+    objective: str | Cost = "bytes", pins: Mapping[str, str] | None = None,
+) -> ModelPlan:  # fmt: skip
+    """Give each value of a model the cheapest layout that is proved to compute the same.
 
+    Args:
+        model: A Relax module, lowered or not, which is not changed, or the path of a file.
+        wants: The layouts of operators' operands, ``{"conv2d": "NHWC"}`` or
+            ``{"conv2d": ["NCHW8c", "OIHW8i8o"]}``; or the name of an implementation,
+            ``"tvm-nhwc"``.
+        mode: ``"graph"`` keeps what `RaiseOps` can raise; in ``"tir"`` everything may flow.
+        objective: What is least, see `opinfo.layout.plan_layout`.
+        pins: The layouts of values by name.
 
-def parse_wants(texts: Sequence[str]) -> dict[str, Sequence[str] | str] | str:
-    """``conv2d=NHWC`` and ``conv2d=NHWC,OHWI`` as the layouts of each operator's operands.
-
-    A name without an operator is an implementation for all that it has; it comes alone.
-    Raises ``ValueError`` for another form, or for an operator that is named twice.
-
-    >>> parse_wants(["conv2d=NHWC,OHWI"])
-    {'conv2d': ['NHWC', 'OHWI']}
+    Raises:
+        FrontendError: The file cannot be read.
+        TypeError, ValueError: An argument is of another type, or does not fit the others.
     """
-    if len(texts) == 1 and texts[0] in IMPLEMENTATIONS:
-        return texts[0]
-    out: dict[str, Sequence[str] | str] = {}
-    for text in texts:
-        op, _, layouts = text.partition("=")
-        if not op or not layouts:
-            raise ValueError(f"--want {text!r} is not of the form conv2d=NHWC or conv2d=NHWC,OHWI")
-        if op in out:
-            raise ValueError(f"--want names {op!r} twice: {out[op]} and {layouts!r}")
-        out[op] = layouts if layouts in IMPLEMENTATIONS else layouts.split(",")
-    return out
+    lowered = legalize(as_module(model, "plan"))
+    planned = plan_layout(lowered, wants, mode=mode, objective=objective, pins=pins)
+    return ModelPlan(lowered, planned.module, planned.report, count(lowered), count(planned.module))

@@ -1,63 +1,50 @@
-"""`opinfo compile --tune`: its options as a :class:`.Measure`."""
+"""`opinfo.tune`: schedules for the shapes that came in."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from ..byoc.measure import Measure, Tracker
-from ..byoc.measure.measure import Progress
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """As they are on the command line: ``tracker`` HOST:PORT/KEY, ``extents`` NAME=1,16."""
-
-    database: Path | None
-    tracker: str | None
-    servers: int | None
-    threads: int
-    timeout: float
-    extents: Sequence[str]
-
-    def measure(self, target: str, progress: Progress) -> Measure:
-        """Raises ``ValueError`` for an option that cannot be read."""
-        return Measure(
-            self.database,
-            None if self.tracker is None else parse_tracker(self.tracker),
-            self.servers,
-            self.threads,
-            self.timeout,
-            extents=parse_extents(self.extents),
-            target=target,
-            progress=progress,
-        )
+from ..byoc.codegen.host import native_target
+from ..byoc.measure import Measure
+from ..jit.tune.record import Recording
+from ..jit.tune.tune import Found, Progress, tasks
+from ..jit.tune.tune import tune as search
 
 
-def parse_tracker(text: str) -> Tracker:
-    """``host:9190/key``."""
-    address, _, key = text.partition("/")
-    host, _, port = address.rpartition(":")
-    if not (host and port.isdigit() and key):
-        raise ValueError(f"--tracker {text}: expected HOST:PORT/KEY")
-    return Tracker(host, int(port), key)
+def tune(
+    recording: Recording | str | Path,
+    database: str | Path,
+    *,
+    trials: int = 64,
+    top: int | None = None,
+    seconds: float | None = None,
+    target: Any = None,
+    measure: Measure | None = None,
+    progress: Progress | None = None,
+) -> list[Found]:
+    """Search for schedules of recorded shapes, the most frequent first.
 
+    Args:
+        recording: Of `opinfo.Session.recording`, or the path that it was saved to.
+        database: A folder that keeps what is found; shapes that have as many trials in it are
+            skipped. `opinfo.jit.Config` takes it as ``tuned``.
+        trials: Candidates of each shape.
+        top: Only so many of the most frequent shapes.
+        seconds: After this time no more candidates are drawn.
+        target: TVM's that the model is compiled for; by default the CPU that this runs on. With
+            ``measure`` it is that of ``measure``.
+        measure: How candidates are timed.
+        progress: Called with how many trials are done, of how many, and of which shape.
 
-def parse_extents(texts: Sequence[str]) -> dict[str, list[int]]:
-    """``n=1,16`` and others by name. Raises ``ValueError`` for a name that comes again."""
-    found: dict[str, list[int]] = {}
-    for name, values in map(parse_extent, texts):
-        if name in found:
-            both = (",".join(map(str, v)) for v in (found[name], values))
-            raise ValueError(f"--extent {name}: expected once, got {' and '.join(both)}")
-        found[name] = values
-    return found
+    Returns:
+        What was found for each shape.
 
-
-def parse_extent(text: str) -> tuple[str, list[int]]:
-    """``n=1,16``."""
-    name, _, values = text.partition("=")
-    if not name or not all(v.isdigit() for v in values.split(",")):
-        raise ValueError(f"--extent {text}: expected NAME=NUMBER,NUMBER")
-    return name, list(map(int, values.split(",")))
+    Raises:
+        OSError, ValueError: The recording or the database cannot be used.
+        MeasureError: Nothing can be measured.
+    """
+    known = recording if isinstance(recording, Recording) else Recording.load(recording)
+    how = measure or Measure(target=str(native_target() if target is None else target))
+    return search(tasks(known)[:top], database, how, trials=trials, seconds=seconds,
+                  progress=progress)  # fmt: skip

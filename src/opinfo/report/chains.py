@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
-from typing import Any
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING, Any
 
 from ..analysis import Chain, PartlyRead, Refusal
 from .operators import WIDTH
 from .printable import printable
 from .render import step
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 @dataclass(frozen=True)
@@ -52,6 +51,9 @@ class ChainReport:
 
     def table(self) -> Table:
         """A rich table, a line for each operator."""
+        from rich.table import Table
+        from rich.text import Text
+
         table = Table(box=None, header_style="bold", pad_edge=False)
         table.add_column("PrimFunc", overflow="fold")
         table.add_column("sites", justify="right")
@@ -74,6 +76,8 @@ class ChainReport:
         )
 
     def __repr__(self) -> str:
+        from rich.console import Console
+
         out = io.StringIO()
         Console(file=out, width=WIDTH, color_system=None).print(self.table())
         return f"{out.getvalue()}\n{self.summary()}"

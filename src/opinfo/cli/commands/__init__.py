@@ -7,26 +7,24 @@ from typing import Annotated
 
 import typer
 
-from ..options.common import Problem
+from ..options.common import UserError
 from ..run.command_group import Commands
 from .cache import cache
 from .compile import compile_model
 from .dispatch import dispatch_model
 from .inspect import inspect_model
 from .plan import plan_model
-from .specialize import specialize_model
 from .tune import tune_record
 
 __all__ = ["app"]
 
-app = typer.Typer(cls=Commands, add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
 app.command("inspect")(inspect_model)
 app.command("plan")(plan_model)
 app.command("dispatch")(dispatch_model)
 app.command("compile")(compile_model)
 app.command("tune")(tune_record)
 app.add_typer(cache, name="cache")
-app.command("specialize", hidden=True)(specialize_model)
 
 
 @app.callback(invoke_without_command=True)
@@ -45,4 +43,4 @@ def _root(
         typer.echo(f"opinfo {version('opinfo')}, apache-tvm {version('apache-tvm')}")
         raise typer.Exit
     if context.invoked_subcommand is None:
-        raise Problem("expected a command; see `opinfo --help`")
+        raise UserError("expected a command; see `opinfo --help`")

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
-from ..options.common import Problem, emit, show, working
+from ...report.plurals import count
+from ..options.common import UserError, emit, show, working
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rich.table import Table
 
     from ...jit.store.store import KernelStore, StoreEntry
 
@@ -44,7 +46,7 @@ def cache_ls(folder: Folder = None) -> None:
         try:
             rows = store.ls()
         except OSError as e:
-            raise Problem(f"{store.folder}: {e.strerror}") from e
+            raise UserError(f"{store.folder}: {e.strerror}") from e
     show([_table(rows)] if rows else [], f"{_total(rows)} in {store.folder}")
 
 
@@ -65,15 +67,15 @@ def cache_clear(
         try:
             gone = store.clear(seconds)
         except OSError as e:
-            raise Problem(f"{store.folder}: {e.strerror}") from e
-    emit(f"{_count(len(gone))} removed from {store.folder}")
+            raise UserError(f"{store.folder}: {e.strerror}") from e
+    emit(f"{count(len(gone), 'kernel')} removed from {store.folder}")
 
 
 def parse_age(text: str) -> float:
     """Seconds: ``90s``, ``30m``, ``12h``, ``7d``, ``2w``."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
     if found is None:
-        raise Problem(f"--older-than {text}: expected a number and one of s, m, h, d, w, like 7d")
+        raise UserError(f"--older-than {text}: expected a number and one of s, m, h, d, w, like 7d")
     return float(found[1]) * SECONDS[found[2]]
 
 
@@ -92,18 +94,20 @@ def _store(folder: Path | None) -> KernelStore:
     try:
         return KernelStore(folder)
     except RuntimeError as e:
-        raise Problem(str(e)) from e
+        raise UserError(str(e)) from e
 
 
 def _checked(folder: Path | None) -> KernelStore:
     store = _store(folder)
     why = store.refusal()
     if why is not None:
-        raise Problem(why)
+        raise UserError(why)
     return store
 
 
 def _table(rows: Sequence[StoreEntry]) -> Table:
+    from rich.table import Table
+
     table = Table("key", "function", "shape", "schedule", "target", box=None, pad_edge=False)
     table.add_column("bytes", justify="right")
     table.add_column("last used", justify="right")
@@ -124,8 +128,4 @@ def _escaped(text: str) -> str:
 
 
 def _total(rows: Sequence[StoreEntry]) -> str:
-    return f"{_count(len(rows))}, {sum(r.size for r in rows):,} bytes"
-
-
-def _count(number: int) -> str:
-    return f"{number} kernel{'' if number == 1 else 's'}"
+    return f"{count(len(rows), 'kernel')}, {count(sum(r.size for r in rows), 'byte')}"

@@ -40,19 +40,17 @@ def dispatch_model(
     Exit status: 0, or 2 with a one-line error if MODEL or an option cannot be read.
     """
     with working() as console, telling(console), refusing(model):
-        from ...byoc import dispatch
-        from ...byoc.prepare.prepare import prepare
-        from ...front.planning import parse_wants
+        from ...front.backend_choice import dispatch
         from ...report.regions import tables, to_json
+        from ..options.want_options import parse_wants
 
         where, desired = forced(force), parse_wants(want) if want else None
-        backends = backend.split(",")
-        lowered = prepare(loaded(model, shape), backends)
-        done = dispatch(lowered, backends, force=where, layouts="best", desired=desired)
+        mod = loaded(model, shape)
+        done = dispatch(mod, backend.split(","), wants=desired, force=where)
         told = to_json(done) if as_json else {}
     if as_json:
         emit(json.dumps(told, indent=1))
     else:
         show(tables(done) if explain else [], done.summary())
         if done.lost:
-            typer.echo(done.failures())
+            emit(done.failures())

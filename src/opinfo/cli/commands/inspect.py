@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ... import frontend
-from ...analysis.support.progress import stage
-from ...front.fused import inspect_fused
-from ...front.inspection import NotThere, legalize
-from ...front.inspection import inspect as analyse
-from ...frontend.checks.error import one_line
-from ...report.chains import ChainReport
-from ...report.operators import Report
 from ..options.common import (
     Json,
     Model,
-    Problem,
     Shapes,
+    UserError,
     emit,
     loaded,
     refusing,
@@ -28,8 +20,10 @@ from ..options.common import (
     telling,
     working,
 )
-from ..run.progress_bar import counting
-from .specialize import strategies
+
+if TYPE_CHECKING:
+    from ...report.chains import ChainReport
+    from ...report.operators import Report
 
 
 def inspect_model(
@@ -46,14 +40,14 @@ def inspect_model(
 ) -> None:
     """Print the operator of every PrimFunc that MODEL is lowered to.
 
-    Of a library that `opinfo specialize` wrote (.so): how each of its functions is compiled.
+    For a library that `opinfo compile --shapes` wrote (.so): how each of its functions is compiled.
 
     Exit status: 0, or 2 with a one-line error if MODEL cannot be read.
     """
     if model.suffix == ".so":
-        return _served(model, as_json)
-    with working() as console, telling(console):
-        report = _inspect(model, shape or [], func, explain, fused)
+        return _inspect_library(model, as_json)
+    with working() as console, telling(console), refusing(model):
+        report = _inspect(model, shape, func, explain, fused)
     if as_json:
         emit(json.dumps(report.to_json(), indent=1))
     elif explain:
@@ -63,42 +57,25 @@ def inspect_model(
 
 
 def _inspect(
-    model: Path, shapes: list[str], func: str | None, explain: bool, fused: bool
+    model: Path, shape: list[str] | None, func: str | None, explain: bool, fused: bool
 ) -> Report | ChainReport:
-    mod, shown = lowered(model, shapes), counting("analysing")
+    from ...front.inspection import inspect
+    from ...front.prim_funcs import NotThere
+
+    mod = loaded(model, shape)
     try:
-        if fused:
-            return inspect_fused(mod, shown, func=func)
-        return analyse(mod, shown, func=func, alternatives=explain)
+        return inspect(mod, func=func, alternatives=explain, fused=fused)
     except NotThere as error:
-        raise Problem(f"{model}: {error.args[0]}") from error
+        raise UserError(f"{model}: {error}") from error
 
 
-def lowered(model: Path, shapes: list[str]) -> Any:
-    """The model's module after legalisation."""
-    try:
-        mod = loaded(model, shapes)
-    except frontend.FrontendError as error:
-        raise Problem(str(error)) from error
-    stage(f"legalising {model}")
-    try:
-        return legalize(mod)
-    except Exception as error:  # TVM's legalisation raises what it likes
-        raise Problem(f"{model}: TVM cannot legalise it: {one_line(error)}") from error
-
-
-def _served(library: Path, as_json: bool) -> None:
-    """The strategies that a library was compiled by; its code does not run."""
+def _inspect_library(library: Path, as_json: bool) -> None:
     with working(), refusing(library):
-        from ...jit.runtime.table import read
+        from ...front.inspection import inspect_library
 
         if not library.exists():
-            raise Problem(f"{library}: no such file")
-        found = read(library)
+            raise UserError(f"{library}: no such file")
+        report = inspect_library(library)
     if as_json:
-        names = ("func", "strategy", "schedule", "why")
-        rows = [dict(zip(names, row, strict=True)) for row in found.told]
-        return emit(json.dumps({"target": found.target, "rows": rows}, indent=1))
-    ranges = "; ".join(f"{name} is {r}" for name, r in found.ranges.items()) or "any shape"
-    show([strategies(found.told)],
-         f"{len(found.told)} functions, {len(found.sites)} call sites, {ranges}")  # fmt: skip
+        return emit(json.dumps(report.to_json(), indent=1))
+    show([report.table()], report.summary())

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options.common import Problem, positive, refusing, show, telling, working
+from ..options.common import UserError, positive, refusing, show, telling, working
 from ..options.output_files import folder
 from ..run.progress_bar import counting
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ...front.tuning import Tuning
     from ...jit.tune.record import Recording
     from ...jit.tune.tune import Found
 
@@ -53,35 +52,27 @@ def tune_record(
     and repeated. Exit status: 0, or 2 with a one-line error if RECORD or the database cannot be
     used, or nothing can be measured.
     """
-    from ...front.tuning import Tuning
-
-    how = Tuning(None, tracker, None, threads, timeout, [])
     with working() as console, telling(console), refusing(record):
+        from ...byoc.codegen.host import native_target
+        from ...front.tuning import tune
+        from ..options.measure_options import MeasureOptions
+
+        if not record.exists():
+            raise UserError(f"{record}: no such file")
         recording = _recording(record)
         folder("--database", database)
-        found = _tuned(recording, database, trials, top, seconds, target, how)
-    show([_table(found)] if found else [], _summary(found, database))
+        progress = counting("tuning")
+        timed = MeasureOptions(None, tracker, None, threads, timeout, [])
+        measure = timed.measure(target or str(native_target()), progress)
+        results = tune(recording, database, trials=trials, top=top, seconds=seconds,
+                       measure=measure, progress=progress)  # fmt: skip
+    show([_table(results)] if results else [], _summary(results, database))
 
 
 def _recording(path: Path) -> Recording:
     from ...jit.tune.record import Recording
 
-    if not path.exists():
-        raise Problem(f"{path}: no such file")
     return Recording.load(path)
-
-
-def _tuned(
-    recording: Recording, database: Path, trials: int, top: int | None, seconds: float | None,
-    target: str | None, how: Tuning,
-) -> list[Found]:  # fmt: skip
-    from ...byoc.codegen.host import native_target
-    from ...jit.tune.tune import tasks, tune
-
-    progress = counting("tuning")
-    measure = how.measure(target or str(native_target()), progress)
-    return tune(tasks(recording)[:top], database, measure,
-                trials=trials, seconds=seconds, progress=progress)  # fmt: skip
 
 
 def _table(found: Sequence[Found]) -> Table:
@@ -105,8 +96,9 @@ def _table(found: Sequence[Found]) -> Table:
 
 def _summary(found: Sequence[Found], database: Path) -> str:
     from ...jit.tune.tuned import Searched
+    from ...report.plurals import count
 
     wins = sum(Searched(0, f.microseconds, f.structure).wins for f in found)
     new = sum(f.new for f in found)
-    return (f"{len(found)} shapes, {wins} of them faster than by structure; {new} new trials, in "
-            f"{database}")  # fmt: skip
+    return (f"{count(len(found), 'shape')}, {wins} of them faster than by structure; "
+            f"{count(new, 'new trial')}, in {database}")  # fmt: skip

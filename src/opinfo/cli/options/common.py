@@ -11,25 +11,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
-from ... import frontend
-from ...analysis import RecogniserWarning
-from ...frontend.checks.error import is_ours, one_line
 from ...report.printable import printable
-from ..run.exit_status import Problem, emit, one, os_error, stderr, write
+from ..run.exit_status import UserError, emit, one, os_error, stderr, write
 from ..run.progress_bar import showing
+from .completion import backends, forces, wants
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
-__all__ = ["Problem", "emit", "forced", "loaded", "once", "positive", "refusing", "say",
-           "show", "telling", "working"]  # fmt: skip
+__all__ = ["UserError", "emit", "forced", "loaded", "once", "positive", "refusing", "say", "show",
+           "telling", "working"]  # fmt: skip
 
 #: How wide tables are where standard output is no terminal.
 WIDE = 160
 #: Seconds that may be waited for anything: half a year.
 LONGEST = 1.5e7
+
+#: The group of options about who takes operators, and in which layouts.
+BACKENDS = "Backends and layouts"
 
 Model = Annotated[Path, typer.Argument(help=".onnx, .pt2, Relax .json or TVMScript .py")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -39,13 +40,26 @@ Shapes = Annotated[
 ]
 Wants = Annotated[
     list[str] | None,
-    typer.Option("--want", help="Layouts of an operator, conv2d=NHWC; else what backends want."),
+    typer.Option(
+        "--want",
+        help="Layouts of an operator, conv2d=NHWC; else what backends want.",
+        autocompletion=wants,
+        rich_help_panel=BACKENDS,
+    ),
 ]
-Backends = Annotated[str, typer.Option("--backend", help="Backends, by comma: onednn,tvm.")]
+Backends = Annotated[
+    str,
+    typer.Option(
+        "--backend", help="Backends, by comma.", autocompletion=backends, rich_help_panel=BACKENDS
+    ),
+]
 Force = Annotated[
     list[str] | None,
     typer.Option(
-        "--force", help="An operator's backend, or backend.pattern: conv2d=onednn, softmax=tvm."
+        "--force",
+        help="An operator's backend, or backend.pattern: conv2d=onednn, softmax=tvm.",
+        autocompletion=forces,
+        rich_help_panel=BACKENDS,
     ),
 ]
 
@@ -53,6 +67,8 @@ Force = Annotated[
 @contextmanager
 def working() -> Iterator[Console]:
     """A console on standard error that shows what is done, if it is a terminal."""
+    from rich.console import Console
+
     console = Console(file=stderr())
     with showing(console):
         yield console
@@ -60,22 +76,26 @@ def working() -> Iterator[Console]:
 
 @contextmanager
 def refusing(model: Path) -> Iterator[None]:
-    """What TVM, a backend or an option's parser raises, as a :class:`Problem`.
+    """What TVM, a backend or an option's parser raises, as a :class:`UserError`.
 
     What other code of ours raises goes on: it is a fault, and said to be one.
     """
     try:
         yield
-    except Problem:
+    except UserError:
         raise
     except OSError as error:
-        raise Problem(os_error(error)) from error
-    except (frontend.FrontendError, TypeError, ValueError) as error:
-        raise Problem(one_line(error)) from error
+        raise UserError(os_error(error)) from error
+    except (TypeError, ValueError) as error:
+        from ...frontend.checks.error import one_line
+
+        raise UserError(one_line(error)) from error
     except Exception as error:  # TVM and its code generation raise what they like
+        from ...frontend.checks.error import is_ours, one_line
+
         if is_ours(error):
             raise
-        raise Problem(f"{model}: {one_line(error)}") from error
+        raise UserError(f"{model}: {one_line(error)}") from error
 
 
 @contextmanager
@@ -85,7 +105,7 @@ def telling(console: Console) -> Iterator[None]:
         warnings.simplefilter("always", UserWarning)
         yield
     for w in told:
-        if w.category in (UserWarning, RecogniserWarning):
+        if w.category is UserWarning or w.category.__module__.startswith("opinfo."):
             say(console, str(w.message))
 
 
@@ -94,7 +114,9 @@ def say(console: Console, text: str) -> None:
 
 
 def loaded(model: Path, shapes: Sequence[str] | None) -> Any:
-    """Raises as `frontend.load` does, and :class:`Problem` for two shapes of one input."""
+    """Raises as `frontend.load` does, and :class:`UserError` for two shapes of one input."""
+    from ... import frontend
+
     found = [frontend.parse_shape(text) for text in shapes or ()]
     once("--shape", [(name, ",".join(map(str, shape))) for name, shape in found])
     return frontend.load(model, dict(found))
@@ -102,6 +124,8 @@ def loaded(model: Path, shapes: Sequence[str] | None) -> Any:
 
 def show(tables: Sequence[Table], summary: str) -> None:
     """Tables with empty lines between them, then a line."""
+    from rich.console import Console
+
     terminal = sys.stdout is not None and sys.stdout.isatty()
     text = io.StringIO()
     out = Console(file=text, force_terminal=terminal, width=None if terminal else WIDE)
@@ -134,11 +158,11 @@ def positive(value: float | None) -> float | None:
 
 
 def once(option: str, pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The values of an option by name. Raises :class:`Problem` for a name that comes again."""
+    """The values of an option by name. Raises :class:`UserError` for a name that comes again."""
     found: dict[str, str] = {}
     for name, value in pairs:
         if name in found:
-            raise Problem(f"{option} {name}: expected once, got {found[name]} and {value}")
+            raise UserError(f"{option} {name}: expected once, got {found[name]} and {value}")
         found[name] = value
     return found
 
@@ -149,6 +173,6 @@ def forced(texts: Sequence[str] | None) -> dict[str, str]:
     for text in texts or ():
         name, equals, place = text.partition("=")
         if not (name and equals and place):
-            raise Problem(f"--force {text}: expected OPERATOR=BACKEND")
+            raise UserError(f"--force {text}: expected OPERATOR=BACKEND")
         pairs.append((name, place))
     return once("--force", pairs)

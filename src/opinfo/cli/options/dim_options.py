@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .common import Problem, once
+from .common import UserError, once
 
 
 def named(option: str, texts: Sequence[str] | None) -> dict[str, str]:
@@ -14,7 +14,7 @@ def named(option: str, texts: Sequence[str] | None) -> dict[str, str]:
     for text in texts or ():
         name, _, value = text.partition("=")
         if not (name and value):
-            raise Problem(f"{option} {text}: expected NAME=VALUE")
+            raise UserError(f"{option} {text}: expected NAME=VALUE")
         pairs.append((name, value))
     return once(option, pairs)
 
@@ -31,7 +31,7 @@ def declared(ranges: Mapping[str, str], likely: Mapping[str, str]) -> dict[str, 
             found[name] = Dim(*bounds, likely=values)
         except ValueError as e:
             option = "--dim" if name in ranges else "--likely"
-            raise Problem(f"{option} {name}: {e}") from None
+            raise UserError(f"{option} {name}: {e}") from None
     return found
 
 
@@ -45,7 +45,7 @@ def settings(ranges: Mapping[str, str], largest: bool, pad: bool) -> dict[str, A
         try:
             parts = tuple(Range(*_bounds(option, part)) for part in text.split(","))
         except ValueError as e:
-            raise Problem(f"{option}: {e}") from None
+            raise UserError(f"{option}: {e}") from None
         found.setdefault("ranges", {})[name] = parts
     return found | ({"max": True} if largest else {}) | ({"pad": True} if pad else {})
 
@@ -62,8 +62,8 @@ def _bounds(option: str, text: str) -> tuple[int, int | None, int]:
     low, *rest = text.split(":")
     numbers = [low, *filter(None, rest[:1]), *rest[1:]]
     if len(rest) not in (1, 2) or not all(map(_is_number, numbers)):
-        raise Problem(f"{option}: expected LOW:HIGH or LOW:HIGH:MULTIPLE of integers, HIGH may be "
-                      f"left out, got {text}")  # fmt: skip
+        raise UserError(f"{option}: expected LOW:HIGH or LOW:HIGH:MULTIPLE of integers, HIGH may "
+                        f"be left out, got {text}")  # fmt: skip
     high, multiple = [*rest, "1"][:2]
     return int(low), int(high) if high else None, int(multiple)
 
@@ -71,7 +71,7 @@ def _bounds(option: str, text: str) -> tuple[int, int | None, int]:
 def _values(option: str, text: str) -> tuple[int, ...]:
     parts = text.split(",")
     if not all(map(_is_number, parts)):
-        raise Problem(f"{option}: expected integers with ',' between them, got {text}")
+        raise UserError(f"{option}: expected integers with ',' between them, got {text}")
     return tuple(map(int, parts))
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..run.exit_status import Problem
+from ..run.exit_status import UserError
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,11 @@ class Output:
         return f"{self.option} {self.path}"
 
     def write(self, text: str) -> None:
-        """Raises :class:`Problem`."""
+        """Raises :class:`UserError`."""
         self.fill(lambda path: path.write_text(text, encoding="utf-8"))
 
     def fill(self, make: Callable[[Path], object]) -> None:
-        """What ``make`` writes to a path comes to be at this one. Raises :class:`Problem`.
+        """What ``make`` writes to a path comes to be at this one. Raises :class:`UserError`.
 
         A device or a pipe is written to; any other file is replaced.
         """
@@ -50,11 +50,11 @@ class Output:
 
 
 def output(option: str, path: Path, *inputs: Path | None) -> Output:
-    """A file that does not yet exist or may be replaced. Raises :class:`Problem` if it cannot."""
+    """A file that does not yet exist or may be replaced. Raises :class:`UserError` if it cannot."""
     found = Output(option, path)
     _check_file(found, inputs)
     if not path.parent.exists():
-        raise Problem(f"{found}: there is no folder {path.parent}")
+        raise UserError(f"{found}: there is no folder {path.parent}")
     with _refusing(found):
         _try(path)
     return found
@@ -66,7 +66,7 @@ def optional(option: str, path: Path | None, *inputs: Path | None) -> Output | N
 
 
 def appended(option: str, path: Path | None, *inputs: Path | None) -> Output | None:
-    """A file that is added to; its folder is made. Raises :class:`Problem`."""
+    """A file that is added to; its folder is made. Raises :class:`UserError`."""
     if path is None:
         return None
     found = Output(option, path)
@@ -78,33 +78,33 @@ def appended(option: str, path: Path | None, *inputs: Path | None) -> Output | N
 
 
 def folder(option: str, path: Path) -> None:
-    """Make a folder for files. Raises :class:`Problem` if there can be none."""
+    """Make a folder for files. Raises :class:`UserError` if there can be none."""
     found = Output(option, path)
     if path.exists() and not path.is_dir():
-        raise Problem(f"{found}: is a file, expected a folder")
+        raise UserError(f"{found}: is a file, expected a folder")
     with _refusing(found):
         path.mkdir(parents=True, exist_ok=True)
         _try_folder(path)
 
 
 def distinct(*outputs: Output | None) -> None:
-    """Raises :class:`Problem` if two outputs are one file."""
+    """Raises :class:`UserError` if two outputs are one file."""
     seen: dict[Path, Output] = {}
     for o in filter(None, outputs):
         if _special(o.path):
             continue
         first = seen.setdefault(o.path.resolve(), o)
         if first is not o:
-            raise Problem(f"{o}: is also the file of {first.option}")
+            raise UserError(f"{o}: is also the file of {first.option}")
 
 
 def _check_file(found: Output, inputs: tuple[Path | None, ...]) -> None:
     path = found.path
     if path.is_dir():
-        raise Problem(f"{found}: is a folder, expected a file")
+        raise UserError(f"{found}: is a folder, expected a file")
     for other in inputs:
         if other is not None and path.exists() and other.exists() and path.samefile(other):
-            raise Problem(f"{found}: is an input, and would be overwritten")
+            raise UserError(f"{found}: is an input, and would be overwritten")
 
 
 def _try(path: Path) -> None:
@@ -138,4 +138,4 @@ def _refusing(found: Output) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise Problem(f"{found}: {error.strerror or error}") from error
+        raise UserError(f"{found}: {error.strerror or error}") from error

@@ -11,7 +11,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from .exit_status import status_of
+from .aliases import renamed
+from .exit_status import status_of, stderr
 
 #: Options of all commands, wherever they stand.
 EVERYWHERE = ("--quiet", "--traceback")
@@ -34,6 +35,7 @@ class Commands(TyperGroup):
         """Exits, or in another mode than stand-alone returns the exit status."""
         words, anywhere = everywhere(sys.argv[1:] if args is None else list(args))
         name = prog_name or "opinfo"
+        self._main_shell_completion(extra, name, complete_var)
         if not standalone_mode:
             token = silent.set("--quiet" in anywhere)
             try:
@@ -45,6 +47,9 @@ class Commands(TyperGroup):
         sys.exit(status_of(lambda: self.main(again, name, standalone_mode=False, **extra), loud))
 
     def _run(self, words: list[str], name: str, **extra: Any) -> int:
+        words, warning = renamed(words)
+        if warning:
+            stderr().write(f"opinfo: {warning}\n")
         try:
             with self.make_context(name, words or ["--help"], **extra) as context:
                 self.invoke(context)

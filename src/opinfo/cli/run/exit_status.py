@@ -23,7 +23,7 @@ PROBLEM, INTERNAL, CLOSED = 2, 1, 141
 _stderr: list[TextIO] = []
 
 
-class Problem(Exception):
+class UserError(Exception):
     """What the user can mend; the message is one line."""
 
 
@@ -115,7 +115,7 @@ def _outcome(act: Callable[[], int | None], out: TextIO | None) -> tuple[int, st
 
 
 def _told(e: BaseException) -> tuple[int, str]:
-    if isinstance(e, Problem):
+    if isinstance(e, UserError):
         return PROBLEM, str(e)
     if isinstance(e, BrokenPipeError):
         _discard_output()
