@@ -20,7 +20,7 @@ from opinfo.byoc.measure import Excluded, Measured, Timing
 from opinfo.cli import app
 from opinfo.cli.options.want_options import parse_wants
 from opinfo.layout.model.layout import Layout
-from opinfo.layout.report.report import Conversion, PlanReport, ValueChoice
+from opinfo.layout.report.plan_report import Conversion, PlanReport, ValueChoice
 from opinfo.picture.compiled import compiled_page
 from opinfo.verify.verification import Verified
 

@@ -33,7 +33,7 @@ def dispatch(
 
     Args:
         model: A Relax module, lowered or not, which is not changed, or the path of a file.
-        backends: Names or :class:`.Backend` objects; by default as in `opinfo.compile`.
+        backends: Names or `Backend` objects; by default as in `opinfo.compile`.
         wants: The layouts that operators must have, see `opinfo.layout.plan_layout`. By default
             those that backends want are candidates.
         priority: Classes of backends, see `opinfo.byoc.dispatch`.
@@ -52,7 +52,7 @@ def dispatch(
 
 
 def installed(target: Any = "llvm") -> list[str]:
-    """The backends that are asked where none is named: those of :data:`DEFAULT` that can run."""
+    """The backends that are asked where none is named: those of `DEFAULT` that can run."""
     if on_gpu(tvm.target.Target(target)):
         return []
     return [name for name in DEFAULT if unusable(find(name)) is None]

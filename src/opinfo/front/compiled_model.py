@@ -13,7 +13,7 @@ from tvm import relax
 
 from ..byoc.compile import CompiledModule, on_gpu
 from ..byoc.dispatching.dispatch import Dispatched
-from ..jit.compile.compile import CompiledShapes
+from ..jit.compile.compile_shapes import CompiledShapes
 from ..jit.compile.specialize import SpecializedFunction
 from ..verify.verification import Verified, verified
 from .models import as_module
@@ -31,7 +31,7 @@ class Compiled:
 
     @property
     def library(self) -> Path:
-        """The shared library, as long as this object is held; see :meth:`export`."""
+        """The shared library, as long as this object is held; see `export`."""
         return self.result.library
 
     @property

@@ -13,7 +13,7 @@ from ..byoc.compile import compile_module
 from ..byoc.dispatching.dispatch import Options
 from ..byoc.dispatching.plan_file import DispatchPlan
 from ..byoc.measure import Measure
-from ..jit.compile.compile import compile_shapes
+from ..jit.compile.compile_shapes import compile_shapes
 from ..jit.config.strategy import Config, Dim, Strategy
 from ..layout.search.constraints import Desired
 from .backend_choice import installed
@@ -38,11 +38,11 @@ def compile(
 
     Args:
         model: A Relax module, which is not changed, or the path of a file that `opinfo.load` reads.
-        backends: Names or :class:`.Backend` objects. By default oneDNN for a CPU where it is
+        backends: Names or `Backend` objects. By default oneDNN for a CPU where it is
             installed, and none with ``shapes``; ``[]`` is TVM's own code.
         target: TVM's; by default the CPU that this runs on, one thread. `Compiled.target` says it.
         shapes: How functions with symbolic shapes are compiled, where backends leave them:
-            ``"jit"``, ``"aot"``, :class:`.jit.Aot`, a :class:`.jit.Config`; or dimensions by name,
+            ``"jit"``, ``"aot"``, `jit.Aot`, a `jit.Config`; or dimensions by name,
             ``{"n": 8, "m": (1, 512), "k": Dim(1, 64, likely=(8,))}``, for kernels of the shapes
             that come in. By default one kernel for all shapes.
         wants: The layouts that operators must have, see `opinfo.layout.plan_layout`. By default

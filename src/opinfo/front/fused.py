@@ -7,7 +7,7 @@ from tvm import relax, tirx
 
 from ..analysis.chain import Chains
 from ..jit import specialize_shapes
-from ..jit.dims.dims import static
+from ..jit.dims.symbolic_dims import static
 from ..report.chains import ChainReport, ChainRow
 from .prim_funcs import NotThere, Progress, call_sites, legalize, reported
 

@@ -12,7 +12,7 @@ from tvm import tirx
 
 from ..analysis import Refusal
 from ..analysis.answer.recover import Recovered, analyse
-from ..analysis.certify.same import ByStructure
+from ..analysis.certify.structural_equality import ByStructure
 from ..report.operators import Report, Row
 from .models import as_module
 from .prim_funcs import Progress, buffers, call_sites, legalize, pick, reported
@@ -86,7 +86,7 @@ def inspect_library(path: str | Path) -> LibraryReport:
         FileNotFoundError: There is no such file.
         ValueError: It is not such a library.
     """
-    from ..jit.runtime.table import read
+    from ..jit.runtime.library_table import read
     from ..report.libraries import LibraryReport
 
     return LibraryReport(read(Path(path)))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..analysis.support.progress import stage
 from ..layout.plan import plan_layout
 from ..layout.report.count import count, located
-from ..layout.report.report import Conversions, PlanReport, describe, size
+from ..layout.report.plan_report import Conversions, PlanReport, describe, size
 from ..layout.search.constraints import Desired
 from ..report.layouts import CONVERSION, conversions, table
 from .inspection import inspect

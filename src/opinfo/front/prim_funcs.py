@@ -66,7 +66,7 @@ def buffers(func: tirx.PrimFunc) -> tuple[str, ...]:
 
 
 def pick(name: str, names: Sequence[str]) -> str:
-    """The name itself. Raises :class:`NotThere`, with the nearest ones."""
+    """The name itself. Raises `NotThere`, with the nearest ones."""
     if name in names:
         return name
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.3) or list(names[:3])

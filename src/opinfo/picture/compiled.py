@@ -10,7 +10,7 @@ from importlib.resources import files
 from ..byoc.compile import CompiledModule
 from ..byoc.dispatching.dispatch import Dispatched
 from ..byoc.measure import Timing
-from ..layout.report.report import PlanReport, describe
+from ..layout.report.plan_report import PlanReport, describe
 from ..report.layouts import CONVERSION, conversions
 from ..report.regions import FAILED, LEFT, SHARES, failed, left, share, shares
 from ..verify.verification import TIMES, Verified

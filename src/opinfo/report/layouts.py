@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..layout.report.report import PlanReport, size
+from ..layout.report.plan_report import PlanReport, size
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -14,7 +14,7 @@ CONVERSION = ("conversion of", "from", "to", "bytes", "for", "why")
 
 
 def conversions(report: PlanReport) -> list[tuple[str, ...]]:
-    """A row of :data:`CONVERSION` for each conversion that stays."""
+    """A row of `CONVERSION` for each conversion that stays."""
     return [(c.value, c.source.spell(), c.target.spell(), size(c.bytes),
              ", ".join(c.consumers), c.why) for c in report.conversions]  # fmt: skip
 

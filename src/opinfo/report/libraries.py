@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..jit.runtime.table import LibraryTable
+from ..jit.runtime.library_table import LibraryTable
 from .layouts import table
 from .plurals import count
 

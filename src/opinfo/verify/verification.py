@@ -18,8 +18,8 @@ from ..byoc.compile import CompiledModule, on_gpu
 from ..byoc.dispatching.dispatch import Dispatched
 from ..byoc.matching.diagnose import Left
 from ..byoc.measure import Excluded, Timing
-from ..jit.compile.compile import CompiledShapes
-from ..layout.report.report import columns
+from ..jit.compile.compile_shapes import CompiledShapes
+from ..layout.report.plan_report import columns
 
 Array = np.ndarray[Any, Any]
 #: The largest difference to accept, relative to an output's largest value.
@@ -83,7 +83,7 @@ class Verified:
         return self.difference <= self.tolerance
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """What :data:`TIMES` names, of both."""
+        """What `TIMES` names, of both."""
         ratio = self.compiled / self.unmodified
         return [("unmodified", f"{self.unmodified:.3f}", "1"),
                 ("compiled", f"{self.compiled:.3f}", f"{ratio:.3g}")]  # fmt: skip
@@ -101,7 +101,7 @@ class Verified:
 def verified(
     mod: Any, found: CompiledModule | CompiledShapes, target: Any = "llvm", seed: int = 0
 ) -> Verified:
-    """Run both on the same inputs; each of ``mod``'s symbolic extents is :data:`EXTENT`.
+    """Run both on the same inputs; each of ``mod``'s symbolic extents is `EXTENT`.
 
     Args:
         mod: The unmodified module.
@@ -141,7 +141,7 @@ def _times(calls: Sequence[Callable[[], object]]) -> list[list[float]]:
 
 
 def difference(a: Array, b: Array) -> float:
-    """The largest one, relative to the largest value of ``a``; NaN as in :class:`Verified`."""
+    """The largest one, relative to the largest value of ``a``; NaN as in `Verified`."""
     if a.shape != b.shape:
         return float("nan")
     one, two = a.astype("float64"), b.astype("float64")

@@ -209,7 +209,7 @@ def compile_model(
 
             measuring = MeasureOptions(database, tracker, servers, threads, timeout, extent or [])
         named = "onednn,tvm" if backend is None and shapes is None else backend
-        choice = Choice(named, want or [], forced(force), target, plan, measuring, given)
+        choice = CompileOptions(named, want or [], forced(force), target, plan, measuring, given)
         mod = loaded(model, shape)
         compiled = choice.compiled(mod)
         _write(compiled, library, kept, strict)
@@ -224,7 +224,7 @@ def compile_model(
 def _check(
     tune: bool, tuning: Mapping[str, object], plan: Path | None, choosing: Mapping[str, object]
 ) -> None:
-    """Raises :class:`UserError` for options that would do nothing beside the others."""
+    """Raises `UserError` for options that would do nothing beside the others."""
     for name, value in tuning.items():
         if value is not None and not tune:
             raise UserError(f"{name}: expected with --tune only")
@@ -234,14 +234,14 @@ def _check(
 
 
 def _check_alone(options: Mapping[str, object]) -> None:
-    """Raises :class:`UserError` for what is about backends where there are none."""
+    """Raises `UserError` for what is about backends where there are none."""
     for name, value in options.items():
         if value:
             raise UserError(f"{name}: with --shapes, expected with --backend only")
 
 
 @dataclass(frozen=True)
-class Choice:
+class CompileOptions:
     """What is compiled how: options of `opinfo compile`."""
 
     backends: str | None

@@ -95,7 +95,7 @@ def _table(found: Sequence[Found]) -> Table:
 
 
 def _summary(found: Sequence[Found], database: Path) -> str:
-    from ...jit.tune.tuned import Searched
+    from ...jit.tune.schedule_database import Searched
     from ...report.plurals import count
 
     wins = sum(Searched(0, f.microseconds, f.structure).wins for f in found)

@@ -76,7 +76,7 @@ def working() -> Iterator[Console]:
 
 @contextmanager
 def refusing(model: Path) -> Iterator[None]:
-    """What TVM, a backend or an option's parser raises, as a :class:`UserError`.
+    """What TVM, a backend or an option's parser raises, as a `UserError`.
 
     What other code of ours raises goes on: it is a fault, and said to be one.
     """
@@ -114,7 +114,7 @@ def say(console: Console, text: str) -> None:
 
 
 def loaded(model: Path, shapes: Sequence[str] | None) -> Any:
-    """Raises as `frontend.load` does, and :class:`UserError` for two shapes of one input."""
+    """Raises as `frontend.load` does, and `UserError` for two shapes of one input."""
     from ... import frontend
 
     found = [frontend.parse_shape(text) for text in shapes or ()]
@@ -158,7 +158,7 @@ def positive(value: float | None) -> float | None:
 
 
 def once(option: str, pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The values of an option by name. Raises :class:`UserError` for a name that comes again."""
+    """The values of an option by name. Raises `UserError` for a name that comes again."""
     found: dict[str, str] = {}
     for name, value in pairs:
         if name in found:

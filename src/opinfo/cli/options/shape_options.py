@@ -28,7 +28,7 @@ class ShapeOptions:
     tuned: Path | None
 
     def check(self) -> None:
-        """Raises :class:`UserError` for options that need ``--shapes``, or a folder that is not."""
+        """Raises `UserError` for options that need ``--shapes``, or a folder that is not."""
         alone = {"--op": self.op, "--dim": self.dim, "--likely": self.likely,
                  "--range": self.ranges, "--max": self.largest, "--pad": self.pad,
                  "--tuned": self.tuned}  # fmt: skip
@@ -40,7 +40,7 @@ class ShapeOptions:
                             "no such folder")  # fmt: skip
 
     def config(self) -> Config | None:
-        """The configuration; None without ``--shapes``. Raises :class:`UserError`."""
+        """The configuration; None without ``--shapes``. Raises `UserError`."""
         from ...jit import Config
 
         if self.strategy is None:
