@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "relaid": Command("reading layouts back", "relaid.md"),
         "mutants": Command("a recogniser or a proof"),
         "index_maps": Command("index maps"),
+        "isl": Command("index maps", "isl.md"),
         "op_info": Command("anything in the analysis"),
         "growth": Command("anything in the analysis"),
         "imports": Command("what `opinfo` imports"),

@@ -25,7 +25,7 @@ from tvm.tirx import IndexMap
 
 from opinfo.analysis import invert
 from tests.analysis.index_map import corpus, fuzz
-from tests.analysis.index_map.oracle import as_python, truth, undone_everywhere
+from tests.analysis.index_map.oracle import as_map, as_python, truth, undone_everywhere
 
 ALLOWED = (("injective", "bijective"),)
 """True but less than could be said: a box that is not known to be the smallest."""
@@ -85,16 +85,10 @@ class Tally:
 
 def timed(fn: Any, shape: tuple[Any, ...]) -> tuple[Any, float]:
     """The certificate of a map that TVM already knows, and the milliseconds it took."""
-    source = as_index_map(fn, len(shape))
+    source = as_map(fn, len(shape))
     start = time.perf_counter()
     certificate = invert(source, shape)
     return certificate, (time.perf_counter() - start) * 1e3
-
-
-def as_index_map(fn: Any, rank: int) -> IndexMap:
-    axes = [tvm.tirx.Var(f"i{k}", "int64") for k in range(rank)]
-    final = [tvm.tirx.IntImm("int64", r) if isinstance(r, int) else r for r in fn(*axes)]
-    return IndexMap(axes, final, None)
 
 
 def is_right(certificate: Any, fn: Any, shape: tuple[int, ...], sizes: Any = None) -> bool:
