@@ -22,11 +22,12 @@ from typing import Any
 
 from tvm import tirx
 
+from ....analysis.lifting.tir.node import as_dtype, substitute
 from ..nest.functions import Written, vectorizable
 from ..nest.kernel import Kernel
 from ..nest.program import Axis
 from ..nest.sizes import Bounds
-from ..nest.tir import Values, as_dtype, calls, integer, local, loop, seq, substitute, values
+from ..nest.tir import Values, calls, integer, local, loop, seq, values
 from .machine import Machine
 from .tile import Tile, columns, pieces
 

@@ -20,12 +20,12 @@ import tvm_ffi
 from tvm import tirx
 from tvm.sym import detect_linear_equation
 
-from ....analysis.lifting.tir.node import NodeDict, items
+from ....analysis.lifting.tir.node import NodeDict, as_dtype, items
 from ..nest.access import Access
 from ..nest.collapse import follows
 from ..nest.kernel import Kernel, Part, Result, twice
 from ..nest.program import Axis
-from ..nest.tir import as_dtype, dtype_of, integer, loads, local, mentions, static, values
+from ..nest.tir import dtype_of, integer, loads, local, mentions, static, values
 from .axes import TYPICAL, depth, extent
 from .machine import Machine, bits
 from .strided import identity, maker

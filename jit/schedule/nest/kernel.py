@@ -19,7 +19,7 @@ import tvm_ffi
 from tvm import tirx
 
 from ....analysis.blocks.definitions import Definition
-from ....analysis.lifting.tir.node import NodeDict, items
+from ....analysis.lifting.tir.node import NodeDict, as_dtype, items, substitute
 from ....analysis.terms.flat import volume
 from ....layout.access.copies import copies
 from ...dims.dims import variables
@@ -27,7 +27,7 @@ from .access import Access, access, analyzer_of
 from .inline import Expander, Let, virtual
 from .program import Axis, Program, Step, Update
 from .sizes import UNSAID, Bounds, Sizes
-from .tir import Values, as_dtype, integer, is_guard, loads, static, substitute, values
+from .tir import Values, integer, is_guard, loads, static, values
 
 
 @dataclass(frozen=True)
