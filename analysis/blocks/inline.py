@@ -12,7 +12,7 @@ from ..lifting.tir.node import NodeDict
 from ..terms.flat import volume
 from ..terms.term import Int
 from .blocks import Stage
-from .definitions import Definition, definition, loads
+from .definitions import BlockDefinition, definition, loads
 
 
 class Use(NamedTuple):
@@ -22,7 +22,7 @@ class Use(NamedTuple):
     count: Int
 
 
-Worth = Callable[[Stage, Definition, Sequence[Use]], bool]
+Worth = Callable[[Stage, BlockDefinition, Sequence[Use]], bool]
 
 
 def inlinable(stages: Sequence[Stage], inner: NodeDict[None], worth: Worth) -> list[Any]:

@@ -16,7 +16,7 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 from ...analysis.blocks.blocks import Stage
-from ...analysis.blocks.definitions import Definition, Undefined, resolved
+from ...analysis.blocks.definitions import BlockDefinition, Undefined, resolved
 from ...analysis.blocks.inline import Use, inlinable
 from ...analysis.lifting.tir.node import NodeDict, items
 from ...analysis.terms.flat import volume
@@ -46,7 +46,7 @@ def inlined(func: Any, stages: Sequence[Stage]) -> Any:
     return tirx.PrimFunc(func.params, realize, func.ret_type, func.attrs)
 
 
-def _worth(s: Stage, _: Definition, uses: Sequence[Use]) -> bool:
+def _worth(s: Stage, _: BlockDefinition, uses: Sequence[Use]) -> bool:
     """Of copies, and of what is evaluated no more often by its reader."""
     once = len(uses) == 1 and uses[0].count is volume(s.writes[0].shape)
     return once or copies(s)
@@ -55,7 +55,7 @@ def _worth(s: Stage, _: Definition, uses: Sequence[Use]) -> bool:
 class _Inliner:
     """Replaces loads by definitions, in which loads are replaced already."""
 
-    def __init__(self, found: NodeDict[Definition]) -> None:
+    def __init__(self, found: NodeDict[BlockDefinition]) -> None:
         self.found = found
         self.rules = [(tvm.ir.TensorLoad, self.load)]
 

@@ -14,17 +14,17 @@ import tvm_ffi
 from tvm import tirx
 
 from ....analysis.blocks.blocks import Stage
-from ....analysis.blocks.definitions import Definition, resolved
+from ....analysis.blocks.definitions import BlockDefinition, resolved
 from ....analysis.blocks.inline import Use, inlinable
 from ....analysis.lifting.tir.node import NodeDict, items
 from ....analysis.terms.flat import volume
-from .program import Program, Step
+from .program import LoopProgram, LoopStep
 from .tir import calls, is_guard
 
 Let = tuple[Any, Any]  # a variable and what it is
 
 
-def virtual(made: Program) -> tuple[list[Step], NodeDict[Definition]]:
+def virtual(made: LoopProgram) -> tuple[list[LoopStep], NodeDict[BlockDefinition]]:
     """The steps that stay, and the definitions of the buffers that are not stored."""
     stages = [s.stage for s in made.steps]
     left, found = resolved(stages, inlinable(stages, made.inner, _worth))
@@ -32,7 +32,7 @@ def virtual(made: Program) -> tuple[list[Step], NodeDict[Definition]]:
     return [s for s in made.steps if id(s.stage) in kept], found
 
 
-def _worth(s: Stage, found: Definition, uses: Sequence[Use]) -> bool:
+def _worth(s: Stage, found: BlockDefinition, uses: Sequence[Use]) -> bool:
     """Of copies, and of what is evaluated no more often where it is read.
 
     What calls a function stays where two loop nests would call it.
@@ -60,7 +60,7 @@ def _nodes(e: Any) -> list[Any]:
 class Expander:
     """Replaces loads of what is not stored; what is evaluated in any case, and twice, is bound."""
 
-    def __init__(self, found: NodeDict[Definition]) -> None:
+    def __init__(self, found: NodeDict[BlockDefinition]) -> None:
         self.found = found
         self.lets: list[Let] = []
         self.known: list[tuple[Any, tuple[Any, ...], Any]] = []
