@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from opinfo.jit.process.line_process import LineProcess, ProcessDied
+from opinfo.byoc.process.line_process import LineProcess, ProcessDied
 
 from . import archives, graphs, libraries, onnx_files, scripts
 from .case import Case

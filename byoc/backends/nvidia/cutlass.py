@@ -20,8 +20,8 @@ import tvm_ffi
 
 from ...backend.backend import Backend, Code, register
 from ...backend.region import Region
-from ...codegen import trust
 from ...patterns.pattern import Node
+from ...process import trust
 from ..onednn.post import number
 from ..onednn.source import Constants
 from .costs import cost
