@@ -12,9 +12,9 @@ import tvm
 
 from ..process.folder import Folder
 from ..process.fork_pool import Died, ForkPool, JobFailed
-from .jobs import NotLoaded, OnServer, Server, Unreachable
 from .measure import Measure
-from .result import Excluded, MeasureError, Result
+from .measure_jobs import NotLoaded, OnServer, Server, Unreachable
+from .measured import Excluded, MeasureError, Result
 from .servers import LocalServers
 
 #: Servers to try that are gone when they are reached.
@@ -55,7 +55,7 @@ class Bench:
         return self.folder.path / f"{stem}{next(self.numbers)}{dot}{suffix}"
 
     def run(self, job: Any, timeout: float, what: str) -> Any:
-        """What a job returns; :class:`.Excluded` where ``what`` hangs or crashes."""
+        """What a job returns; `Excluded` where ``what`` hangs or crashes."""
         try:
             return self.pool.run(job, timeout)
         except TimeoutError as e:
@@ -68,7 +68,7 @@ class Bench:
     def timed(self, target: Any, job: Callable[[Server], OnServer]) -> Result | NotLoaded:
         """The result of a job, made for the server that it runs on, of code for a target.
 
-        Raises :class:`.MeasureError`.
+        Raises `MeasureError`.
         """
         assert self.tracker is not None
         kind = str(tvm.target.Target(target).kind.name)

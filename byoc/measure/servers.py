@@ -9,7 +9,7 @@ import time
 import uuid
 
 from ..process.fork_pool import ForkPool, JobFailed, Process
-from .jobs import Serve
+from .measure_jobs import Serve
 from .tracker import LocalTracker, Tracker
 
 #: Seconds before a server that ended at once is started again.

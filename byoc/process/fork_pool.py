@@ -1,6 +1,6 @@
 """Jobs in processes of their own, seen from the process that wants their results.
 
-They are forks of one process, see :mod:`.fork_server`, so that each starts at once.
+They are forks of one process, see `fork_server`, so that each starts at once.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Process:
         self.done = threading.Event()
 
     def result(self) -> Any:
-        """What the job returned. Raises :class:`Died` if a signal ended it before,
-        :class:`JobFailed` if it ended otherwise."""
+        """What the job returned. Raises `Died` if a signal ended it before,
+        `JobFailed` if it ended otherwise."""
         found = Path(f"{self.path}.out")
         if found.exists():
             return pickle.loads(found.read_bytes())
@@ -79,7 +79,7 @@ class ForkPool:
         return process
 
     def run(self, job: Any, timeout: float) -> Any:
-        """A job's result. Raises ``TimeoutError`` after killing it, :class:`Died` if it crashed."""
+        """A job's result. Raises ``TimeoutError`` after killing it, `Died` if it crashed."""
         process = self.start(job)
         try:
             if not process.done.wait(timeout):

@@ -12,9 +12,9 @@ import tvm
 
 from ...byoc.measure import Excluded, Measure, Measured
 from ...byoc.measure.bench import Bench
-from ...byoc.measure.jobs import NotLoaded
+from ...byoc.measure.measure_jobs import NotLoaded
 from ...byoc.measure.subject import Buffer
-from .jobs import BuildKernel, RunKernel, TimeKernel
+from .tune_jobs import BuildKernel, RunKernel, TimeKernel
 
 
 class KernelBench(Bench):

@@ -14,7 +14,7 @@ from opinfo.jit import (
     Compiler,
     compile_shapes,
 )
-from opinfo.jit.compile.compile import lowered
+from opinfo.jit.compile.compile_shapes import lowered
 from opinfo.jit.kernels import kernel
 
 from . import modules

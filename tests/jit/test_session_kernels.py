@@ -22,8 +22,8 @@ from opinfo.jit import (
     KernelStore,
     Session,
 )
-from opinfo.jit.compile.compile import lowered
-from opinfo.jit.dims.dims import bind
+from opinfo.jit.compile.compile_shapes import lowered
+from opinfo.jit.dims.symbolic_dims import bind
 from opinfo.jit.kernels import kernel
 
 from . import modules

@@ -1,0 +1,227 @@
+"""What runs in processes of their own: build a candidate, compute what it must, time it, serve.
+
+They run in forks of a process that has imported this, and may crash or hang.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import re
+import socket
+import statistics
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm import relax
+from tvm.rpc import client
+from tvm.rpc.server import PopenRPCServerState
+
+from ..backend.backend import Code
+from ..codegen.partition import attached
+from ..codegen.toolchain import OPTIONS, shared
+from ..prepare.fuse import fuse
+from .compare import Array, difference
+from .measured import Excluded, Measured, Result
+
+#: The stages that a candidate goes through.
+LOADED, CALLED, TIMED = "it was loaded", "it was called", "it was timed"
+
+
+@dataclass(frozen=True)
+class Build:
+    """Compile a module, with a backend's code, to ``library``."""
+
+    module: str
+    code: Code | None
+    target: str
+    library: str
+
+    def run(self) -> str | None:
+        """None, or why it does not build."""
+        try:
+            _export(tvm.ir.load_json(self.module), self.code, self.target, self.library)
+        except Exception as e:  # the compiler or the linker
+            return first_line(e)
+        return None
+
+
+@dataclass(frozen=True)
+class Compute:
+    """What the operators compute, by TVM's own code on this machine, from ``inputs``.
+
+    Inputs and results are written to ``case``, for any number of candidates.
+    """
+
+    library: str
+    function: str
+    inputs: tuple[Array, ...]
+    case: str
+
+    def run(self) -> str | None:
+        """None, or why it cannot be computed."""
+        try:
+            machine = relax.VirtualMachine(tvm.runtime.load_module(self.library), tvm.cpu())
+            results = flat(machine[self.function](*map(tvm.runtime.tensor, self.inputs)))
+        except Exception as e:
+            return first_line(e)
+        Path(self.case).write_bytes(pickle.dumps((self.inputs, results), pickle.HIGHEST_PROTOCOL))
+        return None
+
+
+@dataclass(frozen=True)
+class Effort:
+    """``repeat`` medians of calls for ``milliseconds`` each; less where one call takes long.
+
+    A candidate that is not done after ``timeout`` seconds hangs.
+    """
+
+    repeat: int = 11
+    milliseconds: int = 5
+    longest: float = 2.0
+    timeout: float = 60.0
+
+
+@dataclass(frozen=True)
+class Unreachable:
+    """The server was gone before the candidate reached it."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class NotLoaded:
+    """What is in the library beside the candidate may be at fault."""
+
+    excluded: Excluded
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where a session is to be opened: its address, its key, and what to do there."""
+
+    host: str
+    port: int
+    key: str
+    device: str
+    effort: Effort
+
+
+@dataclass(frozen=True)
+class OnServer(ABC):
+    """Run code of a library on a server, compare the results with the case's, and time it."""
+
+    library: str
+    case: str
+    server: Server
+
+    def run(self) -> Result | Unreachable | NotLoaded:
+        s, begun = self.server, time.monotonic()
+        try:
+            remote = client.connect(s.host, s.port, s.key, session_timeout=s.effort.timeout)
+        except Exception as e:  # refused, or closed before it was accepted
+            return Unreachable(first_line(e))
+        stage = [LOADED]
+        try:
+            name = os.path.basename(self.library)
+            remote.upload(self.library, name)
+            module = remote.load_module(name)
+            inputs, expected = pickle.loads(Path(self.case).read_bytes())
+            return self.timed(module, remote.device(s.device, 0), inputs, expected, stage)
+        except Exception as e:  # what the server says, or that it says nothing any more
+            why = self._why(remote, e, stage[-1], time.monotonic() - begun)
+            return NotLoaded(why) if stage == [LOADED] else why
+
+    @abstractmethod
+    def timed(
+        self, module: Any, device: Any, inputs: Sequence[Array], expected: Sequence[Array],
+        stage: list[str],
+    ) -> Result:  # fmt: skip
+        """Of a module that was loaded; what is done from now on is put into ``stage``."""
+
+    def median(self, timer: Callable[..., Any]) -> Measured:
+        """The time of a call; ``timer`` takes the arguments of TVM's time evaluators."""
+        effort = self.server.effort
+        once = timer(number=1, repeat=1).mean
+        repeat = min(effort.repeat, max(1, int(effort.longest / max(once, 1e-9))))
+        times = timer(number=1, repeat=repeat, min_repeat_ms=effort.milliseconds).results
+        return Measured(statistics.median(times) * 1e6)
+
+    def _why(self, remote: Any, error: Exception, stage: str, seconds: float) -> Excluded:
+        limit = self.server.effort.timeout
+        if "RPCSessionTimeout" in str(error) or seconds >= limit:
+            return Excluded(f"it hangs: {limit:g} s passed when {stage}")
+        try:
+            remote.get_function("tvm.rpc.server.workpath")("")
+        except Exception:  # whatever it is: nobody answers
+            return Excluded(f"it crashes: the server's session ended when {stage}")
+        return Excluded(f"it fails when {stage}: {first_line(error)}")
+
+
+@dataclass(frozen=True)
+class Time(OnServer):
+    """Time a function of a Relax library; ``inputs`` are those of the case it takes, by number."""
+
+    function: str
+    inputs: tuple[int, ...]
+
+    def timed(
+        self, module: Any, device: Any, inputs: Sequence[Array], expected: Sequence[Array],
+        stage: list[str],
+    ) -> Result:  # fmt: skip
+        machine = relax.VirtualMachine(module, device)
+        given = [tvm.runtime.tensor(inputs[k], device=device) for k in self.inputs]
+        machine.set_input(self.function, *given)
+        stage.append(CALLED)
+        machine.invoke_stateful(self.function)
+        apart = difference(flat(machine.get_outputs(self.function)), expected)
+        if apart is not None:
+            return Excluded(apart)
+        machine.save_function(self.function, "timed", *given, include_return=False)
+        stage.append(TIMED)
+        return self.median(lambda **how: machine.time_evaluator("timed", device, **how)())
+
+
+@dataclass(frozen=True)
+class Serve:
+    """A server of a tracker, until it is killed or a session of it crashes."""
+
+    tracker: tuple[str, int]
+    key: str
+
+    def run(self) -> None:
+        # Sessions are forks of this process: it has no threads yet, and has imported everything.
+        multiprocessing.set_start_method("fork", force=True)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        state = PopenRPCServerState("127.0.0.1", port, port + 200, tracker_addr=self.tracker,
+                                    key=self.key)  # fmt: skip
+        state.thread.join()
+
+
+def flat(result: Any) -> Sequence[Array]:
+    """The arrays of a tensor or of tuples of tensors."""
+    if isinstance(result, tvm.runtime.Tensor):
+        return [result.numpy()]
+    return [array for part in result for array in flat(part)]
+
+
+def first_line(e: BaseException) -> str:
+    """What an error says, of a compiler's output the first error."""
+    lines = [line.strip() for line in str(e).splitlines() if line.strip()]
+    compiler = (m.group() for line in lines if (m := re.search(r"(?<=: )(fatal )?error: .*", line)))
+    told = next(compiler, lines[0] if lines else "")
+    return f"{type(e).__name__}: {told}" if told else type(e).__name__
+
+
+def _export(mod: Any, code: Code | None, target: str, library: str) -> None:
+    if code is not None:
+        mod = attached(mod, [code])
+    options = [*OPTIONS, *(code.options if code is not None else ())]
+    tvm.compile(fuse(mod), target=target).export_library(library, fcompile=shared, options=options)

@@ -1,0 +1,80 @@
+"""What tuning runs in processes of their own: build a kernel, run it, check it, time it."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tvm
+
+from ...byoc.measure.compare import Array, difference, drawn
+from ...byoc.measure.measure_jobs import CALLED, TIMED, OnServer, first_line
+from ...byoc.measure.measured import Excluded, Measured
+from ...byoc.measure.subject import Buffer
+
+#: The name of the kernel in its library.
+ENTRY = "main"
+
+
+@dataclass(frozen=True)
+class BuildKernel:
+    """Compile a module with the PrimFunc ``main`` to ``library``."""
+
+    module: str
+    target: str
+    library: str
+
+    def run(self) -> str | None:
+        """None, or why it does not build."""
+        try:
+            mod = tvm.ir.load_json(self.module)
+            tvm.tirx.build(mod, target=tvm.target.Target(self.target)).export_library(self.library)
+        except Exception as e:  # lowering, LLVM or the linker
+            return first_line(e)
+        return None
+
+
+@dataclass(frozen=True)
+class RunKernel:
+    """What the kernel leaves in its buffers, by the code of ``library``, on this machine.
+
+    Which of them are results does not matter: all are compared, and all begin with seeded values.
+    """
+
+    library: str
+    buffers: tuple[Buffer, ...]
+    case: str
+
+    def run(self) -> str | None:
+        """None, or why it cannot be run."""
+        try:
+            given = drawn(self.buffers)
+            arrays = [tvm.runtime.tensor(a) for a in given]
+            tvm.runtime.load_module(self.library)[ENTRY](*arrays)
+            after = [a.numpy() for a in arrays]
+        except Exception as e:
+            return first_line(e)
+        Path(self.case).write_bytes(pickle.dumps((given, after), pickle.HIGHEST_PROTOCOL))
+        return None
+
+
+@dataclass(frozen=True)
+class TimeKernel(OnServer):
+    """Time a library's kernel on what its case begins with."""
+
+    def timed(
+        self, module: Any, device: Any, inputs: Sequence[Array], expected: Sequence[Array],
+        stage: list[str],
+    ) -> Measured | Excluded:  # fmt: skip
+        arrays = [tvm.runtime.tensor(a, device=device) for a in inputs]
+        stage.append(CALLED)
+        module[ENTRY](*arrays)
+        found: list[Array] = [a.numpy() for a in arrays]
+        apart = difference(found, expected)
+        if apart is not None:
+            return Excluded(apart)
+        stage.append(TIMED)
+        return self.median(lambda **how: module.time_evaluator(ENTRY, device, **how)(*arrays))
