@@ -15,7 +15,7 @@ from opinfo.jit import (
     compile_shapes,
 )
 from opinfo.jit.compile.compile_shapes import lowered
-from opinfo.jit.kernels import kernel
+from opinfo.jit.kernels import build_kernel as kernel
 
 from . import modules
 

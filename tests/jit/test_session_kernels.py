@@ -24,7 +24,7 @@ from opinfo.jit import (
 )
 from opinfo.jit.compile.compile_shapes import lowered
 from opinfo.jit.dims.symbolic_dims import bind
-from opinfo.jit.kernels import kernel
+from opinfo.jit.kernels import build_kernel as kernel
 
 from . import modules
 from .legalised import kernel as kernel_of
