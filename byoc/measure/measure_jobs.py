@@ -26,6 +26,7 @@ from tvm.rpc.server import PopenRPCServerState
 from ..backend.backend import Code
 from ..codegen.partition import attached
 from ..codegen.toolchain import OPTIONS, shared
+from ..patterns.failure import last_line
 from ..prepare.fuse import fuse
 from .compare import Array, difference
 from .measured import Excluded, Measured, Result
@@ -161,7 +162,7 @@ class OnServer(ABC):
             remote.get_function("tvm.rpc.server.workpath")("")
         except Exception:  # whatever it is: nobody answers
             return Excluded(f"it crashes: the server's session ended when {stage}")
-        return Excluded(f"it fails when {stage}: {first_line(error)}")
+        return Excluded(f"it fails when {stage}: {last_line(error)}")
 
 
 @dataclass(frozen=True)
