@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from opinfo.analysis.support import patience
-from opinfo.analysis.support.patience import STARVED, Patience, cpu_seconds
+from opinfo.byoc.process import patience
+from opinfo.byoc.process.patience import STARVED, Patience, cpu_seconds
 
 #: Each second of the clock, the seconds of CPU time, and when it is over with a limit of 10 s.
 CASES: dict[str, tuple[list[float], int]] = {

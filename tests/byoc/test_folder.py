@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from opinfo.jit.process.folder import Folder
+from opinfo.byoc.process.folder import Folder
 
 WAITING = """
 import sys
-from opinfo.jit.process.folder import Folder
+from opinfo.byoc.process.folder import Folder
 kept = Folder("opinfo-kept-")
 (kept.path / "kernel.so").write_text("code")
 print(kept.path, flush=True)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 
-class Forker:
+class ForkServer:
     def __init__(self) -> None:
         self.answers = os.dup(1)
         nowhere = os.open(os.devnull, os.O_RDWR)
@@ -105,7 +105,7 @@ class Forker:
 
 def prepare(modules: Sequence[str]) -> None:
     """Import what jobs need, before the first fork; one that cannot be is told in the log."""
-    for name in (f"{__package__}.measure_jobs", *modules):
+    for name in modules:
         try:
             import_module(name)
         except BaseException:  # somebody else's module; an interrupt is ignored here
@@ -113,6 +113,6 @@ def prepare(modules: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    forker = Forker()
+    server = ForkServer()
     prepare(sys.argv[1:])
-    forker.loop()
+    server.loop()

@@ -1,13 +1,14 @@
-"""Jobs in processes of their own, seen from the process that wants their results."""
+"""Jobs in processes of their own, seen from the process that wants their results.
+
+They are forks of one process, see `fork_server`, so that each starts at once.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
 import json
-import os
 import pickle
-import signal
 import subprocess
 import sys
 import threading
@@ -15,10 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .measured import MeasureError
-
-#: What sets the number of threads of OpenMP's and TVM's pools.
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TVM_NUM_THREADS")
+from .spawn import spawn
+from .status import signal_name
 
 
 class Process:
@@ -30,46 +29,43 @@ class Process:
         self.done = threading.Event()
 
     def result(self) -> Any:
-        """What the job returned. Raises `Died` if a signal ended it before."""
+        """What the job returned. Raises `Died` if a signal ended it before,
+        `JobFailed` if it ended otherwise."""
         found = Path(f"{self.path}.out")
         if found.exists():
             return pickle.loads(found.read_bytes())
         if self.status is not None and self.status < 0:
-            raise Died(-self.status)
+            raise Died(signal_name(-self.status))
         log = Path(f"{self.path}.log")
         told = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
-        raise MeasureError(f"a process ended without a result: {told[-1] if told else self.status}")
+        raise JobFailed(f"a process ended without a result: {told[-1] if told else self.status}")
 
 
 class Died(Exception):
     """A signal ended a process; the message names it."""
 
-    def __init__(self, number: int) -> None:
-        known = number in {int(s) for s in signal.Signals}
-        super().__init__(signal.Signals(number).name if known else f"signal {number}")
+
+class JobFailed(RuntimeError):
+    """A process ended without a result, or all are gone."""
 
 
-class Processes:
+class ForkPool:
     """Starts jobs of ``threads`` threads, in the folder that their files are in. To be closed.
 
-    How many threads there are must be said before anything that has threads is imported.
-    ``modules`` are imported: generated code may call what they register.
+    ``modules`` are imported before the first job: those that jobs are of, and others that generated
+    code calls, which they register.
     """
 
     def __init__(self, folder: Path, threads: int = 1, modules: Sequence[str] = ()) -> None:
         self.folder = folder
-        path = os.pathsep.join(filter(None, sys.path))
-        command = [sys.executable, "-m", f"{__package__}.forked", *modules]
-        self.root = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=(folder / "forked.log").open("wb"), start_new_session=True,
-            env={**os.environ, **dict.fromkeys(THREADS, str(threads)), "PYTHONPATH": path},
-        )  # fmt: skip
+        command = [sys.executable, "-m", f"{__package__}.fork_server", *modules]
+        with (folder / "server.log").open("wb") as log:
+            self.root = spawn(command, threads, stderr=log)
         self.lock = threading.Lock()
         self.numbers = itertools.count()
         self.running: dict[int, Process] = {}
         self.gone = False
-        self.reader = threading.Thread(target=self._read, name="opinfo processes", daemon=True)
+        self.reader = threading.Thread(target=self._read, name="opinfo forks", daemon=True)
         self.reader.start()
 
     def start(self, job: Any, ended: Callable[[Process], None] | None = None) -> Process:
@@ -99,7 +95,7 @@ class Processes:
     def kill(self, process: Process) -> None:
         """And everything that it started, if it runs still."""
         if not process.done.is_set():
-            with contextlib.suppress(MeasureError):
+            with contextlib.suppress(JobFailed):
                 self._order({"kill": process.number})
 
     def close(self) -> None:
@@ -124,11 +120,9 @@ class Processes:
         except (OSError, ValueError) as e:
             raise self._lost() from e
 
-    def _lost(self) -> MeasureError:
-        told = (self.folder / "forked.log").read_text(errors="replace").strip().splitlines()
-        return MeasureError(
-            f"the processes that measure are gone: {told[-1] if told else 'killed'}"
-        )
+    def _lost(self) -> JobFailed:
+        log = (self.folder / "server.log").read_text(errors="replace").strip().splitlines()
+        return JobFailed(f"the processes are gone: {log[-1] if log else 'killed'}")
 
     def _read(self) -> None:
         assert self.root.stdout is not None

@@ -10,7 +10,7 @@ import tempfile
 import weakref
 from pathlib import Path
 
-from ...byoc.codegen import trust
+from . import trust
 
 #: Held as long as a process has the folder, by the lock on this file.
 LOCK = ".lock"

@@ -8,15 +8,16 @@ import os
 import select
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn
 
-from ...analysis.support.patience import Patience
 from .folder import Folder
+from .patience import Patience
+from .spawn import spawn
+from .status import ended
 
 
 class ProcessDied(RuntimeError):
@@ -108,15 +109,9 @@ class LineProcess:
         """Start the process; what it says when it is ready."""
         self._owner = os.getpid()
         self._folder = Folder(f"opinfo-{self.name}-")
-        path = os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))
-        environment = {**os.environ, "TVM_NUM_THREADS": "1", "OMP_NUM_THREADS": "1",
-                       "TMPDIR": str(self._folder.path),
-                       "PYTHONPATH": path}  # fmt: skip
         try:
-            self._process = subprocess.Popen(
-                self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment,
-                cwd=self._folder.path,  # `-m` would import what lies in the caller's
-                start_new_session=True)  # fmt: skip
+            self._process = spawn(self.command, folder=self._folder.path,
+                                  environment={"TMPDIR": str(self._folder.path)})  # fmt: skip
             return self._answer(self.starting, "starting")
         except BaseException:
             self.close()
@@ -191,11 +186,3 @@ class LineProcess:
     def exited(self, code: int) -> Exception:
         """What to raise for a process that ended, by its ``Popen.returncode``."""
         return self.died(f"the {self.name} process ended with {ended(code)}")
-
-
-def ended(code: int) -> str:
-    """How a process ended, by what ``Popen.returncode`` is."""
-    if code >= 0:
-        return f"exit status {code}"
-    known = -code in {int(s) for s in signal.Signals}
-    return f"signal {-code}" + (f" ({signal.Signals(-code).name})" if known else "")

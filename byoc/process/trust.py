@@ -11,7 +11,6 @@ import errno
 import functools
 import os
 import stat
-import tempfile
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,13 +48,6 @@ def folder(path: str | Path, create: bool = False) -> Iterator[int]:
         yield number
     finally:
         os.close(number)
-
-
-def temporary(prefix: str) -> tempfile.TemporaryDirectory[str]:
-    """A new folder for code. Raises `Untrusted` where others could replace it."""
-    made = tempfile.TemporaryDirectory(prefix=prefix)
-    check_temporary(made.name)
-    return made
 
 
 def check_temporary(path: str | Path) -> None:
