@@ -43,7 +43,10 @@ OPTIONS = ["-fno-gnu-unique"]
 class CompiledShapes:
     """A shared library for TVM's virtual machine, and how each symbolic function is compiled.
 
-    ``dispatched`` is what backends have, where the strategy of operators is `Library`.
+    Attributes:
+        library: The path of the library, which lives as long as this object.
+        functions: What became of each function with symbolic shapes.
+        dispatched: What backends have, where the strategy is `Library`; else None.
     """
 
     library: Path
@@ -58,11 +61,20 @@ class CompiledShapes:
 
 def compile_shapes(mod: Any, given: Config | Strategy | str = "jit",
                    target: Any = None) -> CompiledShapes:  # fmt: skip
-    """Compile a Relax module with symbolic shapes; ``mod`` is not changed.
+    """Compile a Relax module with symbolic shapes.
 
-    ``target`` is TVM's for a CPU, by default this one and one thread. Raises ``TypeError`` for what
-    is no module, ``ValueError`` for a configuration that is none, a GPU, a module without a Relax
-    function or with a variable that nothing defines, ``FileNotFoundError`` without a C++ compiler.
+    Args:
+        mod: The module; it is not changed.
+        given: How functions with symbolic shapes are compiled.
+        target: TVM's target, a CPU; by default this one, with one thread.
+
+    Returns:
+        The library, and how each function is compiled.
+
+    Raises:
+        TypeError: `mod` is not a module.
+        ValueError: The configuration does not fit the module, or the target is a GPU.
+        FileNotFoundError: There is no C++ compiler.
     """
     _check(mod)
     wanted = _target(target)

@@ -7,7 +7,13 @@ from typing import Any, NamedTuple
 
 
 class Digit(NamedTuple):
-    """``x[axis] // div % extent``; the highest digit of an axis has no modulus: extent None."""
+    """One digit of an axis: ``x[axis] // div % extent``.
+
+    Attributes:
+        axis: The axis of the value.
+        div: The divisor.
+        extent: The modulus; None for the highest digit of the axis.
+    """
 
     axis: int
     div: int = 1
