@@ -70,6 +70,7 @@ class Step:
         return f"{self.name}({', '.join(inside)}) : {self.info.kind}, {self.info.certificate.kind}"
 
     def to_json(self) -> dict[str, Any]:
+        """A value that ``json.dumps`` takes."""
         told = self.info.to_json()
         op = told if isinstance(self.info, OpInfo) else told["layout_normalised"]
         op["operands"] = [

@@ -230,6 +230,7 @@ class Refusal:
         return f"not recognised: {self.reason}" + (f" ({self.where})" if self.where else "")
 
     def to_json(self) -> dict[str, Any]:
+        """A value that ``json.dumps`` takes."""
         return {"reason": self.reason, "where": self.where}
 
 

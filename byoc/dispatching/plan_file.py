@@ -65,6 +65,7 @@ class DispatchPlan:
     layouts: Mapping[str, tuple[Laid, ...]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
+        """The plan as the file has it."""
         layouts = {f: [[_told(x) for x in op] for op in ops] for f, ops in self.layouts.items()}
         regions = [{**asdict(r), "ops": list(r.ops)} for r in self.regions]
         return {"format": FORMAT, "module": self.module, "backends": dict(self.backends),
@@ -90,6 +91,7 @@ class DispatchPlan:
         return cls(told["module"].text(), backends, regions, told["status"].text(), layouts)
 
     def save(self, path: str | Path) -> None:
+        """Write the plan as JSON."""
         Path(path).write_text(json.dumps(self.to_json(), indent=1) + "\n", encoding="utf-8")
 
     @classmethod

@@ -20,6 +20,7 @@ class Digit(NamedTuple):
     extent: int | None = None
 
     def of(self, index: Sequence[Any]) -> Any:
+        """The digit at an index, which has an integer or expression for each axis."""
         value = index[self.axis] if self.div == 1 else index[self.axis] // self.div
         return value if self.extent is None else value % self.extent
 

@@ -61,6 +61,7 @@ class Layout:
 
     @staticmethod
     def identity(rank: int) -> Layout:
+        """The layout in which a value of a rank is row-major, in the order of its axes."""
         return _identity(rank)
 
     @classmethod

@@ -30,8 +30,7 @@ Desired = Mapping[str, Sequence[str] | str]
 
 
 def AnnotateOpInfo() -> Any:
-    """Write what each PrimFunc computes as function attributes: ``opinfo.ops``, ``opinfo.kind``, and
-    more.
+    """Write what each PrimFunc computes as function attributes (``opinfo.ops``, ``opinfo.kind``).
 
     A fused PrimFunc gets the chain of its operators. ``opinfo.body`` is the hash of the body that
     the attributes describe: `opinfo.analysis.annotation` returns them only while it holds, and
@@ -86,8 +85,7 @@ def PlanLayout(
     objective: str | Cost = "bytes",
     pins: Mapping[str, str] | None = None,
 ) -> Any:
-    """Put a module after ``LegalizeOps`` into the cheapest layouts that give `desired` operators
-    theirs.
+    """Put a lowered module into the cheapest layouts that give some operators theirs.
 
     Args:
         desired: Layouts by operator, or an implementation such as ``"tvm-nhwc"``; see

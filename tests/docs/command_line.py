@@ -62,7 +62,7 @@ def _table(command: Any) -> str:
 
 
 def _names(option: Any) -> str:
-    value = "" if option.is_flag else " " + (option.metavar or option.type.name.upper())
+    value = "" if option.is_flag else " " + (option.metavar or "VALUE")
     return ", ".join(f"`{name}{value}`" for name in (*option.opts, *option.secondary_opts))
 
 
