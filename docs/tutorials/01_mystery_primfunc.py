@@ -228,6 +228,6 @@ assert [s.name for s in chain.steps] == ["relax.nn.conv2d", "relax.add", "relax.
 #
 # - On the command line: `opinfo inspect light_squeezenet.onnx --fused`, and `--explain` for
 #   everything that is known of each function.
-# - [Plan layouts and look at the page](02_plan_layouts.py) builds on these answers.
-# - [A schedule rule by op info](06_schedule_rule.py) puts them on the function as an attribute.
+# - [Plan layouts and look at the page](02_plan_layouts.md) builds on these answers.
+# - [A schedule rule by op info](06_schedule_rule.md) puts them on the function as an attribute.
 # - [Add an operator](../guides/add-an-operator.md) teaches opinfo one that it does not know.

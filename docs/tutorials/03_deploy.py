@@ -137,7 +137,7 @@ print("the same numbers, bit by bit")
 # %% [markdown]
 # ## Load it from C++
 #
-# This is the whole program, [examples/cpp/main.cc](../../examples/cpp/main.cc) in the repository.
+# This is the whole program, `examples/cpp/main.cc` in the repository.
 # It loads the library, makes a virtual machine of it, and calls `main` on a tensor that it read
 # from a file.
 
@@ -208,4 +208,4 @@ shutil.rmtree(work)
 # - The same on the command line: `opinfo compile squeezenet.onnx -o squeezenet.so --backend
 #   onednn,tvm --verify --report page.html` also compares the outputs with TVM's own build.
 # - [Deploy from C++](../guides/deploy-from-cpp.md): what must be shipped, threads, GPUs.
-# - [Symbolic shapes](04_symbolic_shapes.py) if the batch or the length of the input varies.
+# - [Symbolic shapes](04_symbolic_shapes.md) if the batch or the length of the input varies.

@@ -223,4 +223,4 @@ shutil.rmtree(work)
 # - [Symbolic shapes](../guides/symbolic-shapes.md): all strategies, padding, tuning, the cache.
 # - On the command line: `opinfo compile classifier.onnx -o classifier.so --shapes aot --dim
 #   n=1:512 --likely n=1,8`.
-# - [Compile a model and call it from C++](03_deploy.py) loads such a library too.
+# - [Compile a model and call it from C++](03_deploy.md) loads such a library too.

@@ -201,7 +201,7 @@ assert [s.name for s in chain.steps] == ["relax.nn.conv2d", "relax.add", "relax.
 # %% [markdown]
 # ## Where to go on
 #
-# - [examples/schedule_conv.py](../../examples/schedule_conv.py) is this rule as a script.
+# - `examples/schedule_conv.py` is this rule as a script.
 # - `opinfo.transform.AnnotateOpInfo` also runs between `AnnotateTIROpPattern` and `FuseOps`, where
 #   it makes packed PrimFuncs fuse as plain ones do.
-# - [Serve a model with symbolic shapes](04_symbolic_shapes.py) uses opinfo's own schedules.
+# - [Serve a model with symbolic shapes](04_symbolic_shapes.md) uses opinfo's own schedules.
