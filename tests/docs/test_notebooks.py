@@ -27,7 +27,7 @@ def test_a_page_has_text_code_and_output(tmp_path: Path) -> None:
 
 def test_a_cell_that_fails_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "x.py").write_text("# %%\n1 + 1\n\n# %%\nassert 1 + 1 == 3, 'sum'\n")
-    with pytest.raises(CellExecutionError, match="AssertionError.*sum"):
+    with pytest.raises(CellExecutionError, match=r"AssertionError.*sum"):
         notebooks.executed([tmp_path / "x.py"])
 
 
