@@ -9,8 +9,8 @@ from .lifting.effects.comprehension import Lifted
 from .lifting.lift import lift
 from .proposal.proposal import Constant, Proposal
 from .proposal.undetermined import Undetermined
-from .registry.ask import RecogniserWarning
-from .registry.registry import recogniser, recogniser_scope, unregister
+from .registry.describe import RecogniserInfo, list_recognisers
+from .registry.registry import RecogniserWarning, recogniser, recogniser_scope, unregister
 from .results.op_info import Certificate, LayoutNormalised, OpInfo, Refusal
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ __all__ = [
     "OpInfo",
     "PartlyRead",
     "Proposal",
+    "RecogniserInfo",
     "RecogniserWarning",
     "Refusal",
     "Result",
@@ -36,6 +37,7 @@ __all__ = [
     "invert",
     "layout_normalised",
     "lift",
+    "list_recognisers",
     "op_info",
     "op_infos",
     "prove_equal",
