@@ -25,7 +25,8 @@ import tvm
 from tvm import relax
 
 import opinfo
-from opinfo.byoc.backend.backend import Backend, Code, find
+from opinfo.byoc.backend.backend import Backend, Code
+from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.backend.flops import flops
 from opinfo.byoc.dispatching.dispatch import Dispatched, dispatch
 from opinfo.byoc.dispatching.retry import best_of

@@ -3,7 +3,9 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .backend.backend import Backend, Code, register
+    from .backend.backend import Backend, Code
+    from .backend.catalog import register
+    from .backend.info import BackendInfo, list_backends
     from .backend.region import Call, Region, Tensor
     from .codegen.abi import ABI
     from .dispatching.dispatch import Dispatched, dispatch
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
     from .patterns.suggest import Unmet
 
 _HOMES = {
-    "backend.backend": ("Backend", "Code", "register"),
+    "backend.backend": ("Backend", "Code"),
+    "backend.catalog": ("register",),
+    "backend.info": ("BackendInfo", "list_backends"),
     "codegen.abi": ("ABI",),
     "patterns.subgraphs": ("Coarse",),
     "dispatching.plan_file": ("DispatchPlan", "PlanRefused"),
@@ -33,6 +37,7 @@ _HOMES = {
 __all__ = [
     "ABI",
     "Backend",
+    "BackendInfo",
     "Call",
     "CannotForce",
     "Coarse",
@@ -53,6 +58,7 @@ __all__ = [
     "Unmet",
     "dispatch",
     "keeping_chains",
+    "list_backends",
     "many",
     "maybe",
     "one",

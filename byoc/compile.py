@@ -17,7 +17,8 @@ from ..analysis.support.progress import stage
 from ..layout.graph.unused import check_defined
 from ..layout.report.report import Report
 from ..layout.search.constraints import Desired
-from .backend.backend import Backend, given
+from .backend.backend import Backend
+from .backend.catalog import given
 from .backend.region import Region
 from .codegen import trust
 from .codegen.arity import check_calls

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...layout.graph.graph import Op
-from ..backend.backend import Backend, find, given, unusable
+from ..backend.backend import Backend
+from ..backend.catalog import find, given, unusable
 from ..backend.guard import guarded
 from ..backend.match import Match
 from ..codegen.convert import code

@@ -12,7 +12,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from .byoc.backend.backend import Backend, find, unusable
+from .byoc.backend.backend import Backend
+from .byoc.backend.catalog import find, unusable
 from .byoc.codegen.host import native_target
 from .byoc.compile import Compiled as CompiledModule
 from .byoc.compile import compile_module, on_gpu

@@ -12,7 +12,7 @@ import pytest
 import tvm
 from tvm import relax
 
-from opinfo.byoc.backend.backend import find
+from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.backends.blas.locate import library
 from opinfo.byoc.backends.blas.patterns import PATTERNS
 from opinfo.byoc.compile import Compiled, compile_module

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ...backend.backend import Backend, Code, register
+from ...backend.backend import Backend, Code
 from ...backend.region import Array, Call, Region, Tensor
 from ...patterns.pattern import Node, Pattern, Step, one
 from ...patterns.shapes import same_shape, spread, static
@@ -221,7 +221,7 @@ def convert(regions: Sequence[Region]) -> Code:
     return Code(text, symbols, named(constants, symbols[0]), options(*LIBRARIES), rounds)
 
 
-BACKEND = register(Backend(
+BACKEND = Backend(
     "tensorrt", PATTERNS, convert, lambda: available(*LIBRARIES),
     {"relax.nn.conv2d": ("NCHW", "OIHW"), "relax.matmul": ()}, cost, TENSORRT.version,
-))  # fmt: skip
+)  # fmt: skip

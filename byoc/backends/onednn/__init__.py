@@ -2,7 +2,7 @@
 
 from math import prod
 
-from ...backend.backend import Backend, register
+from ...backend.backend import Backend
 from ...backend.flops import products
 from ...backend.region import Region, Tensor
 from ...prepare.integers import DEQUANTIZE
@@ -44,6 +44,4 @@ def _bytes(t: Tensor) -> int:
     return SIZES.get(t.dtype, 4) * prod(e if isinstance(e, int) else 64 for e in t.shape)
 
 
-ONEDNN = register(
-    Backend("onednn", (*PATTERNS, *QUANTISED), convert, available, WANTS, cost, version)
-)
+ONEDNN = Backend("onednn", (*PATTERNS, *QUANTISED), convert, available, WANTS, cost, version)

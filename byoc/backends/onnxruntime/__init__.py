@@ -2,7 +2,7 @@
 
 from math import prod
 
-from ...backend.backend import Backend, register
+from ...backend.backend import Backend
 from ...backend.region import Region, Tensor
 from .convert import convert
 from .locate import available, version
@@ -22,6 +22,6 @@ def _bytes(t: Tensor) -> int:
     return 4 * prod(e if isinstance(e, int) else 64 for e in t.shape)
 
 
-ONNXRUNTIME = register(
-    Backend("onnxruntime", (), convert, available, WANTS, cost, version, coarse=(NETWORK,))
+ONNXRUNTIME = Backend(
+    "onnxruntime", (), convert, available, WANTS, cost, version, coarse=(NETWORK,)
 )
