@@ -15,9 +15,9 @@ import pytest
 from docs import operators
 
 from opinfo.analysis import OpInfo, op_info, recognise, recogniser_scope, unregister
+from opinfo.testing.strip import strip
 
 from .analysis import test_recognisers as cases
-from .strip import strip
 
 PAGE = Path(__file__).parent.parent / "docs" / "add-an-operator.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
