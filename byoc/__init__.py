@@ -1,6 +1,8 @@
 """Hand-over to backends: raise `call_tir` to Relax operators, match, convert."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..analysis.support.exports import exports
 
 if TYPE_CHECKING:
     from .backend.backend import Backend, Code
@@ -67,14 +69,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """What matches and dispatches is imported when it is asked for."""
-    from importlib import import_module
-
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(f".{home}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = exports(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

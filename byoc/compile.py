@@ -15,7 +15,7 @@ from tvm.support import cc
 
 from ..analysis.support.progress import stage
 from ..layout.graph.unused import check_defined
-from ..layout.report.report import Report
+from ..layout.report.report import PlanReport
 from ..layout.search.constraints import Desired
 from .backend.backend import Backend
 from .backend.catalog import given
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledModule:
     """A shared library for TVM's virtual machine, and what is in it."""
 
     library: Path
@@ -46,7 +46,7 @@ class Compiled:
     _folder: Any = None
 
     @property
-    def report(self) -> Report | None:
+    def report(self) -> PlanReport | None:
         """What became of layouts, where they were chosen."""
         return self.dispatched.report
 
@@ -71,7 +71,7 @@ def compile_module(
     force: Mapping[str, str] | None = None,
     saved: DispatchPlan | None = None,
     measure: Measure | None = None,
-) -> Compiled:
+) -> CompiledModule:
     """A Relax module as a library; ``mod`` is not changed.
 
     Layouts are chosen with the backends, in one problem; those that are ``desired`` by operator
@@ -118,7 +118,7 @@ def _finished(
     return in_own_layouts(done, desired, target) if plan else done
 
 
-def _compiled(done: Dispatched, target: Any, regions: Sequence[Region] = ()) -> Compiled:
+def _compiled(done: Dispatched, target: Any, regions: Sequence[Region] = ()) -> CompiledModule:
     folder = trust.temporary("opinfo-")
     library = Path(folder.name) / "model.so"
     try:
@@ -126,7 +126,7 @@ def _compiled(done: Dispatched, target: Any, regions: Sequence[Region] = ()) -> 
     except BaseException:
         folder.cleanup()
         raise
-    return Compiled(library, done, folder)
+    return CompiledModule(library, done, folder)
 
 
 def _prepared(mod: Any, backends: Sequence[Backend], plan: bool, saved: DispatchPlan | None) -> Any:

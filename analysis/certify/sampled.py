@@ -14,7 +14,7 @@ import numpy as np
 from ..lifting.effects.comprehension import Comprehension
 from ..terms.evaluate import Array, Unevaluable, evaluate, numpy_dtype
 from ..terms.rewrite import free
-from ..terms.term import SIZES, Int, Tensor, Term, Var
+from ..terms.term import SIZES, Int, TensorVar, Term, Var
 
 POINTS, ROUNDS = 64, 4
 
@@ -75,7 +75,7 @@ class _Elements:
     def __init__(self, seed: int, round_: int) -> None:
         self.seed, self.round = seed, round_
 
-    def __call__(self, t: Tensor, indices: tuple[Array, ...]) -> Array:
+    def __call__(self, t: TensorVar, indices: tuple[Array, ...]) -> Array:
         mixed = np.asarray(self.seed + 7919 * (t.position + 1), dtype=np.uint64)
         with np.errstate(over="ignore"):
             for i in indices:

@@ -7,11 +7,11 @@ from typing import Any
 
 from ..proposal.proposal import Constant
 from ..results.op_info import LayoutNormalised, OpInfo, PatternKind, Refusal, to_plain
-from ..terms.term import Tensor, Var
+from ..terms.term import TensorVar, Var
 
 
 @dataclass(frozen=True)
-class Result:
+class StepResult:
     """What a step of the chain computed; ``output`` tells the results of one step apart."""
 
     step: int
@@ -22,7 +22,7 @@ class Result:
 
 
 #: A parameter of the PrimFunc, by position, or the result of an earlier step.
-Value = int | Result
+Value = int | StepResult
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,9 @@ class Chain:
     """
 
     steps: tuple[Step, ...]
-    outputs: tuple[Result, ...]
+    outputs: tuple[StepResult, ...]
     kind: PatternKind
-    params: tuple[Tensor | Var, ...] = ()
+    params: tuple[TensorVar | Var, ...] = ()
 
     def __bool__(self) -> bool:
         return True
@@ -118,7 +118,7 @@ class PartlyRead(Refusal):
     """
 
     steps: tuple[Step, ...] = ()
-    params: tuple[Tensor | Var, ...] = ()
+    params: tuple[TensorVar | Var, ...] = ()
 
 
 def _value(o: Value | Constant) -> str:

@@ -17,35 +17,35 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 from ..answer.recover import recover
-from ..lifting.effects.comprehension import Comprehension, Lifted
+from ..lifting.effects.comprehension import Comprehension, TensorExpression
 from ..lifting.loops.reduction import canonical
 from ..lifting.outputs import hard_choices
 from ..proofs.context import simplify, thorough
 from ..registry.registry import generation
 from ..results.op_info import Answer
 from ..terms.rewrite import children, free, map_loads, tensors
-from ..terms.term import SIZES, Int, Load, Tensor, Term, Var, load
-from .define import Definition, Program, at, over
+from ..terms.term import SIZES, Int, Load, TensorVar, Term, Var, load
+from .define import TensorDefinition, TensorProgram, at, over
 
 #: An operator has few tensor operands, unless it is one statement: concat, stack.
 OPERANDS = 8
 
 
 @dataclass(frozen=True)
-class Window:
+class DefinitionWindow:
     """``lifted`` is over parameters of its own: ``reads``, then ``writes``.
 
     ``body`` is what the last one of ``writes`` holds, over the buffers themselves.
     """
 
-    lifted: Lifted
-    reads: tuple[Tensor, ...]
-    writes: tuple[Tensor, ...]
-    definitions: tuple[Definition, ...]
+    lifted: TensorExpression
+    reads: tuple[TensorVar, ...]
+    writes: tuple[TensorVar, ...]
+    definitions: tuple[TensorDefinition, ...]
     body: Term
 
     @property
-    def tensors(self) -> tuple[Tensor, ...]:
+    def tensors(self) -> tuple[TensorVar, ...]:
         return (*self.reads, *self.writes)
 
 
@@ -53,11 +53,11 @@ class Growing:
     """The windows that start at one definition: each definition that is added makes the next."""
 
     def __init__(self) -> None:
-        self.definitions: list[Definition] = []
-        self._bodies: dict[Tensor, Term] = {}
-        self._reads: dict[Tensor, None] = {}
+        self.definitions: list[TensorDefinition] = []
+        self._bodies: dict[TensorVar, Term] = {}
+        self._reads: dict[TensorVar, None] = {}
 
-    def add(self, d: Definition) -> bool:
+    def add(self, d: TensorDefinition) -> bool:
         """False if no operator can have this definition as well."""
         if d.body is None:
             return False
@@ -72,15 +72,15 @@ class Growing:
         self.definitions.append(d)
         return len(self.definitions) == 1 or len(self._reads) <= OPERANDS
 
-    def window(self, kept: frozenset[Tensor]) -> Window:
+    def window(self, kept: frozenset[TensorVar]) -> DefinitionWindow:
         """A comprehension for each definition that is in ``kept``."""
         writes = tuple(d.tensor for d in self.definitions if d.tensor in kept)
         return _renumbered(self.definitions, self._bodies, tuple(self._reads), writes)
 
 
-def _reads(body: Term) -> list[Tensor]:
+def _reads(body: Term) -> list[TensorVar]:
     """The tensors that a term reads, in the order in which it is written down."""
-    out: dict[Tensor, None] = {}
+    out: dict[TensorVar, None] = {}
     seen: set[Term] = set()
     stack = [body]
     while stack:
@@ -95,11 +95,11 @@ def _reads(body: Term) -> list[Tensor]:
 
 
 def _renumbered(
-    found: Sequence[Definition],
-    bodies: dict[Tensor, Term],
-    reads: tuple[Tensor, ...],
-    writes: tuple[Tensor, ...],
-) -> Window:
+    found: Sequence[TensorDefinition],
+    bodies: dict[TensorVar, Term],
+    reads: tuple[TensorVar, ...],
+    writes: tuple[TensorVar, ...],
+) -> DefinitionWindow:
     """Over parameters that are the same objects for windows of the same types."""
     own = {t: _parameter(k, t.shape, t.dtype) for k, t in enumerate((*reads, *writes))}
     wanted = frozenset(reads)
@@ -113,23 +113,23 @@ def _renumbered(
     loose = sorted(sizes - whole, key=lambda v: v.uid)
     races = any(d.races for d in found)
     promises = any(d.promises for d in found)
-    lifted = Lifted((*own.values(), *loose), tuple(outputs), races, promises=promises)
-    return Window(lifted, reads, writes, tuple(found), canonical(bodies[writes[-1]]))
+    lifted = TensorExpression((*own.values(), *loose), tuple(outputs), races, promises=promises)
+    return DefinitionWindow(lifted, reads, writes, tuple(found), canonical(bodies[writes[-1]]))
 
 
-_PARAMETERS: dict[tuple[int, tuple[Int, ...], str], Tensor] = {}
+_PARAMETERS: dict[tuple[int, tuple[Int, ...], str], TensorVar] = {}
 
 
-def _parameter(position: int, shape: tuple[Int, ...], dtype: str) -> Tensor:
+def _parameter(position: int, shape: tuple[Int, ...], dtype: str) -> TensorVar:
     key = (position, shape, dtype)
     found = _PARAMETERS.get(key)
     if found is None:
-        found = _PARAMETERS[key] = Tensor(f"p{position}", shape, dtype, position)
+        found = _PARAMETERS[key] = TensorVar(f"p{position}", shape, dtype, position)
     return found
 
 
 #: :func:`.recover.recover`, or a part of it.
-How = Callable[[Lifted, Any], Answer]
+How = Callable[[TensorExpression, Any], Answer]
 
 
 class Recover:
@@ -139,7 +139,9 @@ class Recover:
         self._known: dict[Any, Answer] = {}
         self._generation = generation()
 
-    def __call__(self, w: Window, program: Program | None, how: How = recover) -> Answer:
+    def __call__(
+        self, w: DefinitionWindow, program: TensorProgram | None, how: How = recover
+    ) -> Answer:
         if self._generation != generation():
             self._known, self._generation = {}, generation()
         func = None if program is None else Statements.of(w, program)
@@ -161,18 +163,20 @@ class Statements:
     """The statements of a window, to be compared with an operator's own lowering."""
 
     body: Any
-    buffers: dict[Tensor, Any]
-    params: tuple[Tensor | Var, ...]
+    buffers: dict[TensorVar, Any]
+    params: tuple[TensorVar | Var, ...]
     variables: dict[Any, Any]
 
     @staticmethod
-    def of(w: Window, program: Program) -> Statements | None:
+    def of(w: DefinitionWindow, program: TensorProgram) -> Statements | None:
         """None if the statements write other buffers too."""
         places = sorted(frozenset().union(*(d.statements for d in w.definitions)))
         if any(program.writers[p] - {d.tensor for d in w.definitions} for p in places):
             return None
         own = {
-            t: p for t, p in zip(w.tensors, w.lifted.params, strict=False) if isinstance(p, Tensor)
+            t: p
+            for t, p in zip(w.tensors, w.lifted.params, strict=False)
+            if isinstance(p, TensorVar)
         }
         if not all(t in program.buffers for t in (*own, *(d.tensor for d in w.definitions))):
             return None
@@ -184,7 +188,7 @@ class Statements:
         buffers = {own[t]: program.buffers[t] for t in own}
         return Statements(realized, buffers, w.lifted.params, program.variables)
 
-    def over(self, params: Sequence[Tensor | Var]) -> Any:
+    def over(self, params: Sequence[TensorVar | Var]) -> Any:
         """A PrimFunc over these parameters in this order, or None if one is missing or twice."""
         known: dict[Any, Any] = {**self.buffers, **self.variables}
         if len(set(params)) != len(params) or any(p not in known for p in params):

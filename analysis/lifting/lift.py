@@ -16,8 +16,8 @@ from typing import Any
 
 from ..terms.rewrite import free
 from ..terms.scalar import conj, eq0, negate
-from ..terms.term import TRUE, ZERO, Tensor, Term, Var
-from .effects.comprehension import Lifted
+from ..terms.term import TRUE, ZERO, TensorVar, Term, Var
+from .effects.comprehension import TensorExpression
 from .effects.effects import Effects, Write
 from .iterate import Loops
 from .loops.repeat import repeated
@@ -27,7 +27,7 @@ from .tir.from_tir import Unliftable, check_index
 from .tir.node import items, script
 
 
-def lift(func: Any, params: Sequence[Tensor | Var] | None = None) -> Lifted:
+def lift(func: Any, params: Sequence[TensorVar | Var] | None = None) -> TensorExpression:
     """Lift a PrimFunc; ``params`` are the tensors to express it over, by default new ones.
 
     Raises :class:`.tir.from_tir.Unliftable` with the reason where the PrimFunc is not understood.
@@ -42,12 +42,12 @@ def lift(func: Any, params: Sequence[Tensor | Var] | None = None) -> Lifted:
     for tensor, writes in executor.effects.writes.items():
         executor.check_stores(tensor, writes)
     check_outputs(executor, values)
-    return Lifted(
+    return TensorExpression(
         values,
         tuple(
             output(executor, t)
             for t in values
-            if isinstance(t, Tensor) and t in executor.effects.writes
+            if isinstance(t, TensorVar) and t in executor.effects.writes
         ),
         executor.races,
         len(executor.stored.values()),

@@ -16,12 +16,12 @@ from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from ..lifting.tir.node import items, script
-from ..terms.term import Int, Tensor, Var
+from ..terms.term import Int, TensorVar, Var
 
 Leaves = Mapping[Var, Any]
 
 
-def variables(params: Sequence[Tensor | Var], func: Any) -> dict[Var, Any]:
+def variables(params: Sequence[TensorVar | Var], func: Any) -> dict[Var, Any]:
     """The TIR expression of each size and scalar of a PrimFunc, of int64 as Relax has them."""
     found: dict[Var, Any] = {}
     for known, p in zip(params, items(func.params), strict=True):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import Comprehension, Lifted
+from ..lifting.effects.comprehension import Comprehension, TensorExpression
 from ..lifting.tir.operations import cast
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import numbers
@@ -59,7 +59,7 @@ RATE = numbers(["rate"], "nothing is dropped in inference")
 
 
 @recogniser("convert", precedence=140, ops=("relax.astype", "relax.nn.dropout"))
-def convert(f: Lifted) -> Sequence[Proposal] | Refusal:
+def convert(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """``out[y] = convert(x[y])``, and the second output of a dropout is constantly one."""
     if not f.outputs or len(f.outputs) > 2:
         return Refusal("a conversion has one output")

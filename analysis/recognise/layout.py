@@ -13,7 +13,7 @@ from tvm import tirx
 
 from ..index_map.maps.convert import Unsupported
 from ..index_map.maps.emit import to_tvm
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.comprehension import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
 from ..solving.solve import solve
@@ -54,7 +54,7 @@ def f(x: T.Buffer((8, 4), "float32"), out: T.Buffer((4, 4, 2), "float32")):
 
 
 @recogniser("layout_transform", precedence=390, ops=(OP,))
-def layout_transform(f: Lifted) -> Sequence[Proposal] | Refusal:
+def layout_transform(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Solves the access function for the output's coordinates."""
     (c,) = f.outputs[:1]
     leaves = [p.value for p in pieces(c.body)]

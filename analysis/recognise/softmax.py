@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.comprehension import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
 from ..terms.rewrite import subterms
@@ -77,7 +77,7 @@ REFUSES = [
 
 
 @recogniser("softmax", precedence=430, ops=OPS)
-def softmax(f: Lifted) -> Sequence[Proposal] | Refusal:
+def softmax(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """The axis is the one that the sum of exponentials runs over."""
     if len(f.outputs) != 1:
         return Refusal("softmax has one output")

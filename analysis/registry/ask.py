@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.comprehension import TensorExpression
 from ..proposal.proposal import Proposal
 from ..real import TooLarge
 from ..results.op_info import Refusal
@@ -26,11 +26,11 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, repr=False)
-class Failure(Refusal):
+class RecogniserFailure(Refusal):
     """Why a recogniser, or a proposal of one, is left out."""
 
 
-def proposals(r: Recogniser, lifted: Lifted) -> Sequence[Proposal] | Refusal:
+def proposals(r: Recogniser, lifted: TensorExpression) -> Sequence[Proposal] | Refusal:
     """What a recogniser believes, or why it has none.
 
     One from outside gets a copy, as all are asked about the same object, and its proposals are
@@ -44,7 +44,7 @@ def proposals(r: Recogniser, lifted: Lifted) -> Sequence[Proposal] | Refusal:
         return _refused(r, e)
 
 
-def _outside(r: Recogniser, lifted: Lifted) -> Sequence[Proposal] | Refusal:
+def _outside(r: Recogniser, lifted: TensorExpression) -> Sequence[Proposal] | Refusal:
     shared = Snapshot(lifted)
     try:
         copy = replace(lifted, outputs=tuple(map(replace, lifted.outputs)))
@@ -76,14 +76,14 @@ def _refused(r: Recogniser, e: BaseException, about: Proposal | None = None) -> 
     return _failed(r, e, about)
 
 
-def _failed(r: Recogniser, e: BaseException, about: Proposal | None) -> Failure:
+def _failed(r: Recogniser, e: BaseException, about: Proposal | None) -> RecogniserFailure:
     error = str(e) if isinstance(e, Invalid) else f"{type(e).__name__}: {_text(e)}"
     first = " ".join(error.split())[:200]
     place = _place(r, e)
     subject = "" if about is None else f"its {about.name} cannot be checked: "
     why = f"recogniser {r.name!r} failed: {subject}{first} ({place})"
     _warn(why, r, (r.name, type(e), place))
-    return Failure(why, r.name)
+    return RecogniserFailure(why, r.name)
 
 
 def _text(e: BaseException) -> str:

@@ -26,11 +26,11 @@ from ..proposal.build import NotBuilt, constructor
 from ..support import plugins
 
 if TYPE_CHECKING:
-    from ..lifting.effects.comprehension import Lifted
+    from ..lifting.effects.comprehension import TensorExpression
     from ..proposal.proposal import Proposal
     from ..results.op_info import Refusal
 
-    Recognise = Callable[[Lifted], Sequence[Proposal] | Refusal]
+    Recognise = Callable[[TensorExpression], Sequence[Proposal] | Refusal]
 
 #: Recognisers of this package are imported, and so registered, when they are first needed.
 BUILT_IN = f"{__package__.rpartition('.')[0]}.recognise."

@@ -13,7 +13,19 @@ from ..terms.integer import floordiv
 from ..terms.order import bounds, nonneg, positive
 from ..terms.quotient import divide, divides, is_div
 from ..terms.rewrite import free, ints, rebuild, subterms
-from ..terms.term import ONE, ZERO, Call, Int, Mono, Term, Var, as_int, mul, polynomial, variable
+from ..terms.term import (
+    ONE,
+    ZERO,
+    CallTerm,
+    Int,
+    Mono,
+    Term,
+    Var,
+    as_int,
+    mul,
+    polynomial,
+    variable,
+)
 from .congruence import congruences, eliminate
 from .remainder import Remainder, remainder
 
@@ -134,7 +146,7 @@ class _State:
         """``a ^ b = y`` gives ``a = y ^ b`` once b is known."""
         found = []
         for t, value in self.known.items():
-            if not (isinstance(t, Call) and t.op == "bitxor"):
+            if not (isinstance(t, CallTerm) and t.op == "bitxor"):
                 continue
             args = [self.substitute(as_int(a)) for a in t.args]
             unknown = [a for a in args if any(self.is_unknown(m) for m, _ in a.terms)]

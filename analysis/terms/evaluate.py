@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .term import FOREVER, Call, Const, Fold, Int, Load, Reduce, Tensor, Term, Var
+from .term import FOREVER, CallTerm, Const, Fold, Int, Load, Reduce, TensorVar, Term, Var
 from .work import spend
 
 Array = npt.NDArray[Any]
@@ -22,7 +22,7 @@ Array = npt.NDArray[Any]
 POINTS = 4096
 #: Iterations after which a ``while`` loop is taken not to end.
 ENDLESS = 10_000
-Read = Callable[[Tensor, tuple[Array, ...]], Array]
+Read = Callable[[TensorVar, tuple[Array, ...]], Array]
 
 
 class Unevaluable(Exception):
@@ -79,7 +79,7 @@ def _load(ev: _Evaluator, t: Load) -> Array:
     return ev.read(t.tensor, tuple(ev(i) for i in t.indices))
 
 
-def _call(ev: _Evaluator, t: Call) -> Array:
+def _call(ev: _Evaluator, t: CallTerm) -> Array:
     if t.op == "cast":
         return ev(t.args[0]).astype(numpy_dtype(t.dtype))
     fn = OPS.get(t.op)
@@ -139,7 +139,7 @@ _NODES: dict[type[Term], Callable[[_Evaluator, Any], Array]] = {
     Var: _var,
     Const: _const,
     Load: _load,
-    Call: _call,
+    CallTerm: _call,
     Reduce: _reduce,
     Fold: _steps,
 }

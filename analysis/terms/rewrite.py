@@ -13,7 +13,7 @@ from .term import (
     Load,
     Mono,
     Reduce,
-    Tensor,
+    TensorVar,
     Term,
     Var,
     as_int,
@@ -180,13 +180,13 @@ def subterms(t: Term) -> Iterator[Term]:
                 stack.append(c)
 
 
-def tensors(t: Term) -> frozenset[Tensor]:
+def tensors(t: Term) -> frozenset[TensorVar]:
     """Tensors that are read."""
     return t.reads
 
 
 def map_loads(
-    t: Term, wanted: frozenset[Tensor], fn: Callable[[Tensor, tuple[Int, ...]], Term]
+    t: Term, wanted: frozenset[TensorVar], fn: Callable[[TensorVar, tuple[Int, ...]], Term]
 ) -> Term:
     """Replace the loads of the wanted tensors, innermost first."""
     memo: dict[Term, Term] = {}

@@ -8,12 +8,12 @@ from functools import cached_property
 from ..terms.rewrite import free, ints, rebuild, substitute, subterms
 from ..terms.term import (
     INT_DTYPES,
-    Call,
+    CallTerm,
     Fold,
     Int,
     Load,
     Reduce,
-    Tensor,
+    TensorVar,
     Term,
     Var,
     as_int,
@@ -22,7 +22,7 @@ from ..terms.term import (
     polynomial,
 )
 from ..terms.term import raw_reduce as reduce
-from .move import State
+from .move import LogicalState
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Accesses:
         return found
 
 
-def accesses(state: State) -> Accesses:
+def accesses(state: LogicalState) -> Accesses:
     """The accesses of all outputs of a state."""
     found: list[Access] = []
     conditions: dict[Int, None] = {}
@@ -71,7 +71,7 @@ def accesses(state: State) -> Accesses:
         for s in subterms(apart(substitute(c.body, at))):
             if isinstance(s, Load):
                 found.append(Access(s.tensor.position, s.indices))
-            elif isinstance(s, Call) and s.dtype not in INT_DTYPES:
+            elif isinstance(s, CallTerm) and s.dtype not in INT_DTYPES:
                 kept = conditions if s.op in ("ge0", "eq0") else numbers
                 kept.update(dict.fromkeys(a for a in s.args if isinstance(a, Int)))
     return Accesses(
@@ -112,7 +112,7 @@ def _fold(s: Fold, go: object) -> Term:
 Dim = tuple[int, int]
 
 
-def classes(a: Accesses, tensors: tuple[Tensor, ...]) -> dict[Dim, int]:
+def classes(a: Accesses, tensors: tuple[TensorVar, ...]) -> dict[Dim, int]:
     """Dimensions of buffers, numbered so that those indexed by a common axis have one number."""
     parent: dict[object, object] = {}
 

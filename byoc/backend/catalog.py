@@ -12,7 +12,7 @@ from importlib.metadata import version
 
 from ...analysis.support import plugins
 from ...analysis.support.plugins import Plugin, PluginError
-from ..patterns.failure import Raised, foreign
+from ..patterns.failure import ForeignError, foreign
 from .backend import Backend, Code
 from .region import Region
 
@@ -109,7 +109,7 @@ def unusable(b: Backend) -> str | None:
             reason = b.available()
             if reason is not None and not isinstance(reason, str):
                 return f"available returned {reason!r}, expected None or why not"
-    except Raised as e:
+    except ForeignError as e:
         return f"to ask it failed: {e}"
     return reason
 

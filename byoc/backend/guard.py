@@ -16,8 +16,17 @@ from math import isfinite
 
 from ...layout.graph.graph import Op
 from ...layout.search.constraints import check
-from ..patterns.failure import Failure, Raised, foreign
-from ..patterns.pattern import Condition, Node, Pattern, Sources, Step, name_of, nothing, unmet
+from ..patterns.failure import Failure, ForeignError, foreign
+from ..patterns.pattern import (
+    Condition,
+    Node,
+    Pattern,
+    PatternStep,
+    Sources,
+    name_of,
+    nothing,
+    unmet,
+)
 from ..patterns.subgraphs import Coarse
 from ..patterns.suggest import Unmet
 from .backend import Backend
@@ -56,7 +65,7 @@ class _Guard:
             told = f" of {', '.join(ops)}" if ops else ""
             self.failures.append(Failure(self.b.name, stage, reason, rule=f"{rule}{told}"))
 
-    def steps(self, p: Pattern | Coarse) -> list[Step]:
+    def steps(self, p: Pattern | Coarse) -> list[PatternStep]:
         return [
             replace(
                 s,
@@ -72,7 +81,7 @@ class _Guard:
             try:
                 with foreign():
                     return unmet(c, c(node))
-            except Raised as e:
+            except ForeignError as e:
                 rule = f"pattern {pattern}, condition {name_of(c)}"
                 self.failed("condition", str(e), rule, [node.info.name])
                 return Unmet(f"the condition {name_of(c)} failed: {e}")
@@ -88,7 +97,7 @@ class _Guard:
                     if wrong is not None:
                         raise TypeError(f"it returned {wrong!r} among the sources, expected an Op")
                 return found
-            except Raised as e:
+            except ForeignError as e:
                 rule = f"pattern {pattern}, takes {name_of(takes)}"
                 self.failed("takes", str(e), rule, [node.info.name])
                 return ()
@@ -104,7 +113,7 @@ class _Guard:
                 if isinstance(found, bool) or not isfinite(found) or found < 0:
                     raise ValueError(f"it returned {found!r}, expected microseconds")
                 return float(found)
-        except Raised as e:
+        except ForeignError as e:
             reason = f"{e}; the default cost of {COST:g} is taken"
             self.failed("cost", reason, f"cost {name_of(self.b.cost)}", names)
             return COST
@@ -115,7 +124,7 @@ class _Guard:
                 wants = dict(self.b.wants)
                 check({op: layouts for op, layouts in wants.items() if layouts})
             return wants
-        except Raised as e:
+        except ForeignError as e:
             self.failed("wants", str(e))
             return {}
 
@@ -126,6 +135,6 @@ class _Guard:
                 if not isinstance(found, str):
                     raise TypeError(f"it returned {found!r}, expected a string")
             return found
-        except Raised as e:
+        except ForeignError as e:
             self.failed("version", str(e))
             return ""

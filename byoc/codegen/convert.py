@@ -7,7 +7,7 @@ from typing import Any
 
 from ..backend.backend import Backend, Code
 from ..backend.region import Region
-from ..patterns.failure import Fault, Raised, foreign
+from ..patterns.failure import Fault, ForeignError, foreign
 
 
 def converted(
@@ -20,19 +20,19 @@ def converted(
     """
     try:
         return [code(b, regions)], {}, None
-    except Raised as e:
+    except ForeignError as e:
         together = Fault("convert", str(e))
     codes, wrong = [], {}
     for r in regions:
         try:
             codes.append(code(b, [r]))
-        except Raised as e:
+        except ForeignError as e:
             wrong[r.symbol] = Fault("convert", str(e))
     return codes, wrong, together
 
 
 def code(b: Backend, regions: Sequence[Region]) -> Code:
-    """The converter's code. Raises :class:`.Raised` if it raises or returns something else."""
+    """The converter's code; :class:`.ForeignError` if it raises or returns something else."""
     with foreign():
         made = b.convert(regions)
         _check(made, regions)
@@ -66,7 +66,7 @@ def _pairs(field: str, found: Any) -> None:
 
 
 def converter(backends: Mapping[str, Backend]) -> Callable[[Sequence[Region]], list[Code]]:
-    """The code of regions by symbol, as `Attempt` has converted them. Raises :class:`.Raised`."""
+    """The code of regions by symbol, as `Attempt` converted them, or :class:`.ForeignError`."""
 
     def convert(regions: Sequence[Region]) -> list[Code]:
         by: dict[str, list[Region]] = {}

@@ -15,7 +15,7 @@ from tvm import relax
 
 from ..backend.backend import Code
 from ..backend.region import Region
-from ..patterns.failure import Fault, Raised, said
+from ..patterns.failure import Fault, ForeignError, said
 from .arity import Miscalled, check_calls
 from .executable import executable
 from .loading import LoadError, tried
@@ -79,7 +79,7 @@ class _Search:
         self.left -= 1
         try:
             codes = self.convert(regions)
-        except Raised as e:
+        except ForeignError as e:
             return Fault("convert", str(e))
         try:
             _built(regions, codes)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...layout.graph.graph import Op
-from ...layout.search.problem import Program
+from ...layout.search.problem import BinaryProgram
 from ...layout.search.solve import Row, Solution, solve
 from ..backend.match import Match
 
@@ -97,7 +97,7 @@ class _Problem:
     def solve(self, cost: list[float]) -> Solution:
         """Solved again as long as matches that were chosen need each other."""
         while True:
-            found = solve(Program(cost, [*self.rows, *self.kept()]))
+            found = solve(BinaryProgram(cost, [*self.rows, *self.kept()]))
             chosen = sorted(found.chosen)
             ring = self.ring([self.matches[x] for x in chosen])
             if ring is None:

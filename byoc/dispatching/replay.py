@@ -12,8 +12,8 @@ from ..backend.guard import guarded
 from ..backend.match import Match
 from ..codegen.convert import code
 from ..matching.lowered import Lowered, read
-from ..patterns.dependences import Flow
-from ..patterns.failure import Failure, Raised
+from ..patterns.dependences import Dependences
+from ..patterns.failure import Failure, ForeignError
 from .assemble import assembled, by_backend, handed, of_layouts
 from .dispatch import Dispatched
 from .plan_file import DispatchPlan, PlannedRegion, PlanRefused
@@ -55,7 +55,7 @@ def replay(mod: Any, plan: DispatchPlan, backends: Sequence[str | Backend] = ())
     for name, mine in by_backend(regions).items():
         try:
             codes.append(code(known[name], mine))
-        except Raised as e:
+        except ForeignError as e:
             raise PlanRefused(f"{name}: its converter failed: {e}") from e
     done = assembled(here, regions, codes, list(known.values()), plan.status)
     return of_layouts(done, lowered, relaid)
@@ -86,7 +86,11 @@ def _planned(lowered: Lowered, plan: DispatchPlan, backends: Mapping[str, Backen
 
 
 def _allowed(
-    r: PlannedRegion, ops: tuple[Op, ...], b: Backend, lowered: Lowered, flows: Sequence[Flow]
+    r: PlannedRegion,
+    ops: tuple[Op, ...],
+    b: Backend,
+    lowered: Lowered,
+    flows: Sequence[Dependences],
 ) -> bool:
     chains = [p for p in b.patterns if p.name == r.pattern]
     if any(ops == m for p in chains for op in ops for m in p.matches(op, lowered.infos)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ...layout.report.report import Report
+from ...layout.report.report import PlanReport
 from ..matching.diagnose import Left
 from ..patterns.failure import Failure
 from .plan_file import DispatchPlan
@@ -45,7 +45,7 @@ class Dispatched:
     plan: DispatchPlan
     total: int = 0
     timings: tuple[Timing, ...] = ()
-    report: Report | None = None
+    report: PlanReport | None = None
     failed: tuple[Failure, ...] = ()
 
     @property

@@ -24,11 +24,11 @@ from ..codegen.probe import Unbuildable, culprits
 from ..matching.force import CannotForce, allowed
 from ..matching.lowered import Lowered
 from ..matching.request import Asked
-from ..patterns.failure import Failure, Fault, Raised, said
+from ..patterns.failure import Failure, Fault, ForeignError, said
 from .assemble import Handed, assembled, by_backend, handed, name_of, of_layouts
 from .choose import Chosen, choose
 from .result import Dispatched
-from .with_layouts import Relaid
+from .with_layouts import ModuleInLayouts
 
 if TYPE_CHECKING:
     from ..measure.costs import Costing
@@ -44,7 +44,7 @@ class Attempt:
     """
 
     def __init__(
-        self, lowered: Lowered, here: Lowered, relaid: Relaid | None, asked: Asked,
+        self, lowered: Lowered, here: Lowered, relaid: ModuleInLayouts | None, asked: Asked,
         backends: Sequence[Backend], costing: Costing | None, failures: list[Failure],
     ) -> None:  # fmt: skip
         self.lowered, self.here, self.relaid, self.asked = lowered, here, relaid, asked
@@ -144,7 +144,7 @@ class Attempt:
     def converts(self, b: Backend, op: Op) -> bool:
         try:
             code(b, [region(f"{b.name}_0", [op], self.here.infos, b.merges).region])
-        except Raised:
+        except ForeignError:
             return False
         return True
 

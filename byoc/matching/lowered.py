@@ -18,7 +18,7 @@ from ..backend.flops import flops
 from ..backend.guard import COST
 from ..backend.match import Match
 from ..backend.region import region
-from ..patterns.dependences import Flow, cycle, flows, joined
+from ..patterns.dependences import Dependences, cycle, flows, joined
 from ..patterns.group import Infos
 from .request import Asked
 
@@ -33,7 +33,7 @@ class Lowered:
     mod: Any
     functions: Mapping[Any, Graph]
     infos: Infos
-    flows: Mapping[Any, tuple[Flow, ...]]
+    flows: Mapping[Any, tuple[Dependences, ...]]
     analyse: Analyser
 
     @property

@@ -12,7 +12,7 @@ from ...layout.graph.graph import Op
 from ..backend.backend import Backend, Code
 from ..backend.region import Region, region
 from ..codegen.convert import code
-from ..patterns.failure import Raised
+from ..patterns.failure import ForeignError
 from ..patterns.group import Infos
 from .compare import Array, drawn
 from .key import Key, hash_of_code
@@ -23,7 +23,7 @@ TVM = "tvm"
 
 
 @dataclass(frozen=True)
-class Machine:
+class TimingMachine:
     """Where candidates run: part of what a time is of."""
 
     target: str
@@ -61,14 +61,14 @@ class ConverterFailed(Exception):
     """A backend's converter raised; the message says what."""
 
 
-def by_tvm(s: Subject, machine: Machine) -> Candidate:
+def by_tvm(s: Subject, machine: TimingMachine) -> Candidate:
     """TVM's own code, fused as it likes."""
     key = _key(s, machine, TVM, str(tvm.__version__), "")
     return Candidate(key, s, None, tuple(range(len(s.values))))
 
 
 def by_backend(
-    b: Backend, ops: Sequence[Op], infos: Infos, s: Subject, machine: Machine
+    b: Backend, ops: Sequence[Op], infos: Infos, s: Subject, machine: TimingMachine
 ) -> Candidate:
     """The backend's code for a region of these ops. Raises :class:`ConverterFailed`."""
     made = region("", ops, infos, b.merges)
@@ -111,11 +111,11 @@ def _code(regions: Sequence[ByBackend]) -> Code:
     named = [replace(r.region, symbol=_symbol(k)) for k, r in enumerate(regions)]
     try:
         return code(regions[0].backend, named)
-    except Raised as e:
+    except ForeignError as e:
         raise ConverterFailed(f"its converter failed: {e}") from e
 
 
-def _key(s: Subject, machine: Machine, backend: str, version: str, code: str) -> Key:
+def _key(s: Subject, machine: TimingMachine, backend: str, version: str, code: str) -> Key:
     shapes = tuple(map(str, (*s.buffers, *s.results)))
     return Key(s.hash, shapes, machine.target, backend, version, code, machine.device,
                machine.threads)  # fmt: skip

@@ -17,7 +17,7 @@ from .candidate import Candidate
 from .key import Key
 from .measure import Measure
 from .result import Result
-from .session import Put, Session, together
+from .session import MeasureSession, Put, together
 
 
 def results(candidates: Iterable[Candidate], how: Measure) -> tuple[dict[Key, Result], set[Key]]:
@@ -52,7 +52,7 @@ def _measure(missing: Sequence[Candidate], how: Measure, put: Put) -> None:
     for c in sorted(missing, key=lambda c: c.key.ops):
         by.setdefault(c.key.backend, []).append(c)
     batches = [b for found in by.values() for b in together(found, lambda c: c.subject)]
-    session = Session(how, missing, put)
+    session = MeasureSession(how, missing, put)
     pool = ThreadPoolExecutor(session.slots)
     try:
         for f in as_completed([pool.submit(session.measure, b) for b in batches]):

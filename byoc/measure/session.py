@@ -42,7 +42,7 @@ GRACE = 15.0
 
 
 @dataclass(frozen=True)
-class Built:
+class BuiltCandidate:
     """A function of a library; ``alone`` if there is nothing else in it."""
 
     library: Path
@@ -50,7 +50,7 @@ class Built:
     alone: bool
 
 
-class Session:
+class MeasureSession:
     """``put`` is called with each result, by any thread. To be closed, then removed."""
 
     def __init__(self, how: Measure, candidates: Sequence[Candidate], put: Put) -> None:
@@ -64,7 +64,7 @@ class Session:
         unique = {c.subject.hash: c.subject for c in candidates}
         self.groups = list(together(list(unique.values()), lambda s: s))
         self.place = {s.hash: (n, k) for n, g in enumerate(self.groups) for k, s in enumerate(g)}
-        self.hosts: dict[int, Future[list[Built | Excluded]]] = {}
+        self.hosts: dict[int, Future[list[BuiltCandidate | Excluded]]] = {}
         self.cases: dict[str, Future[Path | Excluded]] = {}
         self.slots = how.number if how.tracker is None else _servers(how.tracker, how.wait)
         self.processes = Processes(Path(self.folder.name), how.threads, _modules(candidates))
@@ -94,7 +94,7 @@ class Session:
             self.forget(c.subject)
             self.put(c, result.excluded if isinstance(result, NotLoaded) else result)
 
-    def result(self, c: Candidate, built: Built | Excluded) -> Result | NotLoaded:
+    def result(self, c: Candidate, built: BuiltCandidate | Excluded) -> Result | NotLoaded:
         if isinstance(built, Excluded):
             return built
         case = self.case(c.subject)
@@ -103,7 +103,9 @@ class Session:
         found = self.timed(c, built, case)
         return found.excluded if isinstance(found, NotLoaded) and built.alone else found
 
-    def built(self, batch: Sequence[Candidate], alone: bool = False) -> Iterator[Built | Excluded]:
+    def built(
+        self, batch: Sequence[Candidate], alone: bool = False
+    ) -> Iterator[BuiltCandidate | Excluded]:
         """Each candidate's function: of one library if that can be, else of one for each."""
         if batch[0].by is None and batch[0].key.target == HOST and not alone:
             yield from (self.host(c.subject) for c in batch)
@@ -133,12 +135,12 @@ class Session:
             return Excluded(f"its compiler crashes: {e}")
         return to if failed is None else Excluded(f"it does not build: {failed}")
 
-    def host(self, s: Subject) -> Built | Excluded:
+    def host(self, s: Subject) -> BuiltCandidate | Excluded:
         """TVM's own code for this machine."""
         n, k = self.place[s.hash]
         return _once(self.lock, self.hosts, n, lambda: self.hosted(self.groups[n]))[k]
 
-    def hosted(self, group: Sequence[Subject]) -> list[Built | Excluded]:
+    def hosted(self, group: Sequence[Subject]) -> list[BuiltCandidate | Excluded]:
         def build(some: Sequence[Subject]) -> Path | Excluded:
             with self.building:
                 module = tvm.ir.save_json(joined(some))
@@ -174,7 +176,7 @@ class Session:
         if last:
             (Path(self.folder.name) / f"case-{s.hash}").unlink(missing_ok=True)
 
-    def timed(self, c: Candidate, built: Built, case: Path) -> Result | NotLoaded:
+    def timed(self, c: Candidate, built: BuiltCandidate, case: Path) -> Result | NotLoaded:
         effort = self.how.effort
         kind = str(tvm.target.Target(c.key.target).kind.name)
         device = "cpu" if kind in ("llvm", "c") else kind
@@ -229,10 +231,10 @@ def _servers(tracker: Tracker, seconds: float) -> int:
     return found
 
 
-def _function(library: Path | Excluded, number: int, count: int) -> Built | Excluded:
+def _function(library: Path | Excluded, number: int, count: int) -> BuiltCandidate | Excluded:
     if isinstance(library, Excluded):
         return library
-    return Built(library, f"main_{number}", count == 1)
+    return BuiltCandidate(library, f"main_{number}", count == 1)
 
 
 def _once(lock: threading.Lock, memory: dict[K, Future[T]], key: K, make: Callable[[], T]) -> T:

@@ -70,7 +70,7 @@ class Fault:
 PASSING = (KeyboardInterrupt, Exhausted)
 
 
-class Raised(Exception):
+class ForeignError(Exception):
     """What code of somebody else raised, in one line."""
 
 
@@ -86,13 +86,13 @@ def foreign() -> Iterator[None]:
     except PASSING:
         raise
     except BaseException as e:
-        raise Raised(said(e)) from e
+        raise ForeignError(said(e)) from e
 
 
 def said(e: BaseException) -> str:
     """An error in one line: its type, and of what a compiler said the first error."""
     text = _text(e)
-    if isinstance(e, Raised):
+    if isinstance(e, ForeignError):
         return text
     reason = first_error(text)
     return f"{type(e).__name__}: {reason}" if reason else type(e).__name__

@@ -18,7 +18,7 @@ from ..dims.dims import bind, copied
 from ..dims.span import Span
 from ..padding import Padded, pad_safe
 from ..schedule import schedule
-from ..tune.tuned import Known, scheduled
+from ..tune.tuned import OpenDatabase, scheduled
 from .merge import merge
 from .padding_cost import ADDRESSED, buffers, lowest, size
 from .variants import Bucket, Exact, Ranged, Variant
@@ -33,7 +33,7 @@ class Ahead:
 
 
 def ahead(func: Any, generic: Any, sites: Sequence[CallSite], dims: Mapping[str, Dim], how: Aot,
-          target: Any, known: Known | None = None) -> Ahead | Refusal:  # fmt: skip
+          target: Any, known: OpenDatabase | None = None) -> Ahead | Refusal:  # fmt: skip
     """``generic`` with kernels for the declared shapes of ``func`` at these calls of it.
 
     Schedules that are ``known`` from tuning are taken. A refusal where no shape is declared. The
@@ -180,7 +180,7 @@ def _at(values: Mapping[str, int]) -> str:
 
 def _variants(bound: Any, values: Mapping[str, int], padded: tuple[Padded, ...],
               low: Mapping[str, int] | Refusal, target: Any,
-              known: Known | None) -> tuple[Variant, ...]:  # fmt: skip
+              known: OpenDatabase | None) -> tuple[Variant, ...]:  # fmt: skip
     """The kernel of a shape, which needs no copies, and over copies for those from ``low`` on."""
     done = scheduled(bound, target, known)
     made = copied(bound) if isinstance(done, Refusal) else done.func

@@ -32,7 +32,7 @@ from ..kernels.simplify import simplified
 from ..process.errors import last_line
 from ..process.folder import Folder
 from .library_calls import handed_over
-from .specialize import Specialized, Told, specialize_shapes
+from .specialize import Specialized, SpecializedFunction, specialize_shapes
 
 RESHAPE = tvm.ir.Op.get("relax.reshape")
 #: For the C++ compiler; what two libraries have in common must not be one in a process.
@@ -47,7 +47,7 @@ class CompiledShapes:
     """
 
     library: Path
-    functions: tuple[Told, ...]
+    functions: tuple[SpecializedFunction, ...]
     dispatched: Dispatched | None = None
     _folder: Folder | None = None
 

@@ -106,9 +106,9 @@ class Compiler(LineProcess):
         """What kernels depend on beside their functions and this source: the database's version."""
         if self.tuned is None:
             return ""
-        from ..tune.tuned import Known
+        from ..tune.tuned import OpenDatabase
 
-        return Known(self.tuned).version
+        return OpenDatabase(self.tuned).version
 
     def close(self) -> None:
         """End the process and let go of it; of the thread that asks."""

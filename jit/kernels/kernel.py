@@ -17,7 +17,7 @@ from tvm import tirx
 from ...analysis import Refusal
 from ..dims.dims import bind, copied
 from ..schedule import schedule
-from ..tune.tuned import Known, scheduled
+from ..tune.tuned import OpenDatabase, scheduled
 
 #: What a float may differ by from the generic kernel's, relative to the largest value: sums are
 #: made in another order.
@@ -33,7 +33,7 @@ class Differs(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Built:
+class BuiltKernel:
     """A library with one kernel: by which rule it is scheduled, and what it took."""
 
     library: Path
@@ -44,10 +44,10 @@ class Built:
 class Maker:
     """Makes the kernels of one PrimFunc; what they are compared with is compiled once."""
 
-    def __init__(self, func: Any, target: Any, known: Known | None = None) -> None:
+    def __init__(self, func: Any, target: Any, known: OpenDatabase | None = None) -> None:
         self.func, self.target, self.known = func, target, known
 
-    def make(self, values: Mapping[str, int], library: Path, check: bool = True) -> Built:
+    def make(self, values: Mapping[str, int], library: Path, check: bool = True) -> BuiltKernel:
         """Compile the function at one shape into a shared library.
 
         A schedule that is ``known`` from tuning goes before those by structure; where neither is as
@@ -66,7 +66,7 @@ class Maker:
         if check:
             compare(kernel, self.plain, self.func, values)
         file.replace(library)
-        return Built(library, rule, 1e3 * (perf_counter() - start))
+        return BuiltKernel(library, rule, 1e3 * (perf_counter() - start))
 
     def _built(self, func: Any, library: Path, name: str) -> tuple[Path, Any]:
         """A library of its own name, since the loader knows those that it has by their names."""

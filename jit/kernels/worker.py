@@ -60,9 +60,9 @@ def _yielding() -> None:
 @lru_cache(maxsize=4)
 def _known(folder: str) -> Any:
     """A database of tuned schedules, read once."""
-    from ..tune.tuned import Known
+    from ..tune.tuned import OpenDatabase
 
-    return Known(folder)
+    return OpenDatabase(folder)
 
 
 def _say(answers: TextIO, told: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from ...analysis.terms.term import (
     FALSE,
     INT_DTYPES,
     TRUE,
-    Call,
+    CallTerm,
     Const,
     Fold,
     Int,
@@ -24,17 +24,17 @@ from ...analysis.terms.term import (
     fresh,
     integer,
 )
-from .problem import Facts, Needs, Problem
-from .value import ANYTHING, COMPUTED, VALID, Known, State, Value, computed, joined
+from .problem import Facts, Needs, PaddingProblem
+from .value import ANYTHING, COMPUTED, VALID, KnownNumber, LoopState, Value, computed, joined
 
 #: Integers with which arithmetic does not overflow, as good as everywhere.
 SMALL = 2**20
 
 
-class Same(Protocol):
+class EqualityProver(Protocol):
     """The proof that terms have one value at n and at N, see :mod:`.same`."""
 
-    problem: Problem
+    problem: PaddingProblem
 
     def known(self, t: Term, facts: Facts) -> bool: ...
 
@@ -45,7 +45,7 @@ class Values:
     computed at n too, in all iterations of these loops, of which there are some."""
 
     def __init__(
-        self, same: Same, facts: Facts, moved: Mapping[Var, Term], plain: bool = False
+        self, same: EqualityProver, facts: Facts, moved: Mapping[Var, Term], plain: bool = False
     ) -> None:
         self.same, self.facts, self.moved, self.plain = same, facts, dict(moved), plain
         self.problem = same.problem
@@ -56,15 +56,15 @@ class Values:
             return literal(t)
         if isinstance(t, Int):
             return self.integer(t)
-        if isinstance(t, Call) and not t.args and t.op.startswith("state"):
-            return State(t)
+        if isinstance(t, CallTerm) and not t.args and t.op.startswith("state"):
+            return LoopState(t)
         if self.stable(t):
             return COMPUTED if self.plain else VALID
         if isinstance(t, Load):
             return self.load(t)
         if isinstance(t, Reduce):
             return self.reduce(t)
-        if isinstance(t, Call):
+        if isinstance(t, CallTerm):
             return self.call(t)
         return ANYTHING
 
@@ -85,15 +85,15 @@ class Values:
         """The sum of its monomials, where the atoms that are data are known."""
         if not p.reads and not _stateful(p):
             there = as_int(substitute(p, self.there))
-            return ANYTHING if there.const is None else Known(there.const)
+            return ANYTHING if there.const is None else KnownNumber(there.const)
         if p.atom is not None:
             return self.atom(p.atom)
         out = 0  # of large numbers the computed one may have overflowed
         for mono, coef in p.terms:
             part: int | None = coef
             for found in map(self.atom, mono):
-                small = isinstance(found, Known) and abs(found.number) <= SMALL
-                value = int(found.number) if small and isinstance(found, Known) else None
+                small = isinstance(found, KnownNumber) and abs(found.number) <= SMALL
+                value = int(found.number) if small and isinstance(found, KnownNumber) else None
                 if value == 0 or part == 0:
                     part = 0
                 else:
@@ -101,7 +101,7 @@ class Values:
             if part is None:
                 return ANYTHING
             out += part
-        return Known(out) if abs(out) <= SMALL else ANYTHING
+        return KnownNumber(out) if abs(out) <= SMALL else ANYTHING
 
     def atom(self, t: Term) -> Value:
         if isinstance(t, Load):
@@ -110,23 +110,25 @@ class Values:
             return self.reduce(t)
         if isinstance(t, Var):
             there = as_int(substitute(t, self.there))
-            return ANYTHING if there.const is None else Known(there.const)
-        if not isinstance(t, Call) or t.dtype == "bool":
+            return ANYTHING if there.const is None else KnownNumber(there.const)
+        if not isinstance(t, CallTerm) or t.dtype == "bool":
             return ANYTHING
         if not t.args and t.op.startswith("state"):
-            return State(t)
+            return LoopState(t)
         if t.op in ("lowest", "highest"):
-            return Known(-math.inf if t.op == "lowest" else math.inf)
+            return KnownNumber(-math.inf if t.op == "lowest" else math.inf)
         if t.op == "ite":
             return self.choice(t)
         args = [self(a) for a in t.args]
-        numbers = [int(a.number) for a in args if isinstance(a, Known) and math.isfinite(a.number)]
+        numbers = [
+            int(a.number) for a in args if isinstance(a, KnownNumber) and math.isfinite(a.number)
+        ]
         if len(numbers) < len(args):
             return ANYTHING
         if t.op in ("min", "max"):
-            return Known(min(numbers) if t.op == "min" else max(numbers))
+            return KnownNumber(min(numbers) if t.op == "min" else max(numbers))
         if t.op == "floordiv" and numbers[1] > 0:
-            return Known(numbers[0] // numbers[1])
+            return KnownNumber(numbers[0] // numbers[1])
         return ANYTHING
 
     def filled(self, t: Term) -> Term:
@@ -134,7 +136,7 @@ class Values:
         numbers: dict[Term, Term] = {}
         for s in subterms(t):
             found = self.load(s) if isinstance(s, Load) and s.dtype in INT_DTYPES else ANYTHING
-            if isinstance(found, Known) and abs(found.number) <= SMALL:
+            if isinstance(found, KnownNumber) and abs(found.number) <= SMALL:
                 numbers[s] = integer(int(found.number))
         return substitute(replace(t, numbers), self.there)
 
@@ -153,13 +155,13 @@ class Values:
         if self.problem.holds(disj(*outside), self.facts):
             if t.tensor not in self.problem.contents:
                 raise Needs(t.tensor)
-            return Known(self.problem.contents[t.tensor])
+            return KnownNumber(self.problem.contents[t.tensor])
         content = self.problem.contents.get(t.tensor)
-        return ANYTHING if content is None else joined(Known(content), VALID)
+        return ANYTHING if content is None else joined(KnownNumber(content), VALID)
 
     # -------------------------------------------------------------------- operations
 
-    def call(self, t: Call) -> Value:
+    def call(self, t: CallTerm) -> Value:
         if t.op == "ite":
             return self.choice(t)
         if t.op in ("ge0", "eq0"):
@@ -173,10 +175,10 @@ class Values:
 
     def decided(self, c: Term) -> bool | None:
         """Whether a condition holds at N; None is not known."""
-        found = self(c) if c is not TRUE and c is not FALSE else Known(c is TRUE)
-        return bool(found.number) if isinstance(found, Known) else None
+        found = self(c) if c is not TRUE and c is not FALSE else KnownNumber(c is TRUE)
+        return bool(found.number) if isinstance(found, KnownNumber) else None
 
-    def choice(self, t: Call) -> Value:
+    def choice(self, t: CallTerm) -> Value:
         c, a, b = t.args
         found = self.decided(c)
         if found is not None:
@@ -190,33 +192,33 @@ class Values:
     def under(self, c: Term) -> Values:
         return Values(self.same, (*self.facts, *parts(c)), self.moved)
 
-    def comparison(self, t: Call) -> Value:
+    def comparison(self, t: CallTerm) -> Value:
         found = self.integer(as_int(t.args[0]))
-        if isinstance(found, Known):
-            return Known(found.number >= 0 if t.op == "ge0" else found.number == 0)
+        if isinstance(found, KnownNumber):
+            return KnownNumber(found.number >= 0 if t.op == "ge0" else found.number == 0)
         there = self.filled(t)
         if there.reads or _stateful(there):
             return ANYTHING
         if self.problem.holds(there, self.facts):
-            return Known(True)
-        return Known(False) if self.problem.holds(negate(there), self.facts) else ANYTHING
+            return KnownNumber(True)
+        return KnownNumber(False) if self.problem.holds(negate(there), self.facts) else ANYTHING
 
-    def connective(self, t: Call) -> Value:
+    def connective(self, t: CallTerm) -> Value:
         args = [self(a) for a in t.args]
-        known = [bool(a.number) for a in args if isinstance(a, Known)]
+        known = [bool(a.number) for a in args if isinstance(a, KnownNumber)]
         if t.op == "not":
-            return Known(not known[0]) if known else ANYTHING
+            return KnownNumber(not known[0]) if known else ANYTHING
         absorbing = t.op == "or"
         if absorbing in known:
-            return Known(absorbing)
+            return KnownNumber(absorbing)
         if len(known) == len(args):
-            return Known(not absorbing)
+            return KnownNumber(not absorbing)
         there = self.filled(t)
         if there.reads or _stateful(there):
             return ANYTHING
         if self.problem.holds(negate(there), self.facts):
-            return Known(False)
-        return Known(True) if self.problem.holds(there, self.facts) else ANYTHING
+            return KnownNumber(False)
+        return KnownNumber(True) if self.problem.holds(there, self.facts) else ANYTHING
 
     def reduce(self, t: Reduce) -> Value:
         """A reduction inside: one number in all iterations, combined."""
@@ -232,10 +234,10 @@ class Values:
             if extent is not a.extent:
                 moved[a] = as_int(fresh(extent, "all"))
         body = Values(self.same, self.facts, moved)(t.body)  # loops of their own
-        if not (isinstance(init, Known) and isinstance(body, Known)):
+        if not (isinstance(init, KnownNumber) and isinstance(body, KnownNumber)):
             return ANYTHING
         if t.op in ("max", "min") and self.problem.holds(some, self.facts):
-            return Known((max if t.op == "max" else min)(init.number, body.number))
+            return KnownNumber((max if t.op == "max" else min)(init.number, body.number))
         units = {"add": 0, "mul": 1, "and": True, "or": False}
         return init if t.op in units and body.number == units[t.op] else ANYTHING
 
@@ -243,15 +245,15 @@ class Values:
 def literal(t: Term) -> Value:
     """A term at n, where all loads are of valid elements: a literal, or not known."""
     if isinstance(t, Const) and not isinstance(t.value, str):
-        return Known(t.value)
-    return Known(t.const) if isinstance(t, Int) and t.const is not None else ANYTHING
+        return KnownNumber(t.value)
+    return KnownNumber(t.const) if isinstance(t, Int) and t.const is not None else ANYTHING
 
 
 def _stateful(t: Term) -> bool:
     """Whether the state of a loop is in it."""
     found: bool | None = t.memo.get("stateful")
     if found is None:
-        own = isinstance(t, Call) and not t.args and t.op.startswith("state")
+        own = isinstance(t, CallTerm) and not t.args and t.op.startswith("state")
         found = t.memo["stateful"] = own or any(map(_stateful, t.children))
     return found
 
@@ -269,7 +271,7 @@ def independent(axes: tuple[Var, ...]) -> bool:
 
 def _tame(t: Term) -> bool:
     """Whether it is finite where it is not computed at n."""
-    own = t.op in _TAME if isinstance(t, (Call, Reduce)) else not isinstance(t, Fold)
+    own = t.op in _TAME if isinstance(t, (CallTerm, Reduce)) else not isinstance(t, Fold)
     return own and all(map(_tame, t.children))
 
 

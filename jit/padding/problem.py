@@ -17,7 +17,7 @@ from ...analysis.terms.term import (
     FALSE,
     TRUE,
     Int,
-    Tensor,
+    TensorVar,
     Term,
     Var,
     as_int,
@@ -37,18 +37,18 @@ class Unproved(Exception):
 class Needs(Exception):
     """The padding of a tensor must hold something known."""
 
-    def __init__(self, tensor: Tensor) -> None:
+    def __init__(self, tensor: TensorVar) -> None:
         super().__init__(f"what the padding of {tensor.name} holds is not known")
         self.tensor = tensor
 
 
 @dataclass
-class Problem:
+class PaddingProblem:
     """The dimension, the tensors that grow with it, and what their padding holds."""
 
     dim: Var
-    grown: Mapping[Tensor, tuple[int, ...]]
-    contents: Mapping[Tensor, Number] = field(default_factory=dict)
+    grown: Mapping[TensorVar, tuple[int, ...]]
+    contents: Mapping[TensorVar, Number] = field(default_factory=dict)
     finite: bool = False  # whether valid values were taken to be finite numbers
     questions: dict[tuple[Term, Facts], bool] = field(default_factory=dict)
 

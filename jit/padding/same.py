@@ -14,7 +14,7 @@ from ...analysis.terms.scalar import conj, eq0, ge0, identity, negate, parts
 from ...analysis.terms.term import (
     FOREVER,
     INT_DTYPES,
-    Call,
+    CallTerm,
     Const,
     Fold,
     Int,
@@ -27,8 +27,8 @@ from ...analysis.terms.term import (
     raw_call,
 )
 from .extra import Values, independent, literal
-from .problem import Facts, Needs, Problem, Unproved
-from .value import Known, State
+from .problem import Facts, Needs, PaddingProblem, Unproved
+from .value import KnownNumber, LoopState
 
 #: Operations between integers and truth values that the provers know.
 _INTERPRETED = frozenset({"ge0", "eq0", "and", "or", "not", "ite", "min", "max", "floordiv"})
@@ -36,10 +36,10 @@ _INTERPRETED = frozenset({"ge0", "eq0", "and", "or", "not", "ite", "min", "max",
 _IDEMPOTENT = frozenset({"max", "min", "and", "or"})
 
 
-class Same:
+class PaddingEquality:
     """Proofs about one problem. Raises :class:`Unproved`."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: PaddingProblem) -> None:
         self.problem = problem
         self.proved: set[tuple[Term, Facts]] = set()
 
@@ -55,7 +55,7 @@ class Same:
             self.reduce(t, facts)
         elif isinstance(t, Fold):
             self.fold(t, facts)
-        elif isinstance(t, Call):
+        elif isinstance(t, CallTerm):
             self.call(t, facts)
         elif isinstance(t, Var):
             raise Unproved(f"{t!r} is used as a value")
@@ -80,14 +80,14 @@ class Same:
             return rebuild(t, lambda c: self.abstract(c, facts)) if isinstance(t, Int) else t
         if not self.problem.depends(t) and not t.reads:
             return t
-        if isinstance(t, Call) and t.op in _INTERPRETED and _integral(t):
+        if isinstance(t, CallTerm) and t.op in _INTERPRETED and _integral(t):
             return rebuild(t, lambda c: self.abstract(c, facts))
         self(t, facts)
         name = raw_call(f"same {t.uid}", (), t.dtype)
         return as_int(name) if t.dtype in INT_DTYPES else name
 
     def integer(self, p: Int, facts: Facts) -> None:
-        if isinstance(p.atom, Call) and p.atom.op == "ite" and p.reads:
+        if isinstance(p.atom, CallTerm) and p.atom.op == "ite" and p.reads:
             self.choice(p.atom, facts)
             return
         q = as_int(self.abstract(p, facts))
@@ -113,7 +113,7 @@ class Same:
 
     # -------------------------------------------------------------------- choices
 
-    def call(self, t: Call, facts: Facts) -> None:
+    def call(self, t: CallTerm, facts: Facts) -> None:
         if t.op == "ite":
             self.choice(t, facts)
         elif t.op in _INTERPRETED and _integral(t):
@@ -122,7 +122,7 @@ class Same:
             for a in t.args:
                 self(a, facts)
 
-    def condition(self, t: Call, facts: Facts) -> None:
+    def condition(self, t: CallTerm, facts: Facts) -> None:
         if not self.equivalent(*self.pair(t, facts), facts):
             raise Unproved(f"the condition {_short(t)} changes when {self.problem.dim!r} grows")
 
@@ -139,7 +139,7 @@ class Same:
             negate(there), (*facts, *parts(negate(here)))
         )
 
-    def choice(self, t: Call, facts: Facts) -> None:
+    def choice(self, t: CallTerm, facts: Facts) -> None:
         """``a if c else b``: four cases, of which those that cannot be are left out."""
         c, a, b = t.args
         here, there = self.pair(c, facts)
@@ -166,7 +166,7 @@ class Same:
             return
         facts = (*facts, *parts(only))
         there, here = Values(self, facts, {})(large), literal(small)
-        if not (isinstance(here, Known) and here == there):
+        if not (isinstance(here, KnownNumber) and here == there):
             raise Unproved(f"the choice {_short(t)} changes when {self.problem.dim!r} grows")
 
     # -------------------------------------------------------------------- loops
@@ -186,7 +186,7 @@ class Same:
         for a in growing:
             moved = self.behind(a, t.axes, growing)
             found = Values(self, facts, moved, self.problem.holds(some, facts))(t.body)
-            if not (isinstance(found, Known) and self.nothing(t, found)):
+            if not (isinstance(found, KnownNumber) and self.nothing(t, found)):
                 raise Unproved(f"the {t.op} over {_extent(a)} takes in padding: {_short(t.body)}")
 
     def repeats(self, t: Reduce, a: Var, facts: Facts) -> bool:
@@ -228,7 +228,7 @@ class Same:
                 out[x] = as_int(fresh(self.problem.at(x.extent), "all"))
         return out
 
-    def nothing(self, t: Reduce, found: Known) -> bool:
+    def nothing(self, t: Reduce, found: KnownNumber) -> bool:
         """Whether combining with this value changes nothing."""
         unit = identity(t.op, t.body.dtype)
         init = literal(t.init)
@@ -236,7 +236,7 @@ class Same:
         if t.op in ("max", "min"):
             ends = [unit.value] if isinstance(unit, Const) else []
             ends += [-math.inf if t.op == "max" else math.inf] if isinstance(unit, Int) else []
-            ends += [init.number] if isinstance(init, Known) else []
+            ends += [init.number] if isinstance(init, KnownNumber) else []
             good = any(value <= e if t.op == "max" else value >= e for e in ends)
             if good and "float" in t.body.dtype:
                 self.problem.finite = True  # max(NaN, x) is x
@@ -259,11 +259,11 @@ class Same:
         values = Values(self, facts, self.behind(t.axis, (t.axis,), [t.axis]))
         for s, u in zip(t.states, t.updates, strict=True):
             found = values(u)
-            if not (isinstance(found, State) and found.state is s):
+            if not (isinstance(found, LoopState) and found.state is s):
                 raise Unproved(f"the loop over {_extent(t.axis)} goes on in the padding")
 
 
-def _integral(t: Call) -> bool:
+def _integral(t: CallTerm) -> bool:
     """Whether it is an operation between integers, or between truth values."""
     inside = t.args[1:] if t.op == "ite" else t.args
     return t.dtype == "bool" or all(isinstance(a, Int) for a in inside)

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...analysis import Refusal, lift
-from ...analysis.lifting.effects.comprehension import Lifted
+from ...analysis.lifting.effects.comprehension import TensorExpression
 from ...analysis.lifting.tir.from_tir import Unliftable
 from ...analysis.terms.rewrite import free, subterms
 from ...analysis.terms.scalar import SMALL, ge0
-from ...analysis.terms.term import Const, Tensor, Term, Var, variable
+from ...analysis.terms.term import Const, TensorVar, Term, Var, variable
 from ..dims.dims import Symbol, Unbound, symbols
 from .claim import FINITE, Grown, Padded
-from .problem import Needs, Problem, Unproved
-from .same import Same
+from .problem import Needs, PaddingProblem, Unproved
+from .same import PaddingEquality
 from .traps import demands
 from .value import Number
 
@@ -50,7 +50,7 @@ def _proved(func: Any, name: str) -> Padded:
     lifted = lift(func, _positive(func, known))
     place = lifted.params[symbol.param]
     dim: Term | None = place if isinstance(place, Var) else None
-    if isinstance(place, Tensor) and symbol.axis is not None:
+    if isinstance(place, TensorVar) and symbol.axis is not None:
         dim = place.shape[symbol.axis].atom
     if not isinstance(dim, Var) or dim.kind != "size":
         raise Unproved(f"{name} is not known to be positive")
@@ -58,7 +58,9 @@ def _proved(func: Any, name: str) -> Padded:
         raise Unproved("data decides where iterations of a parallel loop store")
     grown = _grown(lifted, dim)
     zero = demands(func, lifted, grown)
-    start: dict[Tensor, Number] = {t: 0 for t in grown if t.position in zero and "int" in t.dtype}
+    start: dict[TensorVar, Number] = {
+        t: 0 for t in grown if t.position in zero and "int" in t.dtype
+    }
     return _searched(lifted, dim, grown, start, name)
 
 
@@ -71,12 +73,12 @@ def _positive(func: Any, known: Sequence[Symbol]) -> list[Any]:
             for k in range(len(func.params))]  # fmt: skip
 
 
-def _grown(lifted: Lifted, dim: Var) -> dict[Tensor, tuple[int, ...]]:
+def _grown(lifted: TensorExpression, dim: Var) -> dict[TensorVar, tuple[int, ...]]:
     """The axes of each parameter that get longer with the dimension; none may get shorter."""
     out = {}
-    problem = Problem(dim, {})
+    problem = PaddingProblem(dim, {})
     for t in lifted.params:
-        if not isinstance(t, Tensor):
+        if not isinstance(t, TensorVar):
             continue
         axes = tuple(d for d, e in enumerate(t.shape) if dim in free(e))
         for d in axes:
@@ -88,17 +90,17 @@ def _grown(lifted: Lifted, dim: Var) -> dict[Tensor, tuple[int, ...]]:
     return out
 
 
-def _searched(lifted: Lifted, dim: Var, grown: Mapping[Tensor, tuple[int, ...]],
-              start: Mapping[Tensor, Number], name: str) -> Padded:  # fmt: skip
+def _searched(lifted: TensorExpression, dim: Var, grown: Mapping[TensorVar, tuple[int, ...]],
+              start: Mapping[TensorVar, Number], name: str) -> Padded:  # fmt: skip
     """The first contents of the padding with which the proof goes through."""
     left, first = TRIES, None
-    stack: list[Mapping[Tensor, Number]] = [start]
+    stack: list[Mapping[TensorVar, Number]] = [start]
     questions: dict[Any, bool] = {}
     while stack and left:
         left -= 1
-        problem = Problem(dim, grown, stack.pop(), questions=questions)
+        problem = PaddingProblem(dim, grown, stack.pop(), questions=questions)
         try:
-            same = Same(problem)
+            same = PaddingEquality(problem)
             for out in lifted.outputs:
                 same(out.body, ())
             return _claim(lifted, problem, name)
@@ -110,7 +112,7 @@ def _searched(lifted: Lifted, dim: Var, grown: Mapping[Tensor, tuple[int, ...]],
     raise first or Unproved("no content of the padding was found with which it is safe")
 
 
-def _candidates(lifted: Lifted, t: Tensor) -> Iterator[Number]:
+def _candidates(lifted: TensorExpression, t: TensorVar) -> Iterator[Number]:
     """What the padding of a tensor may have to hold: identities of combiners, literals."""
     if t.dtype == "bool":
         yield from (False, True)
@@ -126,7 +128,7 @@ def _candidates(lifted: Lifted, t: Tensor) -> Iterator[Number]:
     yield from (found if len(found) <= 4 else ())
 
 
-def _claim(lifted: Lifted, problem: Problem, name: str) -> Padded:
+def _claim(lifted: TensorExpression, problem: PaddingProblem, name: str) -> Padded:
     outputs = {c.out for c in lifted.outputs}
     every = [Grown(t.position, axes, problem.contents.get(t)) for t, axes in problem.grown.items()]
     tensors = list(problem.grown)

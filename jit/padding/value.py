@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from ...analysis.terms.evaluate import numpy_dtype
-from ...analysis.terms.term import Call, Term
+from ...analysis.terms.term import CallTerm, Term
 
 Number = float | int | bool
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownNumber:
     """One number."""
 
     number: Number
@@ -31,7 +31,7 @@ class Valid:
 
 
 @dataclass(frozen=True)
-class State:
+class LoopState:
     """What a loop has come to before this iteration."""
 
     state: Term
@@ -42,21 +42,21 @@ class Anything:
     """It may be any number, NaN too."""
 
 
-Value = Known | Valid | State | Anything
+Value = KnownNumber | Valid | LoopState | Anything
 VALID, COMPUTED, ANYTHING = Valid(), Valid(True), Anything()
 
 
 def known(number: Any) -> Value:
     """A number that numpy computed; NaN is anything."""
     plain = number.item() if hasattr(number, "item") else number
-    return ANYTHING if isinstance(plain, float) and math.isnan(plain) else Known(plain)
+    return ANYTHING if isinstance(plain, float) and math.isnan(plain) else KnownNumber(plain)
 
 
 def joined(a: Value, b: Value) -> Value:
     """One of the two, it is not known which."""
     if a == b:
         return a
-    finite = [isinstance(x, Valid) or (isinstance(x, Known) and math.isfinite(x.number))
+    finite = [isinstance(x, Valid) or (isinstance(x, KnownNumber) and math.isfinite(x.number))
               for x in (a, b)]  # fmt: skip
     return VALID if all(finite) else ANYTHING
 
@@ -86,11 +86,11 @@ _POINTS: dict[str, dict[float, float]] = {
 _BOUNDED = frozenset({"abs", "neg", "min", "max", "tanh", "sigmoid", "erf", "floor", "ceil"})
 
 
-def computed(t: Call, args: list[Value]) -> tuple[Value, bool]:
+def computed(t: CallTerm, args: list[Value]) -> tuple[Value, bool]:
     """The value of an operation on floating-point numbers, and whether valid ones must be finite
     for it."""
-    if all(isinstance(a, Known) for a in args):
-        return _of_numbers(t, [a.number for a in args if isinstance(a, Known)]), False
+    if all(isinstance(a, KnownNumber) for a in args):
+        return _of_numbers(t, [a.number for a in args if isinstance(a, KnownNumber)]), False
     pair = _one_number(args)
     if pair is None:
         if (t.op in _BOUNDED or _widens(t)) and all(isinstance(a, Valid) for a in args):
@@ -100,7 +100,7 @@ def computed(t: Call, args: list[Value]) -> tuple[Value, bool]:
     return _RULES.get(t.op, _no_rule)(number, other, first, t)
 
 
-def _widens(t: Call) -> bool:
+def _widens(t: CallTerm) -> bool:
     return (
         t.op == "cast"
         and t.dtype in ("float32", "float64")
@@ -109,12 +109,12 @@ def _widens(t: Call) -> bool:
     )
 
 
-def _of_numbers(t: Call, numbers: list[Number]) -> Value:
+def _of_numbers(t: CallTerm, numbers: list[Number]) -> Value:
     if t.op == "cast":
         return _cast(numbers[0], t.dtype)
     if t.op in _POINTS:
         found = _POINTS[t.op].get(float(numbers[0]))
-        return ANYTHING if found is None else Known(found)
+        return ANYTHING if found is None else KnownNumber(found)
     fn = _EXACT.get(t.op)
     if fn is None:
         return ANYTHING
@@ -145,7 +145,7 @@ def _one_number(args: list[Value]) -> tuple[float, Value, bool] | None:
         return None
     for k in (0, 1):
         a, other = args[k], args[1 - k]
-        if isinstance(a, Known) and isinstance(other, (Valid, State)):
+        if isinstance(a, KnownNumber) and isinstance(other, (Valid, LoopState)):
             return float(a.number), other, k == 0
     return None
 
@@ -154,39 +154,39 @@ Ruled = tuple[Value, bool]
 _NOT: Ruled = (ANYTHING, False)
 
 
-def _no_rule(number: float, other: Value, first: bool, t: Call) -> Ruled:
+def _no_rule(number: float, other: Value, first: bool, t: CallTerm) -> Ruled:
     return _NOT
 
 
-def _add(number: float, other: Value, first: bool, t: Call) -> Ruled:
+def _add(number: float, other: Value, first: bool, t: CallTerm) -> Ruled:
     if number == 0:
         return other, False
-    return (Known(number), True) if math.isinf(number) else _NOT
+    return (KnownNumber(number), True) if math.isinf(number) else _NOT
 
 
-def _sub(number: float, other: Value, first: bool, t: Call) -> Ruled:
+def _sub(number: float, other: Value, first: bool, t: CallTerm) -> Ruled:
     if number == 0 and not first:
         return other, False
-    return (Known(number if first else -number), True) if math.isinf(number) else _NOT
+    return (KnownNumber(number if first else -number), True) if math.isinf(number) else _NOT
 
 
-def _mul(number: float, other: Value, first: bool, t: Call) -> Ruled:
+def _mul(number: float, other: Value, first: bool, t: CallTerm) -> Ruled:
     if number == 1:
         return other, False
-    return (Known(0.0), True) if number == 0 else _NOT
+    return (KnownNumber(0.0), True) if number == 0 else _NOT
 
 
-def _div(number: float, other: Value, first: bool, t: Call) -> Ruled:
+def _div(number: float, other: Value, first: bool, t: CallTerm) -> Ruled:
     if number == 0 and first and other == COMPUTED:
-        return Known(0.0), True  # at n something is divided by it, and comes out finite
+        return KnownNumber(0.0), True  # at n something is divided by it, and comes out finite
     return (other, False) if number == 1 and not first else _NOT
 
 
-def _least(number: float, other: Value, first: bool, t: Call) -> Ruled:
+def _least(number: float, other: Value, first: bool, t: CallTerm) -> Ruled:
     return _end(number, other, _INF)
 
 
-def _most(number: float, other: Value, first: bool, t: Call) -> Ruled:
+def _most(number: float, other: Value, first: bool, t: CallTerm) -> Ruled:
     return _end(number, other, -_INF)
 
 
@@ -195,25 +195,25 @@ def _end(number: float, other: Value, neutral: float) -> Ruled:
     if number == neutral:
         return other, True
     if number == -neutral:
-        return Known(number), True
+        return KnownNumber(number), True
     return (VALID, True) if isinstance(other, Valid) else _NOT
 
 
-def _less(number: float, other: Value, first: bool, t: Call) -> Ruled:
+def _less(number: float, other: Value, first: bool, t: CallTerm) -> Ruled:
     """Comparisons with an infinity."""
     if not math.isinf(number) or "float" not in t.args[0].dtype:
         return _NOT
     below = (number < 0) == first  # the first operand is the smaller one
-    return Known(below if t.op in ("lt", "le") else not below), True
+    return KnownNumber(below if t.op in ("lt", "le") else not below), True
 
 
-def _differs(number: float, other: Value, first: bool, t: Call) -> Ruled:
+def _differs(number: float, other: Value, first: bool, t: CallTerm) -> Ruled:
     if not math.isinf(number) or "float" not in t.args[0].dtype:
         return _NOT
-    return Known(t.op == "ne"), True
+    return KnownNumber(t.op == "ne"), True
 
 
-_RULES: dict[str, Callable[[float, Value, bool, Call], Ruled]] = {
+_RULES: dict[str, Callable[[float, Value, bool, CallTerm], Ruled]] = {
     "add": _add, "sub": _sub, "mul": _mul, "div": _div, "min": _least, "max": _most,
     "lt": _less, "le": _less, "gt": _less, "ge": _less, "eq": _differs, "ne": _differs,
 }  # fmt: skip

@@ -31,7 +31,7 @@ class NoTable(ValueError):
 
 
 @dataclass(frozen=True)
-class Table:
+class LibraryTable:
     """Each of its parts is as `specialize_shapes` wrote it.
 
     ``functions`` are PrimFuncs as JSON, by name; ``told`` has of each function its name, strategy,
@@ -46,7 +46,7 @@ class Table:
     sites: tuple[Any, ...]
 
 
-def parsed(text: str | bytes) -> Table:
+def parsed(text: str | bytes) -> LibraryTable:
     """Raises ``ValueError`` for what is no table, or one of another version."""
     try:
         told = json.loads(text)
@@ -56,13 +56,13 @@ def parsed(text: str | bytes) -> Table:
         ranges = {str(name): Range(*r) for name, r in told["ranges"].items()}
         functions = {str(k): str(v) for k, v in told["functions"].items()}
         rows = tuple(_row(row) for row in told["told"])
-        return Table(str(told["target"]), functions, tuple(told["signatures"]), ranges, rows,
+        return LibraryTable(str(told["target"]), functions, tuple(told["signatures"]), ranges, rows,
                      tuple(told["sites"]))  # fmt: skip
     except (KeyError, TypeError, AttributeError, RecursionError, OverflowError) as e:
         raise ValueError(f"what the library tells of itself is damaged: {last_line(e)}") from e
 
 
-def read(library: Path) -> Table:
+def read(library: Path) -> LibraryTable:
     """The table of a library that is not loaded. Raises ``ValueError`` or ``OSError``."""
     text, end, rest = section(library, SECTION).partition(b"\0")
     if not end or rest.strip(b"\0"):

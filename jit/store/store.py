@@ -34,7 +34,7 @@ PATIENCE = 60.0
 
 
 @dataclass(frozen=True)
-class Row:
+class StoreEntry:
     """An entry, for people. ``used``: when it was last asked for, in seconds since 1970."""
 
     key: str
@@ -137,13 +137,13 @@ class KernelStore:
             self._trim(path.name, folder)
         return path
 
-    def ls(self) -> list[Row]:
+    def ls(self) -> list[StoreEntry]:
         """What is kept, the last used first. Raises ``OSError`` if the folder cannot be read."""
         with self._opened() as folder:
             if folder is None:
                 return []
             found = sorted(entries.files(folder), key=lambda f: -f[1].st_mtime_ns)
-            return [Row(n.removesuffix(SUFFIX), s.st_size, s.st_mtime, about_of(n, folder))
+            return [StoreEntry(n.removesuffix(SUFFIX), s.st_size, s.st_mtime, about_of(n, folder))
                     for n, s in found]  # fmt: skip
 
     def clear(self, older_than: float = 0.0) -> list[Path]:

@@ -28,7 +28,17 @@ from ..schedule import Refusal, Scheduled, schedule
 from .record import Recording, Shape
 from .search import buffers, search
 from .timing import Bench
-from .tuned import RECORDS, WORKLOADS, Known, Searched, TuneError, alone, read, searchable, tuned
+from .tuned import (
+    RECORDS,
+    WORKLOADS,
+    OpenDatabase,
+    Searched,
+    TuneError,
+    alone,
+    read,
+    searchable,
+    tuned,
+)
 
 Progress = Callable[[int, int, str], None]
 """Of how many trials, how many are done, and of which shape the last one was."""
@@ -107,7 +117,7 @@ def tune(
     end = float("inf") if seconds is None else time.monotonic() + seconds
     target = searchable(how.target, how.threads)
     with _alone(Path(database)) as folder:
-        known = Known(folder, mine=True)
+        known = OpenDatabase(folder, mine=True)
         missing = [max(0, trials - known.trials(t.func, target)) for t in todo]
         shown = _Shown(progress, sum(missing))
         if not any(missing):
@@ -119,7 +129,7 @@ def tune(
 
 class _Search:
     def __init__(
-        self, known: Known, bench: Bench, target: Any, trials: int, end: float, shown: _Shown
+        self, known: OpenDatabase, bench: Bench, target: Any, trials: int, end: float, shown: _Shown
     ) -> None:
         self.known, self.bench, self.target = known, bench, target
         self.trials, self.end, self.shown = trials, end, shown
@@ -206,7 +216,7 @@ def _mend(path: Path) -> None:
         path.touch()
 
 
-def _found(known: Known, t: Task, target: Any, new: int, failed: tuple[str, ...]) -> Found:
+def _found(known: OpenDatabase, t: Task, target: Any, new: int, failed: tuple[str, ...]) -> Found:
     count = len(known.records(t.func, target))
     done = known.searched_for(t.func, target)
     return Found(t.shape, t.calls, count, new, done.microseconds, done.structure, failed)

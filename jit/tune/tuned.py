@@ -36,9 +36,9 @@ class TuneError(ValueError):
 def tuned(database: Any, func: Any, target: Any) -> Any | None:
     """The fastest schedule that was found for a PrimFunc with a bound shape, or None.
 
-    ``database``: a folder that :func:`tune` wrote, or one that was opened by :class:`Known`.
+    ``database``: a folder that :func:`tune` wrote, or one that was opened by :class:`OpenDatabase`.
     """
-    known = database if isinstance(database, Known) else Known(database)
+    known = database if isinstance(database, OpenDatabase) else OpenDatabase(database)
     record = known.best(func, searchable(target))
     if record is None:
         return None
@@ -50,7 +50,7 @@ def tuned(database: Any, func: Any, target: Any) -> Any | None:
     return out.with_attr("tirx.is_scheduled", True)
 
 
-def scheduled(bound: Any, target: Any, known: Known | None = None) -> Scheduled | Refusal:
+def scheduled(bound: Any, target: Any, known: OpenDatabase | None = None) -> Scheduled | Refusal:
     """By what was found for a PrimFunc with a bound shape where that is faster, or by structure."""
     found = None
     if known is not None and known.searched_for(bound, searchable(target)).wins:
@@ -74,7 +74,7 @@ class Searched:
         return self.structure is None or self.microseconds < self.structure
 
 
-class Known:
+class OpenDatabase:
     """A database that was opened once; ``mine``: this process writes it, and no other.
 
     Its traces decide on code. Raises :class:`TuneError` where it cannot be read, or others can

@@ -20,7 +20,7 @@ Add = Callable[[Any, str], Any]
 
 
 @dataclass(frozen=True)
-class Step:
+class LayoutConversion:
     """A value of logical ``shape`` from ``source`` to ``target``."""
 
     shape: tuple[Any, ...]
@@ -34,7 +34,7 @@ class Step:
         return self.source.order(self.shape) == self.target.order(self.shape)
 
 
-def converted(x: Any, step: Step, add: Add) -> Any:
+def converted(x: Any, step: LayoutConversion, add: Add) -> Any:
     """``layout_transform`` or ``permute_dims``; a PrimFunc where neither can say it."""
     shape, source, target = step.shape, step.source, step.target
     if source.dims == target.dims:
@@ -57,7 +57,7 @@ def converted(x: Any, step: Step, add: Add) -> Any:
     return relax.call_tir(gvar, [x, *sizes], out_ty=ty)
 
 
-def _same_padding(step: Step) -> bool:
+def _same_padding(step: LayoutConversion) -> bool:
     """Whether what is beside the elements is also as it should be, where they stay in place."""
     if not step.source.padded(step.shape):
         return not step.target.padded(step.shape)
@@ -70,7 +70,7 @@ def _permutation(source: Layout, target: Layout) -> tuple[int, ...] | None:
     return tuple(source.dims.index(d) for d in target.dims)
 
 
-def copy(step: Step) -> Any:
+def copy(step: LayoutConversion) -> Any:
     """The PrimFunc ``target[p] = source[q]`` of one logical element; ``pad_value`` beside.
 
     Extents that are no literals are parameters after the source. Indices are int64, as in what

@@ -16,7 +16,7 @@ from tvm import relax, tirx
 
 from ...analysis.certify.same import ByStructure
 from ...analysis.proposal.legalise import legalise
-from ..access.layout_only import Move, moves
+from ..access.layout_only import LayoutOnlyBuffer, moves
 from ..graph.graph import extents
 from ..model.sizes import size_of
 from .report import Conversions
@@ -57,7 +57,7 @@ class _Counter:
 
     def __init__(self, mod: Any) -> None:
         self.mod = mod
-        self.moves: Callable[[Any], tuple[Move, ...]] = ByStructure(moves)
+        self.moves: Callable[[Any], tuple[LayoutOnlyBuffer, ...]] = ByStructure(moves)
         self.found: dict[tuple[str, str], Conversions] = {}
         self.at = ("", "")
         self.constant: dict[Any, bool] = {}
@@ -122,7 +122,7 @@ class _Counter:
             func = _lowered(call)
         except RuntimeError:  # a ScheduleError, as of a bool
             size = size_of(extents(x.ty.shape) or (), str(x.ty.dtype))
-            self.add([Move(size, frozenset([0]))], constant)
+            self.add([LayoutOnlyBuffer(size, frozenset([0]))], constant)
             return all(constant)
         if func is not None:
             self.add(self.moves(func), constant)
@@ -131,7 +131,7 @@ class _Counter:
     def callee(self, e: Any) -> Any:
         return self.mod[e] if isinstance(e, tvm.ir.GlobalVar) else None
 
-    def add(self, found: Sequence[Move], constant: Sequence[bool]) -> None:
+    def add(self, found: Sequence[LayoutOnlyBuffer], constant: Sequence[bool]) -> None:
         for m in found:
             if not all(constant[k] for k in m.sources if k < len(constant)):
                 old = self.found.get(self.at, Conversions())

@@ -72,7 +72,7 @@ class OpChoice:
 
 
 @dataclass(frozen=True)
-class Report:
+class PlanReport:
     """Why a plan is what it is.
 
     ``status`` is the solver's word, ``objective`` what the plan costs and ``bound`` what any plan

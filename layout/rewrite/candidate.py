@@ -16,7 +16,7 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.tirx.buffer import is_buffer_var
 
-from ...analysis.blocks.blocks import Sizes, Stage, Standard, reader_of, standard
+from ...analysis.blocks.blocks import SizeTerms, Stage, Standard, reader_of, standard
 from ...analysis.index_map.maps.emit import to_tvm
 from ...analysis.lifting.tir.node import NodeDict, items
 from ...analysis.terms.rewrite import ints
@@ -26,7 +26,7 @@ from ..model.extents import literal, physical
 from ..model.layout import Layout
 from ..verify.blockwise import Witness
 from .body import Body
-from .nest import Iterator, Loop, Nest, nest
+from .nest import BlockNest, Iterator, Loop, nest
 from .padding import harmless, keeps, only, selected
 
 LoopOrder = Literal["tiled", "layout", "given"]
@@ -88,7 +88,7 @@ class _Writer:
         self,
         func: Any,
         stages: Sequence[Stage],
-        sizes: Sizes,
+        sizes: SizeTerms,
         known: Layouts,
         loop_order: LoopOrder,
     ) -> None:
@@ -150,7 +150,9 @@ class _Writer:
         init, code = self.guarded(s, made, body, init, body(s.block.body))
         return self.loops(s, made, body, init, code, dtype)
 
-    def guarded(self, s: Stage, made: Nest, body: Body, init: Any, code: Any) -> tuple[Any, Any]:
+    def guarded(
+        self, s: Stage, made: BlockNest, body: Body, init: Any, code: Any
+    ) -> tuple[Any, Any]:
         """Elements of the padding get the pad value, or whatever comes where nobody asks."""
         padded = [w for w in s.writes if self.layouts[w.buffer].padded(literal(w.shape))]
         first = [w for w in padded if w.buffer not in self.started]
@@ -181,7 +183,7 @@ class _Writer:
     def physical(self, b: Any) -> tuple[Int, ...]:
         return physical(self.shapes[b], self.layouts[b])
 
-    def loops(self, s: Stage, made: Nest, body: Body, init: Any, code: Any, dtype: str) -> Any:
+    def loops(self, s: Stage, made: BlockNest, body: Body, init: Any, code: Any, dtype: str) -> Any:
         iters, values = [], []
         split = Counter(k.iterator for k in made.loops)
         names: dict[Loop, Any] = {}
@@ -214,7 +216,7 @@ def _index_dtype(s: Stage) -> str:
     return kinds.pop() if kinds else "int64"
 
 
-def _over_block(made: Nest) -> Mapping[Var, Int]:
+def _over_block(made: BlockNest) -> Mapping[Var, Int]:
     """The old iterators over the new ones as a block's stage names them."""
     names = {
         i.var: as_int(variable(i.var.kind, f"v{k}", i.extent)) for k, i in enumerate(made.iterators)

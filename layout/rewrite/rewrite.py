@@ -23,7 +23,7 @@ from ...analysis.results.op_info import Certificate, Refusal
 from ..access.copies import copied, stays
 from ..model.layout import Layout
 from ..verify.blockwise import prove_stages
-from ..verify.verify import Known, known, prove_moved
+from ..verify.verify import VerifiedFunction, known, prove_moved
 from .candidate import Draft, LoopOrder, Unmovable, drafted
 from .inline import inlined
 from .substitute import substituted
@@ -108,7 +108,7 @@ class _Seen:
         self.still: dict[Layouts, int | None] = {}
 
     @cached_property
-    def lifted(self) -> Known | Refusal:
+    def lifted(self) -> VerifiedFunction | Refusal:
         return known(self.func)
 
     @cached_property

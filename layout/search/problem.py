@@ -29,7 +29,7 @@ SAME, RESHAPE = CHANGE / 64, CHANGE / 2
 
 
 @dataclass
-class Program:
+class BinaryProgram:
     """``min cost·x`` over binary x with ``low <= Σ coefficient x`` in each row."""
 
     cost: list[float] = field(default_factory=list)
@@ -41,10 +41,10 @@ class Program:
 
 
 @dataclass(frozen=True)
-class Problem:
+class LayoutProblem:
     """The program and what its variables mean."""
 
-    program: Program
+    program: BinaryProgram
     ways: tuple[tuple[Op, Choice, int], ...]
     converted: tuple[tuple[Value, Layout, int], ...]
 
@@ -56,7 +56,7 @@ def problem(
     cost: Cost,
     needed: Mapping[Value, Layout],
     given: Mapping[Value, Layout],
-) -> Problem:
+) -> LayoutProblem:
     """``needed``: layouts in which values have to be there. ``given``: those that exist so."""
     made = _Maker(candidates, cost, given)
     for op in graph.ops:
@@ -65,7 +65,7 @@ def problem(
         made.reads(op, choices[op])
     for v, layout in needed.items():
         made.require(v, (layout,), {})
-    return Problem(made.program, tuple(made.all_ways), tuple(made.all_converted))
+    return LayoutProblem(made.program, tuple(made.all_ways), tuple(made.all_converted))
 
 
 class _Maker:
@@ -76,7 +76,7 @@ class _Maker:
         given: Mapping[Value, Layout],
     ) -> None:
         self.candidates, self.cost, self.given = candidates, cost, given
-        self.program = Program()
+        self.program = BinaryProgram()
         self.all_ways: list[tuple[Op, Choice, int]] = []
         self.all_converted: list[tuple[Value, Layout, int]] = []
         self.produced: dict[Value, dict[Layout, list[int]]] = {}

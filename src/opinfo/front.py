@@ -15,11 +15,11 @@ from tvm import relax
 from .byoc.backend.backend import Backend
 from .byoc.backend.catalog import find, unusable
 from .byoc.codegen.host import native_target
-from .byoc.compile import Compiled as CompiledModule
+from .byoc.compile import CompiledModule as CompiledModule
 from .byoc.compile import compile_module, on_gpu
 from .frontend import load
 from .jit.compile.compile import CompiledShapes, compile_shapes
-from .jit.compile.specialize import Told
+from .jit.compile.specialize import SpecializedFunction
 from .jit.config.strategy import Config, Strategy
 
 #: What takes operators of models for this machine's CPU, where it is installed.
@@ -141,7 +141,7 @@ def _default(target: Any) -> list[str]:
     return [name for name in DEFAULT if unusable(find(name)) is None]
 
 
-def _served(t: Told) -> str:
+def _served(t: SpecializedFunction) -> str:
     """How a function with symbolic shapes is compiled: ``fused_matmul: jit, rule contraction``."""
     rule = f", rule {t.rule}" if t.rule else ""
     return f"{t.function}: {type(t.strategy).__name__.lower()}{rule}{t.why and f' ({t.why})'}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ...solving.solve import solve
 from ...terms.scalar import parts
-from ...terms.term import ZERO, Call, Int, Term, Var, as_int
+from ...terms.term import ZERO, CallTerm, Int, Term, Var, as_int
 from ..engines.goal import place
 from ..maps.convert import Map
 from .f2 import f2_inverse
@@ -37,7 +37,7 @@ def _solved(
     unknown = [a for a, e in zip(m.axes, m.extents, strict=True) if e.const != 1]
     equations = [(r, place(y)) for r, y in zip(results, ys, strict=True)]
     for c in parts(where):
-        if isinstance(c, Call) and c.op == "eq0":
+        if isinstance(c, CallTerm) and c.op == "eq0":
             equations.append((as_int(c.args[0]), ZERO))
     values = solve(unknown, equations)
     if any(a not in values for a in unknown):

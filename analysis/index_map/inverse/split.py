@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from ...terms.rewrite import ints, rebuild, substitute, subterms
 from ...terms.scalar import call, conj, eq0, ge0, ite, negate
-from ...terms.term import FALSE, Call, Int, Term, Var, as_int
+from ...terms.term import FALSE, CallTerm, Int, Term, Var, as_int
 from ..engines.goal import place
 from ..maps.convert import Map
 
@@ -59,7 +59,7 @@ def selection(results: Sequence[Int]) -> tuple[Term, Choice, Choice] | None:
     """The condition of an innermost selection, and what it makes of selections either way."""
     for r in results:
         for t in subterms(r):
-            if isinstance(t, Call) and t.op in ("ite", "min", "max") and _plain(t):
+            if isinstance(t, CallTerm) and t.op in ("ite", "min", "max") and _plain(t):
                 if t.op == "ite":
                     c = t.args[0]
                     return c, _decided(c, True), _decided(c, False)
@@ -78,20 +78,22 @@ def _decided(c: Term, value: bool) -> Choice:
     other = negate(c)
 
     def choice(t: Term) -> Term | None:
-        if isinstance(t, Call) and t.op == "ite" and t.args[0] in (c, other):
+        if isinstance(t, CallTerm) and t.op == "ite" and t.args[0] in (c, other):
             return t.args[1 if (t.args[0] is c) is value else 2]
         return None
 
     return choice
 
 
-def _plain(t: Call) -> bool:
+def _plain(t: CallTerm) -> bool:
     return not any(
-        isinstance(s, Call) and s.op in ("ite", "min", "max") for a in t.args for s in subterms(a)
+        isinstance(s, CallTerm) and s.op in ("ite", "min", "max")
+        for a in t.args
+        for s in subterms(a)
     )
 
 
-def _rest(t: Call) -> Int:
+def _rest(t: CallTerm) -> Int:
     return as_int(t.args[1]) if len(t.args) == 2 else as_int(call(t.op, t.args[1:], t.dtype))
 
 

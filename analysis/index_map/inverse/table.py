@@ -15,7 +15,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class InverseTable:
     """``table(*ys)`` is the point whose image is ``ys``; ``ValueError`` where there is none."""
 
     shape: tuple[int, ...]
@@ -40,7 +40,7 @@ class Table:
         return at if at < self.keys.size and self.keys[at] == key else None
 
 
-def table(image: Image, shape: tuple[int, ...]) -> Table | None:
+def table(image: Image, shape: tuple[int, ...]) -> InverseTable | None:
     """The inverse of an injective image; None where its box is too large to number."""
     lower = tuple(int(v.min()) for v in image.values)
     box = tuple(int(v.max()) - lo + 1 for v, lo in zip(image.values, lower, strict=True))
@@ -52,4 +52,4 @@ def table(image: Image, shape: tuple[int, ...]) -> Table | None:
     arrays = [keys[order], *(p[order] for p in image.points)]
     for a in arrays:
         a.setflags(write=False)
-    return Table(shape, lower, box, arrays[0], tuple(arrays[1:]))
+    return InverseTable(shape, lower, box, arrays[0], tuple(arrays[1:]))

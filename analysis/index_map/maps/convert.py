@@ -15,7 +15,7 @@ import tvm
 from tvm import tirx
 from tvm.tirx import IndexMap
 
-from ...lifting.tir.from_tir import Reader, Unliftable
+from ...lifting.tir.from_tir import ExpressionReader, Unliftable
 from ...lifting.tir.node import script
 from ...terms.rewrite import free
 from ...terms.term import TRUE, ZERO, Int, Term, Var, as_int, integer, variable
@@ -57,7 +57,7 @@ class Map:
         return ZERO if self.extents[k].const == 1 else as_int(self.axes[k])
 
 
-class Scope:
+class ExtentScope:
     """Symbolic extents of the maps of one question: the same TVM variable is the same term."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Scope:
         """An expression over axes; every other variable is a size, at least 1."""
         env = {v: axes[v] if v in axes else as_int(self.size(v)) for v in variables(e)}
         try:
-            return Reader(env, _no_loads)(e)
+            return ExpressionReader(env, _no_loads)(e)
         except Unliftable as error:
             raise Unsupported(str(error)) from error
 
@@ -126,7 +126,7 @@ def _called(fn: Callable[..., Any], rank: int, what: str) -> IndexMap:
     return IndexMap(axes, final, None)
 
 
-def extents(shape: Sequence[Any], scope: Scope, what: str = "shape") -> tuple[Int, ...]:
+def extents(shape: Sequence[Any], scope: ExtentScope, what: str = "shape") -> tuple[Int, ...]:
     """The extents as terms. Raises where one is not a positive integer or integer expression."""
     out = []
     for k, e in enumerate(shape):
@@ -145,7 +145,7 @@ def convert(
     source: MapLike,
     shape: Sequence[Any],
     predicate: Any = None,
-    scope: Scope | None = None,
+    scope: ExtentScope | None = None,
     what: str = "index_map",
 ) -> Map:
     """The map over the box ``shape``, where ``predicate`` (expression or function) holds.
@@ -153,7 +153,7 @@ def convert(
     Raises ``TypeError`` / ``ValueError`` on arguments that do not fit together and
     :class:`Unsupported` on expressions that are not understood.
     """
-    scope = scope or Scope()
+    scope = scope or ExtentScope()
     sizes = extents(shape, scope)
     m = index_map(source, len(sizes), what)
     axes = tuple(variable("axis", f"x{k}", e) for k, e in enumerate(sizes))

@@ -15,7 +15,7 @@ from tvm import tirx
 from ...solving.remainder import remainder
 from ...terms.order import nonneg
 from ...terms.rewrite import free
-from ...terms.term import TRUE, Call, Const, Int, Term, Var, as_int
+from ...terms.term import TRUE, CallTerm, Const, Int, Term, Var, as_int
 from .convert import Unsupported
 
 Piece = tuple[Int, Any]
@@ -53,7 +53,7 @@ class Emitter:
             return self.leaves[t]
         if isinstance(t, Const) and t.dtype == "bool":
             return tirx.IntImm("bool", int(t is TRUE))
-        rule = _CALLS.get(t.op) if isinstance(t, Call) else None
+        rule = _CALLS.get(t.op) if isinstance(t, CallTerm) else None
         if rule is None:
             raise Unsupported(f"{t!r} has no index expression")
         return rule(self, *t.args)  # type: ignore[attr-defined]
@@ -114,7 +114,7 @@ class Emitter:
         return functools.reduce(op, (self(a) for a in args))
 
     def negation(self, t: Term) -> Any:
-        if isinstance(t, Call) and t.op == "eq0":
+        if isinstance(t, CallTerm) and t.op == "eq0":
             return self.compare(as_int(t.args[0]), tirx.NE)
         return tirx.Not(self(t))
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ...terms.term import Int, Tensor, Term, Var
+from ...terms.term import Int, TensorVar, Term, Var
 
 
 @dataclass(frozen=True)
 class Comprehension:
     """``out[axes] = body``; an axis of extent 1 is the literal 0."""
 
-    out: Tensor
+    out: TensorVar
     axes: tuple[Int, ...]
     body: Term
 
@@ -20,7 +20,7 @@ class Comprehension:
 
 
 @dataclass(frozen=True)
-class Lifted:
+class TensorExpression:
     """What a PrimFunc computes. ``params`` are in its own order, outputs among them.
 
     ``races`` says that data decides where iterations of a parallel loop store: it computes this
@@ -28,14 +28,14 @@ class Lifted:
     stored into, 0 if that was not counted. ``promises`` says that it has a ``T.assume``.
     """
 
-    params: tuple[Tensor | Var, ...]
+    params: tuple[TensorVar | Var, ...]
     outputs: tuple[Comprehension, ...]
     races: bool = False
     stages: int = field(default=0, compare=False)
     promises: bool = field(default=False, compare=False)
 
     @property
-    def inputs(self) -> tuple[Tensor | Var, ...]:
+    def inputs(self) -> tuple[TensorVar | Var, ...]:
         """The parameters that are not written."""
         written = {id(c.out) for c in self.outputs}
         return tuple(p for p in self.params if id(p) not in written)

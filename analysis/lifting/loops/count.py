@@ -11,7 +11,7 @@ from __future__ import annotations
 from ...terms.integer import floordiv
 from ...terms.rewrite import free
 from ...terms.scalar import conj, extreme, ite, parts, split_guard
-from ...terms.term import ONE, ZERO, Call, Int, Reduce, Term, Var, as_int, integer, mul
+from ...terms.term import ONE, ZERO, CallTerm, Int, Reduce, Term, Var, as_int, integer, mul
 
 #: Lower and upper ends of what is counted.
 Ends = tuple[list[Int], list[Int]]
@@ -46,7 +46,7 @@ def counted(r: Reduce) -> Term | None:
 
 def _bounded(c: Term, a: Var, ends: Ends) -> bool:
     """Add the end that ``k * a + rest >= 0`` is; False where it is no such condition."""
-    if not (isinstance(c, Call) and c.op == "ge0"):
+    if not (isinstance(c, CallTerm) and c.op == "ge0"):
         return False
     p = as_int(c.args[0])
     k = dict(p.terms).get((a,), 0)

@@ -20,7 +20,7 @@ from ...terms.term import (
     ZERO,
     Int,
     Load,
-    Tensor,
+    TensorVar,
     Term,
     Var,
     as_int,
@@ -46,7 +46,7 @@ class _State:
     """Over ``seen`` and i: what iteration i leaves for iteration i + 1."""
 
 
-def scanned(i: Var, tensor: Tensor, w: Write, body: Effects, carried: Carried) -> Write:
+def scanned(i: Var, tensor: TensorVar, w: Write, body: Effects, carried: Carried) -> Write:
     """The write with what it sees of earlier iterations as prefix reductions over them.
 
     All its loads are of the state before the loop then. Raises :class:`Unliftable`.
@@ -112,7 +112,7 @@ def _recurrence(i: Var, x: Load, w: Write, own: Write, body: Effects, carried: C
     return _State(x, start, step)
 
 
-def _prefix(i: Var, tensor: Tensor, state: _State, count: Int) -> Term:
+def _prefix(i: Var, tensor: TensorVar, state: _State, count: Int) -> Term:
     """The element after the first ``count`` iterations."""
     assert i.extent is not None
     if state.seen not in subterms(state.update):

@@ -22,7 +22,7 @@ from ...terms.term import (
     ZERO,
     Fold,
     Int,
-    Tensor,
+    TensorVar,
     Term,
     Var,
     as_int,
@@ -43,7 +43,7 @@ def scatters(i: Var, w: Write) -> bool:
     return i not in Write((*w.vars, i), TRUE, w.index, TRUE).inverse
 
 
-def scattered(i: Var, tensor: Tensor, w: Write, body: Effects, carried: Carried) -> Write:
+def scattered(i: Var, tensor: TensorVar, w: Write, body: Effects, carried: Carried) -> Write:
     """The effect of all iterations on every element. Raises :class:`Unliftable`."""
     if any(not tensors(e).isdisjoint(body.writes) for e in w.index):
         raise Unliftable("a loop decides where to store while it runs", tensor.name)
@@ -76,7 +76,7 @@ def _chosen(condition: Term, value: Term, state: Term) -> Term:
     return make(f.axis, f.states, f.inits, (ite(condition, f.updates[0], own),))
 
 
-def _check_inside(tensor: Tensor, w: Write) -> None:
+def _check_inside(tensor: TensorVar, w: Write) -> None:
     """A coordinate that data does not decide stays inside; one that it does is assumed to."""
     for e, extent in zip(w.index, tensor.shape, strict=True):
         inside = conj(ge0(e), ge0(extent - 1 - e))

@@ -7,13 +7,13 @@ of the effects of whole iterations; see :mod:`.concurrent` for what happens insi
 from __future__ import annotations
 
 from ...terms.rewrite import free, tensors
-from ...terms.term import Tensor, Var
+from ...terms.term import TensorVar, Var
 from ..effects.effects import Effects, Write
 from ..loops.close import carried_by
 from ..loops.scatter import scatters
 from ..tir.from_tir import Unliftable
 
-Shared = frozenset[Tensor]
+Shared = frozenset[TensorVar]
 
 
 def meet_by_data(i: Var, effects: Effects, shared: Shared, parallel: bool) -> Shared:

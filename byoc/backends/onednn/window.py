@@ -6,10 +6,10 @@ from typing import Any
 
 from ...backend.region import Call, Tensor
 from .post import lines
-from .source import Frame, ints, moved, permuted
+from .source import OneDnnFunction, ints, moved, permuted
 
 
-def pooling(frame: Frame) -> list[str]:
+def pooling(frame: OneDnnFunction) -> list[str]:
     """max_pool, avg_pool and adaptive_avg_pool to a single element."""
     call = frame.region.calls[0]
     data = str(call.attrs["layout"])
@@ -32,7 +32,7 @@ def pooling(frame: Frame) -> list[str]:
     ]  # fmt: skip
 
 
-def mean(frame: Frame) -> list[str]:
+def mean(frame: OneDnnFunction) -> list[str]:
     """A mean over all axes but two: the pool of a picture with these as batch and channels."""
     call = frame.region.calls[0]
     (source,) = call.operands

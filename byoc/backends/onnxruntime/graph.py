@@ -10,7 +10,7 @@ import numpy as np
 from ...backend.region import Array
 
 
-class Writer:
+class GraphWriter:
     """Nodes and constants of one region; names are ``v<number>``."""
 
     def __init__(self) -> None:

@@ -27,7 +27,7 @@ from ..nest.kernel import Kernel
 from ..nest.program import Axis
 from ..nest.sizes import Bounds
 from ..nest.tir import Values, as_dtype, calls, integer, local, loop, seq, substitute, values
-from .machine import Machine
+from .machine import VectorUnits
 from .tile import Tile, columns, pieces
 
 
@@ -49,14 +49,14 @@ Columns = Sequence[Run]
 
 
 @dataclass
-class Nest:
+class LoopNest:
     """A kernel whose rows are of the axis ``i``, if there is one, and vectors of the axis ``j``.
 
     ``order`` has all axes, from the outermost loop.
     """
 
     kernel: Kernel
-    machine: Machine
+    machine: VectorUnits
     tile: Tile
     order: Sequence[Axis]
     i: Axis | None

@@ -21,7 +21,7 @@ from ..nest.kernel import Accumulator, Kernel
 from ..nest.program import Axis
 from ..nest.sizes import Bounds
 from ..nest.tir import Values, as_dtype, integer, local, loop, mentions, seq, values
-from .emit import Nest, Rows, Run
+from .emit import LoopNest, Rows, Run
 from .tile import columns
 
 #: Vectors of a reduction that are taken at a time where there is one element to reduce to.
@@ -29,7 +29,7 @@ CHAINS = 4
 
 
 @dataclass(frozen=True)
-class Term:
+class LaneUpdate:
     """``acc`` is combined with a value by ``op``, whose neutral element is ``neutral``."""
 
     op: Any
@@ -40,7 +40,7 @@ class Term:
 _NEUTRAL = {tirx.Add: 0, tirx.Mul: 1, tirx.Max: None, tirx.Min: None}
 
 
-def term(a: Accumulator) -> Term | None:
+def term(a: Accumulator) -> LaneUpdate | None:
     """The term that an update adds, if it combines associatively."""
     e = a.update
     if type(e) not in _NEUTRAL:
@@ -50,12 +50,12 @@ def term(a: Accumulator) -> Term | None:
             start = _NEUTRAL[type(e)]
             # An extreme may take its start several times.
             neutral = a.init if start is None else tirx.const(start, a.dtype)
-            return Term(type(e), value, neutral)
+            return LaneUpdate(type(e), value, neutral)
     return None
 
 
 @dataclass
-class Lanes(Nest):
+class Lanes(LoopNest):
     """A nest over rows and single columns, with vectors of ``wide`` along the reduction ``k``."""
 
     k: Axis | None = None
@@ -173,7 +173,7 @@ class _Block:
         return out
 
 
-def _fold(b: Any, t: Term, base: Any, half: int, lane: Any) -> Any:
+def _fold(b: Any, t: LaneUpdate, base: Any, half: int, lane: Any) -> Any:
     place = base + lane
     other = tirx.BufferLoad(b, [place + integer(half, place)])
     return tirx.BufferStore(b, t.op(tirx.BufferLoad(b, [place]), other), [place])

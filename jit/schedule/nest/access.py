@@ -11,12 +11,12 @@ from tvm import tirx
 from tvm.sym import detect_linear_equation
 
 from ....analysis.lifting.tir.node import NodeDict, items
-from .sizes import UNSAID, Sizes
+from .sizes import UNSAID, SymbolicSizes
 from .tir import mentions, static
 
 
 @dataclass(frozen=True)
-class Access:
+class StridedAccess:
     """An access: ``flat`` is its place in the buffer, ``steps`` how far each axis moves it.
 
     A step is an expression, None where the place is not linear in the axis.
@@ -35,7 +35,9 @@ class Access:
         return -1 if known is None else known
 
 
-def access(buffer: Any, indices: Sequence[Any], axes: Sequence[Any], analyzer: Any) -> Access:
+def access(
+    buffer: Any, indices: Sequence[Any], axes: Sequence[Any], analyzer: Any
+) -> StridedAccess:
     """The access in terms of some axes."""
     place: Any = None
     for i, extent in zip(indices, items(buffer.ty.shape), strict=True):
@@ -48,7 +50,7 @@ def access(buffer: Any, indices: Sequence[Any], axes: Sequence[Any], analyzer: A
     if len(all_of):
         for a, c in zip(axes, items(all_of), strict=False):
             steps[a] = c
-        return Access(buffer, place, steps)
+        return StridedAccess(buffer, place, steps)
     used = mentions(place)
     for a in axes:
         if a not in used:
@@ -56,7 +58,7 @@ def access(buffer: Any, indices: Sequence[Any], axes: Sequence[Any], analyzer: A
             continue
         one = detect_linear_equation(place, [a])
         steps[a] = one[0] if len(one) else None
-    return Access(buffer, place, steps)
+    return StridedAccess(buffer, place, steps)
 
 
 def same(a: Any, b: Any, analyzer: Any) -> bool:
@@ -69,7 +71,7 @@ def same(a: Any, b: Any, analyzer: Any) -> bool:
     return bool(analyzer.can_prove_equal(a, b))
 
 
-def analyzer_of(axes: Sequence[Any], sizes: Sizes = UNSAID) -> Any:
+def analyzer_of(axes: Sequence[Any], sizes: SymbolicSizes = UNSAID) -> Any:
     """An analyzer that knows the domains of axes, and where sizes are."""
     found = tvm.sym.Analyzer()
     for v, values in sizes.ranges():

@@ -14,18 +14,18 @@ import tvm_ffi
 from tvm import tirx
 
 from ....analysis.blocks.blocks import Stage
-from ....analysis.blocks.definitions import Definition, definition, resolved
+from ....analysis.blocks.definitions import BlockDefinition, definition, resolved
 from ....analysis.blocks.definitions import loads as counted
 from ....analysis.lifting.tir.node import NodeDict, items
 from ....analysis.terms.flat import volume
 from ....analysis.terms.term import Int
-from .program import Program, Step
+from .program import LoopProgram, LoopStep
 from .tir import as_dtype, calls, integer, is_guard, substitute, values
 
 Let = tuple[Any, Any]  # a variable and what it is
 
 
-def virtual(made: Program) -> tuple[list[Step], NodeDict[Definition]]:
+def virtual(made: LoopProgram) -> tuple[list[LoopStep], NodeDict[BlockDefinition]]:
     """The steps that stay, and the definitions of the buffers that are not stored."""
     drop = _worthwhile(made)
     left, found = resolved([s.stage for s in made.steps], drop)
@@ -33,7 +33,7 @@ def virtual(made: Program) -> tuple[list[Step], NodeDict[Definition]]:
     return [s for s in made.steps if id(s.stage) in kept], found
 
 
-def _worthwhile(made: Program) -> list[Any]:
+def _worthwhile(made: LoopProgram) -> list[Any]:
     """Copies, and what is evaluated no more often where it is read.
 
     What calls a function stays where two loop nests would call it.
@@ -78,7 +78,7 @@ def _nodes(e: Any) -> list[Any]:
 class Expander:
     """Replaces loads of what is not stored; what is evaluated in any case, and twice, is bound."""
 
-    def __init__(self, found: NodeDict[Definition]) -> None:
+    def __init__(self, found: NodeDict[BlockDefinition]) -> None:
         self.found = found
         self.lets: list[Let] = []
         self.known: list[tuple[Any, tuple[Any, ...], Any]] = []
@@ -136,7 +136,7 @@ def _equal(a: Sequence[Any], b: Sequence[Any]) -> bool:
     return all(tvm_ffi.structural_equal(x, y) for x, y in zip(a, b, strict=True))
 
 
-def _value(made: Definition, index: Sequence[Any]) -> Any:
+def _value(made: BlockDefinition, index: Sequence[Any]) -> Any:
     at = values(*((v, integer(0, v)) for v in made.units))
     for v, i in zip(made.iterators, index, strict=True):
         if v is not None:

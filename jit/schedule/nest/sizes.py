@@ -46,7 +46,7 @@ class Bounds:
 UNKNOWN = Bounds()
 
 
-class Sizes:
+class SymbolicSizes:
     """Of expressions over the symbols of a function, whose values are in some spans."""
 
     def __init__(self, *spans: tuple[Any, Span]) -> None:
@@ -81,7 +81,7 @@ class Sizes:
 
 
 #: Nothing is known.
-UNSAID = Sizes()
+UNSAID = SymbolicSizes()
 
 
 def _range(low: int, high: int, like: Any) -> Any:

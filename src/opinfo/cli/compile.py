@@ -32,7 +32,7 @@ from .output import output as checked
 from .showing import counting
 
 if TYPE_CHECKING:
-    from ..byoc.compile import Compiled
+    from ..byoc.compile import CompiledModule
     from ..compiling import Verified
     from ..tuning import Tuning
 
@@ -146,7 +146,7 @@ class Dispatching:
     tuning: Tuning | None
     strict: bool = False
 
-    def compiled(self, mod: Any) -> Compiled:
+    def compiled(self, mod: Any) -> CompiledModule:
         from ..byoc import DispatchPlan
         from ..byoc.compile import compile_module
         from ..planning import parse_wants

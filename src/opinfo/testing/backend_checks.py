@@ -18,7 +18,7 @@ from ..byoc import Backend, Code, Region, dispatch
 from ..byoc.backend.catalog import find, unusable
 from ..byoc.backend.guard import guarded
 from ..byoc.codegen.convert import code
-from ..byoc.compile import Compiled, compile_module
+from ..byoc.compile import CompiledModule, compile_module
 from ..byoc.prepare.prepare import prepare
 from .case import Case, check_all
 from .example import Example, Variant, difference, module, variants
@@ -186,7 +186,7 @@ class _Trial:
         )
 
     @cached_property
-    def compiled(self) -> Compiled:
+    def compiled(self) -> CompiledModule:
         """All examples that are taken, by a backend that remembers what it was handed."""
 
         def convert(regions: Sequence[Region]) -> Code:

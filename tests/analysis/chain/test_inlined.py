@@ -15,7 +15,7 @@ from opinfo.analysis import Chain, Refusal, op_infos
 from opinfo.analysis.chain.define import define
 from opinfo.analysis.chain.peel import BUDGET, Peel
 from opinfo.analysis.chain.segment import segment
-from opinfo.analysis.chain.window import Growing, Recover, Window
+from opinfo.analysis.chain.window import DefinitionWindow, Growing, Recover
 from opinfo.testing.strip import strip
 from tests.compose import differs
 
@@ -172,7 +172,7 @@ def _windows(formula: str) -> tuple[Any, int]:
     seen: list[Any] = []
 
     class Counting(Recover):
-        def __call__(self, w: Window, *rest: Any) -> Any:
+        def __call__(self, w: DefinitionWindow, *rest: Any) -> Any:
             seen.append(w)
             return super().__call__(w, *rest)
 
