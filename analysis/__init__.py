@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .lifting.lift import lift
     from .proposal.proposal import Constant, Proposal
     from .proposal.undetermined import Undetermined
+    from .recognise import Matches, Refuses
     from .registry.describe import RecogniserInfo, list_recognisers
     from .registry.registry import RecogniserWarning, recogniser, recogniser_scope, unregister
     from .results.op_info import Certificate, LayoutNormalised, OpInfo, Refusal
@@ -26,6 +27,7 @@ _HOMES = {
     "lifting.lift": ("lift",),
     "proposal.proposal": ("Constant", "Proposal"),
     "proposal.undetermined": ("Undetermined",),
+    "recognise": ("Matches", "Refuses"),
     "registry.describe": ("RecogniserInfo", "list_recognisers"),
     "registry.registry": ("RecogniserWarning", "recogniser", "recogniser_scope", "unregister"),
     "results.op_info": ("Certificate", "LayoutNormalised", "OpInfo", "Refusal"),
@@ -36,12 +38,14 @@ __all__ = [
     "Chain",
     "Constant",
     "LayoutNormalised",
+    "Matches",
     "OpInfo",
     "PartlyRead",
     "Proposal",
     "RecogniserInfo",
     "RecogniserWarning",
     "Refusal",
+    "Refuses",
     "Step",
     "StepResult",
     "TensorExpression",

@@ -75,8 +75,8 @@ def recogniser(
 
     Args:
         name: Identifies the recogniser in messages; unique.
-        precedence: Who is asked first: lower is earlier; unique among those of a package and
-            opinfo's. Among packages the name decides.
+        precedence: Who is asked first: lower is earlier; unique in a package. Of several packages
+            with the same one opinfo is last, and the others go by name.
         ops: Full names of the operators it may propose, such as ``relax.nn.relu``; none for any.
         rounded: Ask it only for what equals an operator up to rounding.
 
@@ -202,7 +202,7 @@ def _is_built_in(run: Any) -> bool:
 def _replace(recognisers: dict[str, Recogniser]) -> None:
     """A new dictionary each time: another thread may be going through the old one."""
     global _registered, _exact, _rounded, _generation
-    found = sorted(recognisers.values(), key=lambda r: (r.precedence, r.name))
+    found = sorted(recognisers.values(), key=_order)
     _registered = {r.name: r for r in found}
     _exact = tuple(r for r in found if not r.rounded)
     _rounded = tuple(r for r in found if r.rounded)
@@ -224,14 +224,19 @@ def _checked(name: str, precedence: int, ops: Any, run: Any, rounded: bool) -> R
         _check_operators(name, ops)
     for r in _registered.values():
         again = r.name == name and (identity(r.run), r.built_in) == (identity(run), built_in)
-        # Packages that do not know each other may choose the same precedence: the name decides.
-        same_place = r.precedence == precedence and (r.built_in or _package(r.run) == _package(run))
+        # Packages that do not know each other may choose the same precedence, see `_order`.
+        same_place = r.precedence == precedence and _package(r.run) == _package(run)
         if not again and (r.name == name or same_place):
             raise ValueError(
                 f"recogniser {name!r} at precedence {precedence}: {_taken(r, name, precedence)} "
                 f"({'.'.join(identity(r.run))}); choose another, or unregister({r.name!r}) first"
             )
     return Recogniser(name, precedence, tuple(ops), run, rounded, built_in)
+
+
+def _order(r: Recogniser) -> tuple[int, bool, str]:
+    """By precedence; where that is the same, those from outside first, by name."""
+    return r.precedence, r.built_in, r.name
 
 
 def _package(run: Any) -> str:
