@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from .answer.recover import layout_normalised, op_info
     from .chain import Chain, PartlyRead, Step, StepResult, op_infos
     from .index_map import compose, invert, prove_equal, prove_identity
-    from .lifting.effects.comprehension import TensorExpression
+    from .lifting.effects.tensor_expression import TensorExpression
     from .lifting.lift import lift
     from .proposal.proposal import Constant, Proposal
     from .proposal.undetermined import Undetermined
@@ -23,7 +23,7 @@ _HOMES = {
     "answer.recover": ("layout_normalised", "op_info"),
     "chain": ("Chain", "PartlyRead", "Step", "StepResult", "op_infos"),
     "index_map": ("compose", "invert", "prove_equal", "prove_identity"),
-    "lifting.effects.comprehension": ("TensorExpression",),
+    "lifting.effects.tensor_expression": ("TensorExpression",),
     "lifting.lift": ("lift",),
     "proposal.proposal": ("Constant", "Proposal"),
     "proposal.undetermined": ("Undetermined",),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ...analysis.support.plugins import Plugin, PluginError
 from .backend import Backend
 from .catalog import _REGISTRY, BUILT_IN, TAKEN, entries, loaded, outside, unusable
-from .guard import guarded
+from .guarded_calls import guarded
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from tvm import relax
 
 from ..byoc import Backend, Code, Region, dispatch
 from ..byoc.backend.catalog import find, unusable
-from ..byoc.backend.guard import guarded
-from ..byoc.codegen.convert import code
+from ..byoc.backend.guarded_calls import guarded
+from ..byoc.codegen.call_converters import code
 from ..byoc.compile import CompiledModule, compile_module
 from ..byoc.prepare.prepare import prepare
 from .case import Case, check_all

@@ -10,7 +10,7 @@ from tvm import relax, tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from ..analysis import OpInfo, op_info
-from ..analysis.certify.same import bare
+from ..analysis.certify.structural_equality import bare
 from ..analysis.proposal.legalise import lowered
 from ..analysis.results.op_info import to_plain
 from .strip import strip
