@@ -42,6 +42,11 @@ def register(backend: Backend) -> Backend:
     return backend
 
 
+def registered() -> dict[str, Backend]:
+    """The backends of this process by name: those that were registered or asked for."""
+    return dict(_REGISTRY)
+
+
 def find(name: str) -> Backend:
     """The backend of a name; one that cannot be loaded is not available, and says why.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...analysis.support.plugins import Plugin, PluginError
 from .backend import Backend
-from .catalog import _REGISTRY, BUILT_IN, TAKEN, entries, loaded, outside, unusable
+from .catalog import BUILT_IN, TAKEN, entries, loaded, outside, registered, unusable
 from .guarded_calls import guarded
 
 
@@ -39,17 +39,17 @@ def list_backends() -> tuple[BackendInfo, ...]:
 
 def _infos() -> Iterator[BackendInfo]:
     plugins = [*(p for name in BUILT_IN for p in entries(name)), *outside()]
-    shown = set()
+    here, shown = registered(), set()
     for p in plugins:
         backend, why = _of(p)
-        known = None if backend is None else _REGISTRY.get(backend.name, backend)
+        known = None if backend is None else here.get(backend.name, backend)
         if backend is not known:
             why = "another backend of this name was registered in this process"
         elif known is not None:
             shown.add(known.name)
         yield _info(p.name, backend, p.distribution, p.version, why)
-    for name in sorted(set(_REGISTRY) - shown):
-        yield _info(name, _REGISTRY[name], "", "", None)
+    for name in sorted(set(here) - shown):
+        yield _info(name, here[name], "", "", None)
 
 
 def _of(p: Plugin) -> tuple[Backend | None, str | None]:
