@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -44,7 +44,7 @@ def samples(backend: Backend) -> list[Example]:
 
 
 def _taken(backend: Backend, found: Sequence[_Sample]) -> list[tuple[_Sample, Example]]:
-    """The samples that the backend takes whole, each in the dtypes in which it does."""
+    """The samples of which the backend takes all, each in the dtypes in which it does."""
     named = [(s, _example(s)) for s in found]
     tried = variants([e for _, e in named])
     if not tried:
@@ -52,13 +52,17 @@ def _taken(backend: Backend, found: Sequence[_Sample]) -> list[tuple[_Sample, Ex
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         done = dispatch(prepare(module(tried), [backend]), [backend], layouts="best")
-    dtypes: dict[str, list[str]] = {}
+    regions: dict[str, list[tuple[str, ...]]] = {}
     for t, r in zip(done.taken, done.plan.regions, strict=True):
-        v = next(v for v in tried if v.function == r.function)
-        if " ".join(t.ops) == v.example.takes:
-            dtypes.setdefault(v.example.name, []).append(v.dtype)
-    return [(s, Example(e.name, e.inputs, e.build, _short(s.ops), dtypes=tuple(dtypes[e.name])))
-            for s, e in named if e.name in dtypes]  # fmt: skip
+        regions.setdefault(r.function, []).append(t.ops)
+    whole: dict[tuple[str, str], list[str]] = {}
+    for v in tried:
+        mine = regions.get(v.function, [])
+        if sorted(o for ops in mine for o in ops) == sorted(v.example.takes.split()):
+            takes = ", ".join(sorted(map(_short, mine)))
+            whole.setdefault((v.example.name, takes), []).append(v.dtype)
+    return [(s, replace(e, takes=takes, dtypes=tuple(dtypes))) for s, e in named
+            for (name, takes), dtypes in whole.items() if name == e.name]  # fmt: skip
 
 
 def _example(s: _Sample) -> Example:
