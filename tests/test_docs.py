@@ -15,6 +15,7 @@ import pytest
 from docs import operators
 
 from opinfo.analysis import OpInfo, op_info, recognise, recogniser_scope, unregister
+from opinfo.testing.calls import lower
 from opinfo.testing.strip import strip
 
 from .analysis import test_recognisers as cases
@@ -76,7 +77,7 @@ def test_following_the_page_adds_the_operator(outer: ModuleType) -> None:
 
 
 def recognise_one(case: recognise.Matches) -> OpInfo:
-    info = op_info(strip(cases.lower(case)))
+    info = op_info(strip(lower(case)))
     assert isinstance(info, OpInfo), info
     return info
 
