@@ -20,7 +20,7 @@ from opinfo.analysis import (
 )
 from opinfo.analysis.registry import registry
 from opinfo.analysis.support import plugins
-from opinfo.byoc import dispatch, list_backends
+from opinfo.byoc import Backend, Code, dispatch, list_backends
 from opinfo.byoc.backend import catalog
 from opinfo.byoc.backend.catalog import find
 from opinfo.jit.store import kernel_key
@@ -178,7 +178,7 @@ def test_a_backend_with_the_name_of_a_built_in_one_is_left_out_and_named_once(si
 
 def test_a_registered_backend_goes_before_an_installed_one(site: Path) -> None:
     _backend(site, "theirs", "their_npu")
-    mine = catalog.Backend("their_npu", (), lambda regions: catalog.Code("", ()))
+    mine = Backend("their_npu", (), lambda regions: Code("", ()))
     catalog.register(mine)
     assert find("their_npu") is mine
     rows = {b.distribution: b.unavailable for b in list_backends() if b.name == "their_npu"}

@@ -68,7 +68,8 @@ def _info(
 ) -> BackendInfo:
     if backend is None:
         return BackendInfo(name, "", distribution, number, (), (), why)
-    steps = [s for p in (*backend.patterns, *backend.coarse) for s in p.steps]
+    steps = [*(s for p in backend.patterns for s in p.steps),
+             *(s for c in backend.coarse for s in c.steps)]  # fmt: skip
     operators = tuple(sorted({n for s in steps for n in s.names}))
     version = guarded(backend, []).version()
     return BackendInfo(name, version, distribution, number, backend.pattern_names, operators,
