@@ -9,8 +9,8 @@ from typing import Any
 import tvm
 from tvm import s_tir, tirx
 
-from opinfo.analysis import LayoutNormalised, OpInfo
-from opinfo.analysis.results.op_info import STRINGS
+from ..analysis import LayoutNormalised, OpInfo
+from ..analysis.results.op_info import STRINGS
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 

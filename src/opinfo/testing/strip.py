@@ -52,7 +52,7 @@ def _add(nodes: list[Graph], node: Graph) -> int:
 
 
 @relax.expr_functor.mutator
-class _Rename(relax.PyExprMutator):
+class _Rename(relax.PyExprMutator):  # type: ignore[misc]
     def __init__(self, renamed: dict[tvm.ir.GlobalVar, tvm.ir.GlobalVar]) -> None:
         super().__init__(None)
         self.renamed = renamed
