@@ -14,6 +14,7 @@ import tvm_ffi
 
 from ..lifting.tir.annotations import NEUTRAL
 from ..lifting.tir.node import items
+from ..support.tvm_compat import TENSOR_LOAD
 
 _BINARY = ("Add", "Sub", "Mul", "Div", "Mod", "FloorDiv", "FloorMod", "Min", "Max", "And", "Or",
            "LT", "LE", "GT", "GE", "EQ", "NE", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "LShift",
@@ -43,7 +44,7 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "Ramp": ("base", "stride"),
     "Select": ("condition", "true_value", "false_value"),
     "Shuffle": ("vectors", "indices"),
-    "TensorLoad": ("indices",),
+    TENSOR_LOAD: ("indices",),
     "Var": (),
     **dict.fromkeys(_BINARY, ("a", "b")),
 }

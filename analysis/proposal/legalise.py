@@ -18,6 +18,7 @@ import tvm
 from tvm import relax
 
 from ..lifting.tir.node import items
+from ..support.tvm_compat import TupleGetItem
 from .expression import expressed
 
 #: Operators that ``DispatchSortScan`` lowers and ``LegalizeOps`` does not.
@@ -76,7 +77,7 @@ def _given(call: Any, values: Mapping[Any, Any]) -> tuple[tuple[Any, ...], tuple
 
 def _element(value: Any) -> Any:
     """``(a, b)[1]`` is ``b``."""
-    item = isinstance(value, tvm.ir.TupleGetItem)
+    item = isinstance(value, TupleGetItem)
     return value.tuple_value.fields[value.index] if item else value
 
 

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import tvm
 from tvm.tirx.buffer import is_buffer_var
 
+from ...support.tvm_compat import TENSOR_LOAD, source_of
 from ...terms.integer import floordiv, floormod
 from ...terms.scalar import call, conj, disj, extreme, ite, negate, parts
 from ...terms.term import (
@@ -136,7 +137,7 @@ def _load(r: Reader, e: Any) -> Term:
     index = tuple(r.index(i) for i in indices)
     if r.lane is not None:
         check_index(indices)
-    return r.read(e.source, index)
+    return r.read(source_of(e), index)
 
 
 def check_index(indices: Sequence[Any]) -> None:
@@ -288,7 +289,7 @@ _RULES: dict[str, Callable[[Reader, Any], Term]] = {
     "IntImm": _int_imm,
     "FloatImm": _float_imm,
     "Var": _var,
-    "TensorLoad": _load,
+    TENSOR_LOAD: _load,
     "FloorDiv": _floordiv,
     "FloorMod": _floormod,
     "Mod": _truncmod,

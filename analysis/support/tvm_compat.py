@@ -1,0 +1,45 @@
+"""What differs between the versions of TVM that opinfo runs on, under the names of TVM 0.27.
+
+TVM 0.26 keeps expressions of tensors and blocks in ``tirx``, its arithmetic in ``arith``, and
+calls the buffer of an access ``buffer``, which 0.27 calls ``source``.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import Any
+
+import tvm
+from tvm import relax, s_tir, tirx
+
+#: Major and minor number of the installed TVM.
+VERSION: tuple[int, int] = tuple(map(int, tvm.__version__.split(".")[:2]))  # type: ignore[assignment]
+#: The oldest version that everything runs on; analysis, planning and raising run on older ones.
+COMPLETE = (0, 27)
+
+if VERSION >= (0, 27):
+    from tvm import sym
+    from tvm.ir import GenericConst, TensorLoad, TensorRegion, Tuple, TupleGetItem
+    from tvm.s_tir import MatchBufferRegion, SBlock, SBlockRealize
+    from tvm.s_tir.transform import StmtSimplify
+
+    #: The buffer of a :data:`TensorLoad` or :data:`TensorRegion`.
+    source_of: Any = attrgetter("source")
+    #: The array of a :data:`GenericConst`.
+    array_of: Any = attrgetter("value")
+else:
+    from tvm import arith as sym
+    from tvm.relax import Constant as GenericConst
+    from tvm.relax import Tuple, TupleGetItem
+    from tvm.tirx import BufferLoad as TensorLoad
+    from tvm.tirx import BufferRegion as TensorRegion
+    from tvm.tirx import MatchBufferRegion, SBlock, SBlockRealize
+    from tvm.tirx.transform import StmtSimplify
+
+    source_of = attrgetter("buffer")
+    array_of = attrgetter("data")
+
+#: Names of the kinds of node whose names differ, for tables by ``type(node).__name__``.
+TENSOR_LOAD: str = TensorLoad.__name__
+#: Whether loads and stores may have a predicate, which 0.27 has no field for.
+PREDICATES = VERSION < (0, 27)
