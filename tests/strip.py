@@ -15,8 +15,9 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-RENAMED = {"ir.Var": ("name", "v"), "s_tir.SBlock": ("name_hint", "b")}
-EMPTIED = {"s_tir.SBlock": "annotations", "tirx.For": "annotations"}
+_SBLOCK = SBlock.__tvm_ffi_type_info__.type_key
+RENAMED = {"ir.Var": ("name", "v"), _SBLOCK: ("name_hint", "b")}
+EMPTIED = {_SBLOCK: "annotations", "tirx.For": "annotations"}
 KEPT_ATTRS = ("s_tir",)
 Graph = dict[str, Any]
 

@@ -11,6 +11,8 @@ import tvm
 from tvm import tirx
 from tvm.s_tir import Schedule
 
+from opinfo.analysis.support.tvm_compat import StmtSimplify, source_of
+
 KINDS = ("permute", "permute", "pack", "pack", "pack_two", "pad", "pad", "levels", "fuse")
 
 
@@ -56,7 +58,7 @@ def move(func: Any, rng: random.Random) -> Moved:
 
 
 def _tidy(mod: Any) -> Any:
-    return tvm.s_tir.transform.StmtSimplify()(mod)
+    return StmtSimplify()(mod)
 
 
 def _literal(e: Any) -> int | None:
@@ -76,9 +78,9 @@ def buffers(sch: Any) -> Iterator[tuple[str, Any, tuple[str, int]]]:
         b = sch.get(block)
         for kind, regions in (("read", b.reads), ("write", b.writes)):
             for k, region in enumerate(regions):
-                if not any(region.source.same_as(s) for s in seen):
+                if not any(source_of(region).same_as(s) for s in seen):
                     seen.append(region.source)
-                    yield str(region.source.name), block, (kind, k)
+                    yield str(source_of(region).name), block, (kind, k)
 
 
 def buffer(sch: Any, block: Any, place: tuple[str, int]) -> Any:

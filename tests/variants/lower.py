@@ -11,6 +11,7 @@ import tvm
 from tvm import relax, tirx
 
 from opinfo.analysis.proposal.build import call_op
+from opinfo.analysis.support.tvm_compat import TupleGetItem
 
 from . import Variant
 
@@ -98,7 +99,7 @@ def lower(v: Variant) -> Lowered:
     places = {}
     for k, a in enumerate(calls[0].args[1].fields):
         a = values.get(a, a)
-        if isinstance(a, tvm.ir.TupleGetItem):
+        if isinstance(a, TupleGetItem):
             a = a.tuple_value.fields[a.index]
         places[str(getattr(a, "name", ""))] = k
     wanted = [f"p{k}" for k in range(len(operands))]
