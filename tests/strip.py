@@ -15,6 +15,8 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
+from opinfo.analysis.support.tvm_compat import SBlock
+
 _SBLOCK = SBlock.__tvm_ffi_type_info__.type_key
 RENAMED = {"ir.Var": ("name", "v"), _SBLOCK: ("name_hint", "b")}
 EMPTIED = {_SBLOCK: "annotations", "tirx.For": "annotations"}

@@ -10,7 +10,25 @@ from operator import attrgetter
 from typing import Any
 
 import tvm
-from tvm import relax, s_tir, tirx
+
+__all__ = [
+    "COMPLETE",
+    "PREDICATES",
+    "TENSOR_LOAD",
+    "VERSION",
+    "GenericConst",
+    "MatchBufferRegion",
+    "SBlock",
+    "SBlockRealize",
+    "StmtSimplify",
+    "TensorLoad",
+    "TensorRegion",
+    "Tuple",
+    "TupleGetItem",
+    "array_of",
+    "source_of",
+    "sym",
+]
 
 #: Major and minor number of the installed TVM.
 VERSION: tuple[int, int] = tuple(map(int, tvm.__version__.split(".")[:2]))  # type: ignore[assignment]
