@@ -25,7 +25,7 @@ from tvm.tirx.buffer import is_buffer_var
 from ..lifting.parameters import Parameters
 from ..lifting.tir.from_tir import Reader, Unliftable
 from ..lifting.tir.node import NodeDict, items
-from ..support.tvm_compat import TensorLoad, source_of
+from ..support.tvm_compat import TensorLoad, is_predicated, source_of
 from ..terms.term import ONE, ZERO, Int, Term, Var, as_int, variable
 
 Index = tuple[Int | None, ...]
@@ -176,6 +176,8 @@ class _Accesses:
         for part in parts:
             _check(part, env, reader)
         stores, loads, calls = _nodes(parts, tirx.BufferStore, TensorLoad, tvm.ir.Call)
+        if any(map(is_predicated, (*stores, *loads))):
+            raise Opaque("an access under a predicate")
         for s in stores:
             self.note(writes, reader, s.buffer, s.indices)
         for e in loads:

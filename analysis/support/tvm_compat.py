@@ -13,7 +13,6 @@ import tvm
 
 __all__ = [
     "COMPLETE",
-    "PREDICATES",
     "TENSOR_LOAD",
     "VERSION",
     "GenericConst",
@@ -26,6 +25,7 @@ __all__ = [
     "Tuple",
     "TupleGetItem",
     "array_of",
+    "is_predicated",
     "source_of",
     "sym",
 ]
@@ -59,5 +59,9 @@ else:
 
 #: Names of the kinds of node whose names differ, for tables by ``type(node).__name__``.
 TENSOR_LOAD: str = TensorLoad.__name__
-#: Whether loads and stores may have a predicate, which 0.27 has no field for.
-PREDICATES = VERSION < (0, 27)
+_PREDICATES = VERSION < (0, 27)
+
+
+def is_predicated(access: Any) -> bool:
+    """Whether a load or store happens only where a predicate holds; 0.27 has none of these."""
+    return _PREDICATES and access.predicate is not None

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import tvm
 from tvm.tirx.buffer import is_buffer_var
 
-from ...support.tvm_compat import TENSOR_LOAD, source_of
+from ...support.tvm_compat import TENSOR_LOAD, is_predicated, source_of
 from ...terms.integer import floordiv, floormod
 from ...terms.scalar import call, conj, disj, extreme, ite, negate, parts
 from ...terms.term import (
@@ -133,6 +133,8 @@ def _var(r: Reader, e: Any) -> Term:
 
 
 def _load(r: Reader, e: Any) -> Term:
+    if is_predicated(e):
+        raise Unliftable("a load under a predicate is not understood", script(e)[:80])
     indices = items(e.indices)
     index = tuple(r.index(i) for i in indices)
     if r.lane is not None:
