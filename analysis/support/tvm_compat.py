@@ -26,6 +26,7 @@ __all__ = [
     "TupleGetItem",
     "array_of",
     "is_predicated",
+    "require_complete",
     "source_of",
     "sym",
 ]
@@ -65,3 +66,18 @@ _PREDICATES = VERSION < (0, 27)
 def is_predicated(access: Any) -> bool:
     """Whether a load or store happens only where a predicate holds; 0.27 has none of these."""
     return _PREDICATES and access.predicate is not None
+
+
+def require_complete(part: str) -> None:
+    """Refuse a part of opinfo that the installed TVM is too old for.
+
+    Raises:
+        ImportError: the TVM is older than `COMPLETE`; its `name` is "tvm".
+    """
+    if VERSION < COMPLETE:
+        least = ".".join(map(str, COMPLETE))
+        raise ImportError(
+            f"{part} needs apache-tvm >= {least}, got {tvm.__version__}: upgrade apache-tvm "
+            "(analysis, inspect, layout planning and RaiseOps run on this one, too)",
+            name="tvm",
+        )
