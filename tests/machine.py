@@ -279,7 +279,7 @@ class _Machine:
             m.last = last
 
     def match(self, b: Any, region: Any) -> None:
-        source = self.buffers[region.source]
+        source = self.buffers[source_of(region)]
         ones = np.ones(self.count, bool)
         start = source.start
         for r, stride in zip(region.region, source.strides, strict=True):

@@ -15,9 +15,9 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from opinfo.analysis.support.tvm_compat import SBlock
+from opinfo.analysis.support.tvm_compat import SBlock, type_key
 
-_SBLOCK = SBlock.__tvm_ffi_type_info__.type_key
+_SBLOCK = type_key(SBlock)
 RENAMED = {"ir.Var": ("name", "v"), _SBLOCK: ("name_hint", "b")}
 EMPTIED = {_SBLOCK: "annotations", "tirx.For": "annotations"}
 KEPT_ATTRS = ("s_tir",)

@@ -29,6 +29,7 @@ __all__ = [
     "require_complete",
     "source_of",
     "sym",
+    "type_key",
 ]
 
 #: Major and minor number of the installed TVM.
@@ -61,6 +62,11 @@ else:
 #: Names of the kinds of node whose names differ, for tables by ``type(node).__name__``.
 TENSOR_LOAD: str = TensorLoad.__name__
 _PREDICATES = VERSION < (0, 27)
+
+
+def type_key(kind: Any) -> str:
+    """The name of a kind of node in what `tvm.ir.save_json` writes."""
+    return str(kind.__tvm_ffi_type_info__.type_key)
 
 
 def is_predicated(access: Any) -> bool:

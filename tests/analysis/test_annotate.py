@@ -17,7 +17,7 @@ from opinfo.analysis import Annotation, Refusal, annotation
 from opinfo.analysis.annotate import KEYS, PATTERNS
 from opinfo.analysis.answer.kind import fusion_kind
 from opinfo.analysis.lifting.lift import lift
-from opinfo.analysis.support.tvm_compat import StmtSimplify
+from opinfo.analysis.support.tvm_compat import StmtSimplify, source_of
 from opinfo.transform import AnnotateOpInfo
 from tests.compose import call, operands
 from tests.run import run
@@ -220,7 +220,7 @@ def _packed_func(func: Any) -> Any:
     for block in blocks:
         for k, region in enumerate(s.get(block).reads):
             kernel = len(blocks) > 1 and block is blocks[-1] and k == 1
-            if region.source in func.params and not kernel:
+            if source_of(region) in func.params and not kernel:
                 s.transform_layout(block, ("read", k), _pack)
     s.transform_layout(blocks[-1], ("write", 0), _pack)
     return StmtSimplify()(s.mod)["main"].without_attr("global_symbol")

@@ -79,13 +79,13 @@ def buffers(sch: Any) -> Iterator[tuple[str, Any, tuple[str, int]]]:
         for kind, regions in (("read", b.reads), ("write", b.writes)):
             for k, region in enumerate(regions):
                 if not any(source_of(region).same_as(s) for s in seen):
-                    seen.append(region.source)
+                    seen.append(source_of(region))
                     yield str(source_of(region).name), block, (kind, k)
 
 
 def buffer(sch: Any, block: Any, place: tuple[str, int]) -> Any:
     b = sch.get(block)
-    return (b.reads if place[0] == "read" else b.writes)[place[1]].source
+    return source_of((b.reads if place[0] == "read" else b.writes)[place[1]])
 
 
 def _block(sch: Any, rng: random.Random) -> None:
