@@ -14,11 +14,11 @@ import tvm
 
 from ...byoc.codegen import trust
 from ...byoc.measure import Excluded, Measure, Measured, MeasureError
-from ...byoc.measure.jobs import Unreachable
+from ...byoc.measure.measure_jobs import Unreachable
 from ...byoc.measure.processes import Died, Processes
 from ...byoc.measure.servers import LocalServers
 from ...byoc.measure.subject import Buffer
-from .jobs import BuildKernel, RunKernel, TimeKernel
+from .tune_jobs import BuildKernel, RunKernel, TimeKernel
 
 #: Servers to try that are gone when they are reached.
 ATTEMPTS = 3

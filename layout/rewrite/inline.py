@@ -16,7 +16,7 @@ import tvm_ffi
 from tvm import tirx
 
 from ...analysis.blocks.blocks import Stage
-from ...analysis.blocks.definitions import Definition, Undefined, loads, resolved
+from ...analysis.blocks.definitions import BlockDefinition, Undefined, loads, resolved
 from ...analysis.blocks.definitions import definition as defines
 from ...analysis.lifting.tir.node import NodeDict, items
 from ...analysis.support.tvm_compat import SBlock, SBlockRealize, TensorLoad, source_of
@@ -76,7 +76,7 @@ def _iterations(s: Stage) -> Int:
 class _Inliner:
     """Replaces loads by definitions, in which loads are replaced already."""
 
-    def __init__(self, found: NodeDict[Definition]) -> None:
+    def __init__(self, found: NodeDict[BlockDefinition]) -> None:
         self.found = found
         self.rules = [(TensorLoad, self.load)]
 

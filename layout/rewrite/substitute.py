@@ -25,11 +25,11 @@ from ...analysis.support.tvm_compat import (
     source_of,
 )
 from ..model.layout import Layout
-from .candidate import Unmovable, decl
+from .candidate_rewrite import Unmovable, decl
 
 
 def substituted(func: Any, layouts: Sequence[Layout | None]) -> Any:
-    """The PrimFunc over buffers in these layouts. Raises :class:`Unmovable`."""
+    """The PrimFunc over buffers in these layouts. Raises `Unmovable`."""
     moved = _Moved(func, layouts)
     body = tvm_ffi.structural_mutate(func.body, moved.rules)
     if moved.refused:

@@ -21,10 +21,10 @@ from ...proofs.verdict import Verdict
 from ...support.tvm_compat import sym
 from ...terms.evaluate import Unevaluable, evaluate
 from ...terms.scalar import disj, negate, parts
-from ...terms.term import Call, Term, Var, as_int
-from ..maps.convert import Unsupported
-from ..maps.emit import to_tvm
-from ..maps.extremes import certainly_nonneg
+from ...terms.term import CallTerm, Term, Var, as_int
+from ..maps.bounds import certainly_nonneg
+from ..maps.from_terms import to_tvm
+from ..maps.to_terms import Unsupported
 from .goal import Goal
 from .z3_engines import reach_of, z3_bv, z3_int
 
@@ -32,7 +32,7 @@ POINTS = 1 << 20
 
 
 @dataclass(frozen=True)
-class Obligation:
+class EngineAnswer:
     """What was to be proved, the answer, who gave it and in how many milliseconds."""
 
     name: str
@@ -49,7 +49,7 @@ class Obligation:
         )
 
 
-def discharge(goal: Goal, engines: Iterable[str], timeout_ms: int) -> tuple[Obligation, Verdict]:
+def discharge(goal: Goal, engines: Iterable[str], timeout_ms: int) -> tuple[EngineAnswer, Verdict]:
     """The first answer that is not ``unknown``, else the last ``unknown``."""
     start = time.perf_counter()
     verdict = Verdict("unknown", "none", reason="no engine applies")
@@ -58,7 +58,9 @@ def discharge(goal: Goal, engines: Iterable[str], timeout_ms: int) -> tuple[Obli
         if verdict.status != "unknown":
             break
     ms = (time.perf_counter() - start) * 1e3
-    done = Obligation(goal.name, goal.statement, verdict.status, verdict.engine, ms, verdict.reason)
+    done = EngineAnswer(
+        goal.name, goal.statement, verdict.status, verdict.engine, ms, verdict.reason
+    )
     return done, replace(verdict, ms=ms)
 
 
@@ -71,7 +73,7 @@ def normal_form(goal: Goal, timeout_ms: int) -> Verdict:
 
 
 def _bounded(c: Term) -> bool:
-    return isinstance(c, Call) and c.op == "ge0" and certainly_nonneg(as_int(c.args[0]))
+    return isinstance(c, CallTerm) and c.op == "ge0" and certainly_nonneg(as_int(c.args[0]))
 
 
 def numpy(goal: Goal, timeout_ms: int) -> Verdict:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 
-from ..byoc.compile import Compiled
+from ..byoc.compile import CompiledModule
 from ..byoc.dispatching.dispatch import Dispatched
 from ..byoc.measure import Timing
 from ..compiling import TIMES, Verified
-from ..layout.report.report import Report, describe
+from ..layout.report.plan_report import PlanReport, describe
 from ..offloading import FAILED, LEFT, SHARES, failed, left, share, shares
 from ..planning import CONVERSION, conversions
 
@@ -20,7 +20,7 @@ VALUE = ("value", "type", "layout", "why")
 CANDIDATE = ("candidate", "operators", "shapes", "result", "from")
 
 
-def compiled_page(title: str, found: Compiled, verified: Verified | None) -> str:
+def compiled_page(title: str, found: CompiledModule, verified: Verified | None) -> str:
     """The page as HTML."""
     done = found.dispatched
     parts = [
@@ -65,7 +65,7 @@ def _listed(ops: Sequence[str]) -> str:
     return ", ".join(ops)
 
 
-def _layouts(report: Report) -> str:
+def _layouts(report: PlanReport) -> str:
     moved = [(v.name, describe(v), v.layout.spell(), v.why) for v in report.moved()]
     return _section("Transforms left", CONVERSION, conversions(report), report.summary()) + (
         _section("Values in another layout", VALUE, moved)

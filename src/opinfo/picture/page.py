@@ -12,7 +12,14 @@ from typing import Any
 
 import tvm
 
-from ..layout.report.report import Conversion, Conversions, OpChoice, Report, ValueChoice, size
+from ..layout.report.plan_report import (
+    Conversion,
+    Conversions,
+    OpChoice,
+    PlanReport,
+    ValueChoice,
+    size,
+)
 from .dataflow import INPUT, OUTPUT, Node, dataflow, main_of
 from .layered import places
 
@@ -20,7 +27,7 @@ from .layered import places
 def page(
     title: str,
     mod: tvm.IRModule,
-    report: Report,
+    report: PlanReport,
     before: Conversions,
     after: Conversions,
     moving: Mapping[str, int],
@@ -52,12 +59,12 @@ def page(
     return text
 
 
-def _summary(report: Report) -> str:
+def _summary(report: PlanReport) -> str:
     relaid = f"{len(report.moved())} of {len(report.values)} values in another layout"
     return f"{relaid}; cost {report.objective:g}, no plan below {report.bound:g} ({report.status})"
 
 
-def _layouts(report: Report) -> list[str]:
+def _layouts(report: PlanReport) -> list[str]:
     """Those that values are moved to, from the most frequent."""
     found: dict[str, int] = defaultdict(int)
     for v in report.moved():
@@ -79,7 +86,7 @@ class _Drawing:
     def __init__(
         self,
         flow: Sequence[Node],
-        report: Report,
+        report: PlanReport,
         moving: Mapping[str, int],
         operators: Mapping[str, str],
     ) -> None:
