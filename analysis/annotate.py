@@ -38,14 +38,9 @@ from .lifting.lift import lift
 from .lifting.tir.from_tir import Unliftable
 from .proposal.proposal import Constant
 from .results.op_info import LayoutNormalised, PatternKind, Refusal, to_plain
-<<<<<<< HEAD
 from .support.tvm_compat import SBlockRealize
-from .terms.rewrite import free, substitute
-from .terms.term import Int, Tensor, Var, size
-=======
 from .terms.term import Int, TensorVar, Var, size
 from .terms.traversal import free, substitute
->>>>>>> main
 
 OPS, OUTPUTS, KIND, BODY, SET = (
     f"opinfo.{k}" for k in ("ops", "outputs", "kind", "body", "op_pattern")

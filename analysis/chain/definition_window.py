@@ -23,16 +23,10 @@ from ..lifting.outputs import hard_choices
 from ..proofs.context import simplify, thorough
 from ..registry.registry import generation
 from ..results.op_info import Answer
-<<<<<<< HEAD:analysis/chain/window.py
 from ..support.tvm_compat import SBlock, SBlockRealize
-from ..terms.rewrite import children, free, map_loads, tensors
-from ..terms.term import SIZES, Int, Load, Tensor, Term, Var, load
-from .define import Definition, Program, at, over
-=======
 from ..terms.term import SIZES, Int, Load, TensorVar, Term, Var, load
 from ..terms.traversal import children, free, map_loads, tensors
 from .define import TensorDefinition, TensorProgram, at, over
->>>>>>> main:analysis/chain/definition_window.py
 
 #: An operator has few tensor operands, unless it is one statement: concat, stack.
 OPERANDS = 8

@@ -15,12 +15,8 @@ from tvm.tirx.buffer import is_buffer_var
 from ..lifting.parameters import Parameters
 from ..lifting.tir.from_tir import Unliftable
 from ..lifting.tir.node import NodeDict, items
-<<<<<<< HEAD
 from ..support.tvm_compat import SBlock, TensorLoad, source_of
-from ..terms.term import Tensor
-=======
 from ..terms.term import TensorVar
->>>>>>> main
 
 
 class Reach:

@@ -14,11 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-<<<<<<< HEAD
 from ..support.tvm_compat import is_predicated
-from ..terms.rewrite import free
-=======
->>>>>>> main
 from ..terms.scalar import conj, eq0, negate
 from ..terms.term import TRUE, ZERO, TensorVar, Term, Var
 from ..terms.traversal import free

@@ -7,14 +7,9 @@ from typing import Any
 
 from tvm.tirx.buffer import is_buffer_var
 
-<<<<<<< HEAD
 from ..support.tvm_compat import source_of
-from ..terms.rewrite import free, tensors
-from ..terms.term import INT_DTYPES, ZERO, Int, Tensor, Term, Var, as_int, variable
-=======
 from ..terms.term import INT_DTYPES, ZERO, Int, TensorVar, Term, Var, as_int, variable
 from ..terms.traversal import free, tensors
->>>>>>> main
 from .effects.effects import Effects
 from .parallel.concurrent import Iterations
 from .parallel.threads import KernelLaunch

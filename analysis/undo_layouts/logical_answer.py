@@ -18,14 +18,9 @@ from ..proposal.build import NotBuilt, typed_call
 from ..proposal.proposal import Proposal
 from ..results.buffer_layout import BufferLayout
 from ..results.op_info import STRINGS, LayoutNormalised, OpInfo
-<<<<<<< HEAD
 from ..support.tvm_compat import sym
-from ..terms.term import Tensor
-from . import Relaid
-=======
 from ..terms.term import TensorVar
 from . import LogicalForm
->>>>>>> main
 
 
 def normalised(info: OpInfo, relaid: LogicalForm) -> LayoutNormalised:

@@ -21,12 +21,8 @@ from ...analysis import Constant, OpInfo
 from ...analysis.answer.recover import Recovered, analyser
 from ...analysis.proposal.build import NotBuilt, call_op, to_prim
 from ...analysis.results.op_info import ASSUMED, LayoutNormalised
-<<<<<<< HEAD
 from ...analysis.support.tvm_compat import sym
-from ...analysis.terms.term import Int, Tensor, Var
-=======
 from ...analysis.terms.term import Int, TensorVar, Var
->>>>>>> main
 from ...layout.graph.unused import without_unused
 
 STRENGTH = {"tested": 0, "real": 1, "proved": 2, "rebuilt": 3}

@@ -16,12 +16,8 @@ import tvm_ffi
 from tvm import relax
 
 from ...analysis.index_map import prove_identity
-<<<<<<< HEAD
 from ...analysis.support.tvm_compat import sym
-from ..graph.graph import extents, may_write
-=======
 from ..graph.relax_graph import extents, may_write
->>>>>>> main
 
 
 def cancel_layout_transforms(mod: Any) -> Any:

@@ -13,12 +13,8 @@ from typing import Any
 from tvm import relax
 
 from ...analysis.lifting.tir.node import NodeDict
-<<<<<<< HEAD
 from ...analysis.support.tvm_compat import array_of
-from ..graph.graph import Graph, Op, Value
-=======
 from ..graph.relax_graph import Graph, Op, Value
->>>>>>> main
 from ..graph.unused import without_unused
 from ..model.layout import Layout
 from ..rewrite.rewrite import Rewritten, Still

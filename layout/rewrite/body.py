@@ -20,11 +20,7 @@ from ...analysis.index_map.maps.from_terms import Emitter
 from ...analysis.index_map.maps.to_terms import Unsupported
 from ...analysis.lifting.tir.from_tir import ExpressionReader, Unliftable
 from ...analysis.lifting.tir.node import NodeDict, items
-<<<<<<< HEAD
 from ...analysis.support.tvm_compat import TensorLoad, source_of, sym
-from ...analysis.terms.rewrite import ints
-=======
->>>>>>> main
 from ...analysis.terms.term import ZERO, Int, Var
 from ...analysis.terms.traversal import ints
 from ..access.inner import Layouts
@@ -88,15 +84,9 @@ class Body:
             self.values[variable] = self.index(nest.at[v])
         self.simple = all(_plain(nest.at[v]) for v in old)
         self.rules = [
-<<<<<<< HEAD
-            (TensorLoad, Rule(self.load)),
-            (tirx.BufferStore, Rule(self.store)),
-            (tvm.ir.Var, Rule(self.variable)),
-=======
-            (tvm.ir.TensorLoad, NodeCallback(self.load)),
+            (TensorLoad, NodeCallback(self.load)),
             (tirx.BufferStore, NodeCallback(self.store)),
             (tvm.ir.Var, NodeCallback(self.variable)),
->>>>>>> main
         ]
         if not self.simple:
             comparison = NodeCallback(self.comparison)

@@ -19,11 +19,7 @@ from tvm.tirx.buffer import is_buffer_var
 from ...analysis.blocks.blocks import SizeTerms, Stage, Standard, reader_of, standard
 from ...analysis.index_map.maps.from_terms import to_tvm
 from ...analysis.lifting.tir.node import NodeDict, items
-<<<<<<< HEAD:layout/rewrite/candidate.py
 from ...analysis.support.tvm_compat import SBlock, SBlockRealize, source_of
-from ...analysis.terms.rewrite import ints
-=======
->>>>>>> main:layout/rewrite/candidate_rewrite.py
 from ...analysis.terms.term import Int, Var, as_int, variable
 from ...analysis.terms.traversal import ints
 from ..access.inner import Layouts, spread

@@ -132,13 +132,9 @@ def _var(r: ExpressionReader, e: Any) -> Term:
     return value
 
 
-<<<<<<< HEAD
-def _load(r: Reader, e: Any) -> Term:
+def _load(r: ExpressionReader, e: Any) -> Term:
     if is_predicated(e):
         raise Unliftable("a load under a predicate is not understood", script(e)[:80])
-=======
-def _load(r: ExpressionReader, e: Any) -> Term:
->>>>>>> main
     indices = items(e.indices)
     index = tuple(r.index(i) for i in indices)
     if r.lane is not None:
