@@ -33,7 +33,9 @@ class Bench:
         self.folder = trust.temporary("opinfo-tune-")
         self.numbers = itertools.count()
         self.closed = threading.Event()
-        self.processes = Processes(Path(self.folder.name), how.threads, [f"{__package__}.jobs"])
+        self.processes = Processes(
+            Path(self.folder.name), how.threads, [f"{__package__}.tune_jobs"]
+        )
         self.local: LocalServers | None = None
         if how.tracker is None:
             self.local = LocalServers(self.processes, how.number)

@@ -98,7 +98,7 @@ def test_a_second_run_measures_nothing(measured: Any, monkeypatch: pytest.Monkey
     def refuse(*_: Any) -> None:
         raise AssertionError("something is measured")
 
-    monkeypatch.setattr(running, "Session", refuse)
+    monkeypatch.setattr(running, "MeasureSession", refuse)
     seen: list[tuple[int, int, str]] = []
     again = dispatch(mod, [ODD], measure=Measure(database, progress=lambda *a: seen.append(a)))
     assert all(t.known for t in again.timings)
