@@ -18,7 +18,6 @@ import tvm
 from tvm import relax
 
 from ..lifting.tir.node import items
-from ..support.tvm_compat import TupleGetItem
 from .expression import expressed
 
 #: Operators that ``DispatchSortScan`` lowers and ``LegalizeOps`` does not.
@@ -77,7 +76,7 @@ def _given(call: Any, values: Mapping[Any, Any]) -> tuple[tuple[Any, ...], tuple
 
 def _element(value: Any) -> Any:
     """``(a, b)[1]`` is ``b``."""
-    item = isinstance(value, TupleGetItem)
+    item = isinstance(value, relax.TupleGetItem)
     return value.tuple_value.fields[value.index] if item else value
 
 

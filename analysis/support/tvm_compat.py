@@ -22,8 +22,6 @@ __all__ = [
     "StmtSimplify",
     "TensorLoad",
     "TensorRegion",
-    "Tuple",
-    "TupleGetItem",
     "array_of",
     "is_predicated",
     "require_complete",
@@ -39,7 +37,7 @@ COMPLETE = (0, 27)
 
 if VERSION >= (0, 27):
     from tvm import sym
-    from tvm.ir import GenericConst, TensorLoad, TensorRegion, Tuple, TupleGetItem
+    from tvm.ir import GenericConst, TensorLoad, TensorRegion
     from tvm.s_tir import MatchBufferRegion, SBlock, SBlockRealize
     from tvm.s_tir.transform import StmtSimplify
 
@@ -50,7 +48,6 @@ if VERSION >= (0, 27):
 else:
     from tvm import arith as sym
     from tvm.relax import Constant as GenericConst
-    from tvm.relax import Tuple, TupleGetItem
     from tvm.tirx import BufferLoad as TensorLoad
     from tvm.tirx import BufferRegion as TensorRegion
     from tvm.tirx import MatchBufferRegion, SBlock, SBlockRealize

@@ -11,7 +11,6 @@ import tvm
 from tvm import relax, tirx
 
 from opinfo.analysis.proposal.build import call_op
-from opinfo.analysis.support.tvm_compat import TupleGetItem
 
 from . import Variant
 
@@ -99,7 +98,7 @@ def lower(v: Variant) -> Lowered:
     places = {}
     for k, a in enumerate(calls[0].args[1].fields):
         a = values.get(a, a)
-        if isinstance(a, TupleGetItem):
+        if isinstance(a, relax.TupleGetItem):
             a = a.tuple_value.fields[a.index]
         places[str(getattr(a, "name", ""))] = k
     wanted = [f"p{k}" for k in range(len(operands))]
