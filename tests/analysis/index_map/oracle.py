@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +26,13 @@ def where(condition: Any, a: Any, b: Any) -> Any:
         return a if condition else b
     pair = [tvm.tirx.IntImm("int64", x) if isinstance(x, int) else x for x in (a, b)]
     return tvm.tirx.Select(condition, *pair)
+
+
+def as_map(fn: Fn, rank: int) -> tvm.tirx.IndexMap:
+    """A Python function of coordinates as an index map."""
+    axes = [tvm.tirx.Var(f"i{k}", "int64") for k in range(rank)]
+    results = [tvm.tirx.IntImm("int64", r) if isinstance(r, int) else r for r in fn(*axes)]
+    return tvm.tirx.IndexMap(axes, results, None)
 
 
 def images(fn: Fn, shape: tuple[int, ...]) -> np.ndarray:
@@ -53,6 +61,11 @@ _SCRIPT = SimpleNamespace(
     min=min,
     max=max,
     truncdiv=lambda a, b: int(a / b),
+    bitwise_and=operator.and_,
+    bitwise_or=operator.or_,
+    bitwise_xor=operator.xor,
+    shift_left=operator.lshift,
+    shift_right=operator.rshift,
 )
 
 
