@@ -61,12 +61,14 @@ def _backends(found: Sequence[BackendInfo]) -> Table:
 
 
 def _recognisers(found: Sequence[RecogniserInfo]) -> Table:
-    table = Table("name", "precedence", "from", "operators", "left out", box=None, pad_edge=False)
+    names = ["name", "precedence", "from", "operators"]
+    missing = any(r.unavailable for r in found)
+    table = Table(*names, *(["left out"] if missing else []), box=None, pad_edge=False)
     for r in found:
         origin = _origin(r.distribution, r.distribution_version)
         precedence = "" if r.precedence is None else str(r.precedence)
         cells = (r.name, precedence, origin, _short(r.operators), r.unavailable or "")
-        table.add_row(*map(escape, cells))
+        table.add_row(*map(escape, cells[: len(table.columns)]))
     return table
 
 
