@@ -213,6 +213,27 @@ def test_a_backend_that_is_unknown_is_told_the_installed_ones(site: Path) -> Non
     assert "theirs_code" not in sys.modules
 
 
+def test_a_distribution_without_a_name_costs_only_its_own_name(site: Path) -> None:
+    _backend(site, "theirs", "their_npu")
+    _backend(site, "other", "other_npu")
+    (site / "theirs-1.0.dist-info" / "METADATA").unlink()
+    assert {p.name for p in plugins.installed(BACKENDS)} == {"their_npu", "other_npu"}
+    assert find("other_npu").available() is None
+
+
+def test_metadata_that_cannot_be_read_cost_the_plugins_only(
+    site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(**group: str) -> None:
+        raise OSError("no entry_points.txt")
+
+    monkeypatch.setattr("importlib.metadata.entry_points", fails)
+    with pytest.warns(
+        UserWarning, match=r"entry points of opinfo\.backends cannot be read: OSError"
+    ):
+        assert find("blas").name == "blas"
+
+
 # ----------------------------------------------------------------------------- recognisers
 
 
@@ -264,11 +285,11 @@ def test_packages_may_choose_the_same_precedence(
     reshape = next(r for r in registry.registered() if r.name == "reshape")
     _forget()
     monkeypatch.setattr(registry, "_left_out", None)
-    for name in ("b", "a"):
+    for name in ("z", "a"):
         _recogniser(site, name, RECOGNISER.format(name=name, precedence=reshape.precedence))
     assert not [r for r in list_recognisers() if r.unavailable]
     order = [r.name for r in registry.registered() if r.precedence == reshape.precedence]
-    assert order == ["a", "b", "reshape"]
+    assert order == ["a", "z", "reshape"]
 
 
 # ----------------------------------------------------------------------------- command line
