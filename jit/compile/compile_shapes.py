@@ -46,7 +46,10 @@ OPTIONS = ["-fno-gnu-unique"]
 class CompiledShapes:
     """A shared library for TVM's virtual machine, and how each symbolic function is compiled.
 
-    ``dispatched`` is what backends have, where the strategy of operators is `Library`.
+    Attributes:
+        library: The path of the library, which lives as long as this object.
+        functions: What became of each function with symbolic shapes.
+        dispatched: What backends have, where the strategy is `Library`; else None.
     """
 
     library: Path
