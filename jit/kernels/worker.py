@@ -29,7 +29,7 @@ def main() -> int:
     _yielding()
     # Before what it hashes is imported: sources that change in between have another key.
     made_by = toolchain()
-    importlib.import_module(".kernel", __package__)
+    importlib.import_module(".build_kernel", __package__)
     makers: dict[str, Maker] = {}
     _say(answers, {"ready": os.getpid(), "toolchain": made_by})
     for line in sys.stdin:
