@@ -55,14 +55,33 @@ def test_no_files_import_each_other() -> None:
 
 def test_no_rooms_import_each_other() -> None:
     """A folder builds on others, and these do not build on it."""
-    inside = {r: to for r, to in structure.rooms().items() if not r.startswith(structure.FRONT)}
-    assert len(inside) > 40
-    assert structure.circles(inside) == []
+    rooms = structure.rooms()
+    assert len(rooms) > 60 and "src/opinfo/cli/commands" in rooms
+    assert structure.circles(rooms) == []
+
+
+def test_a_name_is_that_of_one_thing() -> None:
+    """Files that are about one thing may have one name: see `structure.RELATED`."""
+    assert structure.repeated_basenames() == {}
+    names = {Path(p).name for p in _files()}
+    assert structure.RELATED.keys() <= names
+
+
+def _files() -> list[str]:
+    return [str(s.path) for s in structure.sources().values()]
 
 
 def test_no_folder_is_a_corridor() -> None:
     assert structure.crowded() == {}
     assert structure.median_lines() <= structure.MEDIAN_LINES
+
+
+def test_benchmarks_are_laid_out_by_the_same_rules() -> None:
+    house = "benchmarks"
+    assert len(structure.graph(house)) > 60 and len(structure.rooms(house)) >= 10
+    assert structure.circles(structure.graph(house)) == []
+    assert structure.circles(structure.rooms(house)) == []
+    assert structure.crowded(house) == {} and structure.repeated_basenames(house) == {}
 
 
 def test_circles_are_seen_through_functions_and_types(tmp_path: Path) -> None:

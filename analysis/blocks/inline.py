@@ -19,7 +19,7 @@ class Use(NamedTuple):
     """One load of a buffer: the number of its stage, and how often it is evaluated."""
 
     stage: int
-    count: Int
+    evaluations: Int
 
 
 Worth = Callable[[Stage, BlockDefinition, Sequence[Use]], bool]

@@ -48,7 +48,7 @@ def inlined(func: Any, stages: Sequence[Stage]) -> Any:
 
 def _worth(s: Stage, _: BlockDefinition, uses: Sequence[Use]) -> bool:
     """Of copies, and of what is evaluated no more often by its reader."""
-    once = len(uses) == 1 and uses[0].count is volume(s.writes[0].shape)
+    once = len(uses) == 1 and uses[0].evaluations is volume(s.writes[0].shape)
     return once or copies(s)
 
 

@@ -38,7 +38,7 @@ def _worth(s: Stage, found: BlockDefinition, uses: Sequence[Use]) -> bool:
     What calls a function stays where two loop nests would call it.
     """
     own = volume(s.writes[0].shape)
-    no_more = all(u.count is own for u in uses)
+    no_more = all(u.evaluations is own for u in uses)
     together = len({u.stage for u in uses}) <= 1
     return _moves(found.value) or (no_more and (together or not calls(found.value)))
 
