@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from .answer.recover import layout_normalised, op_info
     from .chain import Chain, PartlyRead, Step, StepResult, op_infos
     from .index_map import compose, invert, prove_equal, prove_identity
-    from .lifting.effects.comprehension import TensorExpression
+    from .lifting.effects.tensor_expression import TensorExpression
     from .lifting.lift import lift
     from .proposal.proposal import Constant, Proposal
     from .proposal.undetermined import Undetermined
-    from .registry.ask import RecogniserWarning
+    from .registry.call_recogniser import RecogniserWarning
     from .registry.registry import recogniser, recogniser_scope, unregister
     from .results.op_info import Certificate, LayoutNormalised, OpInfo, Refusal
 
@@ -22,11 +22,11 @@ _HOMES = {
     "answer.recover": ("layout_normalised", "op_info"),
     "chain": ("Chain", "PartlyRead", "Step", "StepResult", "op_infos"),
     "index_map": ("compose", "invert", "prove_equal", "prove_identity"),
-    "lifting.effects.comprehension": ("TensorExpression",),
+    "lifting.effects.tensor_expression": ("TensorExpression",),
     "lifting.lift": ("lift",),
     "proposal.proposal": ("Constant", "Proposal"),
     "proposal.undetermined": ("Undetermined",),
-    "registry.ask": ("RecogniserWarning",),
+    "registry.call_recogniser": ("RecogniserWarning",),
     "registry.registry": ("recogniser", "recogniser_scope", "unregister"),
     "results.op_info": ("Certificate", "LayoutNormalised", "OpInfo", "Refusal"),
 }

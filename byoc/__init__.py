@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .dispatching.dispatch import Dispatched, dispatch
     from .dispatching.objective import keeping_chains
     from .dispatching.plan_file import DispatchPlan, PlanRefused
-    from .dispatching.replay import replay
+    from .dispatching.replay_dispatch import replay
     from .matching.force import CannotForce
     from .measure import Excluded, Measure, Measured, MeasureError, Timing, Tracker
     from .patterns.pattern import Node, Pattern, many, maybe, one
@@ -30,7 +30,7 @@ _HOMES = {
     "dispatching.dispatch": ("Dispatched", "dispatch"),
     "patterns.pattern": ("Node", "Pattern", "many", "maybe", "one"),
     "backend.region": ("Call", "Region", "Tensor"),
-    "dispatching.replay": ("replay",),
+    "dispatching.replay_dispatch": ("replay",),
 }
 __all__ = [
     "ABI",

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from ..analysis.support.exports import exports
 
 if TYPE_CHECKING:
-    from .arguments.accept import BoundaryError
+    from .arguments.argument_checks import BoundaryError
     from .arguments.boundary import Range, ShapeOutOfRange
-    from .compile.compile import CompiledShapes, compile_shapes
+    from .compile.compile_shapes import CompiledShapes, compile_shapes
     from .compile.specialize import Specialized, SpecializedFunction, specialize_shapes
     from .config.strategy import Aot, Config, Dim, Generic, Jit, Library, Record, Strategy
     from .kernels.compiler import Compiler
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from .tune.record import Recording
 
 _HOMES = {
-    "arguments.accept": ("BoundaryError",),
+    "arguments.argument_checks": ("BoundaryError",),
     "arguments.boundary": ("Range", "ShapeOutOfRange"),
-    "compile.compile": ("CompiledShapes", "compile_shapes"),
+    "compile.compile_shapes": ("CompiledShapes", "compile_shapes"),
     "kernels.compiler": ("Compiler",),
     "runtime.manager": ("Budget", "Event"),
     "tune.record": ("Recording",),

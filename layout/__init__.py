@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .model.layout import Layout
     from .plan import Planned, plan_layout
     from .report.count import count
-    from .report.report import Conversions, PlanReport
+    from .report.plan_report import Conversions, PlanReport
     from .search.op_specs import Implementation
 
 _HOMES = {
@@ -19,7 +19,7 @@ _HOMES = {
     "model.layout": ("Layout",),
     "plan": ("Planned", "plan_layout"),
     "report.count": ("count",),
-    "report.report": ("Conversions", "PlanReport"),
+    "report.plan_report": ("Conversions", "PlanReport"),
     "search.op_specs": ("Implementation",),
 }
 __all__ = [

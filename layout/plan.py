@@ -13,7 +13,7 @@ from .graph.unused import check_defined
 from .model.layout import Layout
 from .planner import Mode, Planner
 from .report.explain import report
-from .report.report import PlanReport
+from .report.plan_report import PlanReport
 from .search.constraints import Desired, Wish, check, full
 from .search.decide import OBJECTIVES, Cost
 from .search.op_specs import Implementation, Kinds

@@ -11,8 +11,8 @@ from tvm.tirx.buffer import is_buffer_var
 
 from opinfo.analysis import Chain, Constant, OpInfo, StepResult
 from opinfo.analysis.proposal.build import call_op, to_prim
-from opinfo.analysis.terms.rewrite import free
 from opinfo.analysis.terms.term import Int, Var
+from opinfo.analysis.terms.traversal import free
 from tests.models.weights import Array
 
 

@@ -1,6 +1,6 @@
 """Whether an answer about a mutant of an operator computes what the mutant computes.
 
-The truth is the interpreter's, on random inputs: whatever :func:`op_info` answers for a mutant must
+The truth is the interpreter's, on random inputs: whatever `op_info` answers for a mutant must
 compute what the mutant computes.
 """
 
@@ -16,7 +16,7 @@ from tvm.tirx.buffer import is_buffer_var
 
 from opinfo.analysis import LayoutNormalised, OpInfo, Refusal
 from opinfo.analysis.answer.recover import analyse
-from opinfo.analysis.lifting.effects.comprehension import TensorExpression
+from opinfo.analysis.lifting.effects.tensor_expression import TensorExpression
 from opinfo.analysis.lifting.lift import lift
 from opinfo.analysis.proposal.build import rebuild
 from opinfo.analysis.proposal.legalise import lowered

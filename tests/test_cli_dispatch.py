@@ -20,7 +20,7 @@ from opinfo.byoc.measure import Excluded, Measured, Timing
 from opinfo.cli import app
 from opinfo.compiling import Verified
 from opinfo.layout.model.layout import Layout
-from opinfo.layout.report.report import Conversion, PlanReport, ValueChoice
+from opinfo.layout.report.plan_report import Conversion, PlanReport, ValueChoice
 from opinfo.picture.compiled import compiled_page
 from opinfo.planning import parse_wants
 

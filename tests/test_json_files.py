@@ -13,7 +13,7 @@ import pytest
 from opinfo.analysis.support.checked_json import Json, Malformed, parse
 from opinfo.byoc import DispatchPlan, PlanRefused
 from opinfo.jit.tune.record import RecordError, Recording
-from opinfo.jit.tune.tuned import SEARCHED, OpenDatabase, TuneError
+from opinfo.jit.tune.schedule_database import SEARCHED, OpenDatabase, TuneError
 
 PLAN = {
     "format": 2,

@@ -15,7 +15,13 @@ from tvm import relax
 
 from opinfo.layout.model.layout import Layout
 from opinfo.layout.report.count import count, located
-from opinfo.layout.report.report import Conversion, Conversions, OpChoice, PlanReport, ValueChoice
+from opinfo.layout.report.plan_report import (
+    Conversion,
+    Conversions,
+    OpChoice,
+    PlanReport,
+    ValueChoice,
+)
 from opinfo.picture import page
 from opinfo.picture.dataflow import dataflow, main_of
 from opinfo.picture.layered import places

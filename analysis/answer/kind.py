@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..lifting.effects.comprehension import Comprehension, TensorExpression
+from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
 from ..results.op_info import PatternKind
 from ..terms.flat import flat, volume
-from ..terms.rewrite import children, free, subterms
 from ..terms.term import FOREVER, ONE, ZERO, CallTerm, Fold, Int, Load, Reduce, Term, Var
+from ..terms.traversal import children, free, subterms
 
 _ORDER: tuple[PatternKind, ...] = (
     "kElemWise",

@@ -10,16 +10,16 @@ from typing import Any
 from tvm import tirx
 
 from ..certify.certify import PROPOSE, certify, lowers_to
-from ..certify.same import ByStructure
-from ..index_map.maps.convert import Unsupported
-from ..lifting.effects.comprehension import TensorExpression
+from ..certify.structural_equality import ByStructure
+from ..index_map.maps.to_terms import Unsupported
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..lifting.lift import lift
 from ..lifting.tir.from_tir import Unliftable
+from ..proposal.answer_values import literals, variables
 from ..proposal.proposal import Constant, Proposal
-from ..proposal.values import literals, variables
 from ..real import TooLarge, idiomatic, real
 from ..recognise import recognisers
-from ..registry.ask import RecogniserFailure, attempt, proposals
+from ..registry.call_recogniser import RecogniserFailure, attempt, proposals
 from ..registry.registry import Recogniser
 from ..results.op_info import (
     Answer,
@@ -30,8 +30,8 @@ from ..results.op_info import (
     operator,
     over_variables,
 )
-from ..terms.rewrite import subterms
 from ..terms.term import TensorVar, Var
+from ..terms.traversal import subterms
 from ..terms.work import Exhausted, budget, spend
 from ..undo_layouts import relayings
 from ..undo_layouts.logical_answer import expressed, normalised
@@ -46,7 +46,7 @@ def op_info(func: Any, *, alternatives: bool = False, tested: bool = False) -> O
     Reads the body of ``func`` and nothing else: no name, attribute or annotation. With
     ``alternatives`` the other ops that compute the same are certified too; with ``tested`` an op is
     also answered where it is only equal at random points. The answer is about the PrimFunc's own
-    buffers; the op that it would be over others is :func:`layout_normalised`.
+    buffers; the op that it would be over others is `layout_normalised`.
     Raises ``TypeError`` if ``func`` is not a PrimFunc.
     """
     found = analyse(func, alternatives=alternatives, tested=tested).of(func).info
@@ -106,7 +106,7 @@ class Recovered:
 
 
 def analyse(func: Any, *, alternatives: bool = False, tested: bool = False) -> Recovered:
-    """:func:`op_info` together with the lifted parameters."""
+    """`op_info` together with the lifted parameters."""
     with budget():
         lifted = understood(func)
         if isinstance(lifted, Refusal):
@@ -134,7 +134,7 @@ def understood(func: Any) -> TensorExpression | Refusal:
 def recovered(
     lifted: TensorExpression, func: Any, *, alternatives: bool = False, tested: bool = False
 ) -> Recovered:
-    """:func:`analyse` of what was lifted already."""
+    """`analyse` of what was lifted already."""
     if not lifted.outputs:
         return Recovered(Refusal("the function writes no parameter"))
     try:
@@ -150,12 +150,12 @@ def recovered(
 
 
 def analyser(*, alternatives: bool = False, tested: bool = False) -> ByStructure[Recovered]:
-    """:func:`analyse`, once for PrimFuncs that are structurally equal."""
+    """`analyse`, once for PrimFuncs that are structurally equal."""
     return ByStructure(partial(analyse, alternatives=alternatives, tested=tested))
 
 
 class Analyser:
-    """:func:`analyse` and what it lifts, each once for PrimFuncs that are structurally equal."""
+    """`analyse` and what it lifts, each once for PrimFuncs that are structurally equal."""
 
     def __init__(self) -> None:
         self._lifted, self._recovered = ByStructure(understood), ByStructure(self._recover)
@@ -189,7 +189,7 @@ def recover(lifted: TensorExpression, func: Any, alternatives: bool = False) -> 
 
 
 def direct(lifted: TensorExpression, func: Any, alternatives: bool = False) -> OpInfo | Refusal:
-    """:func:`recover` with the buffers as they are."""
+    """`recover` with the buffers as they are."""
     found = _candidates(lifted, func, alternatives)
     return found if isinstance(found, OpInfo) else _rounded(lifted, None, alternatives) or found
 
@@ -197,7 +197,7 @@ def direct(lifted: TensorExpression, func: Any, alternatives: bool = False) -> O
 def relaid(lifted: TensorExpression, func: Any, alternatives: bool = False) -> Answer:
     """The op over buffers whose packed or permuted layouts are undone.
 
-    An :class:`.OpInfo` if the op has attributes that say so.
+    An `OpInfo` if the op has attributes that say so.
     """
     for way in relayings(lifted):
         logical = _candidates(way.lifted, None, alternatives)

@@ -70,12 +70,12 @@ class Stage:
 
 
 def stages(func: Any) -> tuple[Stage, ...]:
-    """The stages in their order. Raises :class:`Opaque` where this is no standard form."""
+    """The stages in their order. Raises `Opaque` where this is no standard form."""
     return standard(func)[0]
 
 
 def standard(func: Any) -> Standard:
-    """:func:`stages`, and the sizes and scalars that their terms are over."""
+    """`stages`, and the sizes and scalars that their terms are over."""
     if not isinstance(func, tirx.PrimFunc):
         raise Opaque(f"expected a PrimFunc, got {type(func).__name__}")
     body = func.body
@@ -90,7 +90,7 @@ def standard(func: Any) -> Standard:
 
 
 def sizes_of(func: Any) -> SizeTerms:
-    """The sizes of a PrimFunc. Raises :class:`Opaque` if a parameter is no buffer or number."""
+    """The sizes of a PrimFunc. Raises `Opaque` if a parameter is no buffer or number."""
     return _Accesses(func).sizes
 
 
@@ -98,7 +98,7 @@ Standard = tuple[tuple[Stage, ...], "SizeTerms"]
 
 
 class Forms:
-    """:func:`standard`, once for each PrimFunc."""
+    """`standard`, once for each PrimFunc."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Any, Standard | Opaque]] = {}  # by address; kept alive
@@ -140,7 +140,7 @@ class SizeTerms:
 
 
 def reader_of(stage: Stage, sizes: SizeTerms) -> ExpressionReader:
-    """Reads indices inside the block; :class:`Unliftable` where data decide on them.
+    """Reads indices inside the block; `Unliftable` where data decide on them.
 
     Unlike in a stage's accesses, iterators of extent 1 are told apart.
     """

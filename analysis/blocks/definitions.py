@@ -79,7 +79,7 @@ def resolved(
 ) -> tuple[list[Stage], NodeDict[BlockDefinition]]:
     """The stages that stay without some buffers inside the function, and their definitions.
 
-    Raises :class:`Undefined` unless every read of such a buffer gives what its definition is worth
+    Raises `Undefined` unless every read of such a buffer gives what its definition is worth
     there: it is written before, by one stage, and nothing that it depends on is written since.
     """
     dropped = NodeDict[None]()

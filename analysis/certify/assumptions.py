@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..lifting.tir.operations import width
-from ..terms.rewrite import subterms
 from ..terms.term import CallTerm, Const, Int, Term
+from ..terms.traversal import subterms
 
 #: Conversions to an integer of less values than the float has.
 FITS = "a float that is cast to an integer fits it"

@@ -13,7 +13,7 @@ from typing import Any
 import tvm_ffi
 from tvm import tirx
 
-from ..lifting.effects.comprehension import TensorExpression
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..lifting.lift import lift
 from ..lifting.tir.from_tir import Unliftable
 from ..proofs.equal import Proof, prove_equal
@@ -22,12 +22,12 @@ from ..proposal.build import NotBuilt, Rebuilt, rebuild
 from ..proposal.proposal import Proposal
 from ..real import TooLarge, real
 from ..results.op_info import ASSUMED, Certificate, Refusal
-from ..terms.rewrite import subterms
 from ..terms.term import Reduce, Term, Var
+from ..terms.traversal import subterms
 from ..terms.work import spend
 from .assumptions import CANCELS, partial, simplified
-from .same import structurally_equal
 from .sampled import Unequal, compare
+from .structural_equality import structurally_equal
 
 #: What legalising and lifting an operator costs of a question's budget, and asking all recognisers.
 CERTIFY, PROPOSE = 300, 100

@@ -11,18 +11,18 @@ from tvm import tirx
 from ..answer.fault import fault
 from ..answer.kind import pattern_kind
 from ..certify.assumptions import CANCELS, simplified
-from ..index_map.maps.convert import Unsupported
+from ..index_map.maps.to_terms import Unsupported
 from ..lifting.lift import lift
 from ..lifting.tir.from_tir import Unliftable
-from ..proposal.values import variables
+from ..proposal.answer_values import variables
 from ..results.op_info import Refusal, certified, over_variables
 from ..terms.show import show
 from ..terms.term import TensorVar
 from ..terms.work import Exhausted, budget
+from .chain_result import Chain, PartlyRead, Step, StepResult, Value
 from .define import TensorProgram, define
-from .result import Chain, PartlyRead, Step, StepResult, Value
+from .definition_window import Recover
 from .segment import Part, segment
-from .window import Recover
 
 __all__ = ["Chain", "Chains", "PartlyRead", "Step", "StepResult", "Value", "op_infos"]
 
@@ -32,7 +32,7 @@ def op_infos(func: Any) -> Chain | Refusal:
 
     A PrimFunc of one operator is a chain of one. The composition of the steps is the function: each
     step is certified on a part of the function's own definitions. A step over buffers that lie as
-    its operator has no attributes for is a ``layout_normalised(...)``. A :class:`PartlyRead`
+    its operator has no attributes for is a ``layout_normalised(...)``. A `PartlyRead`
     refusal lists the steps that are known where one is not. Raises ``TypeError`` for anything but
     a PrimFunc.
     """
@@ -40,7 +40,7 @@ def op_infos(func: Any) -> Chain | Refusal:
 
 
 class Chains:
-    """:func:`op_infos`; what parts of functions have in common is analysed once.
+    """`op_infos`; what parts of functions have in common is analysed once.
 
     Called, it leaves sizes as the terms that all functions share.
     """

@@ -18,8 +18,8 @@ from ..lifting.lift import Executor
 from ..lifting.tir.annotations import check_annotations
 from ..lifting.tir.from_tir import Unliftable
 from ..proofs.context import simplify, thorough
-from ..terms.rewrite import map_loads, substitute, tensors
 from ..terms.term import Int, TensorVar, Term, Var, axis, load
+from ..terms.traversal import map_loads, substitute, tensors
 from .confined import only_stores
 from .reach import Reach
 
@@ -31,7 +31,7 @@ class TensorDefinition:
     ``body`` is None, and ``problem`` says why, if the body is not known; ``opaque`` says that the
     statement itself is not understood. ``order`` has the tensors that are read in the order in
     which the statements name them. ``races`` and ``promises`` are those of
-    :class:`..lifting.effects.comprehension.TensorExpression`.
+    `TensorExpression`.
     """
 
     tensor: TensorVar
@@ -65,7 +65,7 @@ class TensorProgram:
 
 
 def define(func: Any) -> TensorProgram:
-    """The definitions of a PrimFunc; raises :class:`Unliftable` if not even its frame is known."""
+    """The definitions of a PrimFunc; raises `Unliftable` if not even its frame is known."""
     return _Splitter(func).program()
 
 

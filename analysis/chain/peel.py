@@ -20,10 +20,10 @@ from typing import Any
 
 from ..answer.recover import direct, relaid
 from ..results.op_info import LayoutNormalised, OpInfo, Refusal
-from ..terms.rewrite import children, free, map_loads, replace, subterms, tensors
 from ..terms.term import ONE, CallTerm, Fold, Int, Load, Reduce, TensorVar, Term, axis, load
+from ..terms.traversal import children, free, map_loads, replace, subterms, tensors
 from .define import TensorDefinition, at, over
-from .window import DefinitionWindow, Growing, How, Recover
+from .definition_window import DefinitionWindow, Growing, How, Recover
 
 Known = tuple[DefinitionWindow, OpInfo | LayoutNormalised]
 Peeled = tuple[Known, ...]
@@ -36,7 +36,7 @@ LARGEST = 24
 
 
 class Peel:
-    """:func:`Recover` of operators that are inlined into one another, for one PrimFunc.
+    """`Recover` of operators that are inlined into one another, for one PrimFunc.
 
     What was found of a part, also that it is nothing, is remembered: parts that are the same term
     are the same tensor. ``budget`` bounds the new windows that are tried altogether.

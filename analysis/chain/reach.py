@@ -38,12 +38,12 @@ class Reach:
     def loads(self) -> list[TensorVar]:
         """The tensors outside that are read, in the order in which the statement names them.
 
-        Raises :class:`Unliftable` for memory that is not known.
+        Raises `Unliftable` for memory that is not known.
         """
         return self._memories(e.source for e in _inside(self.s, tvm.ir.TensorLoad))
 
     def stores(self) -> list[TensorVar]:
-        """The tensors outside that are written; raises as :meth:`loads` does."""
+        """The tensors outside that are written; raises as `loads` does."""
         return self._memories(e.buffer for e in _inside(self.s, tirx.BufferStore))
 
     def _memories(self, buffers: Iterable[Any]) -> list[TensorVar]:
@@ -66,7 +66,7 @@ def _inside(s: Any, kinds: Any) -> list[Any]:
 
 
 def pointed(data: Any) -> Any:
-    """The buffer whose memory is pointed to; raises :class:`Unliftable` if that is not known."""
+    """The buffer whose memory is pointed to; raises `Unliftable` if that is not known."""
     op = getattr(data, "op", None)
     source = data.args[0] if str(getattr(op, "name", "")) == "tirx.buffer_data" else data
     if not is_buffer_var(source):

@@ -17,8 +17,8 @@ from ..results.op_info import Answer, Refusal
 from ..terms.term import TensorVar
 from ..terms.work import share
 from .define import TensorDefinition, TensorProgram
+from .definition_window import DefinitionWindow, Growing, Recover
 from .peel import Peel
-from .window import DefinitionWindow, Growing, Recover
 
 #: No operator's lowering writes more buffers.
 LONGEST = 24

@@ -2,10 +2,10 @@
 
 from .engines.engines import EngineAnswer
 from .inverse.certificate import InverseCertificate
+from .inverse.inverse_table import InverseTable
 from .inverse.invert import invert
-from .inverse.table import InverseTable
-from .maps.convert import Unsupported
 from .maps.counterexample import Counterexample
+from .maps.to_terms import Unsupported
 from .relate import Comparison, compose, prove_equal, prove_identity
 
 __all__ = [

@@ -12,17 +12,17 @@ import numpy as np
 from tvm.tirx import IndexMap
 
 from ..proofs.verdict import Verdict
-from ..terms.rewrite import free
 from ..terms.scalar import conj, eq0
 from ..terms.term import Int, Var, as_int, variable
+from ..terms.traversal import free
 from .engines.engines import LITERAL, POINTS, SYMBOLIC, EngineAnswer, discharge
 from .engines.goal import Goal
 from .engines.image import Image, image
 from .engines.instances import instances, points_at
-from .maps.convert import ExtentScope, Map, MapLike, Unsupported, convert, index_map
 from .maps.counterexample import Counterexample
-from .maps.emit import to_tvm
+from .maps.from_terms import to_tvm
 from .maps.numeric import Array, evaluate
+from .maps.to_terms import ExtentScope, Map, MapLike, Unsupported, convert, index_map
 
 Sides = Callable[[Image, dict[Any, Array]], tuple[Sequence[Array], Sequence[Array]]]
 """The values of both sides at the points of an image, sizes given."""
@@ -54,7 +54,7 @@ def compose(outer: MapLike, inner: MapLike, shape: Sequence[Any]) -> IndexMap:
     """``x -> outer(inner(x))`` over the box ``shape``, simplified with its extents.
 
     Raises ``ValueError`` if ``outer`` does not take as many axes as ``inner`` gives, and
-    :class:`.maps.convert.Unsupported` for expressions that are not understood.
+    `Unsupported` for expressions that are not understood.
 
     >>> compose(lambda a, b: (a * 4 + b,), lambda i: (i // 4, i % 4), [12])
     T.index_map(lambda i: (i,))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..terms.order import nonneg
-from ..terms.rewrite import free, subterms, tensors
 from ..terms.term import ONE, SIZES, ZERO, Fold, Int, Term, Var, as_int, fresh
+from ..terms.traversal import free, subterms, tensors
 from .effects.effects import Effects
 from .loops.close import close
 from .parallel.threads import KernelLaunch, bound_threads, combined

@@ -3,8 +3,8 @@
 The body is executed symbolically, statement by statement, with its imperative meaning: an
 ``SBlock`` is a binding of iterators to values, its ``init`` a store guarded by "first iteration".
 Iterator kinds but for that, read and write regions and names are not consulted, so none of them
-can mislead; annotations have to be known as neutral (:mod:`.tir.annotations`). What is left is,
-per output, one closed term over the parameters:
+can mislead; annotations have to be known as neutral (`analysis.lifting.tir.annotations`). What is
+left is, per output, one closed term over the parameters:
 
     out[y0, y1, …] = term(y0, y1, …)
 """
@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..terms.rewrite import free
 from ..terms.scalar import conj, eq0, negate
 from ..terms.term import TRUE, ZERO, TensorVar, Term, Var
-from .effects.comprehension import TensorExpression
+from ..terms.traversal import free
 from .effects.effects import Effects, Write
+from .effects.tensor_expression import TensorExpression
 from .iterate import Loops
 from .loops.repeat import repeated
 from .outputs import check_outputs, output
@@ -30,7 +30,7 @@ from .tir.node import items, script
 def lift(func: Any, params: Sequence[TensorVar | Var] | None = None) -> TensorExpression:
     """Lift a PrimFunc; ``params`` are the tensors to express it over, by default new ones.
 
-    Raises :class:`.tir.from_tir.Unliftable` with the reason where the PrimFunc is not understood.
+    Raises `Unliftable` with the reason where the PrimFunc is not understood.
     """
     executor, own = Executor(func), items(func.params)
     given = [None] * len(own) if params is None else list(params)

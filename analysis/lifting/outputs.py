@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from ..proofs.clamp import unclamped
 from ..proofs.context import has_choice, simplify, thorough
 from ..terms.quotient import is_div
-from ..terms.rewrite import subterms, tensors
 from ..terms.term import CallTerm, TensorVar, Term, Var, axis
-from .effects.comprehension import Comprehension
+from ..terms.traversal import subterms, tensors
+from .effects.tensor_expression import Comprehension
 from .loops.reduction import canonical
 from .state import ExecutionState
 from .tir.facts import settled

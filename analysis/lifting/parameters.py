@@ -7,8 +7,8 @@ from typing import Any
 
 from tvm.tirx.buffer import is_buffer_var
 
-from ..terms.rewrite import free, tensors
 from ..terms.term import INT_DTYPES, ZERO, Int, TensorVar, Term, Var, as_int, variable
+from ..terms.traversal import free, tensors
 from .effects.effects import Effects
 from .parallel.concurrent import Iterations
 from .parallel.threads import KernelLaunch
@@ -23,7 +23,7 @@ class ScalarScope:
     """Values of scalar variables.
 
     A value is over the state before the frame in which it was bound. It is used in a frame inside
-    only if what it reads was not written in between; otherwise :class:`Unliftable`.
+    only if what it reads was not written in between; otherwise `Unliftable`.
     """
 
     def __init__(self, frames: list[Effects]) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 from ..proofs.prove import prove
 from ..terms.order import ranges_over
-from ..terms.rewrite import free, tensors
 from ..terms.scalar import conj, ge0, parts
 from ..terms.term import ONE, TRUE, ZERO, TensorVar, Term, as_int, fresh, load
+from ..terms.traversal import free, tensors
 from .effects.effects import Effects, Write
 from .parameters import Parameters
 from .tir.from_tir import Unliftable

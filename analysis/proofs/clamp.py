@@ -6,9 +6,9 @@ v if k == i and 0 <= k < n else w     is    v if k == i else w, for i < n
 
 from __future__ import annotations
 
-from ..terms.rewrite import rebuild, subterms
 from ..terms.scalar import conj, ge0, negate, parts
 from ..terms.term import CallTerm, Int, Term, as_int
+from ..terms.traversal import rebuild, subterms
 from .implication import implied
 
 #: Visits of sub-terms after which what selections say is not used any more.

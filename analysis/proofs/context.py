@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..terms.rewrite import free, rebuild
 from ..terms.scalar import conj, ite, negate, parts
 from ..terms.term import FALSE, CallTerm, Term
+from ..terms.traversal import free, rebuild
 from .implication import implied
 from .prove import prove
 

@@ -9,7 +9,7 @@ each other. What was needed beyond bit-equality is recorded:
 - ``finite``: ``0 * x = 0`` was used, which holds for finite x;
 - ``ordered``: a floating-point minimum or maximum was regrouped or permuted, which changes nothing
   where no operand is NaN and zeros are not told apart by sign;
-- ``rounded``: the terms were compared in real arithmetic, see :mod:`.real`.
+- ``rounded``: the terms were compared in real arithmetic, see `analysis.proofs.real`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import permutations
 
-from ..terms.rewrite import ints, replace, substitute
 from ..terms.scalar import conj, eq0, ge0, identity, is_const, negate, parts, split_guard
 from ..terms.show import reason
 from ..terms.term import (
@@ -34,6 +33,7 @@ from ..terms.term import (
     fresh,
     raw_call,
 )
+from ..terms.traversal import ints, replace, substitute
 from .context import simplify, thorough
 from .pairing import (
     Different,
@@ -76,7 +76,7 @@ class Proof:
 
 
 def prove_equal(a: Term, b: Term, facts: Facts = ()) -> Proof:
-    """Raises :class:`Different` with the place where the proof fails."""
+    """Raises `Different` with the place where the proof fails."""
     proof = Proof()
     _Prover(proof).equal(a, b, facts)
     return proof

@@ -8,10 +8,10 @@ from itertools import permutations
 
 import numpy as np
 
-from ..solving.solve import solve
-from ..terms.rewrite import subterms
+from ..solving.integer_equations import solve
 from ..terms.scalar import is_const
 from ..terms.term import CallTerm, Const, Int, Load, Term, Var, as_int
+from ..terms.traversal import subterms
 
 PERMUTATIONS = 24
 

@@ -12,8 +12,8 @@ import threading
 from types import MappingProxyType
 from typing import Any
 
-from ..terms.rewrite import free
 from ..terms.term import FALSE, TRUE, CallTerm, Int, Load, Term, Var, as_int
+from ..terms.traversal import free
 from ..terms.work import spend
 from .exhaustive import is_counterexample
 from .verdict import Verdict

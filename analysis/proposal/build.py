@@ -12,10 +12,10 @@ import tvm
 from tvm import relax, tirx
 from tvm.tirx.buffer import is_buffer_var
 
-from ..lifting.effects.comprehension import TensorExpression
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..lifting.tir.node import items
-from ..terms.rewrite import free
 from ..terms.term import CallTerm, Int, TensorVar, Term, Var
+from ..terms.traversal import free
 from .legalise import Legalised, legalise
 from .proposal import Constant, Proposal
 from .remember import Key, KnownFunction, key_of, recall, remember
@@ -102,7 +102,7 @@ def _grouped(name: str, operands: Sequence[Any]) -> list[Any]:
 def bound(
     name: str, operands: Sequence[int | Constant], attrs: Mapping[str, Any], params: Any
 ) -> dict[str, Any]:
-    """:meth:`..results.op_info.OpInfo.bind`."""
+    """`OpInfo.bind`."""
     given = [relax.const(o.value, o.dtype) if isinstance(o, Constant) else params[o]
              for o in operands]  # fmt: skip
     dtype = str(given[0].ty.dtype if given else attrs.get("dtype", "float32"))
@@ -177,7 +177,7 @@ _MISFIT = "the op's lowering has another number of parameters"
 def rebuild(p: Proposal, lifted: TensorExpression) -> Rebuilt:
     """Legalise the proposed op on operands of the PrimFunc's shapes.
 
-    Raises :class:`NotBuilt` where the op rejects the attributes or is not one PrimFunc.
+    Raises `NotBuilt` where the op rejects the attributes or is not one PrimFunc.
     """
     dtype = _dtype(p, lifted)
     key = key_of(p, lifted, dtype)
@@ -243,7 +243,7 @@ def _type(t: TensorVar, sizes: Mapping[Var, Any]) -> Any:
 def typed_call(p: Proposal, lifted: TensorExpression, out: TensorVar) -> tuple[Any, Any]:
     """The call on operands of the PrimFunc's types, its type inferred, and the type of a buffer.
 
-    Raises :class:`NotBuilt` where the op rejects the operands or attributes.
+    Raises `NotBuilt` where the op rejects the operands or attributes.
     """
     sizes = _sizes(lifted)
     args, _ = _arguments(p.operands, lifted, sizes)

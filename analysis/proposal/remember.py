@@ -13,7 +13,7 @@ from typing import Any
 
 import tvm
 
-from ..lifting.effects.comprehension import TensorExpression
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..terms.term import Int, TensorVar
 from .proposal import Constant, Proposal
 

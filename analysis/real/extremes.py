@@ -14,9 +14,9 @@ import numpy as np
 
 from ..lifting.loops.reduction import canonical
 from ..terms.evaluate import numpy_dtype
-from ..terms.rewrite import substitute
 from ..terms.scalar import identity, ite, reduce, split_guard
 from ..terms.term import TRUE, ZERO, CallTerm, Const, Reduce, Term, const
+from ..terms.traversal import substitute
 from .polynomial import REAL, Poly, combined, of, operands, plus, product_of, written
 from .reroll import forward, prolonged, rolled
 

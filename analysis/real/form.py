@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..lifting.loops.reduction import canonical
-from ..terms.rewrite import free, rebuild, subterms
 from ..terms.scalar import ite, reduce, split_guard
 from ..terms.term import (
     ONE,
@@ -33,6 +32,7 @@ from ..terms.term import (
     recall,
     remember,
 )
+from ..terms.traversal import free, rebuild, subterms
 from .budget import limited
 from .extremes import absorbed, chosen, extreme_of
 from .polynomial import (
@@ -55,7 +55,7 @@ from .reroll import forward, prolonged, rerolled
 def real(t: Term) -> Term:
     """The form of a term in real arithmetic; terms of other types are left as they are.
 
-    Raises :class:`TooLarge` where it has too many monomials.
+    Raises `TooLarge` where it has too many monomials.
     """
     found: Term | None = recall(t, "real")
     if found is None:

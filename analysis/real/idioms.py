@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ..lifting.effects.comprehension import TensorExpression
-from ..terms.rewrite import rebuild
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..terms.term import CallTerm, Const, Reduce, Term, const, raw_call
+from ..terms.traversal import rebuild
 from .form import real
 from .polynomial import REAL, combined, operands
 

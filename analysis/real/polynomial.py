@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable
 
 from ..terms.order import positive
-from ..terms.rewrite import free, subterms
 from ..terms.term import CallTerm, Const, Int, Term, const, raw_call
+from ..terms.traversal import free, subterms
 from .budget import TooLarge, spend
 
 Monomial = tuple[Term, ...]

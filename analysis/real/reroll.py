@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..lifting.loops.reduction import canonical
-from ..terms.rewrite import map_loads, substitute, subterms, tensors
 from ..terms.scalar import identity, reduce
 from ..terms.term import Int, Load, Reduce, TensorVar, Term, Var, as_int, fresh, integer, load
+from ..terms.traversal import map_loads, substitute, subterms, tensors
 from .polynomial import Monomial, Poly, combined, of, plus
 
 Vector = tuple[int, ...]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..terms.rewrite import free
 from ..terms.scalar import is_const, parts, split_guard
 from ..terms.term import TRUE, ZERO, CallTerm, Const, Int, Load, Reduce, Term, Var
+from ..terms.traversal import free
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from itertools import product
 
 import numpy as np
 
-from ..terms.rewrite import free, subterms
 from ..terms.term import CallTerm, Const, Int, Load, Term
+from ..terms.traversal import free, subterms
 from ._contraction import bare
 from ._moves import literal
 

@@ -12,12 +12,12 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from ..lifting.effects.comprehension import Comprehension, TensorExpression
+from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
 from ..lifting.tir.operations import bitwise, truncdiv
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
-from ..terms.rewrite import rebuild
 from ..terms.term import INT_DTYPES, CallTerm, Load, Term, as_int, integer
+from ..terms.traversal import rebuild
 from ._scalar import Scalar, axis_of, broadcasts, covers, scalar
 from ._template import ElementwiseOp, Template, learn, value_of
 

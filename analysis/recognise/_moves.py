@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..lifting.effects.comprehension import Comprehension, TensorExpression
+from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
 from ..results.op_info import Refusal
 from ..terms.order import nonneg
-from ..terms.rewrite import free
 from ..terms.scalar import negate, parts
 from ..terms.term import (
     ONE,
@@ -29,6 +28,7 @@ from ..terms.term import (
     mul,
     polynomial,
 )
+from ..terms.traversal import free
 
 
 def atom(t: Term) -> Term:
@@ -55,7 +55,7 @@ def read_of(c: Comprehension) -> Read | Refusal:
 
 
 def single_read(f: TensorExpression) -> Read | Refusal:
-    """:func:`read_of` the only output."""
+    """`read_of` the only output."""
     if len(f.outputs) != 1:
         return Refusal("the function has several outputs")
     return read_of(f.outputs[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..lifting.effects.comprehension import Comprehension
+from ..lifting.effects.tensor_expression import Comprehension
 from ..terms.term import ONE, ZERO, CallTerm, Const, Int, Load, Reduce, Term, Var
 
 #: A formula with more nodes is none of ours.

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from ..terms.flat import volume
-from ..terms.rewrite import subterms
 from ..terms.scalar import is_const
 from ..terms.term import ONE, CallTerm, Const, Int, Load, Reduce, TensorVar, Term, Var
+from ..terms.traversal import subterms
 from ._contraction import Combined, bare, combined, only, uncast
 
 DIVISIONS = ("div", "truncdiv", "floordiv", "floordiv_elem")

@@ -5,8 +5,9 @@ that comes out, the loads of the operands and the marks given as attributes are 
 
     leakyrelu(x, alpha)  ↦  x if 0 < x else alpha * x        holes x, alpha
 
-Recognising is filling the holes, in :mod:`._elementwise`. A table of root operations keeps what
-has to be learned for one compute small, and the plainest formulas are in the table themselves.
+Recognising is filling the holes, in `analysis.recognise._elementwise`. A table of root operations
+keeps what has to be learned for one compute small, and the plainest formulas are in the table
+themselves.
 """
 
 from __future__ import annotations

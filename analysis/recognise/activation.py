@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import TensorExpression
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
 from . import Matches, Refuses, recogniser
@@ -85,5 +85,5 @@ REFUSES = [
 
 @recogniser("activation", precedence=100, ops=sorted({op.name for op in OPS}))
 def activation(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """``out[y] = f(x[y])`` with ``f`` the formula of one of :data:`OPS`."""
+    """``out[y] = f(x[y])`` with ``f`` the formula of one of `OPS`."""
     return proposals(f, OPS)

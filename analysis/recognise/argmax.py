@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import TensorExpression
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import among
 from ..results.op_info import Refusal
-from ..terms.rewrite import free, subterms
 from ..terms.term import CallTerm, Const, Fold, Int, Load, TensorVar, Term
+from ..terms.traversal import free, subterms
 from . import Matches, Refuses, recogniser
 from ._contraction import uncast
 from ._sweep import units

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import TensorExpression
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import among
 from ..results.op_info import Refusal
-from ..terms.rewrite import subterms
 from ..terms.term import CallTerm, Const, Load, Reduce, Term, as_int
+from ..terms.traversal import subterms
 from . import Matches, Refuses, recogniser
 from ._contraction import bare
 from ._sweep import apart, args, load, reduction

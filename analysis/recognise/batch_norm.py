@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..lifting.effects.comprehension import TensorExpression
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import among, numbers
 from ..results.op_info import Refusal
-from ..terms.rewrite import tensors
 from ..terms.term import ZERO, Const, Load, TensorVar, Term
+from ..terms.traversal import tensors
 from . import Matches, Refuses, recogniser
 from ._contraction import bare
 from ._sweep import apart, args, epsilon, load, units

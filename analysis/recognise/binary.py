@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from ..lifting.effects.comprehension import TensorExpression
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..lifting.tir.operations import arithmetic, compare
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
@@ -170,5 +170,5 @@ REFUSES = [
 
 @recogniser("binary", precedence=120, ops=[op.name for op in OPS])
 def binary(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """``out[y] = f(x1[y'], x2[y''])`` with ``f`` the formula of one of :data:`OPS`."""
+    """``out[y] = f(x1[y'], x2[y''])`` with ``f`` the formula of one of `OPS`."""
     return proposals(f, OPS)

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import TensorExpression
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
-from ..terms.rewrite import subterms, tensors
 from ..terms.term import FOREVER, CallTerm, Fold, Load, TensorVar, Term, as_int
+from ..terms.traversal import subterms, tensors
 from . import Matches, Refuses, recogniser
 from ._contraction import bare
 

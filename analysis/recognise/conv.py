@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
-from ..lifting.effects.comprehension import TensorExpression
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
 from ..terms.term import Int, Load, Var, as_int
@@ -162,7 +162,7 @@ class _Conv:
 
     def channel(self, index: Int, kernel: dict[str, Var | None]) -> bool:
         """``c``, or ``group * C + c``: the rest depends on the output channel only."""
-        from ..terms.rewrite import free
+        from ..terms.traversal import free
 
         rest = index - _int(kernel["I"])
         allowed = {kernel["O"]} if kernel["O"] is not None else set()

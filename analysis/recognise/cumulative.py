@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..lifting.effects.comprehension import Comprehension, TensorExpression
+from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import Undetermined
 from ..results.op_info import Refusal
-from ..terms.rewrite import free, subterms
 from ..terms.term import CallTerm, Int, Load, Reduce, Term, Var, as_int
+from ..terms.traversal import free, subterms
 from . import Matches, Refuses, recogniser
 from ._contraction import bare
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import TensorExpression
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Constant, Proposal
 from ..proposal.undetermined import Undetermined
 from ..results.op_info import Refusal
-from ..terms.rewrite import free
 from ..terms.scalar import is_const
 from ..terms.term import FALSE, ONE, TRUE, CallTerm, Int, Load, Term, as_int
+from ..terms.traversal import free
 from . import Matches, Refuses, recogniser
 from ._moves import affine, atom, dims, literal, plain
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import TensorExpression
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
-from ..terms.rewrite import subterms, tensors
 from ..terms.term import CallTerm, Const, Load, TensorVar, Term
+from ..terms.traversal import subterms, tensors
 from . import Matches, Refuses, recogniser
 from ._moves import dims
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..lifting.effects.comprehension import TensorExpression
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import axes_with
 from ..results.op_info import Refusal
 from ..terms.integer import floordiv
-from ..terms.rewrite import free
 from ..terms.term import ONE, ZERO, Int, Load, Term, as_int, mul
+from ..terms.traversal import free
 from . import Matches, Refuses, recogniser
 from ._contraction import Combined, combined
 from ._sweep import DIVISIONS, args, deviation, epsilon, load, scaled_and_shifted, units

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..lifting.effects.comprehension import Comprehension, TensorExpression
+from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import Undetermined
 from ..results.op_info import Refusal
-from ..terms.rewrite import free, subterms
 from ..terms.scalar import is_const
 from ..terms.term import CallTerm, Fold, Int, Load, TensorVar, Term
+from ..terms.traversal import free, subterms
 from . import Matches, Refuses, recogniser
 from ._contraction import bare
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
-from ..lifting.effects.comprehension import Comprehension, TensorExpression
+from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
-from ..terms.rewrite import subterms, tensors
 from ..terms.term import CallTerm, Const, Load, TensorVar
+from ..terms.traversal import subterms, tensors
 from . import Matches, Refuses, recogniser
 
 OP = "relax.vision.multibox_transform_loc"

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..lifting.effects.comprehension import TensorExpression
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import Undetermined, among
 from ..results.op_info import Refusal
-from ..terms.rewrite import subterms, tensors
 from ..terms.scalar import is_const
 from ..terms.term import CallTerm, Load, TensorVar, Term, as_int
+from ..terms.traversal import subterms, tensors
 from . import Matches, Refuses, recogniser
 from ._contraction import bare
 from ._sweep import DIVISIONS, args

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import Comprehension, TensorExpression
+from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import numbers
 from ..results.op_info import Refusal
-from ..terms.rewrite import subterms
 from ..terms.term import ONE, CallTerm, Int, Load
+from ..terms.traversal import subterms
 from . import Matches, Refuses, recogniser
 from ._moves import SelectionLeaf, affine, begin, literal, pieces, single_read
 

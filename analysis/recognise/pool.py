@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, product
 from typing import Any
 
-from ..lifting.effects.comprehension import TensorExpression
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import Undetermined, flags
 from ..results.op_info import Refusal

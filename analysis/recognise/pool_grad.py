@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from ..lifting.effects.comprehension import Comprehension, TensorExpression
+from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import Undetermined, flags
 from ..results.op_info import Refusal
 from ..terms.quotient import is_div
-from ..terms.rewrite import subterms
 from ..terms.term import CallTerm, Fold, Int, Load, TensorVar, Term, as_int
+from ..terms.traversal import subterms
 from . import Matches, Refuses, recogniser
 from ._contraction import affine
 from ._window import Fitted, WindowAxis, fit

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..lifting.effects.comprehension import Comprehension, TensorExpression
+from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
 from ..proposal.proposal import Constant, Proposal
 from ..proposal.undetermined import among
 from ..results.op_info import Refusal

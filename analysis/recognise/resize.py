@@ -5,7 +5,7 @@ form of ``c`` the coordinate transformation, the operation around it the roundin
 
 - half_pixel ``(y + 0.5) * in / out - 0.5``, tf_half_pixel_for_nn the same without ``- 0.5``;
 - asymmetric ``y * in / out``; align_corners ``y * (in - 1) / (out - 1)``; tf_crop_and_resize, see
-  :mod:`._crop`;
+  `analysis.recognise._crop`;
 - floor ``floor(c + 1e-5)``, ceil ``ceil(c - 1e-5)``, round_prefer_floor ``ceil(c - 0.5)``,
   round_prefer_ceil ``floor(c + 0.5)``; an integer ``y // k`` is asymmetric with floor.
 
@@ -20,13 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from ..lifting.effects.comprehension import Comprehension, TensorExpression
+from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import among, numbers
 from ..results.op_info import Refusal
-from ..terms.rewrite import subterms
 from ..terms.scalar import is_const
 from ..terms.term import ONE, CallTerm, Const, Int, Load, Term
+from ..terms.traversal import subterms
 from . import Matches, Refuses, recogniser
 from ._crop import outside, regions
 from ._moves import dims

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isqrt
 
-from ..lifting.effects.comprehension import Comprehension, TensorExpression
+from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
-from ..terms.rewrite import subterms, tensors
 from ..terms.scalar import is_const
 from ..terms.term import CallTerm, Const, Load, Reduce, TensorVar, Term
+from ..terms.traversal import subterms, tensors
 from . import Matches, Refuses, recogniser
 from ._contraction import bare, uncast
 from ._moves import dims

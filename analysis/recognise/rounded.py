@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import permutations
 
-from ..lifting.effects.comprehension import TensorExpression
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..real import real
 from ..real.polynomial import operands
 from ..results.op_info import Refusal
-from ..terms.rewrite import free, rebuild, subterms
 from ..terms.term import CallTerm, Const, Int, Load, Reduce, TensorVar, Term, const
+from ..terms.traversal import free, rebuild, subterms
 from . import activation, binary, recogniser, select, unary
 from ._elementwise import Ops, proposals
 from ._sweep import swept

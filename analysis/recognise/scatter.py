@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import TensorExpression
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import Undetermined
 from ..results.op_info import Refusal
-from ..terms.rewrite import subterms
 from ..terms.term import CallTerm, Int, Load
+from ..terms.traversal import subterms
 from . import Matches, Refuses, recogniser
 from ._moves import begin, pieces, plain, single_read
 

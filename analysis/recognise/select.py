@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import TensorExpression
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
 from ..terms.scalar import ite
@@ -65,5 +65,5 @@ def main(c: T.Buffer((4,), "bool"), x: T.Buffer((4,), "float32"), y: T.Buffer((4
 
 @recogniser("select", precedence=130, ops=[op.name for op in OPS])
 def select(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """``out[y] = f(...)`` with ``f`` the formula of one of :data:`OPS`."""
+    """``out[y] = f(...)`` with ``f`` the formula of one of `OPS`."""
     return proposals(f, OPS)

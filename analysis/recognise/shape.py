@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import TensorExpression
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
-from ..terms.rewrite import free, ints
 from ..terms.term import SIZES, Int, integer
+from ..terms.traversal import free, ints
 from . import Matches, Refuses, recogniser
 from ._moves import dims
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import TensorExpression
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
-from ..terms.rewrite import subterms
 from ..terms.term import ONE, ZERO, CallTerm, Int, Load, Term
+from ..terms.traversal import subterms
 from . import Matches, Refuses, recogniser
 from ._moves import Read, atom, single_read
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import TensorExpression
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..lifting.tir.operations import arithmetic
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
@@ -120,5 +120,5 @@ def main(x: T.Buffer((4,), "float32"), out: T.Buffer((4,), "float32")):
 
 @recogniser("unary", precedence=110, ops=[op.name for op in OPS])
 def unary(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """``out[y] = f(x[y])`` with ``f`` the formula of one of :data:`OPS`."""
+    """``out[y] = f(x[y])`` with ``f`` the formula of one of `OPS`."""
     return proposals(f, OPS)

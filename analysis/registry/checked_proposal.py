@@ -16,7 +16,7 @@ import numpy as np
 import tvm_ffi
 from tvm import tirx
 
-from ..lifting.effects.comprehension import TensorExpression
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.build import NotBuilt, to_prim
 from ..proposal.proposal import Constant, Proposal
 from ..proposal.undetermined import Undetermined
@@ -40,7 +40,7 @@ class Invalid(Exception):
 
 
 def checked(r: Recogniser, answer: Any, lifted: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """The proposals, or the refusal. Raises :class:`Invalid`, or what the objects raise."""
+    """The proposals, or the refusal. Raises `Invalid`, or what the objects raise."""
     if isinstance(answer, Refusal):
         return Refusal(str(answer.reason), str(answer.where))
     if not isinstance(answer, Sequence) or isinstance(answer, str):

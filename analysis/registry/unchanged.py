@@ -6,9 +6,9 @@ from functools import cache
 from operator import attrgetter, is_
 from typing import Any
 
-from ..lifting.effects.comprehension import TensorExpression
-from ..terms.rewrite import subterms
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..terms.term import TensorVar
+from ..terms.traversal import subterms
 
 #: What analyses remember on a term; its value does not depend on them.
 _REMEMBERED = frozenset({"__weakref__", "free", "memo"})

@@ -9,12 +9,12 @@ from typing import Any
 
 from tvm import s_tir, tirx
 
-from ..index_map.maps.emit import to_tvm
-from ..proposal.values import Structural, literals, over, text
+from ..index_map.maps.from_terms import to_tvm
+from ..proposal.answer_values import Structural, literals, over, text
 from ..terms.integer import floordiv
 from ..terms.quotient import is_div
-from ..terms.rewrite import free
 from ..terms.term import ONE, ZERO, CallTerm, Int, Var, as_int, integer, mul, polynomial
+from ..terms.traversal import free
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 

@@ -1,8 +1,8 @@
 """Evaluate terms with numpy, over whole arrays of points at once.
 
 ``evaluate(t, {v: values})`` is ``t`` at every point; all values broadcast against each other. The
-operations are a table (:data:`OPS`), so that a new one is one line. Index integers are computed in
-``int64``: :func:`.interval.magnitude` tells whether they fit.
+operations are a table (`OPS`), so that a new one is one line. Index integers are computed in
+``int64``: `magnitude` tells whether they fit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def evaluate(t: Term, env: Mapping[Var, Any], read: Read | None = None) -> Array
     """The value of ``t`` at the points of ``env``.
 
     ``read(tensor, indices)`` gives the elements of a tensor at arrays of indices. Raises
-    :class:`Unevaluable` for an unknown operation, an unbound variable or a load without ``read``.
+    `Unevaluable` for an unknown operation, an unbound variable or a load without ``read``.
     """
     with np.errstate(all="ignore"):
         return _Evaluator({v: np.asarray(x) for v, x in env.items()}, read)(t)

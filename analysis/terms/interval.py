@@ -1,6 +1,6 @@
 """Literal intervals of integer terms, and how large any intermediate value may become.
 
-Unlike :func:`.integer.bounds` these are plain numbers: they say whether a computation fits a
+Unlike `bounds` these are plain numbers: they say whether a computation fits a
 machine word, and which width a bit-vector needs.
 """
 

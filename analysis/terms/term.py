@@ -2,8 +2,8 @@
 
 A term is an immutable, interned value: equal terms are the same object, so equality is ``is`` and
 results of analyses are remembered on the term itself. Integer expressions (``int32`` / ``int64``)
-are polynomials (:class:`Int`) over atoms and have their own normal form in :mod:`.integer`;
-everything else is a :class:`Const`, :class:`Load`, :class:`CallTerm` or :class:`Reduce`.
+are polynomials (`Int`) over atoms and have their own normal form in `analysis.terms.integer`;
+everything else is a `Const`, `Load`, `CallTerm` or `Reduce`.
 
 Integers are mathematical integers: index arithmetic is taken not to overflow, as TVM takes it.
 A variable carries its own domain, so a simplification that uses a bound needs no context.
@@ -26,7 +26,7 @@ LONG = 8
 class Term:
     """Base of all terms. ``memo`` holds what analyses remember about this term, ``children`` are
     the terms that it is made of, ``reads`` the tensors of loads in it; ``free`` is remembered by
-    :func:`.rewrite.free`."""
+    `free`."""
 
     __slots__ = ("__weakref__", "children", "dtype", "free", "memo", "reads", "uid")
     uid: int
@@ -91,7 +91,7 @@ def _new(cls: type[Term], key: tuple[Any, ...], dtype: str, children: tuple[Term
 
 
 def recall(t: Term, key: str) -> Any:
-    """What :func:`remember` put there, or None."""
+    """What `remember` put there, or None."""
     entry = t.memo.get(key)
     return None if entry is None else entry()
 
@@ -354,7 +354,7 @@ def const(value: Any, dtype: str) -> Const:
 
 
 def load(tensor: TensorVar, indices: tuple[Int, ...]) -> Term:
-    """The element; as an :class:`Int` where the tensor holds ``int32`` or ``int64``."""
+    """The element; as an `Int` where the tensor holds ``int32`` or ``int64``."""
     key = (Load, tensor, indices)
     found: Any = _known(key)
     if found is None:
@@ -365,7 +365,7 @@ def load(tensor: TensorVar, indices: tuple[Int, ...]) -> Term:
 
 
 def raw_call(op: str, args: tuple[Term, ...], dtype: str) -> CallTerm:
-    """A call node as it stands; callers outside the algebra want :func:`.scalar.call`."""
+    """A call node as it stands; callers outside the algebra want `call`."""
     key = (CallTerm, op, args, dtype)
     found: Any = _known(key)
     if found is None:
@@ -386,7 +386,7 @@ def raw_reduce(op: str, axes: tuple[Var, ...], body: Term, init: Term, dtype: st
 def fold(
     axis: Var, states: tuple[CallTerm, ...], inits: tuple[Term, ...], updates: tuple[Term, ...]
 ) -> Term:
-    """The fold as it stands; as an :class:`Int` where its result is one. See lifting/fold.py."""
+    """The fold as it stands; as an `Int` where its result is one. See lifting/fold.py."""
     inits, updates = (
         tuple(as_int(t) if s.dtype in INT_DTYPES else t for s, t in zip(states, x, strict=True))
         for x in (inits, updates)

@@ -1,9 +1,10 @@
 """Undo packed, fused and permuted layouts: a comprehension over logical buffers.
 
 Each parameter's buffer is taken as another view of a logical one, by moves that are bijections
-(:mod:`.move`): digits of one coordinate are merged (:mod:`.merges`), fused coordinates split
-(:mod:`.splits`), padding left out (:mod:`.crop`), dimensions ordered (:mod:`.orders`). What the
-views are is guessed from the accesses; a wrong guess only fails to be recognised.
+(`analysis.undo_layouts.move`): digits of one coordinate are merged
+(`analysis.undo_layouts.merges`), fused coordinates split (`analysis.undo_layouts.splits`), padding
+left out (`analysis.undo_layouts.crop`), dimensions ordered (`analysis.undo_layouts.orders`). What
+the views are is guessed from the accesses; a wrong guess only fails to be recognised.
 
     Before: out[n, co, h, w, ci] = Σ x[n, ro, h, w, ri] * w[co, ro, ri, ci]     (NCHW4c, OI4i4o)
     After:  out[n, c, h, w]      = Σ x[n, r, h, w] * w[c, r]
@@ -15,17 +16,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ..lifting.effects.comprehension import TensorExpression
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..lifting.loops.reduction import canonical
 from ..results.buffer_layout import LETTERS, BufferLayout, PhysicalIndices
 from ..terms.term import TensorVar
-from .access import accesses
 from .crop import cropped
 from .merges import components, merged
 from .move import LogicalState, tidied
 from .orders import arranged, candidates
 from .places import place
 from .splits import unfused
+from .tensor_access import accesses
 
 #: How many views of one PrimFunc are tried.
 LIMIT = 40

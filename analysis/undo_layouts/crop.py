@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..lifting.effects.comprehension import Comprehension
+from ..lifting.effects.tensor_expression import Comprehension
 from ..proofs.context import simplify, thorough
 from ..terms.order import bounds
 from ..terms.scalar import ge0
 from ..terms.term import ONE, CallTerm, Const, Int, TensorVar, Term, Var, as_int, integer
-from .access import bare
 from .move import LogicalState, crop, guarded_loads, moved
+from .tensor_access import bare
 
 
 def cropped(state: LogicalState) -> LogicalState:

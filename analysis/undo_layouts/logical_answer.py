@@ -14,7 +14,7 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from ..lifting.effects.comprehension import TensorExpression
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.build import NotBuilt, typed_call
 from ..proposal.proposal import Proposal
 from ..results.buffer_layout import BufferLayout

@@ -17,10 +17,10 @@ from itertools import permutations
 
 from ..terms.integer import floordiv
 from ..terms.quotient import is_div
-from ..terms.rewrite import free, ints, subterms
 from ..terms.term import ONE, Int, TensorVar, Term, Var, as_int, fresh, mul
-from .access import Access, Accesses, coefficient, only
+from ..terms.traversal import free, ints, subterms
 from .move import LogicalState, merge, moved
+from .tensor_access import Access, Accesses, coefficient, only
 
 Pair = tuple[int, int, int]
 """Position of a parameter, its outer and its inner dimension."""

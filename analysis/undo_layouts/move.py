@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ..lifting.effects.comprehension import Comprehension, TensorExpression
+from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
 from ..proofs.prove import prove
 from ..terms.integer import floordiv
 from ..terms.quotient import is_div
-from ..terms.rewrite import rebuild, substitute, subterms, tensors
-from ..terms.rewrite import replace as rebuilt
 from ..terms.scalar import conj, ge0, negate, parts
 from ..terms.term import (
     ONE,
@@ -34,6 +32,8 @@ from ..terms.term import (
     mul,
     polynomial,
 )
+from ..terms.traversal import rebuild, substitute, subterms, tensors
+from ..terms.traversal import replace as rebuilt
 
 Index = tuple[Int, ...]
 Facts = tuple[Term, ...]

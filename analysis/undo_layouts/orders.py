@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..terms.rewrite import free
 from ..terms.term import ONE, TensorVar
-from .access import Access, Accesses, accesses, classes, only
+from ..terms.traversal import free
 from .move import LogicalState, arrange, moved
+from .tensor_access import Access, Accesses, accesses, classes, only
 
 Order = Sequence[int | None]
 Holes = Callable[[list[int], Sequence[int | None], int], list[int]]

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..terms.quotient import is_div
-from ..terms.rewrite import subterms
 from ..terms.term import ONE, ZERO, CallTerm, Int, TensorVar, Var, polynomial
-from .access import accesses, coefficient
+from ..terms.traversal import subterms
 from .move import Facts, LogicalState, clean, factored, guarded_loads, moved, split, tidied
+from .tensor_access import accesses, coefficient
 
 
 def unfused(state: LogicalState) -> Iterator[LogicalState]:

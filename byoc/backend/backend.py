@@ -39,7 +39,7 @@ class Backend:
     all regions of a model into code;
     ``available`` says why it cannot be used here, None if it can; ``wants`` are layouts by operator
     (see `plan_layout`); ``cost`` is that of a region in microseconds, where it is known: what it
-    gets has numbers for symbolic extents (:mod:`.sized`), and constants of zeros;
+    gets has numbers for symbolic extents (`byoc.backend.sized`), and constants of zeros;
     ``version`` is that of its code and library: what was saved for another one is not used.
     """
 

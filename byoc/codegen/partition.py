@@ -14,7 +14,7 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from ...layout.graph.graph import Graph, Op, Value
+from ...layout.graph.relax_graph import Graph, Op, Value
 from ...layout.graph.unused import without_unused
 from ..backend.backend import Code
 from ..backend.region import Placed

@@ -36,7 +36,7 @@ class Unbuildable(Exception):
 def culprits(regions: Sequence[Region], convert: Convert, error: Exception) -> dict[str, Fault]:
     """The regions that do not build, by symbol, where ``error`` is what building all of it raised.
 
-    Raises :class:`Unbuildable`.
+    Raises `Unbuildable`.
     """
     if isinstance(error, Miscalled):
         return {symbol: Fault("arity", why) for symbol, why in error.wrong.items()}
@@ -49,7 +49,7 @@ def culprits(regions: Sequence[Region], convert: Convert, error: Exception) -> d
 
 
 def _check_builds() -> None:
-    """Raises :class:`Unbuildable` where a module without any region does not build."""
+    """Raises `Unbuildable` where a module without any region does not build."""
     try:
         _built([], [])
     except Exception as e:

@@ -10,7 +10,7 @@ import tvm_ffi
 from tvm import relax
 
 from ...analysis.results.op_info import OpInfo
-from ...layout.graph.graph import Op
+from ...layout.graph.relax_graph import Op
 from ..backend.backend import Backend, Code
 from ..backend.flops import flops
 from ..backend.match import Match
@@ -18,8 +18,8 @@ from ..backend.region import Placed, Region, region
 from ..codegen.partition import PartitionedFunction, partitioned
 from ..matching.diagnose import left_behind
 from ..matching.lowered import Lowered
+from .dispatched import Dispatched, Taken
 from .plan_file import DispatchPlan, PlannedRegion, fingerprint
-from .result import Dispatched, Taken
 from .with_layouts import ModuleInLayouts
 
 

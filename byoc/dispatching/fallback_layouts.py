@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import tvm
 
 from ...layout.plan import plan_layout
-from ...layout.report.report import Conversions, PlanReport
+from ...layout.report.plan_report import Conversions, PlanReport
 from ...layout.search.constraints import Desired, check
 from ...layout.search.implementations import TVM_NHWC
 

@@ -1,14 +1,14 @@
 """Layouts and backends in one problem.
 
-To the problem of layouts (:mod:`...layout.search.problem`), in which y[o, i] does op o in way i,
+To the problem of layouts (`layout.search.layout_problem`), in which y[o, i] does op o in way i,
 come
 
 x[m] ∈ {0, 1}                      a backend takes match m: ops, each in one of its ways
 Σ_{m ∋ (o, i)} x[m] <= y[o, i]     each op is in one region at most, in that region's way
-the rows of :func:`.choose.rows`   classes of priority come first
+the rows of `rows`   classes of priority come first
 minimise  … + Σ (cost[m] - Σ_{o in m} staying[o]) x[m]
 
-A conversion costs the bytes that it moves, a microsecond is worth :data:`BYTES` of them. The rows
+A conversion costs the bytes that it moves, a microsecond is worth `BYTES` of them. The rows
 of classes are found without the layouts: whatever regions cover, all can be converted around them.
 What is kept of the solution are the layouts. In these the matches are chosen as for any module,
 which gives the same ones, as nothing better is left.
@@ -20,24 +20,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...layout.apply.convert import layouts_of
+from ...layout.apply.conversion import layouts_of
 from ...layout.apply.materialise import materialise
-from ...layout.graph.graph import Graph, Op
+from ...layout.graph.relax_graph import Graph, Op
 from ...layout.planner import Planner
 from ...layout.report.explain import report
-from ...layout.report.report import PlanReport
+from ...layout.report.plan_report import PlanReport
 from ...layout.search.constraints import Desired, check, full
 from ...layout.search.decide import Plan, Space, bytes_moved
+from ...layout.search.layout_problem import LayoutProblem
 from ...layout.search.op_specs import Kinds
-from ...layout.search.problem import LayoutProblem
-from ...layout.search.replay import planned_in
+from ...layout.search.replay_plan import planned_in
 from ...layout.search.solve import NoSolution
 from ..backend.backend import Backend
 from ..backend.match import Match
 from ..matching.lowered import Lowered, match
 from ..matching.lowered import found as chains
+from ..matching.op_variants import Variants
 from ..matching.request import Asked
-from ..matching.variants import Variants
 from ..patterns.dependences import bits
 from ..patterns.subgraphs import maximal
 from .choose import rows

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...analysis.results.op_info import LayoutNormalised, Refusal
-from ...layout.graph.graph import Op
+from ...layout.graph.relax_graph import Op
 from ..backend.backend import Backend
-from ..patterns.group import Infos
+from ..patterns.elementwise_groups import Infos
 from .near_misses import PartialMatches, laid
 
 

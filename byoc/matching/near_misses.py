@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ...analysis.results.op_info import LayoutNormalised, OpInfo, Refusal
-from ...layout.graph.graph import Op, Value
+from ...layout.graph.relax_graph import Op, Value
 from ..backend.backend import Backend
-from ..patterns.group import Infos
+from ..patterns.elementwise_groups import Infos
 from ..patterns.pattern import MatchState, Pattern, follower, listed, node
 from ..patterns.suggest import Unmet, duplicate, force, swap
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import tvm
 from tvm import relax
 
-from ...layout.graph.graph import Op
+from ...layout.graph.relax_graph import Op
 from ..backend.backend import Backend, Code
 from ..backend.region import Region, region
-from ..codegen.convert import code
+from ..codegen.call_converters import code
+from ..patterns.elementwise_groups import Infos
 from ..patterns.failure import ForeignError
-from ..patterns.group import Infos
 from .compare import Array, drawn
 from .key import Key, hash_of_code
 from .subject import Subject, joined
@@ -70,7 +70,7 @@ def by_tvm(s: Subject, machine: TimingMachine) -> Candidate:
 def by_backend(
     b: Backend, ops: Sequence[Op], infos: Infos, s: Subject, machine: TimingMachine
 ) -> Candidate:
-    """The backend's code for a region of these ops. Raises :class:`ConverterFailed`."""
+    """The backend's code for a region of these ops. Raises `ConverterFailed`."""
     made = region("", ops, infos, b.merges)
     by = ByBackend(b, made.region)
     key = _key(s, machine, b.name, b.version(), hash_of_code(_code([by])))
@@ -80,7 +80,7 @@ def by_backend(
 def program(candidates: Sequence[Candidate]) -> tuple[str, Code | None]:
     """A module, as JSON, and the code that it calls: ``main_0`` is the first candidate, ….
 
-    They are all of one backend. Raises :class:`ConverterFailed`.
+    They are all of one backend. Raises `ConverterFailed`.
     """
     regions = [c.by for c in candidates if c.by is not None]
     if not regions:

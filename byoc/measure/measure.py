@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .candidate import TimingMachine
 from .database import Database
-from .jobs import Effort
+from .measure_jobs import Effort
 from .subject import LIKELY, Extents
 from .tracker import Tracker
 

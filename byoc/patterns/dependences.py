@@ -13,7 +13,7 @@ import tvm_ffi
 from tvm import relax
 
 from ...analysis.lifting.tir.node import NodeDict, items
-from ...layout.graph.graph import Graph, Op
+from ...layout.graph.relax_graph import Graph, Op
 
 Set = int
 

@@ -28,7 +28,7 @@ STAGES = {
 
 @dataclass(frozen=True)
 class Failure:
-    """A backend's code that failed at a ``stage`` of :data:`STAGES`.
+    """A backend's code that failed at a ``stage`` of `STAGES`.
 
     ``ops`` are the operators of the region that it cost and ``value`` is what that makes; both are
     empty where no region was lost. ``now`` names who has these operators instead. ``rule``: the
@@ -60,7 +60,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with a region: a stage of :data:`STAGES`, and why."""
+    """What is wrong with a region: a stage of `STAGES`, and why."""
 
     stage: str
     reason: str
@@ -79,7 +79,7 @@ def foreign() -> Iterator[None]:
     """A block that runs code of somebody else, which may raise ``SystemExit`` as well.
 
     Raises:
-        Raised: for all that the block raises but :data:`PASSING`.
+        Raised: for all that the block raises but `PASSING`.
     """
     try:
         yield

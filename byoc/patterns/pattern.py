@@ -17,10 +17,10 @@ from typing import Any
 
 from ...analysis.proposal.proposal import Constant
 from ...analysis.results.op_info import OpInfo
-from ...layout.graph.graph import Op, Value
+from ...layout.graph.relax_graph import Op, Value
+from .elementwise_groups import Infos, group
 from .failure import ForeignError, foreign
-from .group import Infos, group
-from .names import check_names
+from .op_names import check_names
 from .suggest import Unmet
 
 Condition = Callable[["Node"], "str | Unmet | bool | None"]

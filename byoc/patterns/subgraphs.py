@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ...layout.graph.graph import Op
+from ...layout.graph.relax_graph import Op
 from .dependences import Dependences, Set, bits
-from .group import Infos
+from .elementwise_groups import Infos
 from .pattern import Node, PatternStep, listed, node
 from .suggest import Unmet
 

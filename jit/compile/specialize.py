@@ -15,20 +15,20 @@ from ...analysis import Refusal, op_infos
 from ...analysis.support.progress import stage
 from ...byoc.backend.backend import Code
 from ...byoc.codegen.partition import attached
-from ..aot.ahead import ahead
+from ..aot.kernel_variants import Ranged
 from ..aot.merge import merge
-from ..aot.variants import Ranged
+from ..aot.multi_version import ahead
 from ..arguments.signature import Signature
+from ..config.dim_values import values_at
 from ..config.named_dims import resolved
 from ..config.sites import CallSite, call_sites, results
 from ..config.strategy import Aot, Config, Generic, Jit, Library, Record, Strategy, chosen, config
-from ..config.values import values_at
-from ..dims.dims import Unbound, copied, rooted, static, symbols
 from ..dims.span import Span
-from ..runtime.table import FORMAT
+from ..dims.symbolic_dims import Unbound, copied, rooted, static, symbols
+from ..runtime.library_table import FORMAT
 from ..schedule import schedule
-from ..tune.tuned import OpenDatabase
-from .source import SiteCode, source
+from ..tune.schedule_database import OpenDatabase
+from .call_site_code import SiteCode, source
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ def symbol(place: int) -> str:
 
 @relax.expr_functor.mutator
 class _Writer(relax.PyExprMutator):  # type: ignore[misc]
-    """Calls of sites in the order of :func:`call_sites` as packed calls."""
+    """Calls of sites in the order of `call_sites` as packed calls."""
 
     def __init__(self, mod: Any, called: list[CallSite]) -> None:
         super().__init__(mod)

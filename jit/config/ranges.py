@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from ..arguments.boundary import Range
 from ..dims.span import Span
-from ..schedule.nest.sizes import Bounds, SymbolicSizes
+from ..schedule.nest.symbolic_sizes import Bounds, SymbolicSizes
 from .sites import CallSite
 
 #: Where schedules for ranges change: one tile has all rows up to here, and from there on there are

@@ -16,11 +16,10 @@ from typing import Any
 import tvm_ffi
 from tvm.tirx.buffer import is_buffer_var
 
-from ...analysis.lifting.effects.comprehension import TensorExpression
+from ...analysis.lifting.effects.tensor_expression import TensorExpression
 from ...analysis.lifting.tir.from_tir import ExpressionReader, Unliftable
 from ...analysis.lifting.tir.node import NodeDict, items
 from ...analysis.proofs.prove import prove
-from ...analysis.terms.rewrite import free, replace, subterms
 from ...analysis.terms.scalar import conj, ge0, parts
 from ...analysis.terms.term import (
     TRUE,
@@ -36,7 +35,8 @@ from ...analysis.terms.term import (
     size,
     variable,
 )
-from .problem import Facts, Unproved
+from ...analysis.terms.traversal import free, replace, subterms
+from .padding_problem import Facts, Unproved
 
 #: Integer divisions, which trap where the divisor is zero.
 _DIVISIONS = ("FloorDiv", "FloorMod", "Mod", "Div")
@@ -46,7 +46,7 @@ _STOPS = frozenset({"While", "AssertStmt"})
 def demands(func: Any, lifted: TensorExpression, grown: Iterable[TensorVar]) -> frozenset[int]:
     """The parameters, of those that grow, whose padding must hold 0.
 
-    Raises :class:`.problem.Unproved`.
+    Raises `Unproved`.
     """
     walker = _Walker(func, lifted, frozenset(t.position for t in grown))
     if not walker.any:

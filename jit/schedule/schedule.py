@@ -19,19 +19,19 @@ from tvm import tirx
 
 from ...analysis import Refusal
 from ...analysis.lifting.tir.node import NodeDict, items
-from ..dims.dims import Unbound, symbols
-from ..dims.dims import name as called
 from ..dims.span import Span
+from ..dims.symbolic_dims import Unbound, symbols
+from ..dims.symbolic_dims import name as called
 from .loops.machine import VectorUnits, machine
 from .loops.strided import unstrided
 from .loops.windows import joined
 from .nest.collapse import Views, collapsed
 from .nest.kernel import Part, Plain, parts
 from .nest.program import Unscheduled, program
-from .nest.sizes import UNSAID, SymbolicSizes
+from .nest.symbolic_sizes import UNSAID, SymbolicSizes
 from .nest.tir import seq
-from .result import Scheduled
 from .rules import rules
+from .scheduled import Scheduled
 
 #: TVM's mark of what has a schedule.
 DONE = "tirx.is_scheduled"
@@ -42,7 +42,7 @@ def schedule(
 ) -> Scheduled | Refusal:
     """The PrimFunc scheduled for an LLVM target; the function given is not changed.
 
-    ``spans`` say where dimensions are, by the names of :func:`..dims.dims.symbols`: it is for these
+    ``spans`` say where dimensions are, by the names of `symbols`: it is for these
     values only. Others are taken as positive. Raises ``ValueError`` for a dimension there is not.
     """
     if not isinstance(func, tirx.PrimFunc):

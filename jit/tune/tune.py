@@ -22,13 +22,11 @@ import tvm
 from tvm import tirx
 
 from ...byoc.measure import Excluded, Measure, Measured, MeasureError
-from ..dims.dims import bind
+from ..dims.symbolic_dims import bind
 from ..process.errors import last_line
 from ..schedule import Refusal, Scheduled, schedule
 from .record import Recording, Shape
-from .search import buffers, search
-from .timing import Bench
-from .tuned import (
+from .schedule_database import (
     RECORDS,
     WORKLOADS,
     OpenDatabase,
@@ -39,6 +37,8 @@ from .tuned import (
     searchable,
     tuned,
 )
+from .schedule_search import buffers, search
+from .timing import Bench
 
 Progress = Callable[[int, int, str], None]
 """Of how many trials, how many are done, and of which shape the last one was."""
@@ -73,7 +73,7 @@ def tasks(recording: Recording) -> list[Task]:
     """The shapes of a recording, the most frequent first.
 
     Sites that call the same function with the same shape are one task. What cannot be bound, or is
-    of a function that was not recorded, is told in a warning. Raises :class:`.RecordError` where a
+    of a function that was not recorded, is told in a warning. Raises `RecordError` where a
     function cannot be read.
     """
     functions = recording.prim_funcs()
@@ -107,7 +107,7 @@ def tune(
     """Search for ``trials`` candidates of each task; what has as many in the database is skipped.
 
     ``seconds``: when they have passed, no more candidates are drawn; what was found is kept.
-    Raises :class:`TuneError` where the database cannot be used, ``MeasureError`` where nothing can
+    Raises `TuneError` where the database cannot be used, ``MeasureError`` where nothing can
     be measured, ``ValueError`` for a number that is not positive.
     """
     for name, number in (("trials", trials), ("seconds", seconds)):

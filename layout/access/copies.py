@@ -40,7 +40,7 @@ def copies(s: Stage) -> bool:
 
 
 def stays(s: Stage, source: Layout, target: Layout) -> bool:
-    """:func:`copies` of buffers in these layouts, without padding."""
+    """`copies` of buffers in these layouts, without padding."""
     if not _whole(s):
         return False
     one, two = _placed(s.reads[0], source), _placed(s.writes[0], target)

@@ -164,7 +164,7 @@ class BlockGraph:
 
 
 def flow(func: Any, form: Callable[[Any], Standard] = standard) -> BlockGraph:
-    """The flow of a PrimFunc. Raises :class:`.Opaque` with the reason if it has none."""
+    """The flow of a PrimFunc. Raises `Opaque` with the reason if it has none."""
     found, _ = form(func)
     number: dict[int, int] = {}
     params: list[int | None] = []

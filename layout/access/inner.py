@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from ...analysis.blocks.blocks import BlockAccess, Stage
 from ...analysis.lifting.tir.node import NodeDict
-from ...analysis.terms.rewrite import free
 from ...analysis.terms.term import ONE, ZERO, Int
-from ...analysis.undo_layouts.access import coefficient
+from ...analysis.terms.traversal import free
+from ...analysis.undo_layouts.tensor_access import coefficient
 from ..model.digit import Digit
 from ..model.layout import Dim, Layout
 

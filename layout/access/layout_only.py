@@ -21,9 +21,9 @@ import numpy.typing as npt
 from ...analysis.chain.define import TensorDefinition, define, over
 from ...analysis.lifting.tir.from_tir import Unliftable
 from ...analysis.terms.evaluate import Unevaluable, evaluate, numpy_dtype
-from ...analysis.terms.rewrite import free, tensors
 from ...analysis.terms.term import CallTerm, Const, Int, Load, TensorVar, Term, Var
-from ..model.sizes import SYMBOLIC
+from ...analysis.terms.traversal import free, tensors
+from ..model.buffer_bytes import SYMBOLIC
 
 Array = npt.NDArray[Any]
 #: What a symbolic extent is taken as to try where elements go.

@@ -13,13 +13,13 @@ from typing import Any
 from tvm import relax
 
 from ...analysis.lifting.tir.node import NodeDict
-from ..graph.graph import Graph, Op, Value
+from ..graph.relax_graph import Graph, Op, Value
 from ..graph.unused import without_unused
 from ..model.layout import Layout
 from ..rewrite.rewrite import Rewritten, Still
 from ..search.alternatives import GIVEN, Kind, weight
 from ..search.decide import Plan
-from .convert import LayoutConversion, converted, layouts_of
+from .conversion import LayoutConversion, converted, layouts_of
 
 Rewrite = Callable[[Any, Sequence[Layout | None], bool], Rewritten | Still]
 Layouts = tuple[Layout | None, ...]

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ...analysis.terms.quotient import is_div
-from ...analysis.terms.rewrite import free
 from ...analysis.terms.term import CallTerm, Int, Var, as_int
+from ...analysis.terms.traversal import free
 from .digit import Digit
 
 

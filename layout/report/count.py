@@ -1,6 +1,6 @@
 """How many layout conversions of activations a module has, and how many bytes they write.
 
-A conversion is a copy whose elements lie in another order of memory (:mod:`..access.layout_only`),
+A conversion is a copy whose elements lie in another order of memory (`layout.access.layout_only`),
 by whatever
 operator or PrimFunc, alone or inside a fused function. What is made of constants only does not
 count: it is done once, at compile time. Neither does what nothing uses.
@@ -14,12 +14,12 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
-from ...analysis.certify.same import ByStructure
+from ...analysis.certify.structural_equality import ByStructure
 from ...analysis.proposal.legalise import legalise
 from ..access.layout_only import LayoutOnlyBuffer, moves
-from ..graph.graph import extents
-from ..model.sizes import size_of
-from .report import Conversions
+from ..graph.relax_graph import extents
+from ..model.buffer_bytes import size_of
+from .plan_report import Conversions
 
 #: Relax operators that convert; the others are counted after they are legalised.
 CONVERTING = frozenset({"relax.permute_dims", "relax.layout_transform"})
@@ -36,7 +36,7 @@ def count(mod: Any) -> Conversions:
 
 
 def located(mod: Any) -> dict[tuple[str, str], Conversions]:
-    """The conversions of a module by function and variable, as :func:`count` sees them.
+    """The conversions of a module by function and variable, as `count` sees them.
 
     Those of a function that is called are at its call.
     """

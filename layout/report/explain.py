@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ..graph.graph import Graph, Op, Value
+from ..graph.relax_graph import Graph, Op, Value
+from ..model.buffer_bytes import size_of
 from ..model.layout import Layout
-from ..model.sizes import size_of
 from ..search.alternatives import GIVEN, Choice, Kind, weight
 from ..search.decide import Plan
 from .count import count
 from .letters import letters
-from .report import Conversion, OpChoice, PlanReport, ValueChoice
+from .plan_report import Conversion, OpChoice, PlanReport, ValueChoice
 
 Axes = Mapping[Value, str]
 Part = tuple[Graph, Plan, Mapping[Op, Kind]]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..access.flow import AlignedAccess, BlockGraph
-from ..graph.graph import Graph, Op, Value
+from ..graph.relax_graph import Graph, Op, Value
 from ..model.align import AlignedDim
 from ..search.alternatives import Kind
 

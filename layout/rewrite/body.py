@@ -16,12 +16,12 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from ...analysis.index_map.maps.convert import Unsupported
-from ...analysis.index_map.maps.emit import Emitter
+from ...analysis.index_map.maps.from_terms import Emitter
+from ...analysis.index_map.maps.to_terms import Unsupported
 from ...analysis.lifting.tir.from_tir import ExpressionReader, Unliftable
 from ...analysis.lifting.tir.node import NodeDict, items
-from ...analysis.terms.rewrite import ints
 from ...analysis.terms.term import ZERO, Int, Var
+from ...analysis.terms.traversal import ints
 from ..access.inner import Layouts
 from ..model.extents import literal, term
 from .nest import BlockNest

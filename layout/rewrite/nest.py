@@ -21,7 +21,6 @@ from ...analysis.blocks.blocks import BlockAccess, Stage
 from ...analysis.lifting.tir.from_tir import ExpressionReader
 from ...analysis.lifting.tir.node import items
 from ...analysis.terms.quotient import is_div
-from ...analysis.terms.rewrite import free, ints, subterms
 from ...analysis.terms.scalar import conj, ge0
 from ...analysis.terms.term import (
     ONE,
@@ -35,7 +34,8 @@ from ...analysis.terms.term import (
     integer,
     variable,
 )
-from ...analysis.undo_layouts.access import coefficient
+from ...analysis.terms.traversal import free, ints, subterms
+from ...analysis.undo_layouts.tensor_access import coefficient
 from ..access.inner import Layouts
 from ..model.extents import literal, physical, term
 from ..model.layout import Layout

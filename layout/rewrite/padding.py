@@ -17,8 +17,8 @@ from tvm import tirx
 from ...analysis.blocks.blocks import Stage
 from ...analysis.lifting.tir.node import NodeDict
 from ...analysis.terms.order import nonneg
-from ...analysis.terms.rewrite import free, ints
 from ...analysis.terms.term import Int
+from ...analysis.terms.traversal import free, ints
 from ..access.inner import Layouts
 from ..model.extents import literal
 from .nest import BlockNest

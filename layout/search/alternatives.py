@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..access.flow import BlockGraph
-from ..graph.graph import Op, Value
+from ..graph.relax_graph import Op, Value
+from ..model.buffer_bytes import size_of
 from ..model.digit import Digit
 from ..model.layout import Layout
-from ..model.sizes import size_of
 from .constraints import Want
 
 GIVEN = "as given"

@@ -8,14 +8,14 @@ from typing import Any
 
 from ...analysis.answer.recover import Analyser
 from ...analysis.blocks.blocks import Forms, Opaque
-from ...analysis.certify.same import ByStructure
-from ...analysis.lifting.effects.comprehension import TensorExpression
+from ...analysis.certify.structural_equality import ByStructure
+from ...analysis.lifting.effects.tensor_expression import TensorExpression
 from ...analysis.results.op_info import Answer, Refusal
 from ...analysis.support.progress import stage
 from ...analysis.terms.flat import volume
 from ...analysis.terms.term import Load
 from ..access.flow import BlockGraph, flow
-from ..graph.graph import Graph, Op
+from ..graph.relax_graph import Graph, Op
 from ..model.layout import Layout
 from ..verify.verify import known, prove_moved
 from .alternatives import Kind

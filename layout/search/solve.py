@@ -1,8 +1,8 @@
 """Solve a program to proven optimality, its independent parts one by one (HiGHS).
 
 A part that occurs several times is solved once. Its linear relaxation comes first: a solution of
-that in integers is optimal; where it has fractions, variables are eliminated (:mod:`.eliminate`),
-and only where too many of them meet for that branch and bound decides.
+that in integers is optimal; where it has fractions, variables are eliminated
+(`layout.search.eliminate`), and only where too many of them meet for that branch and bound decides.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import highspy
 import numpy as np
 
 from .eliminate import Part, eliminated
-from .problem import BinaryProgram
+from .layout_problem import BinaryProgram
 
 Row = tuple[float, dict[int, float]]
 
@@ -36,7 +36,7 @@ class Solution:
 
 
 def solve(program: BinaryProgram, *, seconds: float = 60.0) -> Solution:
-    """The cheapest solution. Raises :class:`NoSolution` if there is none."""
+    """The cheapest solution. Raises `NoSolution` if there is none."""
     rows, fixed = _fixed(program)
     chosen = {x for x, value in fixed.items() if value}
     bound_to = {x for _, row in rows for x in row}

@@ -10,7 +10,7 @@ old iterators over the new ones, that
   back to logical coordinates, and none of them between the elements.
 
 A buffer inside the old function may be missing in the new one if a stage does nothing but define
-it: what is loaded from it is its definition then (:mod:`...analysis.blocks.definitions`).
+it: what is loaded from it is its definition then (`analysis.blocks.definitions`).
 
 The layouts of inner buffers and ``at`` are what a rewriter says they are: nothing of it is trusted.
 """
@@ -46,7 +46,6 @@ from ...analysis.results.op_info import ASSUMED, Certificate, Refusal
 from ...analysis.terms.integer import floordiv
 from ...analysis.terms.order import nonneg
 from ...analysis.terms.quotient import is_div
-from ...analysis.terms.rewrite import free, ints
 from ...analysis.terms.term import (
     ONE,
     ZERO,
@@ -61,6 +60,7 @@ from ...analysis.terms.term import (
     raw_call,
     variable,
 )
+from ...analysis.terms.traversal import free, ints
 from ..model.extents import literal, physical, term
 from ..model.layout import Layout
 

@@ -1,7 +1,7 @@
 """Proof that a PrimFunc over other layouts computes the same.
 
 Both are lifted. Every buffer of the new one is taken back to logical coordinates, which is one move
-(:mod:`...analysis.undo_layouts.move`) with the layout's index map; what is left are two
+(`analysis.undo_layouts.move`) with the layout's index map; what is left are two
 comprehensions over the same buffers, proved equal output by output.
 
     out[i] = out'[forward(i)],    x'[q] = x[backward(q)]    where q = forward(backward(q))
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...analysis.certify.certify import flags, given_of, regroups
-from ...analysis.lifting.effects.comprehension import Comprehension, TensorExpression
+from ...analysis.lifting.effects.tensor_expression import Comprehension, TensorExpression
 from ...analysis.lifting.lift import lift
 from ...analysis.lifting.loops.reduction import canonical
 from ...analysis.lifting.tir.from_tir import Unliftable
@@ -26,8 +26,6 @@ from ...analysis.proofs.pairing import Different
 from ...analysis.proofs.prove import prove as holds
 from ...analysis.results.op_info import ASSUMED, Certificate, Refusal
 from ...analysis.terms.evaluate import Unevaluable, evaluate
-from ...analysis.terms.rewrite import map_loads as rename
-from ...analysis.terms.rewrite import rebuild, subterms, tensors
 from ...analysis.terms.scalar import call, conj, eq0, ge0, identity
 from ...analysis.terms.term import (
     FALSE,
@@ -44,6 +42,8 @@ from ...analysis.terms.term import (
     integer,
     load,
 )
+from ...analysis.terms.traversal import map_loads as rename
+from ...analysis.terms.traversal import rebuild, subterms, tensors
 from ...analysis.undo_layouts.move import (
     CoordinateChange,
     Facts,
@@ -94,7 +94,7 @@ def prove(func: Any, new: Any, layouts: Layouts) -> Certificate | Refusal:
 
 
 def prove_moved(func: VerifiedFunction, new: Any, layouts: Layouts) -> Certificate | Refusal:
-    """:func:`prove` of what was lifted already."""
+    """`prove` of what was lifted already."""
     after = known(new)
     if isinstance(after, Refusal):
         return after
@@ -207,7 +207,7 @@ def _outside(layout: Layout, index: Index, shape: Index) -> list[Term]:
 def _check_padding(
     c: Comprehension, after: TensorExpression, layouts: Layouts, shapes: Sequence[Index]
 ) -> None:
-    """Raises :class:`Different` if the padding of a result may not hold its pad value."""
+    """Raises `Different` if the padding of a result may not hold its pad value."""
     position = c.out.position
     layout = layouts[position]
     if layout is None or layout.pad_value is None or not layout.padded(literal(shapes[position])):

@@ -17,7 +17,7 @@ from .byoc.codegen.executable import executable
 from .byoc.compile import CompiledModule
 from .byoc.matching.diagnose import Left
 from .byoc.measure import Excluded, Timing
-from .layout.report.report import columns
+from .layout.report.plan_report import columns
 
 Array = np.ndarray[Any, Any]
 #: The largest difference to accept, relative to an output's largest value.
@@ -81,7 +81,7 @@ class Verified:
         return self.difference <= self.tolerance
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """What :data:`TIMES` names, of both."""
+        """What `TIMES` names, of both."""
         ratio = self.compiled / self.unmodified
         return [("unmodified", f"{self.unmodified:.3f}", "1"),
                 ("compiled", f"{self.compiled:.3f}", f"{ratio:.3g}")]  # fmt: skip
@@ -97,7 +97,7 @@ class Verified:
 
 
 def verified(mod: Any, found: CompiledModule, seed: int = 0) -> Verified:
-    """Runs both on the same inputs; each of ``mod``'s symbolic extents is :data:`EXTENT`."""
+    """Runs both on the same inputs; each of ``mod``'s symbolic extents is `EXTENT`."""
     values = [tvm.runtime.tensor(a) for a in trial_inputs(mod, seed)]
     before = relax.VirtualMachine(executable(mod, "llvm"), tvm.cpu())["main"]
     after = found.machine()["main"]
@@ -128,7 +128,7 @@ def _times(calls: Sequence[Callable[[], object]]) -> list[list[float]]:
 
 
 def difference(a: Array, b: Array) -> float:
-    """The largest one, relative to the largest value of ``a``; NaN as in :class:`Verified`."""
+    """The largest one, relative to the largest value of ``a``; NaN as in `Verified`."""
     if a.shape != b.shape:
         return float("nan")
     one, two = a.astype("float64"), b.astype("float64")

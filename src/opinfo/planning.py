@@ -10,7 +10,7 @@ import tvm
 
 from .layout.plan import plan_layout
 from .layout.report.count import count, located
-from .layout.report.report import Conversions, PlanReport, describe, size
+from .layout.report.plan_report import Conversions, PlanReport, describe, size
 from .layout.search.implementations import IMPLEMENTATIONS
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class ModelPlan:
 
 
 def conversions(report: PlanReport) -> list[tuple[str, ...]]:
-    """A row of :data:`CONVERSION` for each conversion that stays."""
+    """A row of `CONVERSION` for each conversion that stays."""
     return [(c.value, c.source.spell(), c.target.spell(), size(c.bytes),
              ", ".join(c.consumers), c.why) for c in report.conversions]  # fmt: skip
 

@@ -10,8 +10,8 @@ from opinfo.analysis.lifting.lift import lift
 from opinfo.analysis.lifting.tir.from_tir import Unliftable
 from opinfo.analysis.proofs.equal import prove_equal
 from opinfo.analysis.terms.evaluate import evaluate
-from opinfo.analysis.terms.rewrite import map_loads, tensors
 from opinfo.analysis.terms.term import Fold, TensorVar, Var, as_int, integer, load
+from opinfo.analysis.terms.traversal import map_loads, tensors
 
 _HEAD = """
 @T.prim_func(s_tir=True)

@@ -16,7 +16,6 @@ from opinfo.analysis.proofs.prove import prove
 from opinfo.analysis.proofs.smt import prove_int
 from opinfo.analysis.terms.evaluate import evaluate
 from opinfo.analysis.terms.integer import floordiv, floormod
-from opinfo.analysis.terms.rewrite import free
 from opinfo.analysis.terms.scalar import conj, disj, eq0, extreme, ge0, ite, negate
 from opinfo.analysis.terms.term import (
     TRUE,
@@ -35,6 +34,7 @@ from opinfo.analysis.terms.term import (
     var,
     variable,
 )
+from opinfo.analysis.terms.traversal import free
 
 N, M = size("n"), size("m")
 P, Q = var("loop", "i", N), var("loop", "j", integer(7))

@@ -9,8 +9,8 @@ import pytest
 import tvm
 from tvm import relax
 
-from opinfo.analysis.certify.same import structurally_equal
-from opinfo.analysis.lifting.effects.comprehension import TensorExpression
+from opinfo.analysis.certify.structural_equality import structurally_equal
+from opinfo.analysis.lifting.effects.tensor_expression import TensorExpression
 from opinfo.analysis.lifting.lift import lift
 from opinfo.analysis.proposal import build, remember
 from opinfo.analysis.proposal.build import rebuild

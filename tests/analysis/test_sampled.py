@@ -8,7 +8,7 @@ import tvm
 from opinfo.analysis import Certificate, OpInfo, Refusal, lift, op_info
 from opinfo.analysis.certify.certify import certify
 from opinfo.analysis.certify.sampled import POINTS, ROUNDS, Unequal, compare
-from opinfo.analysis.lifting.effects.comprehension import TensorExpression
+from opinfo.analysis.lifting.effects.tensor_expression import TensorExpression
 from opinfo.analysis.proposal.proposal import Proposal
 from opinfo.analysis.terms.scalar import call
 

@@ -17,11 +17,11 @@ from tvm.script import relax as R
 from opinfo.byoc import Backend, CannotForce, Coarse, DispatchPlan, PlanRefused, dispatch, one
 from opinfo.byoc.backend.match import Match
 from opinfo.byoc.dispatching.choose import choose
-from opinfo.byoc.dispatching.replay import replay
+from opinfo.byoc.dispatching.replay_dispatch import replay
 from opinfo.byoc.matching.lowered import read
 from opinfo.byoc.patterns.dependences import Dependences, bits, cycle, flows, together
 from opinfo.byoc.patterns.subgraphs import maximal
-from opinfo.layout.graph.graph import Op, graph
+from opinfo.layout.graph.relax_graph import Op, graph
 
 from ..layout import nets
 from ..run import run

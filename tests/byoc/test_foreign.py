@@ -15,7 +15,7 @@ from opinfo.analysis.terms.work import Exhausted
 from opinfo.byoc import Backend, Pattern, dispatch, one
 from opinfo.byoc.backend.backend import BUILT_IN, find
 from opinfo.byoc.dispatching.plan_file import PlanRefused
-from opinfo.byoc.dispatching.replay import replay
+from opinfo.byoc.dispatching.replay_dispatch import replay
 from opinfo.byoc.patterns.failure import ForeignError, foreign, said
 from opinfo.byoc.patterns.suggest import Unmet
 

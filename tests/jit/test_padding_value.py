@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from opinfo.analysis.terms.term import raw_call
-from opinfo.jit.padding.value import (
+from opinfo.jit.padding.padding_value import (
     ANYTHING,
     COMPUTED,
     VALID,

@@ -23,15 +23,14 @@ from opinfo.byoc.codegen.host import native_target
 from opinfo.byoc.measure import Excluded, Measure, Measured
 from opinfo.cli import app
 from opinfo.jit import Aot, Compiler, Config, specialize_shapes
-from opinfo.jit.dims.dims import bind
-from opinfo.jit.kernels import kernel, worker
+from opinfo.jit.dims.symbolic_dims import bind
+from opinfo.jit.kernels import build_kernel as kernel
+from opinfo.jit.kernels import worker
 from opinfo.jit.tune import timing as measuring
 from opinfo.jit.tune import tune as tuning
 from opinfo.jit.tune.intrinsics import PACKAGE, only_for
 from opinfo.jit.tune.record import Recording
-from opinfo.jit.tune.search import buffers
-from opinfo.jit.tune.tune import tasks, tune
-from opinfo.jit.tune.tuned import (
+from opinfo.jit.tune.schedule_database import (
     RECORDS,
     SEARCHED,
     WORKLOADS,
@@ -40,6 +39,8 @@ from opinfo.jit.tune.tuned import (
     alone,
     tuned,
 )
+from opinfo.jit.tune.schedule_search import buffers
+from opinfo.jit.tune.tune import tasks, tune
 
 from .kernels import model, product
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tvm import relax
 
-from opinfo.layout.apply.convert import LayoutConversion, converted, copy
+from opinfo.layout.apply.conversion import LayoutConversion, converted, copy
 from opinfo.layout.model.digit import Digit
 from opinfo.layout.model.layout import Layout
 from opinfo.layout.report.count import count

@@ -13,7 +13,7 @@ from tvm.script import tirx as T
 
 from opinfo.layout.access.layout_only import converts, mixed_radix
 from opinfo.layout.report.count import count
-from opinfo.layout.report.report import Conversions
+from opinfo.layout.report.plan_report import Conversions
 
 NONE = Conversions(0, 0)
 Body = Callable[[Any], Any]

@@ -9,7 +9,7 @@ import pytest
 
 from opinfo.layout.search import solve as solving
 from opinfo.layout.search.eliminate import Part, eliminated
-from opinfo.layout.search.problem import BinaryProgram
+from opinfo.layout.search.layout_problem import BinaryProgram
 from opinfo.layout.search.solve import solve
 
 Rows = list[tuple[float, dict[int, float]]]

@@ -15,7 +15,7 @@ from benchmarks.layout.layouts.conversions import NHWC, Expected, Left, Row, pla
 from benchmarks.layout.layouts.conversions_page import ahead, page
 from benchmarks.layout.layouts.convert_layout import Converted, left_by_convert_layout
 from benchmarks.layout.layouts.transpose_optimiser import bracketed, exported, optimised, transposes
-from opinfo.layout.report.report import Conversions
+from opinfo.layout.report.plan_report import Conversions
 from tests.run import run
 
 

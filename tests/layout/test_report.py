@@ -9,7 +9,7 @@ from tvm import relax
 
 from opinfo.layout import plan_layout
 from opinfo.layout.model.layout import Layout
-from opinfo.layout.report.report import (
+from opinfo.layout.report.plan_report import (
     Conversion,
     Conversions,
     OpChoice,

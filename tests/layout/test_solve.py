@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from opinfo.layout.search.problem import BinaryProgram
+from opinfo.layout.search.layout_problem import BinaryProgram
 from opinfo.layout.search.solve import solve
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...proofs.smt import context
 from ...terms.term import TRUE, CallTerm, Const, Int, Term, Var
-from ..maps.convert import Unsupported
+from ..maps.to_terms import Unsupported
 
 
 class Bits:

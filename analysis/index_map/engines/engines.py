@@ -21,9 +21,9 @@ from ...proofs.verdict import Verdict
 from ...terms.evaluate import Unevaluable, evaluate
 from ...terms.scalar import disj, negate, parts
 from ...terms.term import CallTerm, Term, Var, as_int
-from ..maps.convert import Unsupported
-from ..maps.emit import to_tvm
-from ..maps.extremes import certainly_nonneg
+from ..maps.bounds import certainly_nonneg
+from ..maps.from_terms import to_tvm
+from ..maps.to_terms import Unsupported
 from .goal import Goal
 from .z3_engines import reach_of, z3_bv, z3_int
 

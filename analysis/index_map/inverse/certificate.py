@@ -14,9 +14,9 @@ from ...terms.evaluate import evaluate
 from ...terms.term import Int, Var
 from ..engines.engines import EngineAnswer, discharge
 from ..engines.goal import Goal, in_range, injective, left_inverse, right_inverse, same_volume
-from ..maps.convert import Map
 from ..maps.counterexample import Counterexample
-from .table import InverseTable
+from ..maps.to_terms import Map
+from .inverse_table import InverseTable
 
 InverseVerdict = Literal["bijective", "injective", "not_injective", "unknown"]
 
@@ -47,11 +47,11 @@ _GOALS: dict[str, Callable[[Any], Goal]] = {
 
 @dataclass(frozen=True, eq=False)
 class InverseCertificate:
-    """The answer of :func:`.invert.invert`.
+    """The answer of `invert`.
 
     * ``verdict``: ``bijective`` (one-to-one and onto the box ``out_shape``), ``injective``
       (one-to-one; not shown to be onto), ``not_injective`` or ``unknown``, which permits nothing.
-    * ``inverse``: an ``IndexMap`` or a :class:`.table.InverseTable` that is right on the map's
+    * ``inverse``: an ``IndexMap`` or a `InverseTable` that is right on the map's
       image, or None.
     * ``padding``: over ``inverse.initial_indices``, where the outputs lie that no point is mapped
       to; None where every output is hit or it is not known as an expression.

@@ -14,10 +14,10 @@ from ...terms.term import TRUE, Int, Term, Var, variable
 from ..engines.engines import LITERAL, SYMBOLIC, EngineAnswer, discharge
 from ..engines.goal import left_inverse
 from ..engines.instances import find_collision, find_gap, sample_collision
-from ..maps.convert import Map, Unsupported
 from ..maps.counterexample import Counterexample
-from ..maps.emit import to_tvm
-from .candidates import Candidate, candidates
+from ..maps.from_terms import to_tvm
+from ..maps.to_terms import Map, Unsupported
+from .candidate_inverses import Candidate, candidates
 from .certificate import InverseCertificate, InverseProblem
 from .enumerated import index_map_of, padding_of
 from .tighten import symbolic_box, tight_box

@@ -18,14 +18,14 @@ from ...terms.scalar import negate
 from ...terms.term import Int, Var, integer, variable
 from ..engines.engines import EngineAnswer
 from ..engines.image import Image, collision, image
-from ..maps.convert import Map, Unsupported
 from ..maps.counterexample import Counterexample
-from ..maps.emit import to_tvm
+from ..maps.from_terms import to_tvm
 from ..maps.numeric import evaluate
-from .candidates import candidates
+from ..maps.to_terms import Map, Unsupported
+from .by_cases import hit
+from .candidate_inverses import candidates
 from .certificate import InverseCertificate, InverseProblem
-from .split import hit
-from .table import InverseTable, table
+from .inverse_table import InverseTable, table
 
 BOX = 1 << 20
 Box = tuple[int, ...]

@@ -9,7 +9,7 @@ from typing import Any
 from tvm.tirx import IndexMap
 
 from ..engines.engines import POINTS
-from ..maps.convert import ExtentScope, MapLike, Unsupported, convert, extents, index_map
+from ..maps.to_terms import ExtentScope, MapLike, Unsupported, convert, extents, index_map
 from .certificate import InverseCertificate
 from .deduced import deduced
 from .enumerated import enumerated

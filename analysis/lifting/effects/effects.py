@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 from ...proofs.implication import implied
-from ...solving.solve import solve
+from ...solving.integer_equations import solve
 from ...terms.order import bounds, nonneg, ranges_over
-from ...terms.rewrite import free, ints, map_loads, substitute, tensors
 from ...terms.scalar import conj, eq0, ge0, ite, parts
 from ...terms.term import (
     FALSE,
@@ -28,6 +27,7 @@ from ...terms.term import (
     load,
     variable,
 )
+from ...terms.traversal import free, ints, map_loads, substitute, tensors
 from ..tir.from_tir import Unliftable
 
 

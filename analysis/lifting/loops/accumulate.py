@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from ...proofs.prove import prove
 from ...terms.integer import floordiv
-from ...terms.rewrite import free, rebuild, substitute, subterms, tensors
 from ...terms.scalar import call as scalar_call
 from ...terms.scalar import conj, extreme, ge0, identity, ite, negate, parts, reduce, split_guard
 from ...terms.term import (
@@ -26,6 +25,7 @@ from ...terms.term import (
     integer,
     polynomial,
 )
+from ...terms.traversal import free, rebuild, substitute, subterms, tensors
 from ..effects.effects import Write
 from ..tir.from_tir import Unliftable
 

@@ -12,7 +12,6 @@ from collections.abc import Set
 from dataclasses import replace
 
 from ...terms.order import bounds, nonneg
-from ...terms.rewrite import free, ints, substitute, subterms, tensors
 from ...terms.scalar import conj, ge0, parts
 from ...terms.term import (
     FALSE,
@@ -30,12 +29,13 @@ from ...terms.term import (
     fresh,
     load,
 )
+from ...terms.traversal import free, ints, substitute, subterms, tensors
 from ..effects.effects import Effects, Write, coordinates, pinned, same_or_later
 from ..tir.from_tir import Unliftable
 from .accumulate import NoReduction, accumulate, runs
 from .fold import close_together
 from .scan import scanned
-from .scatter import scattered, scatters
+from .scatter_loops import scattered, scatters
 
 
 def close(i: Var, body: Effects) -> Effects:

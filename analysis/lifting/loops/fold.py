@@ -2,7 +2,7 @@
 
     for i in range(n): state0, state1, … = update0, update1, …        (all at once)
 
-A loop whose iterations update elements from each other's previous values is a :class:`.Fold`
+A loop whose iterations update elements from each other's previous values is a `Fold`
 over one axis, run in order. Nested loops over the same states are one fold over the fused axis.
 """
 
@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from ...proofs.context import simplify
 from ...terms.integer import floordiv
 from ...terms.order import nonneg
-from ...terms.rewrite import free, replace, substitute, subterms
 from ...terms.scalar import conj, ge0, ite, parts
 from ...terms.term import (
     FOREVER,
@@ -33,6 +32,7 @@ from ...terms.term import (
     raw_call,
     variable,
 )
+from ...terms.traversal import free, replace, substitute, subterms
 from ..effects.effects import Write
 from ..tir.from_tir import Unliftable
 

@@ -7,9 +7,9 @@
 from __future__ import annotations
 
 from ...proofs.prove import prove
-from ...terms.rewrite import substitute, tensors
 from ...terms.scalar import conj, identity, ite, negate, parts, reduce, split_guard
 from ...terms.term import FALSE, TRUE, CallTerm, Int, Reduce, Term, as_int, fresh, integer
+from ...terms.traversal import substitute, tensors
 
 
 def unpeeled(r: Reduce) -> Term | None:

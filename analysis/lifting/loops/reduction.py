@@ -14,7 +14,6 @@ from itertools import permutations
 from ...terms.integer import floordiv
 from ...terms.order import nonneg
 from ...terms.quotient import is_div
-from ...terms.rewrite import free, rebuild, replace, substitute, subterms
 from ...terms.scalar import conj, identity, ite, parts, reduce, split_guard
 from ...terms.term import (
     ONE,
@@ -34,7 +33,8 @@ from ...terms.term import (
     raw_reduce,
     variable,
 )
-from .count import counted
+from ...terms.traversal import free, rebuild, replace, substitute, subterms
+from .counting_loops import counted
 from .prefix import unchosen, unpeeled
 
 

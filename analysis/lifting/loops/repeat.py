@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...terms.rewrite import subterms, tensors
 from ...terms.scalar import conj
 from ...terms.term import FOREVER, Load, TensorVar, Term, fresh, load
+from ...terms.traversal import subterms, tensors
 from ..effects.effects import Effects, Write
 from ..tir.from_tir import Unliftable
 from .fold import atom, close_together

@@ -17,9 +17,9 @@ from itertools import combinations_with_replacement
 from ...proofs.context import simplify
 from ...proofs.equal import prove_equal
 from ...proofs.pairing import Different
-from ...terms.rewrite import substitute, tensors
 from ...terms.scalar import conj
 from ...terms.term import TensorVar, Term, Var
+from ...terms.traversal import substitute, tensors
 from ..effects.effects import Effects
 from ..tir.from_tir import Unliftable
 from .meeting import Index, SharedAccess, both, family, owned

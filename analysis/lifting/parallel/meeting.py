@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ...proofs.prove import prove
-from ...terms.rewrite import free, ints, substitute, tensors
 from ...terms.scalar import eq0, parts
 from ...terms.term import (
     FALSE,
@@ -21,6 +20,7 @@ from ...terms.term import (
     fresh,
     variable,
 )
+from ...terms.traversal import free, ints, substitute, tensors
 from ..effects.effects import Write, coordinates
 from ..tir.from_tir import Unliftable
 

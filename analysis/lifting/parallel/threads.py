@@ -4,7 +4,7 @@ All loops of a kernel with one tag are one thread index. Every statement is exec
 before the next one, as the barriers that TVM inserts make sure for shared memory. So a kernel is a
 program over one state: each element of ``local`` memory has one more coordinate for each thread
 index, each element of ``shared`` memory one for each block index, and a store is a family of stores
-over the threads. What no barrier orders must not meet: see :meth:`Kernel.check`.
+over the threads. What no barrier orders must not meet: see `Kernel.check`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from ...terms.rewrite import free, map_loads, substitute
 from ...terms.scalar import conj
 from ...terms.term import SIZES, ZERO, Int, TensorVar, Term, Var, as_int, load
+from ...terms.traversal import free, map_loads, substitute
 from ..effects.effects import Effects, Write, pinned
 from ..tir.from_tir import Unliftable
 from ..tir.node import items

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 
 from ...terms.order import bounds, nonneg
 from ...terms.quotient import is_div
-from ...terms.rewrite import free, ints, rebuild, subterms
 from ...terms.scalar import ite, negate, parts
 from ...terms.term import (
     ONE,
@@ -28,6 +27,7 @@ from ...terms.term import (
     load,
     polynomial,
 )
+from ...terms.traversal import free, ints, rebuild, subterms
 
 Index = tuple[Int, ...]
 

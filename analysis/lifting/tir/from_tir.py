@@ -1,7 +1,7 @@
 """TIR expressions as terms.
 
 The reader knows the value of every scalar variable in scope and asks its ``read`` callback for
-elements of buffers. An expression it does not understand raises :class:`Unliftable`; nothing is
+elements of buffers. An expression it does not understand raises `Unliftable`; nothing is
 guessed.
 """
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from ...terms.integer import floordiv, floormod
 from ...terms.interval import interval
 from ...terms.order import bounds, nonneg
-from ...terms.rewrite import free, subterms, tensors
 from ...terms.scalar import call, conj, disj, eq0, ge0, ite, negate
 from ...terms.term import INT_DTYPES, CallTerm, Int, Term, as_int, integer, raw_call
+from ...terms.traversal import free, subterms, tensors
 
 
 def arithmetic(op: str, a: Term, b: Term, dtype: str) -> Term:

@@ -13,7 +13,7 @@ from benchmarks.common import nets
 from benchmarks.common.resources import cpu_seconds
 from opinfo.layout.plan import plan_layout
 from opinfo.layout.report.count import count
-from opinfo.layout.report.report import Conversions
+from opinfo.layout.report.plan_report import Conversions
 from tests import models as real
 from tests.run import run
 

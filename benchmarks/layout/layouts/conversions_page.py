@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from benchmarks.common import nets
 from benchmarks.common.pages import table
-from opinfo.layout.report.report import Conversions, size
+from opinfo.layout.report.plan_report import Conversions, size
 
 from .conversions import Left, Row
 from .inductor import INDUCTOR

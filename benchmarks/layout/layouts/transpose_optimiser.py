@@ -25,7 +25,7 @@ from onnx import TensorProto, helper, shape_inference
 
 from benchmarks.common import nets
 from benchmarks.common.full_models import by_tokens
-from opinfo.layout.report.report import Conversions
+from opinfo.layout.report.plan_report import Conversions
 
 from .to_onnx import to_onnx
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ....layout.graph.graph import Value
-from ...patterns import unary
+from ....layout.graph.relax_graph import Value
+from ...patterns import unary_functions as unary
 from ...patterns.pattern import Node, Pattern, PatternStep, one
-from ...patterns.shapes import same_shape, spread
 from ...patterns.suggest import Unmet, cast
+from ...patterns.symbolic_shapes import same_shape, spread
 from .epilogue import BINARY, UNARY
 
 #: Axes of a tensor, at most.

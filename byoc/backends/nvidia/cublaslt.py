@@ -8,8 +8,8 @@ from ...backend.backend import Backend, Code, register
 from ...backend.region import Region
 from ..onednn.post import number
 from ..onednn.source import Constants
-from .costs import cost
 from .dtypes import CUDA
+from .estimated_cost import cost
 from .gemm import Gemm, gemm, patterns
 from .locate import CUBLASLT, CUDART, available, options
 from .source import GpuFunction, function, named, whole

@@ -15,11 +15,11 @@ from ....analysis.proposal.proposal import Constant
 from ...backend.backend import Backend, Code, register
 from ...backend.region import Array, Region, Tensor
 from ...patterns.pattern import Condition, Node, Pattern, many, maybe, one
-from ...patterns.shapes import same_shape, spread, static
+from ...patterns.symbolic_shapes import same_shape, spread, static
 from ..onednn.post import Folded, fold, number
 from ..onednn.source import Constants, ints
-from .costs import cost
 from .dtypes import typed
+from .estimated_cost import cost
 from .gemm import added_to, sums, whole
 from .locate import CUDART, CUDNN, available, options
 from .source import GpuFunction, function, named

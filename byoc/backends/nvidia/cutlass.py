@@ -24,8 +24,8 @@ from ...codegen import trust
 from ...patterns.pattern import Node
 from ..onednn.post import number
 from ..onednn.source import Constants
-from .costs import cost
 from .dtypes import DLPACK
+from .estimated_cost import cost
 from .gemm import Gemm, gemm, patterns
 from .locate import CUDART, available, options
 from .source import GpuFunction, function, named, whole
@@ -99,7 +99,7 @@ def _read(dtype: str, extent: object) -> int:
 
 def compiled(text: str) -> Path:
     """The object file of a source: the one that was made for it before, or a new one. Raises
-    :class:`.trust.Untrusted` where others could have written it."""
+    `Untrusted` where others could have written it."""
     command = [_nvcc(), "-c", "-O3", "-std=c++17", "-Xcompiler", "-fPIC,-O1",
                "--expt-relaxed-constexpr", *_architecture(), *_includes()]  # fmt: skip
     key = hashlib.sha256("\0".join([text, *command]).encode()).hexdigest()[:32]

@@ -12,11 +12,11 @@ import numpy as np
 from ...backend.backend import Backend, Code, register
 from ...backend.region import Array, Call, Region, Tensor
 from ...patterns.pattern import Node, Pattern, PatternStep, one
-from ...patterns.shapes import same_shape, spread, static
+from ...patterns.symbolic_shapes import same_shape, spread, static
 from ..onednn.post import literal, number
 from ..onednn.source import Constants, ints
-from .costs import cost
 from .dtypes import typed
+from .estimated_cost import cost
 from .locate import CUDART, TENSORRT, available, options
 from .source import GpuFunction, function, named, whole
 

@@ -15,9 +15,9 @@ from .matmul import matmul
 from .norm import layer_norm, softmax
 from .patterns import CONV, CONV_TRANSPOSE, GLOBAL, POOL
 from .pointwise import pointwise
+from .pooling import mean, pooling
 from .quantised import quantised
 from .source import Constants, Converter, OneDnnFunction, function, start
-from .window import mean, pooling
 
 CONVERTERS: dict[str, Converter] = {
     **dict.fromkeys((*CONV, *CONV_TRANSPOSE), convolution),

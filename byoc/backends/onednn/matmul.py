@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...backend.region import Region, Tensor
-from ...patterns.shapes import same_shape, spread
+from ...patterns.symbolic_shapes import same_shape, spread
 from .post import Folded, fold, lines
 from .source import OneDnnFunction
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ....analysis.proposal.proposal import Constant
 from ...backend.region import Region, Tensor
-from .graph import GraphWriter
+from .graph_writer import GraphWriter
 from .ops import WRITE
 
 #: The operators' version, and that of the file format: ONNX Runtime 1.17 knows both.

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 from ....analysis.results.op_info import to_plain
-from ....layout.graph.graph import Value
+from ....layout.graph.relax_graph import Value
 from ...backend.region import Call, Tensor
 from ...patterns.pattern import Condition, Node, PatternStep, one
-from ...patterns.shapes import static
 from ...patterns.subgraphs import Coarse
 from ...patterns.suggest import Unmet, bind, cast
-from .graph import GraphWriter
+from ...patterns.symbolic_shapes import static
+from .graph_writer import GraphWriter
 
 Write = Callable[[GraphWriter, Call, list[str]], str]
 

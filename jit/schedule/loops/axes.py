@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from ..nest.access import StridedAccess
 from ..nest.kernel import Kernel
 from ..nest.program import Axis
+from ..nest.strided_access import StridedAccess
 from .tile import Tile
 
 #: What a symbolic extent is taken for where extents are compared.

@@ -21,11 +21,11 @@ import tvm_ffi
 from tvm import tirx
 
 from ....analysis.lifting.tir.node import items
-from ..nest.access import StridedAccess, access
 from ..nest.kernel import Kernel
 from ..nest.program import Axis
+from ..nest.strided_access import StridedAccess, access
 from ..nest.tir import Values, dtype_of, integer, loads, local, loop, seq, substitute, values
-from .emit import Columns, LoopNest, Rows, Run
+from .loop_nest import Columns, LoopNest, Rows, Run
 from .machine import VectorUnits, bits
 from .tile import Tile
 

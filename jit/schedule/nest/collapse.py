@@ -18,9 +18,9 @@ from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from ....analysis.lifting.tir.node import NodeDict, items
-from .access import StridedAccess, access, same
 from .kernel import Kernel, KernelOutput
 from .program import Axis
+from .strided_access import StridedAccess, access, same
 from .tir import as_dtype, dtype_of, integer, local, static, values
 
 

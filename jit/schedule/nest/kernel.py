@@ -22,11 +22,11 @@ from ....analysis.blocks.definitions import BlockDefinition
 from ....analysis.lifting.tir.node import NodeDict, items
 from ....analysis.terms.flat import volume
 from ....layout.access.copies import copies
-from ...dims.dims import variables
-from .access import StridedAccess, access, analyzer_of
-from .inline import Expander, Let, virtual
+from ...dims.symbolic_dims import variables
+from .inlined_blocks import Expander, Let, virtual
 from .program import Axis, LoopProgram, LoopStep, Update
-from .sizes import UNSAID, Bounds, SymbolicSizes
+from .strided_access import StridedAccess, access, analyzer_of
+from .symbolic_sizes import UNSAID, Bounds, SymbolicSizes
 from .tir import Values, as_dtype, integer, is_guard, loads, static, substitute, values
 
 

@@ -16,7 +16,7 @@ from tvm import tirx
 
 from ....analysis.blocks.blocks import Opaque, Stage, standard
 from ....analysis.lifting.tir.node import NodeDict, items
-from .sizes import UNSAID, SymbolicSizes
+from .symbolic_sizes import UNSAID, SymbolicSizes
 from .tir import Values, integer, loads, loop, seq, static, substitute, values
 
 
@@ -112,7 +112,7 @@ class Unscheduled(Exception):
 
 
 def program(func: Any, sizes: SymbolicSizes = UNSAID) -> LoopProgram:
-    """The steps of a PrimFunc, of symbolic ``sizes``. Raises :class:`Unscheduled`."""
+    """The steps of a PrimFunc, of symbolic ``sizes``. Raises `Unscheduled`."""
     attrs = func.attrs or {}
     if not bool(attrs.get("tirx.noalias", False)):
         raise Unscheduled("the parameters may overlap: the function has no tirx.noalias")

@@ -12,13 +12,13 @@ from typing import Any
 
 from ....analysis import Refusal
 from ..loops.axes import depth, extent, order, reuses, row_axis, vector_axis
-from ..loops.emit import LoopNest
+from ..loops.loop_nest import LoopNest
 from ..loops.machine import VectorUnits, bits
 from ..loops.pack import Packed, worthwhile
 from ..loops.tile import Tile, best, columns, divisors
 from ..nest.kernel import Kernel
 from ..nest.program import Axis
-from ..nest.sizes import Bounds
+from ..nest.symbolic_sizes import Bounds
 from . import rule
 
 #: Rows and vectors of a tile where the number of rows is not known.

@@ -9,7 +9,7 @@ from typing import Any
 
 from ....analysis import Refusal
 from ..loops.axes import extent
-from ..loops.emit import LoopNest
+from ..loops.loop_nest import LoopNest
 from ..loops.machine import VectorUnits
 from ..loops.tile import Tile, columns
 from ..nest.kernel import Kernel

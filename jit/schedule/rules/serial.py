@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....analysis import Refusal
-from ..loops.emit import LoopNest
+from ..loops.loop_nest import LoopNest
 from ..loops.machine import VectorUnits
 from ..loops.tile import Tile
 from ..nest.kernel import Kernel

@@ -124,7 +124,7 @@ def compile_model(
 def _check(
     tune: bool, tuning: Mapping[str, object], plan: Path | None, choosing: Mapping[str, object]
 ) -> None:
-    """Raises :class:`Problem` for options that would do nothing beside the others."""
+    """Raises `Problem` for options that would do nothing beside the others."""
     for name, value in tuning.items():
         if value is not None and not tune:
             raise Problem(f"{name}: expected with --tune only")

@@ -11,7 +11,7 @@ from ..byoc.compile import CompiledModule
 from ..byoc.dispatching.dispatch import Dispatched
 from ..byoc.measure import Timing
 from ..compiling import TIMES, Verified
-from ..layout.report.report import PlanReport, describe
+from ..layout.report.plan_report import PlanReport, describe
 from ..offloading import FAILED, LEFT, SHARES, failed, left, share, shares
 from ..planning import CONVERSION, conversions
 

@@ -12,7 +12,14 @@ from typing import Any
 
 import tvm
 
-from ..layout.report.report import Conversion, Conversions, OpChoice, PlanReport, ValueChoice, size
+from ..layout.report.plan_report import (
+    Conversion,
+    Conversions,
+    OpChoice,
+    PlanReport,
+    ValueChoice,
+    size,
+)
 from .dataflow import INPUT, OUTPUT, Node, dataflow, main_of
 from .layered import places
 

@@ -13,9 +13,9 @@ from tvm.script import tirx as T
 
 from opinfo.analysis import Chain, Refusal, op_infos
 from opinfo.analysis.chain.define import define
+from opinfo.analysis.chain.definition_window import DefinitionWindow, Growing, Recover
 from opinfo.analysis.chain.peel import BUDGET, Peel
 from opinfo.analysis.chain.segment import segment
-from opinfo.analysis.chain.window import DefinitionWindow, Growing, Recover
 from tests.compose import differs
 from tests.strip import strip
 

@@ -11,7 +11,7 @@ from tvm import relax, tirx
 
 from opinfo.jit.dims.span import Span
 from opinfo.jit.schedule import Scheduled, schedule
-from opinfo.jit.schedule.nest.sizes import Bounds, SymbolicSizes
+from opinfo.jit.schedule.nest.symbolic_sizes import Bounds, SymbolicSizes
 
 from .fused import Expr, Shape, built, fused_one, inputs, run
 
