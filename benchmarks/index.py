@@ -38,7 +38,6 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "isl": Command("index maps", "isl.md"),
         "op_info": Command("anything in the analysis"),
         "growth": Command("anything in the analysis"),
-        "imports": Command("what `opinfo` imports"),
     },
     "layout": {
         "layouts": Command("the layout search", "layouts.md"),
@@ -78,6 +77,10 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "hostile": Command("a front end or the command line", "hostile.md"),
         "faults": Command("dispatch, compiling or the store", "faults.md"),
         "session_faults": Command("sessions or the store", "session-faults.md"),
+    },
+    "overall": {
+        "imports": Command("what `opinfo` imports"),
+        "revisions": Command("structure that is to leave figures as they are"),
     },
 }
 
