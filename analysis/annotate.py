@@ -29,7 +29,7 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import s_tir, tirx
+from tvm import tirx
 
 from .answer.kind import fusion_kind
 from .certify.structural_equality import bare
@@ -38,6 +38,7 @@ from .lifting.lift import lift
 from .lifting.tir.from_tir import Unliftable
 from .proposal.proposal import Constant
 from .results.op_info import LayoutNormalised, PatternKind, Refusal, to_plain
+from .support.tvm_compat import SBlockRealize
 from .terms.term import Int, TensorVar, Var, size
 from .terms.traversal import free, substitute
 
@@ -60,7 +61,13 @@ Places = Mapping[Var, Int]
 
 @dataclass(frozen=True)
 class Annotation:
-    """The function attributes as plain Python values."""
+    """The attributes that `AnnotateOpInfo` writes, as plain Python values.
+
+    Attributes:
+        kind: The pattern kind of the whole function.
+        ops: One mapping for each operator, in order; the keys are those of the annotation schema.
+        outputs: For each output buffer the step and the result that it holds.
+    """
 
     kind: PatternKind
     ops: tuple[Mapping[str, Any], ...]
@@ -73,9 +80,16 @@ class Annotation:
 
 
 def annotation(func: Any) -> Annotation | Refusal:
-    """What the attributes of a PrimFunc say, if they are about its body as it is now.
+    """Return what the attributes of a PrimFunc say, if they describe its current body.
 
-    Raises ``TypeError`` for anything but a PrimFunc.
+    Args:
+        func: A `tirx.PrimFunc` that `AnnotateOpInfo` has seen.
+
+    Returns:
+        The attributes as Python values; a `Refusal` if there are none, or the body has changed.
+
+    Raises:
+        TypeError: `func` is not a PrimFunc.
     """
     if not isinstance(func, tirx.PrimFunc):
         raise TypeError(f"annotation: expected a tvm.tirx.PrimFunc, got {type(func).__name__}")
@@ -150,7 +164,7 @@ def _places(params: Sequence[TensorVar | Var]) -> dict[Var, Int]:
 
 def _with_pattern(func: Any) -> Any:
     """With what ``FuseOps`` reads; ``FuseTIR`` takes no body but a root block."""
-    if not isinstance(func.body, s_tir.SBlockRealize):
+    if not isinstance(func.body, SBlockRealize):
         return func
     given = int(func.attrs.get("op_pattern", OPAQUE))
     if given not in (OPAQUE, PATTERNS["kInjective"]):

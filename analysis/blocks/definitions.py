@@ -15,7 +15,8 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from ..lifting.tir.node import NodeDict, items
+from ..lifting.tir.node import NodeDict, as_dtype, items, substitute
+from ..support.tvm_compat import TensorLoad, source_of
 from ..terms.term import ONE
 from .blocks import Stage
 
@@ -32,6 +33,16 @@ class BlockDefinition:
     iterators: tuple[Any, ...]
     units: tuple[Any, ...]
     value: Any
+
+    def at(self, index: Sequence[Any]) -> Any:
+        """The value of the element at an index."""
+        places = NodeDict[Any]()
+        for v in self.units:
+            places[v] = tirx.IntImm(str(v.ty.dtype), 0)
+        for v, i in zip(self.iterators, index, strict=True):
+            if v is not None:
+                places[v] = as_dtype(i, str(v.ty.dtype))
+        return substitute(self.value, places)
 
 
 def definition(stage: Stage) -> BlockDefinition | None:
@@ -66,11 +77,12 @@ def loads(*nodes: Any) -> NodeDict[int]:
     found = NodeDict[int]()
 
     def note(e: Any) -> None:
-        found[e.source] = (found.get(e.source) or 0) + 1
+        buffer = source_of(e)
+        found[buffer] = (found.get(buffer) or 0) + 1
 
     for node in nodes:
         if node is not None:
-            tvm_ffi.structural_walk(node, (tvm.ir.TensorLoad, note))
+            tvm_ffi.structural_walk(node, (TensorLoad, note))
     return found
 
 

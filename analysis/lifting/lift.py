@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..support.tvm_compat import is_predicated
 from ..terms.scalar import conj, eq0, negate
 from ..terms.term import TRUE, ZERO, TensorVar, Term, Var
 from ..terms.traversal import free
@@ -28,9 +29,18 @@ from .tir.node import items, script
 
 
 def lift(func: Any, params: Sequence[TensorVar | Var] | None = None) -> TensorExpression:
-    """Lift a PrimFunc; ``params`` are the tensors to express it over, by default new ones.
+    """Return what a PrimFunc computes as a tensor expression, without loops, blocks and names.
 
-    Raises `Unliftable` with the reason where the PrimFunc is not understood.
+    Args:
+        func: A `tirx.PrimFunc`.
+        params: The tensors and scalars to express it over, one for each parameter; by default new
+            ones.
+
+    Returns:
+        One term for each output buffer.
+
+    Raises:
+        Unliftable: The PrimFunc is not understood; the message says what and where.
     """
     executor, own = Executor(func), items(func.params)
     given = [None] * len(own) if params is None else list(params)
@@ -74,6 +84,8 @@ class Executor(Loops):
             self.run(part)
 
     def run_BufferStore(self, s: Any) -> None:
+        if is_predicated(s):
+            raise Unliftable("a store under a predicate is not understood", script(s)[:80])
         reader, indices, buffer = self.reader, items(s.indices), s.buffer
         self.stored[buffer] = reader.vectors = True
         try:

@@ -29,7 +29,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from opinfo.byoc.backend.backend import Backend, find
+from opinfo.byoc.backend.backend import Backend
+from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.backends.nvidia.tvm_schedules import compiled
 from opinfo.byoc.dispatching.dispatch import Dispatched, dispatch
 from opinfo.byoc.dispatching.objective import keeping_chains
@@ -98,7 +99,7 @@ def build_model(name: str, backends: Sequence[str], folder: Path, arch: str) -> 
 
 def _model(name: str) -> tuple[Any, list[Array]]:
     from benchmarks.common.full_models import onnx_model
-    from opinfo.frontend.from_onnx import from_model
+    from opinfo.frontend.formats.from_onnx import from_model
     from tests import models
 
     if name in models.LIGHT:

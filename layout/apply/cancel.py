@@ -16,11 +16,19 @@ import tvm_ffi
 from tvm import relax
 
 from ...analysis.index_map import prove_identity
+from ...analysis.support.tvm_compat import sym
 from ..graph.relax_graph import extents, may_write
 
 
 def cancel_layout_transforms(mod: Any) -> Any:
-    """The module without conversions that undo each other; the input is not changed."""
+    """Return the module without pairs of conversions that are proved to undo each other.
+
+    Args:
+        mod: A Relax module; it is not changed.
+
+    Returns:
+        A new module.
+    """
     if not isinstance(mod, tvm.IRModule):
         raise TypeError(f"CancelLayoutTransforms: expected an IRModule, got {type(mod).__name__}")
     canceller = _Canceller(mod)
@@ -94,7 +102,7 @@ def _transformed(one: Any, two: Any) -> Any:
 
 
 def _same(a: Any, b: Any) -> bool:
-    return bool(tvm.sym.Analyzer().can_prove_equal(a, b))
+    return bool(sym.Analyzer().can_prove_equal(a, b))
 
 
 def _as_many(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:

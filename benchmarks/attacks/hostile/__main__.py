@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from benchmarks.common.pages import add_page_option, write_below
-from opinfo.jit.process.line_process import LineProcess, ProcessDied
+from opinfo.byoc.process.line_process import LineProcess, ProcessDied
 
 from . import archives, graphs, libraries, onnx_files, scripts
 from .case import Case

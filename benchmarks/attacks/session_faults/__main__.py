@@ -234,7 +234,7 @@ def _left(folder: Path) -> list[str]:
         if not left:
             break
         time.sleep(0.1)
-    code = "from opinfo.jit.process.folder import Folder; Folder('opinfo-')"
+    code = "from opinfo.byoc.process.folder import Folder; Folder('opinfo-')"
     _started(folder, [sys.executable, "-c", code]).communicate()
     return left + [str(p.relative_to(folder)) for p in (folder / "tmp").iterdir()]
 
