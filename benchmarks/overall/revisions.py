@@ -1,4 +1,4 @@
-"""Two revisions side by side: op info, planning, dispatch, the hit of a session, models' speed.
+"""Compare two revisions: op info, planning, dispatch, session hits and model speed.
 
     python -m benchmarks.revisions [--old ac2a9a8] [--new REVISION] [--quick] [--most 1.03]
 
