@@ -172,7 +172,13 @@ def _folded(done: Dispatched) -> Dispatched:
 
 
 def placed(file: Path, path: Path) -> None:
-    """Copy a file to a path at once: a process may have what is there now mapped."""
+    """Copy a file to a path at once: a process may have what is there now mapped.
+
+    Raises:
+        OSError: The folder does not exist, or cannot be written.
+    """
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path} cannot be written: there is no folder {path.parent}")
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as new:
         copy = Path(new.name)
     try:
