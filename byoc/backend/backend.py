@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib import import_module
 from typing import Any
 
-from ..patterns.failure import ForeignError, foreign
 from ..patterns.pattern import Pattern
 from ..patterns.subgraphs import Coarse
 from .region import Region
@@ -16,12 +14,15 @@ from .region import Region
 
 @dataclass(frozen=True)
 class Code:
-    """Generated source of one model: one C++ file with a function for each region.
+    """The generated source of one model: a C++ file with a function for each region.
 
-    Each region's symbol is exported with its inputs, then its results, as ``TensorView``.
-    ``constants`` are the arrays, by name, that ``__init_<symbol>`` is called with at load time.
-    ``options`` go to the compiler, libraries and their paths included. ``rounds`` says, by symbol,
-    how a region that is the same in real arithmetic rounds elsewhere than op by op.
+    Attributes:
+        source: The C++ text.
+        symbols: The exported function of each region. It is called with the region's inputs, then
+            its results, as ``TensorView``.
+        constants: Arrays by name; all are passed to ``__init_<symbol>`` at load time.
+        options: Options for the compiler, libraries and their paths included.
+        rounds: By symbol, how a region rounds differently from its operators one by one.
     """
 
     source: str
@@ -33,14 +34,19 @@ class Code:
 
 @dataclass(frozen=True)
 class Backend:
-    """A target for regions of a graph.
+    """A backend: what it takes, and how it is turned into code.
 
-    ``patterns`` are tried at every op; ``coarse`` takes whole parts of a graph; ``convert`` turns
-    all regions of a model into code;
-    ``available`` says why it cannot be used here, None if it can; ``wants`` are layouts by operator
-    (see `plan_layout`); ``cost`` is that of a region in microseconds, where it is known: what it
-    gets has numbers for symbolic extents (`byoc.backend.sized`), and constants of zeros;
-    ``version`` is that of its code and library: what was saved for another one is not used.
+    Attributes:
+        name: Unique; used in options and messages.
+        patterns: Chains of operators, tried at every operator.
+        convert: Turns all regions of a model into code.
+        available: Returns the reason why the backend cannot be used here, None if it can.
+        wants: Layouts by operator, as for `plan_layout`.
+        cost: Returns the cost of a region in microseconds. It sees numbers for symbolic extents,
+            and zeros for constants. None if it is unknown.
+        version: Returns the version of its code and library; plans and times saved for another one
+            are not used.
+        coarse: Subgraphs that it takes, of any size.
     """
 
     name: str
@@ -75,77 +81,3 @@ class Backend:
     def pattern_names(self) -> tuple[str, ...]:
         """Those of chains and of coarse ones."""
         return (*(p.name for p in self.patterns), *(c.name for c in self.coarse))
-
-
-#: Backends that come with opinfo, and the modules that register them when they are imported.
-BUILT_IN = {
-    "onednn": "onednn",
-    "blas": "blas",
-    "onnxruntime": "onnxruntime",
-    "example_npu": "example_npu",
-    "cublaslt": "nvidia.cublaslt",
-    "cudnn": "nvidia.cudnn",
-    "cutlass": "nvidia.cutlass",
-    "tensorrt": "nvidia.tensorrt",
-}
-_REGISTRY: dict[str, Backend] = {}
-
-
-def register(backend: Backend) -> Backend:
-    """Make a backend known by its name; another one of this name is replaced."""
-    if not isinstance(backend, Backend):
-        raise TypeError(f"register: expected a Backend, got {backend!r}")
-    _REGISTRY[backend.name] = backend
-    return backend
-
-
-def _nothing(regions: Sequence[Region]) -> Code:
-    raise RuntimeError("this backend is not available")
-
-
-def find(name: str) -> Backend:
-    """The backend of a name. Raises ``ValueError`` listing those that there are."""
-    if name in BUILT_IN and name not in _REGISTRY:
-        try:
-            with foreign():
-                import_module(f"..backends.{BUILT_IN[name]}", __package__)
-        except ForeignError as e:
-            reason = f"its module cannot be imported: {e}"
-            return Backend(name, (), _nothing, lambda: reason)
-    if name not in _REGISTRY:
-        known = ", ".join(sorted({*_REGISTRY, *BUILT_IN}))
-        raise ValueError(f"there is no backend {name!r}; known: {known}")
-    return _REGISTRY[name]
-
-
-def unusable(b: Backend) -> str | None:
-    """Why a backend cannot be used here, None if it can."""
-    try:
-        with foreign():
-            reason = b.available()
-            if reason is not None and not isinstance(reason, str):
-                return f"available returned {reason!r}, expected None or why not"
-    except ForeignError as e:
-        return f"to ask it failed: {e}"
-    return reason
-
-
-def given(backends: Sequence[str | Backend]) -> list[Backend]:
-    """Backends by name or as they are, without TVM.
-
-    Raises ``TypeError`` for anything but a backend, ``ValueError`` for two of one name.
-    """
-    if isinstance(backends, str) or not isinstance(backends, Iterable):
-        raise TypeError(f"backends: expected a sequence of them, got {backends!r}")
-    out: list[Backend] = []
-    for b in backends:
-        if not isinstance(b, (str, Backend)):
-            raise TypeError(f"backends: expected a Backend or a name, got {b!r}")
-        if b == "tvm":
-            continue
-        made = find(b) if isinstance(b, str) else b
-        if any(made.name == other.name and made is not other for other in out):
-            raise ValueError(f"backends: there are two that are called {made.name}")
-        if made not in out:
-            out.append(made)
-    return out

@@ -21,7 +21,7 @@ from ...layout.graph.relax_graph import Op, Value
 from .elementwise_groups import Infos, group
 from .failure import ForeignError, foreign
 from .op_names import check_names
-from .suggest import Unmet
+from .suggest import Unmet, cast
 
 Condition = Callable[["Node"], "str | Unmet | bool | None"]
 """None if it holds, else why not, for people, and what would mend it where that is known.
@@ -32,9 +32,14 @@ True and False are taken too; a reason says more.
 
 @dataclass(frozen=True)
 class Node:
-    """An op of the graph with what it was recovered to be; ``chain``: the value it follows.
+    """An operator of the graph as a condition sees it.
 
-    ``ops`` are several that are one function of that value; ``infos`` are those of all ops.
+    Attributes:
+        op: The call.
+        info: What it was recovered to be.
+        chain: The value that it follows in the chain; None for an anchor.
+        ops: The calls, where several are one function of `chain`.
+        infos: What all operators were recovered to be.
     """
 
     op: Op
@@ -68,9 +73,23 @@ class Node:
     def result(self) -> Value:
         return self.op.outputs[0]
 
+    @property
+    def tensors(self) -> list[Value]:
+        """The result and the operands."""
+        found = (self.result, *(self.operand(k) for k in range(len(self.info.operands))))
+        return [v for v in found if v is not None]
+
 
 Sources = Callable[["Node"], Sequence[Op]]
 """Those ops of `Node.source` that are taken with an op."""
+
+
+def float32(node: Node) -> Unmet | None:
+    """A condition: all tensors of the op are float32."""
+    for v in node.tensors:
+        if v.dtype != "float32":
+            return Unmet(f"the dtype is {v.dtype}, float32 is taken", cast(v.dtype, "float32"))
+    return None
 
 
 def nothing(node: Node) -> Sequence[Op]:
@@ -171,18 +190,45 @@ def one(
     names: str | Collection[str], *conditions: Condition, takes: Sources = nothing,
     laid: tuple[Condition, ...] = (),
 ) -> PatternStep:  # fmt: skip
-    """Exactly one op."""
+    """Return a step that matches exactly one operator.
+
+    Args:
+        names: An operator's Relax name, or several.
+        conditions: Functions of a `Node` that return None, or why the operator does not match.
+        takes: A function of a `Node` that returns the producers of operands to include, such as a
+            dequantize.
+        laid: Conditions on layouts, which planning layouts can make true.
+
+    Returns:
+        A step of a `Pattern` or `Coarse`.
+    """
     found = frozenset([names] if isinstance(names, str) else names)
     return PatternStep(found, conditions, takes=takes, laid=laid)
 
 
 def maybe(names: str | Collection[str], *conditions: Condition) -> PatternStep:
-    """One op or none."""
+    """Return a step that matches one operator or none.
+
+    Args:
+        names: An operator's Relax name, or several; with or without ``relax.`` in front.
+        conditions: Functions of a `Node` that return None, or why the operator does not match.
+
+    Returns:
+        A step of a `Pattern` or `Coarse`.
+    """
     return PatternStep(frozenset([names] if isinstance(names, str) else names), conditions, 0)
 
 
 def many(names: str | Collection[str], *conditions: Condition) -> PatternStep:
-    """Any number of ops."""
+    """Return a step that matches any number of operators.
+
+    Args:
+        names: An operator's Relax name, or several; with or without ``relax.`` in front.
+        conditions: Functions of a `Node` that return None, or why the operator does not match.
+
+    Returns:
+        A step of a `Pattern` or `Coarse`.
+    """
     return PatternStep(frozenset([names] if isinstance(names, str) else names), conditions, 0, None)
 
 
@@ -197,7 +243,12 @@ class MatchState:
 
 @dataclass(frozen=True)
 class Pattern:
-    """A chain: ``steps[0]`` is the anchor."""
+    """A chain of operators.
+
+    Args:
+        name: Identifies the pattern in messages, plans and ``force``.
+        steps: The anchor, then what may follow it.
+    """
 
     name: str
     steps: tuple[PatternStep, ...]

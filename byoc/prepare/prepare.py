@@ -18,7 +18,8 @@ from tvm.ir import GenericConst
 
 from ...analysis.proposal.legalise import lowered
 from ...analysis.support.progress import stage
-from ..backend.backend import Backend, given
+from ..backend.backend import Backend
+from ..backend.catalog import given
 from ..backend.guarded_calls import guarded
 from .integers import named
 from .qdq import held, quantised, released, taking, with_attrs

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...analysis.support.checked_json import Json, Malformed, parse
 from ...analysis.support.regular import content
-from ..process.errors import last_line
+from ...byoc.patterns.failure import last_line
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -42,7 +42,12 @@ class Shape:
 
 
 class Recording:
-    """Counts of shapes; any thread may add. ``functions``: the PrimFuncs as JSON, by their hash."""
+    """Counts of shapes; any thread may add to it.
+
+    Args:
+        counts: How often each shape occurred.
+        functions: The PrimFuncs as JSON, by their hash.
+    """
 
     def __init__(
         self, counts: Mapping[Shape, int] | None = None, functions: Mapping[str, str] | None = None

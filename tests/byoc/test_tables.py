@@ -11,20 +11,20 @@ import pytest
 from tvm import relax
 from tvm.relax.backend.pattern_registry import get_patterns_with_prefix
 
-from benchmarks.tables.partitions import TABLES, WANTS, composites
-from benchmarks.tables.zoo import ZOO, module
+from benchmarks.backends.tables.partitions import TABLES, WANTS, composites
+from benchmarks.backends.tables.zoo import ZOO, module
 from opinfo.byoc import keeping_chains
 from opinfo.byoc.prepare.raise_ops import raise_ops
 from opinfo.layout.graph.relax_graph import Value, graph
 from opinfo.layout.model.layout import Layout
 from opinfo.layout.plan import plan_layout
 from opinfo.layout.search.decide import bytes_moved
+from opinfo.testing.strip import strip_module
 from opinfo.transform import RaiseOps
 
 from ..layout import nets
 from ..layout.nets import const
 from ..run import run
-from ..strip import strip_module
 
 nn, op = relax.op.nn, relax.op
 #: A table, and graphs that its patterns are for.

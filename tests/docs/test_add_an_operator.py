@@ -12,12 +12,13 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from docs import operators
 
+from benchmarks.analysis import operators
 from opinfo.analysis import OpInfo, op_info, recognise, recogniser_scope, unregister
+from opinfo.testing.calls import lower
+from opinfo.testing.strip import strip
 
 from ..analysis import test_recognisers as cases
-from ..strip import strip
 from .pages import DOCS
 
 PAGE = DOCS / "guides" / "add-an-operator.md"
@@ -77,13 +78,13 @@ def test_following_the_page_adds_the_operator(outer: ModuleType) -> None:
 
 
 def recognise_one(case: recognise.Matches) -> OpInfo:
-    info = op_info(strip(cases.lower(case)))
+    info = op_info(strip(lower(case)))
     assert isinstance(info, OpInfo), info
     return info
 
 
 def test_the_operator_table_is_up_to_date() -> None:
-    assert operators.PAGE.read_text() == operators.page(), "run `python -m docs.operators`"
+    assert operators.PAGE.read_text() == operators.page(), "run `python -m benchmarks.operators`"
 
 
 def test_a_recogniser_outside_of_the_package(without_outer: None) -> None:

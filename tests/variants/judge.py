@@ -21,9 +21,9 @@ from opinfo.analysis import LayoutNormalised, OpInfo, Refusal
 from opinfo.analysis.answer.recover import Recovered, analyse
 from opinfo.analysis.proposal.build import call_op, constructor, to_prim
 from opinfo.analysis.terms.term import Int, TensorVar, Var
+from opinfo.testing.strip import strip
 
 from ..run import run
-from ..strip import strip
 from . import Variant, fill
 from .expected import kinds, layouts_of
 from .lower import Lowered, Unlowered, lower, tensor, unlegalised, with_sizes

@@ -1,0 +1,81 @@
+"""Mutants of operators of all families: how many are answered, how many of them wrongly.
+
+    python -m benchmarks.mutants [--limit 7] [--only conv] [--json mutants.json]
+
+A mutant is an operator's PrimFunc with one change in its script (a literal, an operation, an index,
+a guard, a store). What it computes is told by an interpreter that shares nothing with the library.
+Fails if an answer about a mutant computes something else than the mutant. With ``--json`` each
+operator is written when it is done, and a run that was cut goes on with those that are missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+from opinfo.analysis import Refusal, op_info
+from opinfo.testing.mutants import mutants
+from tests.mutation import feeds, legalised, outputs, trial
+from tests.mutation_cases import CASES
+
+COLUMNS = ("mutants", "different", "answered", "wrong")
+
+
+def main() -> None:
+    """Run, print a line an operator and a table of the families, exit 1 on any wrong answer."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument(
+        "--limit", type=int, default=7, help="mutants of one operator that differ from it"
+    )
+    parser.add_argument("--only", default="", help="only operators with this in their name")
+    parser.add_argument("--json", type=Path, help="where to keep the counts of each operator")
+    options = parser.parse_args()
+    kept = options.json
+    done = json.loads(kept.read_text()) if kept and kept.exists() else {}
+    for name in CASES:
+        if options.only in name and name not in done:
+            done[name] = measure(name, options.limit)
+            print(f"{name:22}" + "  ".join(f"{k} {n}" for k, n in done[name].items()), flush=True)
+            if kept:
+                kept.write_text(json.dumps(done, indent=1))
+    total = table(done)
+    sys.exit(int(total["wrong"] > 0))
+
+
+def measure(name: str, limit: int) -> dict[str, int]:
+    """Mutants tried until ``limit`` are different; of those the answered and the wrong ones."""
+    case = CASES[name]
+    original = legalised(case.build, case.operands)
+    truth, inputs = op_info(original), feeds(case.operands)
+    expected = [outputs(original, i) for i in inputs]
+    counts = dict.fromkeys(COLUMNS, 0)
+    for change, mutant in mutants(original):
+        if counts["different"] == limit:
+            break
+        found = trial(mutant, truth, inputs, expected)
+        counts["mutants"] += 1
+        counts["different"] += found.different
+        counts["answered"] += found.different and not isinstance(found.info, Refusal)
+        counts["wrong"] += bool(found.wrong)
+        if found.wrong:
+            print(f"WRONG {name}, {change}: {found.wrong}", flush=True)
+    return counts
+
+
+def table(done: dict[str, dict[str, int]]) -> Counter[str]:
+    """Print the counts of each family; the sum of all."""
+    families: dict[str, Counter[str]] = {}
+    for name, counts in done.items():
+        families.setdefault(CASES[name].family, Counter()).update(counts)
+    total = sum(families.values(), Counter[str]())
+    print(f"\n{'family':24}" + "".join(f"{c:>11}" for c in COLUMNS))
+    for family, counts in {**families, "all": total}.items():
+        print(f"{family:24}" + "".join(f"{counts[c]:11}" for c in COLUMNS))
+    return total
+
+
+if __name__ == "__main__":
+    main()

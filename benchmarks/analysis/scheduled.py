@@ -1,0 +1,157 @@
+"""Operators recovered from scheduled forms of their PrimFuncs.
+
+    python -m benchmarks.scheduled [--run] [--op NAME,...] [--form TEXT] [--verbose]
+
+Every operator of `tests/analysis/scheduled_ops.py` is written in every form that
+`tests/analysis/schedules.py` can make of it, stripped of all names, and analysed. `recovered` is an
+answer of the unscheduled PrimFunc, `wrong` another answer. `--run` executes the forms with the
+independent interpreters and judges by the numbers: `wrong` is then an answer that computes
+something else, `renamed` one of another name that computes what the form computes, `unchecked` one
+for which no interpreter has an answer. Forms that TVM's schedule changed are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import Counter, defaultdict
+from typing import Any
+
+import numpy as np
+from tvm.tirx.buffer import is_buffer_var
+
+from opinfo.analysis import OpInfo, op_info
+from opinfo.testing.strip import strip
+from tests.analysis.scheduled_ops import OPS, legal
+from tests.analysis.schedules import forms
+from tests.interpret import Undefined, interpret
+from tests.machine import execute, has_threads
+from tests.mutation import answer
+
+SIZES = {"n": 5, "m": 7, "k": 6}
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether an answer is one of another's: name, operands, attributes."""
+    if not (isinstance(a, OpInfo) and isinstance(b, OpInfo)):
+        return False
+    return _key(b) in {_key(i) for i in (a, *a.alternatives)}
+
+
+def _key(i: OpInfo) -> str:
+    return str((i.name, i.operands, sorted(i.to_json()["attrs"].items())))
+
+
+def values(name: str) -> list[Any]:
+    """Seeded operands of an operator."""
+    rng = np.random.default_rng(3)
+    shapes = [tuple(SIZES[d] if isinstance(d, str) else int(d) for d in s) for s in OPS[name][1]]
+    out: list[Any] = [rng.standard_normal(s) for s in shapes]
+    if name == "take":
+        out[1] = rng.integers(0, 9, shapes[1])
+    return out
+
+
+#: What an oracle raises that has no answer.
+NO_ANSWER = (Undefined, AssertionError, AttributeError, KeyError, NameError, TypeError, IndexError)
+
+
+def computes(func: Any, given: list[Any]) -> Any:
+    """What a form computes; None where no oracle has an answer."""
+    shapes = [p.ty.shape for p in func.params if is_buffer_var(p)]
+    for shape, value in zip(shapes, given, strict=False):
+        sizes = [SIZES.get(e.name) if type(e).__name__ == "Var" else int(e) for e in shape]
+        if sizes != list(value.shape):
+            return None
+    for oracle in (execute,) if has_threads(func) else (interpret, execute):
+        try:
+            return oracle(func, given, SIZES)
+        except NO_ANSWER:
+            continue
+    return None
+
+
+def means(func: Any, found: OpInfo) -> str:
+    """Whether an answer of another name computes what the form computes, in the form's buffers."""
+    buffers = [p for p in func.params if is_buffer_var(p)]
+    rng = np.random.default_rng(5)
+    try:
+        given = [rng.standard_normal(tuple(map(int, p.ty.shape))) for p in buffers[:-1]]
+        got, told = computes(func, given), answer(func, found, given)
+    except (*NO_ANSWER, ValueError):
+        return "unchecked"
+    if got is None or told is None:
+        return "unchecked"
+    return "renamed" if agree(got, told) else "wrong"
+
+
+def judged(func: Any, found: Any, expected: Any, truth: Any, given: list[Any]) -> str:
+    """The verdict over an answer, by the numbers where ``truth`` has them."""
+    alike = same(expected, found)
+    if truth is None:
+        return "recovered" if alike else "wrong" if found else "refused"
+    if not found:
+        got = computes(func, given)
+        return "changed" if got is not None and not agree(got, truth) else "refused"
+    if not alike:
+        return means(func, found)
+    got = computes(func, given)
+    return "recovered" if got is None or agree(got, truth) else "wrong"
+
+
+def agree(a: Any, b: Any) -> bool:
+    return a is not None and all(np.allclose(x, y, 1e-6) for x, y in zip(a, b, strict=True))
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--run", action="store_true")
+    parser.add_argument("--op", default=",".join(OPS))
+    parser.add_argument("--form", default="")
+    parser.add_argument("--verbose", action="store_true")
+    options = parser.parse_args()
+    reasons, by_form = Counter[str](), defaultdict[str, Counter[str]](Counter)
+    total, spent = Counter[str](), 0.0
+    print(f"{'operator':20}{'forms':>7}{'recovered':>11}{'wrong':>7}{'refused':>9}{'ms/form':>9}")
+    for name in options.op.split(","):
+        plain = legal(name)
+        expected = op_info(plain, alternatives=True)
+        given = values(name)
+        truth = computes(plain, given) if options.run else None
+        count, start = Counter[str](), 0.0
+        for form, func in forms(plain):
+            if options.form not in form:
+                continue
+            bare = strip(func)
+            begin = time.perf_counter()
+            found = op_info(bare)
+            start += time.perf_counter() - begin
+            verdict = judged(func, found, expected, truth, given)
+            count[verdict] += 1
+            by_form[form.split(",")[0]][verdict] += 1
+            if verdict != "recovered":
+                reason = getattr(found, "reason", repr(found))
+                reasons[reason[:60]] += 1
+                if options.verbose:
+                    print(f"    {name}: {form}: {verdict}: {str(found)[:200]}")
+        total += count
+        spent += start
+        forms_count = count.total()
+        each = start * 1e3 / max(forms_count, 1)
+        print(
+            f"{name:20}{forms_count:7}{count['recovered']:11}{count['wrong']:7}"
+            f"{count['refused']:9}{each:9.1f}", flush=True,
+        )  # fmt: skip
+    everything = total.total() - total["changed"]
+    print(f"{'all':20}{everything:7}{total['recovered']:11}{total['wrong']:7}{total['refused']:9}")
+    print(f"recovered: {total['recovered'] / max(everything, 1):.1%}", dict(total))
+    for form, c in sorted(by_form.items()):
+        if c["recovered"] < sum(c.values()):
+            print(f"  {form:40} {dict(c)}")
+    for reason, n in reasons.most_common(30):
+        print(f"{n:5}  {reason}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""Layout strings in an answer: TVM parses each, and means by it what the index map says."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import tvm
+from tvm import s_tir, tirx
+
+from ..analysis import LayoutNormalised, OpInfo
+from ..analysis.results.op_info import STRINGS
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def faults(found: OpInfo | LayoutNormalised) -> list[str]:
+    """Strings that TVM does not parse, and those that it reads as another map."""
+    out = [text for text in _strings(found) if not parses(text)]
+    maps = found if isinstance(found, LayoutNormalised) else found.relayout
+    if maps is not None and not out:
+        rng = random.Random(0)
+        for text, usual, buffer in zip(
+            maps.layouts, maps.logical.layouts, maps.buffers, strict=True
+        ):
+            if text and buffer is not None and not _means(text, usual, buffer, rng):
+                out.append(f"{text} for {buffer}")
+    return out
+
+
+def parses(text: str) -> bool:
+    """Whether TVM parses a layout string, with a dimension for each letter."""
+    try:
+        return len(s_tir.slayout(text)) == sum(c.isalpha() for c in text)
+    except (RuntimeError, TypeError):
+        return False
+
+
+def _strings(found: OpInfo | LayoutNormalised) -> Iterator[str]:
+    yield from filter(None, found.layouts)
+    op = found if isinstance(found, OpInfo) else found.logical
+    for info in (op, *op.alternatives):
+        yield from filter(None, info.layouts)
+        yield from (str(info.attrs[k]) for k in info.attrs.keys() & STRINGS.keys())
+
+
+def _means(text: str, usual: str, buffer: Any, rng: random.Random) -> bool:
+    """At some coordinates; TVM has no map where a string leaves axes of extent 1 out."""
+    shape = list(buffer.shape)
+    usual = usual or LETTERS[: len(shape)]
+    if not all(isinstance(e, int) for e in shape) or sorted(usual) != sorted(
+        c for c in text if c.isupper()
+    ):
+        return True
+    theirs, prove = s_tir.sbijective_layout(usual, text), tvm.sym.Analyzer()
+    for _ in range(8):
+        at = [rng.randrange(e) for e in shape]
+        want = theirs.forward_index([tirx.IntImm("int32", k) for k in at])
+        got = buffer.index_map.map_indices([tirx.IntImm("int64", k) for k in at])
+        if [int(prove.simplify(e)) for e in want] != [int(prove.simplify(e)) for e in got]:
+            return False
+    return True

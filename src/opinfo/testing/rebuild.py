@@ -1,0 +1,92 @@
+"""An answer built again by TVM's public constructor alone."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import tvm_ffi
+from tvm import relax, tirx
+from tvm.tirx.buffer import is_buffer_var
+
+from ..analysis import OpInfo, op_info
+from ..analysis.certify.structural_equality import bare
+from ..analysis.proposal.legalise import lowered
+from ..analysis.results.op_info import to_plain
+from .strip import strip
+
+PLAIN = (bool, int, float, str, type(None))
+
+
+def check_rebuilt(func: Any, info: OpInfo) -> None:
+    """What the constructor makes of the answer is the PrimFunc, or is answered in the same way."""
+    own = variables(func)
+    assert not {k: s for k, v in info.attrs.items() if (s := strangers(v, own))}
+    made = rebuilt(func, info)
+    if tvm_ffi.structural_equal(bare(made), bare(func), map_free_vars=True):
+        return
+    again = op_info(strip(made))
+    assert isinstance(again, OpInfo)
+    assert (again.name, again.kind) == (info.name, info.kind)
+    assert _told(again.attrs) == _told(info.attrs)
+
+
+def variables(func: Any) -> list[Any]:
+    """The parameters that are numbers, and the symbolic extents."""
+    found: list[Any] = []
+    for p in func.params:
+        dims = p.ty.shape if is_buffer_var(p) else [p]
+        found += [e for e in dims if isinstance(e, tirx.Var) and not _among(e, found)]
+    return found
+
+
+def _among(v: Any, found: list[Any]) -> bool:
+    return any(v.same_as(f) for f in found)
+
+
+def strangers(value: Any, own: list[Any]) -> list[Any]:
+    """Parts of an attribute that are neither plain nor TIR over the PrimFunc's own variables."""
+    if isinstance(value, tuple):
+        return [s for v in value for s in strangers(v, own)]
+    if type(value) in PLAIN or isinstance(value, tirx.IndexMap):
+        return []
+    if type(getattr(value, "ty", None)).__name__ != "PrimType":
+        return [value]
+    used: list[Any] = []
+    tvm_ffi.structural_walk(value, (tirx.Var, used.append))
+    return [v for v in used if not _among(v, own)]
+
+
+def rebuilt(func: Any, info: OpInfo) -> Any:
+    """The PrimFunc of ``relax.op…(**info.bind(params))``."""
+    params = [
+        relax.Var(f"p{k}", relax.TensorType(list(p.ty.shape), str(p.ty.dtype)))
+        if is_buffer_var(p) else None
+        for k, p in enumerate(func.params)
+    ]  # fmt: skip
+    constructor = reduce(getattr, info.name.split(".")[1:], relax.op)
+    sizes = variables(func)
+    extra = [relax.Var("sizes", relax.ShapeType(sizes))] if sizes else []
+    read = [params[k] for k in dict.fromkeys(o for o in info.operands if isinstance(o, int))]
+    builder = relax.BlockBuilder()
+    with builder.function("main", [*read, *extra]):
+        with builder.dataflow():
+            out = builder.emit_output(builder.normalize(constructor(**info.bind(params))))
+        builder.emit_func_output(out)
+    (made,) = (f for f in lowered(builder.get()).functions.values()
+               if isinstance(f, tirx.PrimFunc))  # fmt: skip
+    return made
+
+
+def _told(attrs: Any) -> Any:
+    """Attributes with one name for all sizes: those of another PrimFunc are called otherwise."""
+
+    def one(v: Any) -> Any:
+        if isinstance(v, tuple):
+            return [one(x) for x in v]
+        symbolic = isinstance(v, tvm_ffi.Object) and not isinstance(
+            v, (tirx.IndexMap, tirx.IntImm, tirx.FloatImm)
+        )
+        return "a dimension" if symbolic else to_plain(v)
+
+    return {k: one(v) for k, v in attrs.items()}

@@ -1,0 +1,79 @@
+"""Take out of a PrimFunc everything that tells what it is but is not what it computes.
+
+Works on the JSON graph, so nothing is missed: variables, buffers, blocks and functions get numbers
+for names; attributes and annotations go, except `s_tir` (the dialect) and thread tags (meaning).
+
+Before: `T_relu = T.sblock("compute")`, `lv3`, `schedule_rule`; after: `b0`, `v7`, nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import relax
+
+RENAMED = {"ir.Var": ("name", "v"), "s_tir.SBlock": ("name_hint", "b")}
+EMPTIED = {"s_tir.SBlock": "annotations", "tirx.For": "annotations"}
+KEPT_ATTRS = ("s_tir",)
+Graph = dict[str, Any]
+
+
+def strip(func: tvm.tirx.PrimFunc) -> tvm.tirx.PrimFunc:
+    """The same compute without names, attributes and annotations; `func` is not changed."""
+    bare = func
+    for key in dict(func.attrs or {}):
+        if key not in KEPT_ATTRS:
+            bare = bare.without_attr(key)
+    graph = json.loads(tvm.ir.save_json(bare))
+    nodes: list[Graph] = graph["nodes"]
+    empty = _add(nodes, {"type": "ffi.Map", "data": []})
+    for count, node in enumerate(list(nodes)):
+        if node["type"] in RENAMED:
+            field, prefix = RENAMED[node["type"]]
+            name = _add(nodes, {"type": "ffi.String", "data": f"{prefix}{count}"})
+            node["data"][field] = name
+        if node["type"] in EMPTIED:
+            node["data"][EMPTIED[node["type"]]] = empty
+    return tvm.ir.load_json(json.dumps(graph))
+
+
+def strings(func: tvm.tirx.PrimFunc) -> set[str]:
+    """Every string that can be reached from a function: what a reader could still learn from."""
+    graph = json.loads(tvm.ir.save_json(func))
+    return {node["data"] for node in graph["nodes"] if node["type"] == "ffi.String"}
+
+
+def _add(nodes: list[Graph], node: Graph) -> int:
+    nodes.append(node)
+    return len(nodes) - 1
+
+
+@relax.expr_functor.mutator
+class _Rename(relax.PyExprMutator):  # type: ignore[misc]
+    def __init__(self, renamed: dict[tvm.ir.GlobalVar, tvm.ir.GlobalVar]) -> None:
+        super().__init__(None)
+        self.renamed = renamed
+
+    def visit_global_var_(self, gvar: tvm.ir.GlobalVar) -> relax.Expr:
+        return self.renamed.get(gvar, gvar)
+
+
+def strip_module(mod: tvm.IRModule) -> tvm.IRModule:
+    """Strip every PrimFunc and call them f0, f1 ... in an order that says nothing.
+
+    Relax functions keep their names; `mod` is not changed.
+    """
+    prims = [(g, f) for g, f in mod.functions_items() if isinstance(f, tvm.tirx.PrimFunc)]
+    prims.sort(key=lambda item: tvm_ffi.structural_hash(item[1]))
+    renamed = {}
+    for count, (gvar, _) in enumerate(prims):
+        renamed[gvar] = tvm.ir.GlobalVar(f"f{count}")
+        relax.expr._update_type(renamed[gvar], gvar.ty)
+    functions: dict[tvm.ir.GlobalVar, Any] = {renamed[g]: strip(f) for g, f in prims}
+    for gvar, func in mod.functions_items():
+        if gvar not in renamed:
+            functions[gvar] = _Rename(renamed).visit_expr(func)
+    return tvm.IRModule(functions, attrs=mod.attrs)
