@@ -173,7 +173,13 @@ def _folded(done: Dispatched) -> Dispatched:
 
 
 def placed(file: Path, path: Path) -> None:
-    """Copy a library to a path at once."""
+    """Copy a library to a path at once.
+
+    Raises:
+        OSError: The folder does not exist, or cannot be written.
+    """
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path} cannot be written: there is no folder {path.parent}")
     with replacing(path) as part:
         shutil.copyfile(file, part)
         part.chmod(0o755)

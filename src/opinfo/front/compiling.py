@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tvm
+from tvm import relax
 
 from ..byoc.backend.backend import Backend
 from ..byoc.codegen.host import native_target
@@ -13,6 +14,7 @@ from ..byoc.compile import compile_module
 from ..byoc.dispatching.dispatch import Options
 from ..byoc.dispatching.plan_file import DispatchPlan
 from ..byoc.measure import Measure
+from ..jit.arguments.signature import Signature
 from ..jit.compile.compile_shapes import compile_shapes
 from ..jit.config.strategy import Config, Dim, Strategy
 from ..layout.search.constraints import Desired
@@ -60,12 +62,22 @@ def compile(
     mod = as_module(model, "compile")
     wanted = tvm.target.Target(native_target() if target is None else target)
     mod, config = configured(mod, shapes)
+    signatures = _signatures(mod)
     if config is None:
         chosen = installed(wanted) if backends is None else backends
         library = compile_module(mod, chosen, wants, priority=priority, force=force, saved=plan,
                                  measure=measure, target=wanted)  # fmt: skip
-        return Compiled(wanted, library)
+        return Compiled(wanted, library, signatures)
     options = Options(priority, force, measure, "best" if backends else "given", wants)
     shaped = compile_shapes(mod, config, wanted, backends=backends or (), options=options,
                             saved=plan)  # fmt: skip
-    return Compiled(wanted, shaped)
+    return Compiled(wanted, shaped, signatures)
+
+
+def _signatures(mod: tvm.IRModule) -> dict[str, Signature]:
+    """The parameters of each function that a library of the module exports."""
+    return {
+        g.name_hint: Signature.of(f, g.name_hint)
+        for g, f in mod.functions_items()
+        if isinstance(f, relax.Function) and "global_symbol" in (f.attrs or {})
+    }

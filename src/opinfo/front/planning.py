@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..layout.search.decide import Cost
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ModelPlan:
     """A lowered module, its plan, and the conversions counted in both modules."""
 
@@ -42,6 +42,9 @@ class ModelPlan:
             f"conversions of activations: {self.before!r} before, {self.after!r} after, {told}; "
             f"{self.report.certainty()}"
         )
+
+    def __repr__(self) -> str:
+        return f"ModelPlan({self.summary()})"
 
     def tables(self, explain: bool = False) -> list[Table]:
         """Values in another layout and conversions; to explain also the others, and each op."""
