@@ -97,7 +97,7 @@ def build_model(name: str, backends: Sequence[str], folder: Path, arch: str) -> 
 
 
 def _model(name: str) -> tuple[Any, list[Array]]:
-    from opinfo.frontend.from_onnx import from_model
+    from opinfo.frontend.formats.from_onnx import from_model
     from tests import models
 
     from .whole import onnx_model

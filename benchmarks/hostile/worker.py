@@ -61,7 +61,7 @@ def main() -> int:
 
 def _ours() -> frozenset[CodeType]:
     """What makes and removes the folder of a command, and that of the reader."""
-    from opinfo.cli import signals
+    from opinfo.cli.run import signals
     from opinfo.jit.process import folder
 
     functions = (inspect.unwrap(signals.scratch), folder.Folder.__init__, folder._remove,

@@ -21,7 +21,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Excluded:
-    """A candidate that cannot be used: it does not build, crashes, hangs or computes something else.
+    """A candidate that does not build, crashes, hangs or computes something else.
 
     Attributes:
         reason: Which of these, in words.

@@ -46,7 +46,9 @@ def _commands(group: Any, words: tuple[str, ...] = ("opinfo",)) -> Iterator[tupl
 
 def _section(words: str, command: Any) -> str:
     arguments = [p for p in command.params if p.param_type_name == "argument"]
-    usage = " ".join([words, *((p.metavar or p.name or "").upper() for p in arguments), "[OPTIONS]"])
+    usage = " ".join(
+        [words, *((p.metavar or p.name or "").upper() for p in arguments), "[OPTIONS]"]
+    )
     lines = (line.strip() for line in inspect.cleandoc(command.help or "").splitlines())
     text = re.sub(r"\f", "", "\n".join(lines))
     return f"## {words}\n\n```text\n{usage}\n```\n\n{text}\n\n{_table(command)}"

@@ -7,43 +7,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import tvm
 
 from ..analysis.support.progress import stage
-from . import from_json, from_onnx, from_torch
-from .error import FrontendError, one_line
-from .graph import BadGraph
+from .checks.error import FrontendError, one_line
+from .checks.input_shapes import parse_shape
+from .checks.json_graph import BadGraph
+from .formats import LOADERS, from_json
 from .process.apart import shared_reader
-from .script import from_script
-from .shapes import Shapes, bind_shapes, parse_shape
-from .tidy import tidy
 
 __all__ = ["LOADERS", "FrontendError", "load", "parse_shape"]
 
-LOADERS: dict[str, Callable[[Path, Shapes], tvm.IRModule]] = {
-    ".onnx": from_onnx.load,
-    ".pt2": from_torch.load,
-    ".json": from_json.load,
-    ".py": from_script.load,
-}
-
 
 def load(path: str | Path, shapes: Mapping[str, Sequence[int | str]] | None = None) -> tvm.IRModule:
-    """Read a model file into a Relax module, operators not yet legalised.
+    """Read a model file into a Relax module, whose operators are not yet legalised.
 
-    The suffix of `path` decides: `.onnx`; `.pt2` written by `torch.export.save`; `.json` written by
-    `tvm.ir.save_json`; `.py` with TVMScript, of which only declarative text is evaluated. The file
-    is read in a process of its own, with limits on time and memory: one that makes TVM or torch
-    crash, hang or grow is an error like any other.
+    The file is read in a process of its own, with limits on time and memory; nothing in it is run.
 
-    `shapes` maps an input's name to its shape; a string is a symbolic dimension, equal strings are
-    the same dimension: `{"x": ("n", 3, 224, 224)}`. Inputs not named keep the shape of the file.
+    Args:
+        path: The suffix decides: ``.onnx``; ``.pt2`` written by `torch.export.save`; ``.json``
+            written by `tvm.ir.save_json`; ``.py`` with TVMScript, of which only declarative text is
+            evaluated.
+        shapes: Shapes of inputs by name; others keep the shape in the file. A string is a symbolic
+            dimension, and equal strings are one dimension: ``{"x": ("n", 3, 224, 224)}``.
 
-    Raises `FrontendError`, one line, if the file cannot be read, its format's package is not
-    installed, an operator is not supported, or a shape does not fit.
+    Returns:
+        The module.
+
+    Raises:
+        FrontendError: The file cannot be read, its format's package is not installed, an operator
+            is not supported, or a shape does not fit; one line.
     """
     return read(path, shapes)
 
@@ -67,9 +63,3 @@ def read(
         return from_json.loaded(text)
     except BadGraph as error:
         raise FrontendError(f"{path}: its module is not well typed: {one_line(error)}") from error
-
-
-def _read(path: Path, shapes: Shapes) -> str:
-    """The module of a file as JSON; of the process that reads it."""
-    mod = bind_shapes(tidy(LOADERS[path.suffix.lower()](path, shapes)), shapes)
-    return str(tvm.ir.save_json(mod))

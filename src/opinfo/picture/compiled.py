@@ -10,10 +10,10 @@ from importlib.resources import files
 from ..byoc.compile import CompiledModule
 from ..byoc.dispatching.dispatch import Dispatched
 from ..byoc.measure import Timing
-from ..compiling import TIMES, Verified
 from ..layout.report.plan_report import PlanReport, describe
-from ..offloading import FAILED, LEFT, SHARES, failed, left, share, shares
-from ..planning import CONVERSION, conversions
+from ..report.layouts import CONVERSION, conversions
+from ..report.regions import FAILED, LEFT, SHARES, failed, left, share, shares
+from ..verify.verification import TIMES, Verified
 
 REGION = ("region", "backend", "pattern", "operators", "FLOPs")
 VALUE = ("value", "type", "layout", "why")

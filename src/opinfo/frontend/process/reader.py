@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ...jit.process.line_process import ended
-from ..error import FrontendError, one_line
-from .limits import limit
+from ..checks.error import FrontendError, one_line
+from ..checks.limits import limit
 
 #: Seconds without a file after which the process ends.
 IDLE = 120.0
@@ -46,7 +46,7 @@ def main() -> int:
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    from .. import _read  # imports TVM
+    from ..formats import read_as_json  # imports TVM
 
     _send(answers, {"ready": os.getpid()})
     rest = b""
@@ -58,7 +58,7 @@ def main() -> int:
             return 0
         *lines, rest = (rest + got).split(b"\n")
         for line in lines:
-            _answer(answers, json.loads(line), _read)
+            _answer(answers, json.loads(line), read_as_json)
 
 
 def _answer(answers: int, job: dict[str, Any], read: Any) -> None:
