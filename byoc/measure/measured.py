@@ -56,4 +56,4 @@ class Timing:
 
 
 class MeasureError(RuntimeError):
-    """Nothing can be measured here: there is no tracker, server or process. Earlier results are kept."""
+    """Nothing can be measured: there is no tracker or server. Earlier results are kept."""

@@ -25,15 +25,15 @@ from ...byoc.compile import finished, placed, regions_of, retried
 from ...byoc.dispatching.dispatch import Dispatched, Options
 from ...byoc.dispatching.plan_file import DispatchPlan
 from ...byoc.dispatching.replay_dispatch import replay
+from ...byoc.patterns.failure import last_line
 from ...byoc.prepare.fuse import fuse
 from ...byoc.prepare.prepare import prepare
+from ...byoc.process.folder import Folder
 from ...layout.graph.unused import check_defined
 from ..config.named_dims import resolved
 from ..config.strategy import Config, Strategy, config
 from ..kernels.build_kernel import compiled
 from ..kernels.simplify import simplified
-from ..process.errors import last_line
-from ..process.folder import Folder
 from .library_calls import handed_over
 from .specialize import Specialized, SpecializedFunction, specialize_shapes
 
