@@ -13,6 +13,7 @@ import tvm
 
 from .error import FrontendError, one_line
 from .importer import at_node, tidied
+from .origins import named, of_onnx, recording
 from .process.limits import allow
 from .shapes import Shapes, check_shapes
 
@@ -143,6 +144,7 @@ def _folded(model: Any, shapes: Shapes) -> Any:
 
 def _import(model: Any, shapes: Shapes) -> tvm.IRModule:
     from tvm.relax.frontend.onnx import from_onnx
+    from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
     symbols = {d for dims in shapes.values() for d in dims if isinstance(d, str)}
     variables = {name: tvm.tirx.Var(name, "int64") for name in symbols}
@@ -152,4 +154,6 @@ def _import(model: Any, shapes: Shapes) -> tvm.IRModule:
     }
     with tidied(), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
-        return from_onnx(model, shape_dict=given or None, keep_params_in_input=False)
+        with recording(ONNXGraphImporter, "_construct_nodes", of_onnx) as names:
+            mod = from_onnx(model, shape_dict=given or None, keep_params_in_input=False)
+        return named(mod, names)
