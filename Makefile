@@ -1,7 +1,7 @@
 # Two commands do everything on a machine that has only python3 >= 3.10:
 #   make demo    the operator table of a real ResNet-50, and a SqueezeNet compiled for oneDNN
 #   make test    what CI runs, except the wheel test
-# make plan-page writes the page of a planned PP-OCRv4 detector to examples/.
+# make plan-page writes the pages of two planned models to build/.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin

@@ -1,7 +1,8 @@
 """Which node of the model a binding comes from, kept in spans as Relay's importers had them.
 
 A span survives what renames and rewrites: TVM's passes keep those of variables and calls, and
-structural equality does not see them. A rewrite of ours that binds anew says so by :func:`with_span`.
+structural equality does not see them. A rewrite of ours that binds anew uses
+:func:`with_span`.
 """
 
 from __future__ import annotations

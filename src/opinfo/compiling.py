@@ -13,6 +13,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from .analysis.support.wording import faster
 from .byoc.codegen.executable import executable
 from .byoc.compile import Compiled
 from .byoc.matching.diagnose import Left
@@ -29,7 +30,7 @@ STEPS = 2 / 127
 EXTENT = 2
 #: Runs that are timed, at most, and for how long.
 RUNS, SECONDS = 9, 10.0
-TIMES = ("build", "median ms", "ratio")
+TIMES = ("build", "median ms", "speed")
 
 
 def explained(found: Compiled) -> list[str]:
@@ -82,9 +83,12 @@ class Verified:
 
     def rows(self) -> list[tuple[str, str, str]]:
         """What :data:`TIMES` names, of both."""
-        ratio = self.compiled / self.unmodified
-        return [("unmodified", f"{self.unmodified:.3f}", "1"),
-                ("compiled", f"{self.compiled:.3f}", f"{ratio:.3g}")]  # fmt: skip
+        return [("unmodified", f"{self.unmodified:.3f}", ""),
+                ("compiled", f"{self.compiled:.3f}", self.speed())]  # fmt: skip
+
+    def speed(self) -> str:
+        """Of the library beside the unmodified module: ``27x faster``."""
+        return faster(self.unmodified, self.compiled)
 
     def table(self) -> str:
         return columns((*TIMES[:1], f"{TIMES[1]} of {self.runs}", *TIMES[2:]), self.rows())
