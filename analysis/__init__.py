@@ -1,35 +1,49 @@
 """Facts about PrimFuncs: what they compute, which operator it is, with a certificate."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .annotate import Annotation, annotation
-from .answer.recover import layout_normalised, op_info
-from .chain import Chain, PartlyRead, Result, Step, op_infos
-from .lifting.effects.comprehension import Lifted
-from .lifting.lift import lift
-from .proposal.proposal import Constant, Proposal
-from .proposal.undetermined import Undetermined
-from .registry.ask import RecogniserWarning
-from .registry.registry import recogniser, recogniser_scope, unregister
-from .results.op_info import Certificate, LayoutNormalised, OpInfo, Refusal
+from .support.exports import exports
 
 if TYPE_CHECKING:
+    from .annotate import Annotation, annotation
+    from .answer.recover import layout_normalised, op_info
+    from .chain import Chain, PartlyRead, Step, StepResult, op_infos
     from .index_map import compose, invert, prove_equal, prove_identity
+    from .lifting.effects.tensor_expression import TensorExpression
+    from .lifting.lift import lift
+    from .proposal.proposal import Constant, Proposal
+    from .proposal.undetermined import Undetermined
+    from .registry.call_recogniser import RecogniserWarning
+    from .registry.registry import recogniser, recogniser_scope, unregister
+    from .results.op_info import Certificate, LayoutNormalised, OpInfo, Refusal
 
+_HOMES = {
+    "annotate": ("Annotation", "annotation"),
+    "answer.recover": ("layout_normalised", "op_info"),
+    "chain": ("Chain", "PartlyRead", "Step", "StepResult", "op_infos"),
+    "index_map": ("compose", "invert", "prove_equal", "prove_identity"),
+    "lifting.effects.tensor_expression": ("TensorExpression",),
+    "lifting.lift": ("lift",),
+    "proposal.proposal": ("Constant", "Proposal"),
+    "proposal.undetermined": ("Undetermined",),
+    "registry.call_recogniser": ("RecogniserWarning",),
+    "registry.registry": ("recogniser", "recogniser_scope", "unregister"),
+    "results.op_info": ("Certificate", "LayoutNormalised", "OpInfo", "Refusal"),
+}
 __all__ = [
     "Annotation",
     "Certificate",
     "Chain",
     "Constant",
     "LayoutNormalised",
-    "Lifted",
     "OpInfo",
     "PartlyRead",
     "Proposal",
     "RecogniserWarning",
     "Refusal",
-    "Result",
     "Step",
+    "StepResult",
+    "TensorExpression",
     "Undetermined",
     "annotation",
     "compose",
@@ -45,14 +59,7 @@ __all__ = [
     "unregister",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """The algebra of index maps is imported when it is asked for."""
-    if name not in ("compose", "invert", "prove_equal", "prove_identity"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import index_map
-
-    return getattr(index_map, name)
+__getattr__ = exports(__name__, _HOMES, {"Lifted": "TensorExpression", "Result": "StepResult"})
 
 
 def __dir__() -> list[str]:

@@ -18,7 +18,7 @@ text over places, ``p0.shape[1]`` for an extent of the first parameter and ``p2`
 parameter: the hash does not tell how variables are called.
 
 The attributes stay on a PrimFunc when its body changes. So they hold only while ``opinfo.body`` is
-the body's hash: :func:`annotation` checks it, :func:`annotate` derives or removes what changed.
+the body's hash: `annotation` checks it, `annotate` derives or removes what changed.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 from .answer.kind import fusion_kind
-from .certify.same import bare
-from .chain import Chain, Chains, Result, Step, Value
+from .certify.structural_equality import bare
+from .chain import Chain, Chains, Step, StepResult, Value
 from .lifting.lift import lift
 from .lifting.tir.from_tir import Unliftable
 from .proposal.proposal import Constant
 from .results.op_info import LayoutNormalised, PatternKind, Refusal, to_plain
-from .terms.rewrite import free, substitute
-from .terms.term import Int, Tensor, Var, size
+from .terms.term import Int, TensorVar, Var, size
+from .terms.traversal import free, substitute
 
 OPS, OUTPUTS, KIND, BODY, SET = (
     f"opinfo.{k}" for k in ("ops", "outputs", "kind", "body", "op_pattern")
@@ -135,7 +135,7 @@ def _annotated(func: Any, chains: Chains) -> Any:
     return _with_pattern(func.with_attr(BODY, fingerprint(func)))
 
 
-def _places(params: Sequence[Tensor | Var]) -> dict[Var, Int]:
+def _places(params: Sequence[TensorVar | Var]) -> dict[Var, Int]:
     """Where the value of a size or a scalar is found, as a symbol of that name."""
     found: dict[Var, Int] = {}
     for k, p in enumerate(params):
@@ -180,7 +180,7 @@ def _op(s: Step, places: Places) -> dict[str, Any]:
 
 
 def _operand(o: Value | Constant, places: Places) -> Any:
-    if isinstance(o, Result):
+    if isinstance(o, StepResult):
         return [o.step, o.output]
     return {"value": _plain(o.value, places), "dtype": o.dtype} if isinstance(o, Constant) else o
 

@@ -57,7 +57,7 @@ def kernels() -> dict[str, Any]:
 def measured(name: str, func: Any, values: Sequence[int], rounds: int) -> Row:
     """The row of a kernel."""
     from opinfo.jit.aot.merge import Exact, merge
-    from opinfo.jit.dims.dims import bind
+    from opinfo.jit.dims.symbolic_dims import bind
 
     statics = {v: bind(func, {"n": v}) for v in values}
     merged = _built(merge(func, [Exact(f, {"n": v}) for v, f in statics.items()]))

@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 from tvm import relax, tirx
 
-from opinfo.analysis import Chain, Constant, OpInfo, Result
+from opinfo.analysis import Chain, Constant, OpInfo, StepResult
 from opinfo.analysis.answer.recover import Recovered, analyser
 from opinfo.analysis.chain import Chains
 from opinfo.analysis.proposal.build import to_prim
@@ -102,10 +102,12 @@ def _node(mod: Any, value: Any, values: dict[Any, Any], analyse: Analyse) -> Any
 def read(chain: Chain) -> list[Node]:
     """The outputs of a chain as nodes over the PrimFunc's parameters."""
     results: list[Node] = []
-    several = {o.step for s in chain.steps for o in s.buffers if isinstance(o, Result) if o.output}
+    several = {
+        o.step for s in chain.steps for o in s.buffers if isinstance(o, StepResult) if o.output
+    }
 
     def value(o: Any) -> Any:
-        if not isinstance(o, Result):
+        if not isinstance(o, StepResult):
             return o
         return (results[o.step], o.output) if o.step in several else results[o.step]
 

@@ -35,7 +35,7 @@ def forget_peak() -> None:
 
 
 def peak() -> int:
-    """The most bytes that were resident since :func:`forget_peak`."""
+    """The most bytes that were resident since `forget_peak`."""
     return _status("VmHWM")
 
 

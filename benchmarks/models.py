@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 from tvm import relax
 
-from opinfo.analysis.certify.same import structurally_equal
+from opinfo.analysis.certify.structural_equality import structurally_equal
 from opinfo.byoc.prepare.raise_ops import Raised, raise_ops
 from tests import models
 from tests.run import run

@@ -30,7 +30,7 @@ import tvm
 from tvm import relax
 
 from opinfo.byoc.backend.backend import Backend, find
-from opinfo.byoc.backends.nvidia.schedule import compiled
+from opinfo.byoc.backends.nvidia.tvm_schedules import compiled
 from opinfo.byoc.dispatching.dispatch import Dispatched, dispatch
 from opinfo.byoc.dispatching.objective import keeping_chains
 from opinfo.byoc.prepare.fuse import fuse

@@ -45,7 +45,7 @@ def _line(r: Row) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Row:
-    """Operators, but for :data:`MOVES`, and FLOPs, those matched and all of them."""
+    """Operators, but for `MOVES`, and FLOPs, those matched and all of them."""
 
     model: str
     backend: str

@@ -33,7 +33,7 @@ os.environ.setdefault("TVM_NUM_THREADS", "1")  # before TVM: kernels run in fork
 import tvm_ffi
 from tvm import tirx
 
-from opinfo.jit.dims.dims import Symbol, Unbound, symbols
+from opinfo.jit.dims.symbolic_dims import Symbol, Unbound, symbols
 from opinfo.jit.padding import Padded, pad_safe
 from tests.jit.padding import graphs, loops, oracle
 

@@ -18,7 +18,7 @@ from tvm import relax, tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from opinfo.analysis import op_info
-from opinfo.analysis.certify.same import ByStructure
+from opinfo.analysis.certify.structural_equality import ByStructure
 from opinfo.analysis.results.op_info import OpInfo, Refusal
 from opinfo.layout.model.layout import Layout
 from opinfo.layout.rewrite.rewrite import Rewriter

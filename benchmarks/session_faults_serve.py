@@ -1,6 +1,6 @@
 """A process that serves under attack: threads that call, forks, and the counts of what went wrong.
 
-It is started by :mod:`.session_faults` with a folder, answers lines on its standard input, and is
+It is started by `session_faults` with a folder, answers lines on its standard input, and is
 killed at any moment.
 """
 

@@ -55,7 +55,7 @@ def measure(count: int, runs: int) -> dict[str, Any]:
     """Every run loads files that this process has not loaded: a library is loaded once."""
     from tvm_ffi import load_module
 
-    from opinfo.jit.kernels.kernel import loaded
+    from opinfo.jit.kernels.build_kernel import loaded
     from opinfo.jit.store.store import KernelStore
 
     best: dict[str, list[float]] = {}

@@ -22,7 +22,7 @@ from opinfo.analysis.answer.recover import Analyser, Recovered
 from opinfo.analysis.results.op_info import Certificate, OpInfo, Refusal
 from opinfo.byoc.matching.lowered import Lowered
 from opinfo.byoc.patterns.dependences import flows
-from opinfo.layout.graph.graph import Graph, Op, _Reader, extents
+from opinfo.layout.graph.relax_graph import Graph, Op, _Reader, extents
 
 PRODUCTS = ("relax.nn.conv", "relax.matmul")
 

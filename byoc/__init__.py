@@ -1,6 +1,8 @@
 """Hand-over to backends: raise `call_tir` to Relax operators, match, convert."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..analysis.support.exports import exports
 
 if TYPE_CHECKING:
     from .backend.backend import Backend, Code, register
@@ -9,7 +11,7 @@ if TYPE_CHECKING:
     from .dispatching.dispatch import Dispatched, dispatch
     from .dispatching.objective import keeping_chains
     from .dispatching.plan_file import DispatchPlan, PlanRefused
-    from .dispatching.replay import replay
+    from .dispatching.replay_dispatch import replay
     from .matching.force import CannotForce
     from .measure import Excluded, Measure, Measured, MeasureError, Timing, Tracker
     from .patterns.pattern import Node, Pattern, many, maybe, one
@@ -28,7 +30,7 @@ _HOMES = {
     "dispatching.dispatch": ("Dispatched", "dispatch"),
     "patterns.pattern": ("Node", "Pattern", "many", "maybe", "one"),
     "backend.region": ("Call", "Region", "Tensor"),
-    "dispatching.replay": ("replay",),
+    "dispatching.replay_dispatch": ("replay",),
 }
 __all__ = [
     "ABI",
@@ -61,14 +63,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """What matches and dispatches is imported when it is asked for."""
-    from importlib import import_module
-
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(f".{home}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = exports(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""Where :data:`opinfo.byoc.ABI` was before: an alias for one release."""
+"""Where `ABI` was before: an alias for one release."""
 
 from __future__ import annotations
 

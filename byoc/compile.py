@@ -15,7 +15,7 @@ from tvm.support import cc
 
 from ..analysis.support.progress import stage
 from ..layout.graph.unused import check_defined
-from ..layout.report.report import Report
+from ..layout.report.plan_report import PlanReport
 from ..layout.search.constraints import Desired
 from .backend.backend import Backend, given
 from .backend.region import Region
@@ -27,7 +27,7 @@ from .codegen.toolchain import OPTIONS, shared
 from .dispatching.dispatch import Dispatched, Options, attempt, warn
 from .dispatching.fallback_layouts import in_own_layouts
 from .dispatching.plan_file import DispatchPlan, fingerprint
-from .dispatching.replay import replay
+from .dispatching.replay_dispatch import replay
 from .prepare.fuse import fuse
 from .prepare.integers import DEQUANTIZE
 from .prepare.prepare import prepare
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledModule:
     """A shared library for TVM's virtual machine, and what is in it."""
 
     library: Path
@@ -45,7 +45,7 @@ class Compiled:
     _folder: Any = None
 
     @property
-    def report(self) -> Report | None:
+    def report(self) -> PlanReport | None:
         """What became of layouts, where they were chosen."""
         return self.dispatched.report
 
@@ -70,7 +70,7 @@ def compile_module(
     force: Mapping[str, str] | None = None,
     saved: DispatchPlan | None = None,
     measure: Measure | None = None,
-) -> Compiled:
+) -> CompiledModule:
     """A Relax module as a library; ``mod`` is not changed.
 
     Layouts are chosen with the backends, in one problem; those that are ``desired`` by operator
@@ -78,7 +78,7 @@ def compile_module(
     not build or load is left out with a warning, as `dispatch` does; `Dispatched.failed` has them.
     ``force`` and ``measure`` are as in
     `dispatch`. ``saved`` is a plan of an earlier call (`Compiled.dispatched.plan`): nothing is
-    chosen, and nothing is left out; raises :class:`.PlanRefused` where it is of something else.
+    chosen, and nothing is left out; raises `PlanRefused` where it is of something else.
     Raises ``FileNotFoundError`` where there is no C++ compiler.
     """
     chosen = given(backends)
@@ -117,7 +117,7 @@ def _finished(
     return in_own_layouts(done, desired, target) if plan else done
 
 
-def _compiled(done: Dispatched, target: Any, regions: Sequence[Region] = ()) -> Compiled:
+def _compiled(done: Dispatched, target: Any, regions: Sequence[Region] = ()) -> CompiledModule:
     folder = trust.temporary("opinfo-")
     library = Path(folder.name) / "model.so"
     try:
@@ -125,7 +125,7 @@ def _compiled(done: Dispatched, target: Any, regions: Sequence[Region] = ()) -> 
     except BaseException:
         folder.cleanup()
         raise
-    return Compiled(library, done, folder)
+    return CompiledModule(library, done, folder)
 
 
 def _prepared(mod: Any, backends: Sequence[Backend], plan: bool, saved: DispatchPlan | None) -> Any:
@@ -161,11 +161,11 @@ def build(
 ) -> None:
     """Compile a dispatched module and load it once, so that what is missing is found now.
 
-    Raises :class:`.Miscalled` where one of ``regions`` is called with what it does not take.
+    Raises `Miscalled` where one of ``regions`` is called with what it does not take.
     """
     device = tvm.cpu()
     if on_gpu(target):
-        from .backends.nvidia.schedule import compiled
+        from .backends.nvidia.tvm_schedules import compiled
 
         device = tvm.cuda()
         made = compiled(done.module, target, fuse)

@@ -13,7 +13,7 @@ from .graph.unused import check_defined
 from .model.layout import Layout
 from .planner import Mode, Planner
 from .report.explain import report
-from .report.report import Report
+from .report.plan_report import PlanReport
 from .search.constraints import Desired, Wish, check, full
 from .search.decide import OBJECTIVES, Cost
 from .search.op_specs import Implementation, Kinds
@@ -24,7 +24,7 @@ class Planned:
     """A module in its plan's layouts, and why they are these."""
 
     module: Any
-    report: Report
+    report: PlanReport
 
 
 def plan_layout(

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from ..analysis.results.op_info import OpInfo, Refusal
 from ..analysis.support.progress import stage
-from .apply.convert import layouts_of
-from .graph.graph import Graph, Op, graph
+from .apply.conversion import layouts_of
+from .graph.relax_graph import Graph, Op, graph
 from .model.layout import Layout
 from .rewrite.rewrite import Rewriter, Rewritten, Still
 from .search.alternatives import GIVEN, Choice, Kind

@@ -9,10 +9,10 @@ import tvm
 from tvm import relax
 from tvm.tirx.buffer import is_buffer_var
 
-from opinfo.analysis import Chain, Constant, OpInfo, Result
+from opinfo.analysis import Chain, Constant, OpInfo, StepResult
 from opinfo.analysis.proposal.build import call_op, to_prim
-from opinfo.analysis.terms.rewrite import free
 from opinfo.analysis.terms.term import Int, Var
+from opinfo.analysis.terms.traversal import free
 from tests.models.weights import Array
 
 
@@ -53,7 +53,7 @@ def compose(func: tvm.tirx.PrimFunc, chain: Chain) -> tvm.IRModule:
 def _value(o: Any, params: dict[int, Any], results: list[Any]) -> Any:
     if isinstance(o, Constant):
         return relax.const(o.value, o.dtype)
-    if not isinstance(o, Result):
+    if not isinstance(o, StepResult):
         return params[o]
     found = results[o.step]
     return relax.TupleGetItem(found, o.output) if hasattr(found.ty, "fields") else found

@@ -37,13 +37,13 @@ CALLS = {
 def interpret(func: Any, inputs: list[Array], sizes: dict[str, int] | None = None) -> list[Array]:
     """The output buffers, the trailing parameters that ``inputs`` does not give.
 
-    Floating-point outputs are computed in double precision. Raises :class:`Undefined`.
+    Floating-point outputs are computed in double precision. Raises `Undefined`.
     """
     return compiled(func)(inputs, sizes)
 
 
 def compiled(func: Any) -> Callable[..., list[Array]]:
-    """:func:`interpret` for one PrimFunc, to be called with several inputs."""
+    """`interpret` for one PrimFunc, to be called with several inputs."""
     writer = _Writer()
     source = writer.function(func)
     scope: dict[str, Any] = {"np": np, "CALLS": CALLS, "Undefined": Undefined, "alloc": alloc}

@@ -45,7 +45,7 @@ def execute(
 ) -> list[Array]:
     """The output buffers, the trailing parameters that ``inputs`` does not give.
 
-    Floating-point outputs are in double precision. Raises :class:`.interpret.Undefined`.
+    Floating-point outputs are in double precision. Raises `interpret.Undefined`.
     """
     return _Machine(func, inputs, sizes or {}, backwards).outputs
 

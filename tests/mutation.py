@@ -1,6 +1,6 @@
 """Whether an answer about a mutant of an operator computes what the mutant computes.
 
-The truth is the interpreter's, on random inputs: whatever :func:`op_info` answers for a mutant must
+The truth is the interpreter's, on random inputs: whatever `op_info` answers for a mutant must
 compute what the mutant computes.
 """
 
@@ -16,13 +16,13 @@ from tvm.tirx.buffer import is_buffer_var
 
 from opinfo.analysis import LayoutNormalised, OpInfo, Refusal
 from opinfo.analysis.answer.recover import analyse
-from opinfo.analysis.lifting.effects.comprehension import Lifted
+from opinfo.analysis.lifting.effects.tensor_expression import TensorExpression
 from opinfo.analysis.lifting.lift import lift
 from opinfo.analysis.proposal.build import rebuild
 from opinfo.analysis.proposal.legalise import lowered
 from opinfo.analysis.proposal.proposal import Proposal
 from opinfo.analysis.results.op_info import Answer
-from opinfo.analysis.terms.term import Tensor, integer
+from opinfo.analysis.terms.term import TensorVar, integer
 
 from .interpret import Array, Undefined, interpret
 from .mutants import parsed
@@ -68,23 +68,23 @@ def answer(func: Any, info: OpInfo | LayoutNormalised, inputs: list[Array]) -> l
     return out
 
 
-def logical(lifted: Lifted, found: LayoutNormalised | None) -> Lifted:
+def logical(lifted: TensorExpression, found: LayoutNormalised | None) -> TensorExpression:
     """The function over the buffers that the answer's operator has."""
     if found is None:
         return lifted
     params = tuple(
-        Tensor(t.name, tuple(map(integer, layout.shape)), t.dtype, t.position)
-        if isinstance(t, Tensor) and layout
+        TensorVar(t.name, tuple(map(integer, layout.shape)), t.dtype, t.position)
+        if isinstance(t, TensorVar) and layout
         else t
         for t, layout in zip(lifted.params, found.buffers, strict=True)
     )
     outs = [params[c.out.position] for c in lifted.outputs]
-    return Lifted(
+    return TensorExpression(
         params,
         tuple(
             replace(c, out=t)
             for c, t in zip(lifted.outputs, outs, strict=True)
-            if isinstance(t, Tensor)
+            if isinstance(t, TensorVar)
         ),
     )
 

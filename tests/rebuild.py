@@ -10,7 +10,7 @@ from tvm import relax, tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from opinfo.analysis import OpInfo, op_info
-from opinfo.analysis.certify.same import bare
+from opinfo.analysis.certify.structural_equality import bare
 from opinfo.analysis.proposal.legalise import lowered
 from opinfo.analysis.results.op_info import to_plain
 

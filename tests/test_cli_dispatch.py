@@ -15,12 +15,12 @@ from tvm import relax
 from typer.testing import CliRunner, Result
 
 from opinfo.byoc import Code, Region, dispatch, register
-from opinfo.byoc.compile import Compiled
+from opinfo.byoc.compile import CompiledModule
 from opinfo.byoc.measure import Excluded, Measured, Timing
 from opinfo.cli import app
 from opinfo.compiling import Verified
 from opinfo.layout.model.layout import Layout
-from opinfo.layout.report.report import Conversion, Report, ValueChoice
+from opinfo.layout.report.plan_report import Conversion, PlanReport, ValueChoice
 from opinfo.picture.compiled import compiled_page
 from opinfo.planning import parse_wants
 
@@ -174,7 +174,7 @@ def test_a_page_that_cannot_be_written_is_one_line(
 def test_the_page_has_everything_and_needs_no_network() -> None:
     done = dispatch(nets.net(_net, (4, 8), (8,)), [TOY])
     nchw, nhwc = Layout.identity(4), Layout.parse("NHWC")
-    report = Report(
+    report = PlanReport(
         values=(ValueChoice("v", (1, 4, 6, 8), "float32", nhwc, "<b> reads it so"),),
         conversions=(Conversion("x", nchw, nhwc, 768, "toy wants NHWC", ("v",)),),
     )
@@ -183,7 +183,7 @@ def test_the_page_has_everything_and_needs_no_network() -> None:
         Timing("toy", ("relax.exp",), ("float32[4, 8]",), Excluded("it hangs"), True),
     )
     done = replace(done, report=report, timings=timings)
-    text = compiled_page("a <model>", Compiled(Path(), done), Verified(2e-7, 1.0, 4.0, 5))
+    text = compiled_page("a <model>", CompiledModule(Path(), done), Verified(2e-7, 1.0, 4.0, 5))
     parser = _Parser()
     parser.feed(text)
     assert parser.open == [] and parser.outside == []

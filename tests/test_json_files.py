@@ -13,7 +13,7 @@ import pytest
 from opinfo.analysis.support.checked_json import Json, Malformed, parse
 from opinfo.byoc import DispatchPlan, PlanRefused
 from opinfo.jit.tune.record import RecordError, Recording
-from opinfo.jit.tune.tuned import SEARCHED, Known, TuneError
+from opinfo.jit.tune.schedule_database import SEARCHED, OpenDatabase, TuneError
 
 PLAN = {
     "format": 2,
@@ -31,12 +31,12 @@ RECORD = {
 TUNED = {"f {}": {"trials": 3, "microseconds": 1.5, "structure": None}}
 
 
-def _known(path: Path) -> Known:
+def _known(path: Path) -> OpenDatabase:
     folder = path.parent / "tuned"
     folder.mkdir(exist_ok=True)
-    Known(folder, mine=True)  # makes the other files
+    OpenDatabase(folder, mine=True)  # makes the other files
     (folder / SEARCHED).write_bytes(path.read_bytes())
-    return Known(folder)
+    return OpenDatabase(folder)
 
 
 #: A file that is read, its reader, and the error that the reader raises.

@@ -11,12 +11,12 @@ import pytest
 from tvm import relax
 
 from opinfo.byoc import dispatch
-from opinfo.byoc.compile import Compiled
+from opinfo.byoc.compile import CompiledModule
 from opinfo.byoc.matching.diagnose import Left
 from opinfo.byoc.measure import Measured, Timing
 from opinfo.compiling import Verified
 from opinfo.layout.model.layout import Layout
-from opinfo.layout.report.report import Conversion, Conversions, Report, ValueChoice
+from opinfo.layout.report.plan_report import Conversion, Conversions, PlanReport, ValueChoice
 from opinfo.picture import page
 from opinfo.picture.compiled import compiled_page
 
@@ -60,7 +60,7 @@ def plan_page(count: int) -> str:
     pairs = zip(names, names[1:], layouts, layouts[1:], strict=False)
     found = [Conversion(a, x, y, 1152 * (k + 1), f"{b} wants {y.spell()}", (b,))
              for k, (a, b, x, y) in enumerate(pairs) if x != y]  # fmt: skip
-    report = Report(tuple(values), tuple(found[:9]), status="optimal", objective=9e6, bound=9e6)
+    report = PlanReport(tuple(values), tuple(found[:9]), status="optimal", objective=9e6, bound=9e6)
     moving = {names[2]: 1152}
     return page(PATH, mod, report, Conversions(1, 1152), report.after, moving, {})
 
@@ -79,12 +79,12 @@ def compile_page() -> str:
     rest = [Left(f"lv{k}", "relax.image.resize2d", f"no pattern of backend{k} has relax.resize2d",
                  "want conv2d=NHWC,OHWI", f"{PATH}.{k}") for k in range(60)]  # fmt: skip
     value = ValueChoice("lv2_with_a_name", (1, 256, 160, 160), "float32", NHWC, "relu wants NHWC")
-    report = Report((value,), (Conversion("x", NCHW, NHWC, 768, "toy wants NHWC", ("lv",)),))
+    report = PlanReport((value,), (Conversion("x", NCHW, NHWC, 768, "toy wants NHWC", ("lv",)),))
     timings = [Timing("toy", ("relax.add", "relax.nn.relu"), ("float32[4, 8]",) * 3,
                       Measured(12.5), False)] * 40  # fmt: skip
     done = replace(done, taken=tuple(taken), left=(*done.left, *rest), report=report,
                    timings=tuple(timings))  # fmt: skip
-    return compiled_page(PATH, Compiled(Path(), done), Verified(2e-7, 1.0, 27.2, 9))
+    return compiled_page(PATH, CompiledModule(Path(), done), Verified(2e-7, 1.0, 27.2, 9))
 
 
 @pytest.fixture(scope="module")

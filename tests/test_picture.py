@@ -16,7 +16,13 @@ from tvm import relax
 
 from opinfo.layout.model.layout import Layout
 from opinfo.layout.report.count import count, located
-from opinfo.layout.report.report import Conversion, Conversions, OpChoice, Report, ValueChoice
+from opinfo.layout.report.plan_report import (
+    Conversion,
+    Conversions,
+    OpChoice,
+    PlanReport,
+    ValueChoice,
+)
 from opinfo.picture import page
 from opinfo.picture.dataflow import dataflow, main_of
 from opinfo.picture.groups import blocks
@@ -40,7 +46,7 @@ def module() -> Any:
     return relax.transform.LegalizeOps()(builder.get())
 
 
-REPORT = Report(
+REPORT = PlanReport(
     values=(
         ValueChoice("x", (1, 4, 6, 8), "float32", NCHW, "a parameter"),
         ValueChoice("a", (1, 4, 6, 8), "float32", NHWC, "</script> exp writes it so"),
@@ -53,7 +59,7 @@ REPORT = Report(
 )
 
 
-def drawn(report: Report = REPORT, **options: Any) -> tuple[str, dict[str, Any]]:
+def drawn(report: PlanReport = REPORT, **options: Any) -> tuple[str, dict[str, Any]]:
     mod = module()
     moving = {var: c.bytes for (_, var), c in located(mod).items()}
     given = {"before": count(mod), "after": report.after, "moving": moving, "operators": {}}
@@ -94,7 +100,7 @@ def test_conversions_put_in_taken_away_and_kept() -> None:
     assert [x, new] in after and [new, a] in after
     assert (nodes[b]["before"], nodes[b]["after"]) == (768, 0)
     assert ["saved", "768 B: it is the same memory now"] in nodes[b]["facts"]
-    kept = Report(conversions=(Conversion("a", NCHW, NCHW, 768, "moves anyway", ("b",)),))
+    kept = PlanReport(conversions=(Conversion("a", NCHW, NCHW, 768, "moves anyway", ("b",)),))
     _, data = drawn(kept)
     assert [n["after"] for n in data["nodes"] if n["name"] == "b"] == [768]
     assert all(n["kind"] != "new" for n in data["nodes"])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from opinfo.jit.runtime import table
+from opinfo.jit.runtime import library_table as table
 
 
 @pytest.mark.parametrize("command", [

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..lifting.effects.comprehension import Comprehension, Lifted
+from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
 from ..results.op_info import PatternKind
 from ..terms.flat import flat, volume
-from ..terms.rewrite import children, free, subterms
-from ..terms.term import FOREVER, ONE, ZERO, Call, Fold, Int, Load, Reduce, Term, Var
+from ..terms.term import FOREVER, ONE, ZERO, CallTerm, Fold, Int, Load, Reduce, Term, Var
+from ..terms.traversal import children, free, subterms
 
 _ORDER: tuple[PatternKind, ...] = (
     "kElemWise",
@@ -29,12 +29,12 @@ _ORDER: tuple[PatternKind, ...] = (
 )
 
 
-def pattern_kind(lifted: Lifted) -> PatternKind:
+def pattern_kind(lifted: TensorExpression) -> PatternKind:
     """The kind of the whole PrimFunc: the least fusable of its outputs'."""
     return max((_kind(c) for c in lifted.outputs), key=_ORDER.index, default="kOpaque")
 
 
-def fusion_kind(lifted: Lifted) -> PatternKind:
+def fusion_kind(lifted: TensorExpression) -> PatternKind:
     """The kind as ``FuseOps`` wants it in ``op_pattern``.
 
     TVM calls a broadcast that reads one operand at the output's own coordinates, such as a bias
@@ -146,7 +146,7 @@ def _reduction(c: Comprehension, reductions: list[Reduce | Fold]) -> PatternKind
 
 def _placed(t: Term, c: Comprehension) -> bool:
     """Whether a coordinate of the output decides what is combined, and is read nowhere."""
-    deciding = [s.args[0] for s in subterms(t) if isinstance(s, Call) and s.op == "ite"]
+    deciding = [s.args[0] for s in subterms(t) if isinstance(s, CallTerm) and s.op == "ite"]
     read = frozenset().union(*(free(i) for s in _reads(t) for i in s.indices))
     places = frozenset().union(*map(free, deciding)) & frozenset().union(*map(free, c.axes))
     return not places <= read

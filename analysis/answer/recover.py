@@ -10,16 +10,16 @@ from typing import Any
 from tvm import tirx
 
 from ..certify.certify import PROPOSE, certify, lowers_to
-from ..certify.same import ByStructure
-from ..index_map.maps.convert import Unsupported
-from ..lifting.effects.comprehension import Lifted
+from ..certify.structural_equality import ByStructure
+from ..index_map.maps.to_terms import Unsupported
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..lifting.lift import lift
 from ..lifting.tir.from_tir import Unliftable
+from ..proposal.answer_values import literals, variables
 from ..proposal.proposal import Constant, Proposal
-from ..proposal.values import literals, variables
 from ..real import TooLarge, idiomatic, real
 from ..recognise import recognisers
-from ..registry.ask import Failure, attempt, proposals
+from ..registry.call_recogniser import RecogniserFailure, attempt, proposals
 from ..registry.registry import Recogniser
 from ..results.op_info import (
     Answer,
@@ -30,8 +30,8 @@ from ..results.op_info import (
     operator,
     over_variables,
 )
-from ..terms.rewrite import subterms
-from ..terms.term import Tensor, Var
+from ..terms.term import TensorVar, Var
+from ..terms.traversal import subterms
 from ..terms.work import Exhausted, budget, spend
 from ..undo_layouts import relayings
 from ..undo_layouts.logical_answer import expressed, normalised
@@ -46,7 +46,7 @@ def op_info(func: Any, *, alternatives: bool = False, tested: bool = False) -> O
     Reads the body of ``func`` and nothing else: no name, attribute or annotation. With
     ``alternatives`` the other ops that compute the same are certified too; with ``tested`` an op is
     also answered where it is only equal at random points. The answer is about the PrimFunc's own
-    buffers; the op that it would be over others is :func:`layout_normalised`.
+    buffers; the op that it would be over others is `layout_normalised`.
     Raises ``TypeError`` if ``func`` is not a PrimFunc.
     """
     found = analyse(func, alternatives=alternatives, tested=tested).of(func).info
@@ -81,7 +81,7 @@ class Recovered:
     """An answer, the parameters that its attributes are over, and which of them are written."""
 
     info: Answer
-    params: tuple[Tensor | Var, ...] = ()
+    params: tuple[TensorVar | Var, ...] = ()
     outputs: tuple[int, ...] = ()
 
     @property
@@ -106,7 +106,7 @@ class Recovered:
 
 
 def analyse(func: Any, *, alternatives: bool = False, tested: bool = False) -> Recovered:
-    """:func:`op_info` together with the lifted parameters."""
+    """`op_info` together with the lifted parameters."""
     with budget():
         lifted = understood(func)
         if isinstance(lifted, Refusal):
@@ -114,7 +114,7 @@ def analyse(func: Any, *, alternatives: bool = False, tested: bool = False) -> R
         return recovered(lifted, func, alternatives=alternatives, tested=tested)
 
 
-def understood(func: Any) -> Lifted | Refusal:
+def understood(func: Any) -> TensorExpression | Refusal:
     """What a PrimFunc computes, or why it is not understood."""
     if not isinstance(func, tirx.PrimFunc):
         raise TypeError(f"op_info: expected a tvm.tirx.PrimFunc, got {type(func).__name__}")
@@ -132,9 +132,9 @@ def understood(func: Any) -> Lifted | Refusal:
 
 
 def recovered(
-    lifted: Lifted, func: Any, *, alternatives: bool = False, tested: bool = False
+    lifted: TensorExpression, func: Any, *, alternatives: bool = False, tested: bool = False
 ) -> Recovered:
-    """:func:`analyse` of what was lifted already."""
+    """`analyse` of what was lifted already."""
     if not lifted.outputs:
         return Recovered(Refusal("the function writes no parameter"))
     try:
@@ -150,12 +150,12 @@ def recovered(
 
 
 def analyser(*, alternatives: bool = False, tested: bool = False) -> ByStructure[Recovered]:
-    """:func:`analyse`, once for PrimFuncs that are structurally equal."""
+    """`analyse`, once for PrimFuncs that are structurally equal."""
     return ByStructure(partial(analyse, alternatives=alternatives, tested=tested))
 
 
 class Analyser:
-    """:func:`analyse` and what it lifts, each once for PrimFuncs that are structurally equal."""
+    """`analyse` and what it lifts, each once for PrimFuncs that are structurally equal."""
 
     def __init__(self) -> None:
         self._lifted, self._recovered = ByStructure(understood), ByStructure(self._recover)
@@ -163,7 +163,7 @@ class Analyser:
     def __call__(self, func: Any) -> Recovered:
         return self._recovered(func)
 
-    def lifted(self, func: Any) -> Lifted | Refusal:
+    def lifted(self, func: Any) -> TensorExpression | Refusal:
         """What a PrimFunc computes, or why it is not understood."""
         return self._lifted(func)
 
@@ -172,7 +172,7 @@ class Analyser:
         return Recovered(lifted) if isinstance(lifted, Refusal) else recovered(lifted, func)
 
 
-def recover(lifted: Lifted, func: Any, alternatives: bool = False) -> Answer:
+def recover(lifted: TensorExpression, func: Any, alternatives: bool = False) -> Answer:
     """The answer for what was lifted already.
 
     Where no op is found the packed or permuted layouts of the buffers are undone and the logical
@@ -188,16 +188,16 @@ def recover(lifted: Lifted, func: Any, alternatives: bool = False) -> Answer:
     return found
 
 
-def direct(lifted: Lifted, func: Any, alternatives: bool = False) -> OpInfo | Refusal:
-    """:func:`recover` with the buffers as they are."""
+def direct(lifted: TensorExpression, func: Any, alternatives: bool = False) -> OpInfo | Refusal:
+    """`recover` with the buffers as they are."""
     found = _candidates(lifted, func, alternatives)
     return found if isinstance(found, OpInfo) else _rounded(lifted, None, alternatives) or found
 
 
-def relaid(lifted: Lifted, func: Any, alternatives: bool = False) -> Answer:
+def relaid(lifted: TensorExpression, func: Any, alternatives: bool = False) -> Answer:
     """The op over buffers whose packed or permuted layouts are undone.
 
-    An :class:`.OpInfo` if the op has attributes that say so.
+    An `OpInfo` if the op has attributes that say so.
     """
     for way in relayings(lifted):
         logical = _candidates(way.lifted, None, alternatives)
@@ -207,7 +207,7 @@ def relaid(lifted: Lifted, func: Any, alternatives: bool = False) -> Answer:
     return Refusal("no layout makes the compute an op's")
 
 
-def _rounded(lifted: Lifted, func: Any, alternatives: bool) -> OpInfo | Refusal:
+def _rounded(lifted: TensorExpression, func: Any, alternatives: bool) -> OpInfo | Refusal:
     """The op that is the same but for rounding."""
     if not any("float" in c.out.dtype for c in lifted.outputs):
         return Refusal("nothing is rounded")
@@ -223,7 +223,7 @@ def _rounded(lifted: Lifted, func: Any, alternatives: bool) -> OpInfo | Refusal:
 
 
 def _proposals(
-    lifted: Lifted, rounded: bool, failed: list[Refusal]
+    lifted: TensorExpression, rounded: bool, failed: list[Refusal]
 ) -> Iterator[tuple[Recogniser, Proposal]]:
     """What recognisers believe; up to rounding also about the form that rounding does not tell.
 
@@ -238,12 +238,12 @@ def _proposals(
         found = proposals(r, view)
         if not isinstance(found, Refusal):
             yield from ((r, p) for p in found)
-        elif isinstance(found, Failure):
+        elif isinstance(found, RecogniserFailure):
             failed.append(found)
 
 
 def _candidates(
-    lifted: Lifted,
+    lifted: TensorExpression,
     func: Any,
     alternatives: bool,
     *,
@@ -266,7 +266,7 @@ def _candidates(
         if info is None:
             continue
         if isinstance(info, Refusal):
-            (failed if isinstance(info, Failure) else refusals).append(info)
+            (failed if isinstance(info, RecogniserFailure) else refusals).append(info)
             continue
         found.append(info)
         if not alternatives and (info.certificate.kind == "rebuilt" or func is None):
@@ -281,7 +281,7 @@ def _candidates(
 
 def _judged(
     p: Proposal,
-    lifted: Lifted,
+    lifted: TensorExpression,
     judge: Callable[[], Certificate | Refusal],
     tried: list[tuple[Any, ...]],
 ) -> OpInfo | Refusal | None:
@@ -298,7 +298,7 @@ def _judged(
 LARGEST = 300
 
 
-def _summary(lifted: Lifted) -> str:
+def _summary(lifted: TensorExpression) -> str:
     text = repr(lifted)
     return text if len(text) <= 400 else text[:397] + "..."
 
@@ -308,9 +308,10 @@ def _value(value: Any) -> Any:
     return tirx.const(value.value, value.dtype) if isinstance(value, Constant) else literals(value)
 
 
-def _info(p: Proposal, lifted: Lifted, certificate: Certificate) -> OpInfo:
+def _info(p: Proposal, lifted: TensorExpression, certificate: Certificate) -> OpInfo:
     layouts = tuple(
-        p.layouts.get(i, "") if isinstance(t, Tensor) else "" for i, t in enumerate(lifted.params)
+        p.layouts.get(i, "") if isinstance(t, TensorVar) else ""
+        for i, t in enumerate(lifted.params)
     )
     return OpInfo(
         name=p.name,

@@ -23,7 +23,7 @@ from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from ..lifting.parameters import Parameters
-from ..lifting.tir.from_tir import Reader, Unliftable
+from ..lifting.tir.from_tir import ExpressionReader, Unliftable
 from ..lifting.tir.node import NodeDict, items
 from ..terms.term import ONE, ZERO, Int, Term, Var, as_int, variable
 
@@ -39,7 +39,7 @@ class Opaque(Exception):
 
 
 @dataclass(frozen=True)
-class Access:
+class BlockAccess:
     """One load or store; ``indices`` has None where data decide on the coordinate."""
 
     buffer: Any
@@ -61,8 +61,8 @@ class Stage:
     axes: tuple[Var, ...]
     order: tuple[tuple[Var, int], ...]
     reduced: frozenset[Var]
-    writes: tuple[Access, ...]
-    reads: tuple[Access, ...]
+    writes: tuple[BlockAccess, ...]
+    reads: tuple[BlockAccess, ...]
 
     @property
     def block(self) -> Any:
@@ -70,12 +70,12 @@ class Stage:
 
 
 def stages(func: Any) -> tuple[Stage, ...]:
-    """The stages in their order. Raises :class:`Opaque` where this is no standard form."""
+    """The stages in their order. Raises `Opaque` where this is no standard form."""
     return standard(func)[0]
 
 
 def standard(func: Any) -> Standard:
-    """:func:`stages`, and the sizes and scalars that their terms are over."""
+    """`stages`, and the sizes and scalars that their terms are over."""
     if not isinstance(func, tirx.PrimFunc):
         raise Opaque(f"expected a PrimFunc, got {type(func).__name__}")
     body = func.body
@@ -89,16 +89,16 @@ def standard(func: Any) -> Standard:
     return tuple(reader.stage(nest) for nest in nests), reader.sizes
 
 
-def sizes_of(func: Any) -> Sizes:
-    """The sizes of a PrimFunc. Raises :class:`Opaque` if a parameter is no buffer or number."""
+def sizes_of(func: Any) -> SizeTerms:
+    """The sizes of a PrimFunc. Raises `Opaque` if a parameter is no buffer or number."""
     return _Accesses(func).sizes
 
 
-Standard = tuple[tuple[Stage, ...], "Sizes"]
+Standard = tuple[tuple[Stage, ...], "SizeTerms"]
 
 
 class Forms:
-    """:func:`standard`, once for each PrimFunc."""
+    """`standard`, once for each PrimFunc."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Any, Standard | Opaque]] = {}  # by address; kept alive
@@ -122,12 +122,12 @@ class Forms:
             return Opaque(e.reason)
 
 
-class Sizes:
+class SizeTerms:
     """The terms of a PrimFunc's sizes and scalars."""
 
     def __init__(self, known: Parameters) -> None:
         self.env = known.env
-        self._reader = Reader(self.env, _by_data)
+        self._reader = ExpressionReader(self.env, _by_data)
 
     @property
     def leaves(self) -> dict[Var, Any]:
@@ -139,15 +139,15 @@ class Sizes:
         return tuple(_size(self._reader, e) for e in items(buffer.ty.shape))
 
 
-def reader_of(stage: Stage, sizes: Sizes) -> Reader:
-    """Reads indices inside the block; :class:`Unliftable` where data decide on them.
+def reader_of(stage: Stage, sizes: SizeTerms) -> ExpressionReader:
+    """Reads indices inside the block; `Unliftable` where data decide on them.
 
     Unlike in a stage's accesses, iterators of extent 1 are told apart.
     """
-    env = Env(sizes.env)
+    env = BlockEnv(sizes.env)
     for iv, v in zip(items(stage.block.iter_vars), stage.axes, strict=True):
         env.axes[iv.var] = as_int(v)
-    return Reader(env, _by_data)
+    return ExpressionReader(env, _by_data)
 
 
 class _Accesses:
@@ -159,16 +159,16 @@ class _Accesses:
             known.bind_sizes(own, [None] * len(own))
         except Unliftable as e:
             raise Opaque(e.reason) from None
-        self.sizes = Sizes(known)
+        self.sizes = SizeTerms(known)
         self.shapes = NodeDict[tuple[Int, ...]]()
 
     def stage(self, nest: Any) -> Stage:
         loops, realize = _nest(nest)
-        env = Env(self.sizes.env)
-        reader = Reader(env, _by_data)
+        env = BlockEnv(self.sizes.env)
+        reader = ExpressionReader(env, _by_data)
         axes, order = self.axes(loops, realize, env, reader)
-        writes: dict[tuple[int, Index], Access] = {}
-        reads: dict[tuple[int, Index], Access] = {}
+        writes: dict[tuple[int, Index], BlockAccess] = {}
+        reads: dict[tuple[int, Index], BlockAccess] = {}
 
         block = realize.block
         parts = [part for part in (block.init, block.body) if part is not None]
@@ -186,7 +186,7 @@ class _Accesses:
         return Stage(realize, axes, order, reduced, tuple(writes.values()), others)
 
     def axes(
-        self, loops: Sequence[Any], realize: Any, env: Env, reader: Reader
+        self, loops: Sequence[Any], realize: Any, env: BlockEnv, reader: ExpressionReader
     ) -> tuple[tuple[Var, ...], tuple[tuple[Var, int], ...]]:
         """The block's iterators, each of loops of its own over its domain; their order."""
         around = _Loops(loops, self.sizes.env, reader)
@@ -207,7 +207,11 @@ class _Accesses:
         return tuple(out), around.order()
 
     def note(
-        self, known: dict[tuple[int, Index], Access], reader: Reader, buffer: Any, indices: Any
+        self,
+        known: dict[tuple[int, Index], BlockAccess],
+        reader: ExpressionReader,
+        buffer: Any,
+        indices: Any,
     ) -> None:
         index = tuple(_index(reader, i) for i in items(indices))
         shape = self.shapes.get(buffer)
@@ -215,7 +219,7 @@ class _Accesses:
             shape = self.shapes[buffer] = self.sizes.shape(buffer)
         if len(shape) != len(index):
             raise Opaque("an access has another rank than its buffer")
-        known.setdefault((buffer.__chandle__(), index), Access(buffer, index, shape))
+        known.setdefault((buffer.__chandle__(), index), BlockAccess(buffer, index, shape))
 
 
 class _Loops:
@@ -224,13 +228,13 @@ class _Loops:
     for i, k_0, j, k_1 in T.grid(n, 16, m, 4):  v_k = k_0 * 4 + k_1
     """
 
-    def __init__(self, loops: Sequence[Any], sizes: Any, reader: Reader) -> None:
-        env = Env(sizes)
+    def __init__(self, loops: Sequence[Any], sizes: Any, reader: ExpressionReader) -> None:
+        env = BlockEnv(sizes)
         self.loops = [variable("loop", f"l{k}", _size(reader, s.extent))
                       for k, s in enumerate(loops)]  # fmt: skip
         for s, v in zip(loops, self.loops, strict=True):
             env.axes[s.loop_var] = as_int(v)
-        self.reader = Reader(env, _by_data)
+        self.reader = ExpressionReader(env, _by_data)
         self.of: dict[Var, tuple[Var, int]] = {}
 
     def take(self, iterator: Var, value: Any, extent: Int) -> None:
@@ -260,7 +264,7 @@ class _Loops:
         return found
 
 
-class Env:
+class BlockEnv:
     """Iterators and values bound in the block, in front of the sizes."""
 
     def __init__(self, sizes: Any) -> None:
@@ -301,7 +305,7 @@ def _nest(s: Any) -> tuple[tuple[Any, ...], Any]:
     return tuple(loops), s
 
 
-def _check(s: Any, env: Env, reader: Reader) -> None:
+def _check(s: Any, env: BlockEnv, reader: ExpressionReader) -> None:
     """A block's body is of stores, bound values and conditions."""
     kind = type(s).__name__
     if kind == "SeqStmt":
@@ -332,7 +336,7 @@ def _by_data(buffer: Any, index: tuple[Int, ...]) -> Term:
     raise Unliftable("data decide on a coordinate")
 
 
-def _index(reader: Reader, e: Any) -> Int | None:
+def _index(reader: ExpressionReader, e: Any) -> Int | None:
     """The term of an index, or None where data decide on it."""
     try:
         return reader.index(e)
@@ -340,7 +344,7 @@ def _index(reader: Reader, e: Any) -> Int | None:
         return None
 
 
-def _size(reader: Reader, e: Any) -> Int:
+def _size(reader: ExpressionReader, e: Any) -> Int:
     found = _index(reader, e)
     if found is None:
         raise Opaque("an extent is not understood")

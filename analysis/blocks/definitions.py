@@ -25,7 +25,7 @@ class Undefined(Exception):
 
 
 @dataclass(frozen=True)
-class Definition:
+class BlockDefinition:
     """``iterators`` are the block's variables by coordinate; None and ``units`` are always 0."""
 
     buffer: Any
@@ -34,7 +34,7 @@ class Definition:
     value: Any
 
 
-def definition(stage: Stage) -> Definition | None:
+def definition(stage: Stage) -> BlockDefinition | None:
     """What a stage defines, None if it does something else."""
     store = stage.block.body
     plain = isinstance(store, tirx.BufferStore) and stage.block.init is None
@@ -58,7 +58,7 @@ def definition(stage: Stage) -> Definition | None:
     rest = [x for x, _ in axes.items() if not any(x.same_as(y) for y in found if y is not None)]
     if any(axes[x].extent is not ONE for x in rest):
         return None
-    return Definition(store.buffer, tuple(found), tuple(rest), value)
+    return BlockDefinition(store.buffer, tuple(found), tuple(rest), value)
 
 
 def loads(*nodes: Any) -> NodeDict[int]:
@@ -76,17 +76,17 @@ def loads(*nodes: Any) -> NodeDict[int]:
 
 def resolved(
     stages: Sequence[Stage], buffers: Sequence[Any]
-) -> tuple[list[Stage], NodeDict[Definition]]:
+) -> tuple[list[Stage], NodeDict[BlockDefinition]]:
     """The stages that stay without some buffers inside the function, and their definitions.
 
-    Raises :class:`Undefined` unless every read of such a buffer gives what its definition is worth
+    Raises `Undefined` unless every read of such a buffer gives what its definition is worth
     there: it is written before, by one stage, and nothing that it depends on is written since.
     """
     dropped = NodeDict[None]()
     for b in buffers:
         dropped[b] = None
     left: list[Stage] = []
-    found = NodeDict[Definition]()
+    found = NodeDict[BlockDefinition]()
     depends = NodeDict[set[int]]()
     stale: set[int] = set()
     for s in stages:

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..lifting.tir.operations import width
-from ..terms.rewrite import subterms
-from ..terms.term import Call, Const, Int, Term
+from ..terms.term import CallTerm, Const, Int, Term
+from ..terms.traversal import subterms
 
 #: Conversions to an integer of less values than the float has.
 FITS = "a float that is cast to an integer fits it"
@@ -49,7 +49,7 @@ def partial(bodies: Iterable[Term]) -> tuple[str, ...]:
     told: dict[str, None] = {}
     for body in bodies:
         for s in subterms(body):
-            if isinstance(s, Call) and (why := _assumed(s)):
+            if isinstance(s, CallTerm) and (why := _assumed(s)):
                 told[why] = None
     return tuple(t for t in (FITS, SHIFTS, DIVIDES) if t in told)
 
@@ -58,7 +58,7 @@ def simplified(bodies: Iterable[Term]) -> tuple[str, ...]:
     """What TVM's simplifier takes for granted of the values of statements."""
     told: dict[str, None] = {}
     for body in bodies:
-        inside = [s for s in subterms(body) if isinstance(s, Call)]
+        inside = [s for s in subterms(body) if isinstance(s, CallTerm)]
         compared = [s for s in inside if s.op in _COMPARISONS and "float" in s.args[0].dtype]
         negated = any(s.op == "not" and s.args[0] in compared for s in inside)
         if negated or len(compared) > 1 or any(s.args[0] is s.args[1] for s in compared):
@@ -68,13 +68,13 @@ def simplified(bodies: Iterable[Term]) -> tuple[str, ...]:
     return tuple(told)
 
 
-def _cancels(s: Call) -> bool:
+def _cancels(s: CallTerm) -> bool:
     """Whether a sum has a term, or literals, with both signs."""
     added, removed = list[Term](), list[Term]()
     stack: list[tuple[Term, bool]] = [(s, True)]
     while stack:
         t, sign = stack.pop()
-        if isinstance(t, Call) and t.op in ("add", "sub") and t.dtype == s.dtype:
+        if isinstance(t, CallTerm) and t.op in ("add", "sub") and t.dtype == s.dtype:
             stack.append((t.args[0], sign))
             stack.append((t.args[1], sign if t.op == "add" else not sign))
         else:
@@ -85,7 +85,7 @@ def _cancels(s: Call) -> bool:
     return len(literals) > 1 or not set(added).isdisjoint(removed)
 
 
-def _assumed(s: Call) -> str:
+def _assumed(s: CallTerm) -> str:
     if s.op == "cast":
         return FITS if "int" in s.dtype and "float" in s.args[0].dtype else ""
     if s.op in _SHIFTS:

@@ -13,7 +13,7 @@ from typing import Any
 import tvm_ffi
 from tvm import tirx
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..lifting.lift import lift
 from ..lifting.tir.from_tir import Unliftable
 from ..proofs.equal import Proof, prove_equal
@@ -22,19 +22,19 @@ from ..proposal.build import NotBuilt, Rebuilt, rebuild
 from ..proposal.proposal import Proposal
 from ..real import TooLarge, real
 from ..results.op_info import ASSUMED, Certificate, Refusal
-from ..terms.rewrite import subterms
 from ..terms.term import Reduce, Term, Var
+from ..terms.traversal import subterms
 from ..terms.work import spend
 from .assumptions import CANCELS, partial, simplified
-from .same import structurally_equal
 from .sampled import Unequal, compare
+from .structural_equality import structurally_equal
 
 #: What legalising and lifting an operator costs of a question's budget, and asking all recognisers.
 CERTIFY, PROPOSE = 300, 100
 
 
 def certify(
-    p: Proposal, lifted: Lifted, func: Any, *, tested: bool = False, rounded: bool = False
+    p: Proposal, lifted: TensorExpression, func: Any, *, tested: bool = False, rounded: bool = False
 ) -> Certificate | Refusal:
     """The certificate of a proposal for a PrimFunc that was lifted.
 
@@ -51,7 +51,7 @@ def certify(
     return _staged(_compared(p, lifted, func, built, tested, rounded), lifted, func, built)
 
 
-def lowers_to(p: Proposal, lifted: Lifted, func: Any) -> Certificate | Refusal:
+def lowers_to(p: Proposal, lifted: TensorExpression, func: Any) -> Certificate | Refusal:
     """The certificate ``rebuilt``, or that the op's lowering is another PrimFunc."""
     try:
         built = rebuild(p, lifted)
@@ -61,7 +61,7 @@ def lowers_to(p: Proposal, lifted: Lifted, func: Any) -> Certificate | Refusal:
 
 
 def _staged(
-    found: Certificate | Refusal, lifted: Lifted, func: Any, built: Rebuilt
+    found: Certificate | Refusal, lifted: TensorExpression, func: Any, built: Rebuilt
 ) -> Certificate | Refusal:
     """With the number of buffers that the op's lowering writes."""
     if isinstance(found, Refusal):
@@ -78,7 +78,7 @@ def stages(func: Any) -> int:
 
 
 def _compared(
-    p: Proposal, lifted: Lifted, func: Any, built: Rebuilt, tested: bool, rounded: bool
+    p: Proposal, lifted: TensorExpression, func: Any, built: Rebuilt, tested: bool, rounded: bool
 ) -> Certificate | Refusal:
     same = _rebuilt(p, lifted, func, built)
     if isinstance(same, Certificate):
@@ -97,7 +97,9 @@ def _compared(
     return found
 
 
-def _rebuilt(p: Proposal, lifted: Lifted, func: Any, built: Rebuilt) -> Certificate | Refusal:
+def _rebuilt(
+    p: Proposal, lifted: TensorExpression, func: Any, built: Rebuilt
+) -> Certificate | Refusal:
     given = _over(func, lifted.params, built.params)
     if given is None or not structurally_equal(built.func, given):
         return Refusal("it lowers to another PrimFunc", p.name)
@@ -111,7 +113,7 @@ def _over(func: Any, params: tuple[Any, ...], wanted: tuple[Any, ...]) -> Any:
 
 
 def _proved(
-    p: Proposal, lifted: Lifted, bodies: list[Term], rounded: bool
+    p: Proposal, lifted: TensorExpression, bodies: list[Term], rounded: bool
 ) -> Certificate | Refusal:
     proof = Proof(rounded=rounded)
     for mine, theirs in zip(lifted.outputs, bodies, strict=True):
@@ -140,7 +142,7 @@ def itself(t: Term) -> Term:
     return t
 
 
-def _sampled(p: Proposal, lifted: Lifted, bodies: list[Term]) -> Certificate | Refusal:
+def _sampled(p: Proposal, lifted: TensorExpression, bodies: list[Term]) -> Certificate | Refusal:
     points = 0
     for mine, theirs in zip(lifted.outputs, bodies, strict=True):
         try:
@@ -151,13 +153,13 @@ def _sampled(p: Proposal, lifted: Lifted, bodies: list[Term]) -> Certificate | R
     return Certificate("tested", exact=False, assumptions=(*ASSUMED, *given_of(lifted), told))
 
 
-def _aligned(other: Lifted, lifted: Lifted) -> list[Term]:
+def _aligned(other: TensorExpression, lifted: TensorExpression) -> list[Term]:
     """Bodies of the other's outputs in the order of ours."""
     by_tensor = {c.out: c.body for c in other.outputs}
     return [by_tensor[c.out] for c in lifted.outputs]
 
 
-def given_of(lifted: Lifted) -> tuple[str, ...]:
+def given_of(lifted: TensorExpression) -> tuple[str, ...]:
     symbolic = any(
         isinstance(p, Var) or any(e.const is None for e in p.shape) for p in lifted.params
     )

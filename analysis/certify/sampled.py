@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ..lifting.effects.comprehension import Comprehension
+from ..lifting.effects.tensor_expression import Comprehension
 from ..terms.evaluate import Array, Unevaluable, evaluate, numpy_dtype
-from ..terms.rewrite import free
-from ..terms.term import SIZES, Int, Tensor, Term, Var
+from ..terms.term import SIZES, Int, TensorVar, Term, Var
+from ..terms.traversal import free
 
 POINTS, ROUNDS = 64, 4
 
@@ -27,7 +27,7 @@ def compare(c: Comprehension, other: Term, seed: int = 0) -> int:
     """The number of points at which ``c`` and the other body agreed.
 
     Floating-point values agree within ``1e-4`` relative (``1e-2`` for half precision).
-    Raises :class:`Unequal` at the first disagreement.
+    Raises `Unequal` at the first disagreement.
     """
     rng = np.random.default_rng(seed)
     agreed = 0
@@ -75,7 +75,7 @@ class _Elements:
     def __init__(self, seed: int, round_: int) -> None:
         self.seed, self.round = seed, round_
 
-    def __call__(self, t: Tensor, indices: tuple[Array, ...]) -> Array:
+    def __call__(self, t: TensorVar, indices: tuple[Array, ...]) -> Array:
         mixed = np.asarray(self.seed + 7919 * (t.position + 1), dtype=np.uint64)
         with np.errstate(over="ignore"):
             for i in indices:

@@ -11,20 +11,20 @@ from tvm import tirx
 from ..answer.fault import fault
 from ..answer.kind import pattern_kind
 from ..certify.assumptions import CANCELS, simplified
-from ..index_map.maps.convert import Unsupported
+from ..index_map.maps.to_terms import Unsupported
 from ..lifting.lift import lift
 from ..lifting.tir.from_tir import Unliftable
-from ..proposal.values import variables
+from ..proposal.answer_values import variables
 from ..results.op_info import Refusal, certified, over_variables
 from ..terms.show import show
-from ..terms.term import Tensor
+from ..terms.term import TensorVar
 from ..terms.work import Exhausted, budget
-from .define import Program, define
-from .result import Chain, PartlyRead, Result, Step, Value
+from .chain_result import Chain, PartlyRead, Step, StepResult, Value
+from .define import TensorProgram, define
+from .definition_window import Recover
 from .segment import Part, segment
-from .window import Recover
 
-__all__ = ["Chain", "Chains", "PartlyRead", "Result", "Step", "Value", "op_infos"]
+__all__ = ["Chain", "Chains", "PartlyRead", "Step", "StepResult", "Value", "op_infos"]
 
 
 def op_infos(func: Any) -> Chain | Refusal:
@@ -32,7 +32,7 @@ def op_infos(func: Any) -> Chain | Refusal:
 
     A PrimFunc of one operator is a chain of one. The composition of the steps is the function: each
     step is certified on a part of the function's own definitions. A step over buffers that lie as
-    its operator has no attributes for is a ``layout_normalised(...)``. A :class:`PartlyRead`
+    its operator has no attributes for is a ``layout_normalised(...)``. A `PartlyRead`
     refusal lists the steps that are known where one is not. Raises ``TypeError`` for anything but
     a PrimFunc.
     """
@@ -40,7 +40,7 @@ def op_infos(func: Any) -> Chain | Refusal:
 
 
 class Chains:
-    """:func:`op_infos`; what parts of functions have in common is analysed once.
+    """`op_infos`; what parts of functions have in common is analysed once.
 
     Called, it leaves sizes as the terms that all functions share.
     """
@@ -79,20 +79,20 @@ class Chains:
             return fault(e)
 
 
-def _chain(program: Program, parts: tuple[Part, ...]) -> Chain | Refusal:
-    values: dict[Tensor, Value] = {
-        t: k for k, t in enumerate(program.params) if isinstance(t, Tensor)
+def _chain(program: TensorProgram, parts: tuple[Part, ...]) -> Chain | Refusal:
+    values: dict[TensorVar, Value] = {
+        t: k for k, t in enumerate(program.params) if isinstance(t, TensorVar)
     }
     steps: list[Step] = []
     problem: tuple[Part, Refusal] | None = None
     for p in parts:
         if not isinstance(p.found, Refusal) and p.window is not None:
             here = len(steps)
-            values |= {t: Result(here, k) for k, t in enumerate(p.window.writes)}
+            values |= {t: StepResult(here, k) for k, t in enumerate(p.window.writes)}
             buffers = tuple(values[t] for t in p.window.tensors)
             steps.append(Step(p.found, buffers, tuple(repr(t) for t in p.window.tensors)))
             continue
-        values |= {d.tensor: Result(-1) for d in p.definitions}
+        values |= {d.tensor: StepResult(-1) for d in p.definitions}
         assert isinstance(p.found, Refusal)
         problem = problem or (p, p.found)
     if problem is not None:
@@ -101,13 +101,13 @@ def _chain(program: Program, parts: tuple[Part, ...]) -> Chain | Refusal:
         body = next((d.body for d in part.definitions if d.body is not None), None)
         told = f"the buffer {name}" + (f" = {show(body)[:200]}" if body is not None else "")
         return PartlyRead(why.reason, told, tuple(steps), program.params)
-    outputs = tuple(r for t in program.outputs if isinstance(r := values[t], Result))
+    outputs = tuple(r for t in program.outputs if isinstance(r := values[t], StepResult))
     if len(steps) > 1:
         steps = _simplified(steps, program)
     return Chain(tuple(steps), outputs, _kind(steps, program), program.params)
 
 
-def _simplified(steps: list[Step], program: Program) -> list[Step]:
+def _simplified(steps: list[Step], program: TensorProgram) -> list[Step]:
     """The steps, with what TVM takes for granted where one statement computes several of them."""
     told = simplified(d.body for d in program.definitions if d.body is not None)
     if not told:
@@ -121,7 +121,7 @@ def _simplified(steps: list[Step], program: Program) -> list[Step]:
     return out
 
 
-def _kind(steps: list[Step], program: Program) -> Any:
+def _kind(steps: list[Step], program: TensorProgram) -> Any:
     if len(steps) == 1:
         return steps[0].info.kind
     try:

@@ -18,34 +18,34 @@ from ..lifting.lift import Executor
 from ..lifting.tir.annotations import check_annotations
 from ..lifting.tir.from_tir import Unliftable
 from ..proofs.context import simplify, thorough
-from ..terms.rewrite import map_loads, substitute, tensors
-from ..terms.term import Int, Tensor, Term, Var, axis, load
+from ..terms.term import Int, TensorVar, Term, Var, axis, load
+from ..terms.traversal import map_loads, substitute, tensors
 from .confined import only_stores
 from .reach import Reach
 
 
 @dataclass(frozen=True)
-class Definition:
+class TensorDefinition:
     """``tensor[y0, y1, …] = body``; ``statements`` are the places of the statements that say so.
 
     ``body`` is None, and ``problem`` says why, if the body is not known; ``opaque`` says that the
     statement itself is not understood. ``order`` has the tensors that are read in the order in
     which the statements name them. ``races`` and ``promises`` are those of
-    :class:`..lifting.effects.comprehension.Lifted`.
+    `TensorExpression`.
     """
 
-    tensor: Tensor
+    tensor: TensorVar
     body: Term | None
     statements: frozenset[int]
     problem: str = ""
-    order: tuple[Tensor, ...] = ()
+    order: tuple[TensorVar, ...] = ()
     races: bool = False
     promises: bool = False
     opaque: bool = False
 
 
 @dataclass(frozen=True)
-class Program:
+class TensorProgram:
     """A PrimFunc's definitions in order; ``outputs`` are those of its output parameters.
 
     ``buffers`` gives the TIR buffer of a tensor, ``variables`` the TIR variable of a size;
@@ -54,27 +54,27 @@ class Program:
     """
 
     func: Any
-    params: tuple[Tensor | Var, ...]
-    definitions: tuple[Definition, ...]
-    outputs: tuple[Tensor, ...]
-    buffers: dict[Tensor, Any]
+    params: tuple[TensorVar | Var, ...]
+    definitions: tuple[TensorDefinition, ...]
+    outputs: tuple[TensorVar, ...]
+    buffers: dict[TensorVar, Any]
     variables: dict[Any, Any]
     statements: tuple[Any, ...]
-    writers: tuple[frozenset[Tensor], ...]
-    readers: dict[Tensor, frozenset[Tensor]]
+    writers: tuple[frozenset[TensorVar], ...]
+    readers: dict[TensorVar, frozenset[TensorVar]]
 
 
-def define(func: Any) -> Program:
-    """The definitions of a PrimFunc; raises :class:`Unliftable` if not even its frame is known."""
+def define(func: Any) -> TensorProgram:
+    """The definitions of a PrimFunc; raises `Unliftable` if not even its frame is known."""
     return _Splitter(func).program()
 
 
-def over(tensor: Tensor) -> tuple[Int, ...]:
+def over(tensor: TensorVar) -> tuple[Int, ...]:
     """The coordinates over which a definition of the tensor is written."""
     return tuple(axis(d, e) for d, e in enumerate(tensor.shape))
 
 
-def at(body: Term, tensor: Tensor, index: tuple[Int, ...]) -> Term:
+def at(body: Term, tensor: TensorVar, index: tuple[Int, ...]) -> Term:
     """The body of the tensor's definition at an element."""
     pairs = zip(over(tensor), index, strict=True)
     return substitute(body, {a.atom: i for a, i in pairs if isinstance(a.atom, Var)})
@@ -90,18 +90,18 @@ class _Splitter(Executor):
             self.bind_param(p, position, None)
         self.params = tuple(self.values[p] for p in func.params)
         self.variables = {x.atom: v for v, x in self.env.items() if isinstance(x, Int)}
-        self.version: dict[Tensor, Tensor] = {}
-        self.found: dict[Tensor, Definition] = {}
+        self.version: dict[TensorVar, TensorVar] = {}
+        self.found: dict[TensorVar, TensorDefinition] = {}
 
-    def program(self) -> Program:
+    def program(self) -> TensorProgram:
         statements = tuple(self._frame(self.func.body))
         for place, s in enumerate(statements):
             self._statement(place, s)
-        written = [t for t in self.params if isinstance(t, Tensor) and t in self.version]
-        places = [t in self.version for t in self.params if isinstance(t, Tensor)]
+        written = [t for t in self.params if isinstance(t, TensorVar) and t in self.version]
+        places = [t in self.version for t in self.params if isinstance(t, TensorVar)]
         if not written or not all(places[places.index(True) :]):
             raise Unliftable("the outputs are not the last buffers")
-        names = {t: b for b, t in self.values.items() if isinstance(t, Tensor)}
+        names = {t: b for b, t in self.values.items() if isinstance(t, TensorVar)}
         buffers = {v: names[t] for t, v in self.version.items()}
         buffers |= {t: b for t, b in names.items() if t in self.inputs}
         outputs = tuple(self.version[t] for t in written)
@@ -112,7 +112,7 @@ class _Splitter(Executor):
             frozenset(d.tensor for d in self.found.values() if place in d.statements)
             for place in range(len(statements))
         )
-        return Program(
+        return TensorProgram(
             self.func,
             self.params,
             definitions,
@@ -177,16 +177,16 @@ class _Splitter(Executor):
         for t in stored:
             self._add(t, None, place, str(e), order, opaque=True)
 
-    def _now(self, read: Iterable[Tensor]) -> tuple[Tensor, ...]:
+    def _now(self, read: Iterable[TensorVar]) -> tuple[TensorVar, ...]:
         return tuple(self.version.get(t, t) for t in read)
 
     def _add(
         self,
-        t: Tensor,
+        t: TensorVar,
         body: Term | None,
         place: int,
         problem: str,
-        order: tuple[Tensor, ...] = (),
+        order: tuple[TensorVar, ...] = (),
         opaque: bool = False,
     ) -> None:
         before = self.version.get(t)
@@ -201,22 +201,24 @@ class _Splitter(Executor):
                 else:
                     b = old.body
                     body = map_loads(body, frozenset({before}), lambda u, i: at(b, u, i))
-        new = Tensor(t.name, t.shape, t.dtype)
+        new = TensorVar(t.name, t.shape, t.dtype)
         self.version[t] = new
-        self.found[new] = Definition(new, body, statements, problem, order, races, opaque=opaque)
+        self.found[new] = TensorDefinition(
+            new, body, statements, problem, order, races, opaque=opaque
+        )
 
 
 def _is_true(e: Any) -> bool:
     return bool(getattr(e, "value", e) == 1) if type(e).__name__ == "IntImm" else e is True
 
 
-def _whole(found: list[Definition], known: Set[Tensor]) -> list[Definition]:
+def _whole(found: list[TensorDefinition], known: Set[TensorVar]) -> list[TensorDefinition]:
     """Definitions that say all of their buffer; a partial one is put into those that read it.
 
     ``known`` are the inputs and what is defined. Anything else is what a buffer holds before it is
     written, or what each thread has for itself.
     """
-    partial: dict[Tensor, tuple[Definition, Term]] = {}
+    partial: dict[TensorVar, tuple[TensorDefinition, Term]] = {}
     out = []
     for d in found:
         body = d.body
@@ -236,15 +238,15 @@ def _whole(found: list[Definition], known: Set[Tensor]) -> list[Definition]:
     return out
 
 
-def _readers(found: tuple[Definition, ...]) -> dict[Tensor, frozenset[Tensor]]:
-    out: dict[Tensor, set[Tensor]] = {d.tensor: set() for d in found}
+def _readers(found: tuple[TensorDefinition, ...]) -> dict[TensorVar, frozenset[TensorVar]]:
+    out: dict[TensorVar, set[TensorVar]] = {d.tensor: set() for d in found}
     for d in found:
         for t in d.order if d.body is None else tensors(d.body):
             out.setdefault(t, set()).add(d.tensor)
     return {t: frozenset(r) for t, r in out.items()}
 
 
-def _live(found: list[Definition], outputs: tuple[Tensor, ...]) -> list[Definition]:
+def _live(found: list[TensorDefinition], outputs: tuple[TensorVar, ...]) -> list[TensorDefinition]:
     """The definitions that an output depends on, and those of statements not understood.
 
     Such a statement may not end, or store outside its buffers: a function that has one is not

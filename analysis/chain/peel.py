@@ -20,15 +20,15 @@ from typing import Any
 
 from ..answer.recover import direct, relaid
 from ..results.op_info import LayoutNormalised, OpInfo, Refusal
-from ..terms.rewrite import children, free, map_loads, replace, subterms, tensors
-from ..terms.term import ONE, Call, Fold, Int, Load, Reduce, Tensor, Term, axis, load
-from .define import Definition, at, over
-from .window import Growing, How, Recover, Window
+from ..terms.term import ONE, CallTerm, Fold, Int, Load, Reduce, TensorVar, Term, axis, load
+from ..terms.traversal import children, free, map_loads, replace, subterms, tensors
+from .define import TensorDefinition, at, over
+from .definition_window import DefinitionWindow, Growing, How, Recover
 
-Known = tuple[Window, OpInfo | LayoutNormalised]
+Known = tuple[DefinitionWindow, OpInfo | LayoutNormalised]
 Peeled = tuple[Known, ...]
 #: The tensor that is to hold a term.
-New = Callable[[Term, tuple[Int, ...]], Tensor]
+New = Callable[[Term, tuple[Int, ...]], TensorVar]
 #: Cuts that are tried for one operator, operators inside one another, and windows of one PrimFunc.
 CUTS, DEPTH, BUDGET = 48, 16, 400
 #: Terms in an operator's own formula around what is inlined.
@@ -36,7 +36,7 @@ LARGEST = 24
 
 
 class Peel:
-    """:func:`Recover` of operators that are inlined into one another, for one PrimFunc.
+    """`Recover` of operators that are inlined into one another, for one PrimFunc.
 
     What was found of a part, also that it is nothing, is remembered: parts that are the same term
     are the same tensor. ``budget`` bounds the new windows that are tried altogether.
@@ -44,19 +44,19 @@ class Peel:
 
     def __init__(self, recover: Recover, budget: int = BUDGET) -> None:
         self._recover = recover
-        self._known: dict[tuple[Term | None, Tensor], Peeled | None] = {}
+        self._known: dict[tuple[Term | None, TensorVar], Peeled | None] = {}
         self._tried: dict[tuple[Any, ...], Known | None] = {}
-        self._tensors: dict[tuple[Term, tuple[Int, ...]], Tensor] = {}
+        self._tensors: dict[tuple[Term, tuple[Int, ...]], TensorVar] = {}
         self._budget = budget
 
-    def __call__(self, d: Definition, depth: int = DEPTH) -> Peeled | None:
+    def __call__(self, d: TensorDefinition, depth: int = DEPTH) -> Peeled | None:
         """The operators that a definition is, in order, or None if a part is not recognised."""
         key = (d.body, d.tensor)
         if key not in self._known:
             self._known[key] = self._peel(d, depth)
         return self._known[key]
 
-    def _peel(self, d: Definition, depth: int) -> Peeled | None:
+    def _peel(self, d: TensorDefinition, depth: int) -> Peeled | None:
         whole = self._recognised(d)
         if whole is not None:
             return (whole,)
@@ -69,15 +69,15 @@ class Peel:
         whole = self._recognised(d, relaid)
         return None if whole is None else (whole,)
 
-    def _tensor(self, body: Term, shape: tuple[Int, ...]) -> Tensor:
+    def _tensor(self, body: Term, shape: tuple[Int, ...]) -> TensorVar:
         """The tensor for a part, the same one wherever the part occurs."""
         key = (body, shape)
         if key not in self._tensors:
-            self._tensors[key] = Tensor("V", shape, body.dtype)
+            self._tensors[key] = TensorVar("V", shape, body.dtype)
         return self._tensors[key]
 
-    def _inner(self, parts: Sequence[Definition], depth: int) -> Peeled | None:
-        found: dict[Tensor, Known] = {}
+    def _inner(self, parts: Sequence[TensorDefinition], depth: int) -> Peeled | None:
+        found: dict[TensorVar, Known] = {}
         for v in parts:
             here = self(v, depth)
             if here is None:
@@ -85,13 +85,13 @@ class Peel:
             found |= {w.writes[0]: (w, info) for w, info in here if w.writes[0] not in found}
         return tuple(found.values())
 
-    def _recognised(self, d: Definition, how: How = direct) -> Known | None:
+    def _recognised(self, d: TensorDefinition, how: How = direct) -> Known | None:
         key = (d.body, d.tensor, how)
         if key not in self._tried:
             self._tried[key] = self._tried_now(d, how) if len(self._tried) < self._budget else None
         return self._tried[key]
 
-    def _tried_now(self, d: Definition, how: How) -> Known | None:
+    def _tried_now(self, d: TensorDefinition, how: How) -> Known | None:
         growing = Growing()
         if not growing.add(d):
             return None
@@ -100,7 +100,7 @@ class Peel:
         return None if isinstance(info, Refusal) else (w, info)
 
 
-def _cuts(d: Definition, body: Term, new: New) -> Iterator[tuple[Definition, ...]]:
+def _cuts(d: TensorDefinition, body: Term, new: New) -> Iterator[tuple[TensorDefinition, ...]]:
     """Definitions of new tensors and then of ``d`` over them, the largest operator first."""
     formula = _formula(body)
     inner = [s for s in formula if s is not body and _is_work(s)]
@@ -110,7 +110,7 @@ def _cuts(d: Definition, body: Term, new: New) -> Iterator[tuple[Definition, ...
     small = [s for s in inner if _above(body, s) <= LARGEST]
     for s in small[:CUTS]:
         yield from _checked(d, body, [(s, *_placed(s, d.tensor, new))])
-    args = dict.fromkeys(children(body) if isinstance(body, Call) else ())
+    args = dict.fromkeys(children(body) if isinstance(body, CallTerm) else ())
     work = [a for a in args if _is_work(a)]
     few = [a for a in args if isinstance(a, Load) and len(a.indices) < len(d.tensor.shape)]
     for several in (work, few, work + few):
@@ -120,10 +120,12 @@ def _cuts(d: Definition, body: Term, new: New) -> Iterator[tuple[Definition, ...
         yield from _checked(d, body, _elements(body, new))
 
 
-Cut = tuple[Term, Definition, Term]
+Cut = tuple[Term, TensorDefinition, Term]
 
 
-def _checked(d: Definition, body: Term, cuts: Iterable[Cut]) -> Iterator[tuple[Definition, ...]]:
+def _checked(
+    d: TensorDefinition, body: Term, cuts: Iterable[Cut]
+) -> Iterator[tuple[TensorDefinition, ...]]:
     cuts = list(cuts)
     if not cuts:
         return
@@ -140,7 +142,7 @@ def _formula(body: Term) -> list[Term]:
     stack = [body]
     while stack:
         s = stack.pop()
-        if isinstance(s, Call):
+        if isinstance(s, CallTerm):
             new = [a for a in s.args if a not in found]
             found |= dict.fromkeys(new)
             stack.extend(new)
@@ -149,7 +151,7 @@ def _formula(body: Term) -> list[Term]:
 
 def _is_work(s: Term) -> bool:
     """Whether the term computes something from a tensor."""
-    return isinstance(s, (Call, Reduce, Fold)) and bool(tensors(s)) and s.dtype != "int"
+    return isinstance(s, (CallTerm, Reduce, Fold)) and bool(tensors(s)) and s.dtype != "int"
 
 
 def _above(body: Term, s: Term) -> int:
@@ -159,11 +161,11 @@ def _above(body: Term, s: Term) -> int:
         t = stack.pop()
         if t not in seen:
             seen.add(t)
-            stack.extend(children(t) if isinstance(t, Call) else ())
+            stack.extend(children(t) if isinstance(t, CallTerm) else ())
     return len(seen)
 
 
-def _placed(s: Term, out: Tensor, new: New) -> tuple[Definition, Term]:
+def _placed(s: Term, out: TensorVar, new: New) -> tuple[TensorDefinition, Term]:
     """A tensor for ``s`` over the output's coordinates; of extent 1 where it does not depend."""
     used = free(s)
     axes = over(out)
@@ -171,7 +173,7 @@ def _placed(s: Term, out: Tensor, new: New) -> tuple[Definition, Term]:
         e if any(v in used for v in free(a)) else ONE for a, e in zip(axes, out.shape, strict=True)
     )
     v = new(s, shape)
-    return Definition(v, s, frozenset()), load(v, over(v))
+    return TensorDefinition(v, s, frozenset()), load(v, over(v))
 
 
 def _elements(body: Term, new: New) -> list[Cut]:
@@ -192,7 +194,7 @@ def _elements(body: Term, new: New) -> list[Cut]:
 
 
 def _element(s: Term, new: New) -> Cut | None:
-    if not isinstance(s, Call) or not _is_work(s) or s.dtype == "bool":
+    if not isinstance(s, CallTerm) or not _is_work(s) or s.dtype == "bool":
         return None
     inside = list(subterms(s))
     loads = [t for t in inside if isinstance(t, Load)]
@@ -203,7 +205,7 @@ def _element(s: Term, new: New) -> Cut | None:
     if any(i not in here and i.const is None for t in loads for i in t.indices):
         return None
 
-    def moved(u: Tensor, index: tuple[Int, ...]) -> Term:
+    def moved(u: TensorVar, index: tuple[Int, ...]) -> Term:
         return load(u, tuple(here.get(i, i) for i in index))
 
     body = map_loads(s, frozenset(t.tensor for t in loads), moved)
@@ -213,4 +215,4 @@ def _element(s: Term, new: New) -> Cut | None:
         return None
     v = new(body, shape)
     read = load(v, main.indices)
-    return (s, Definition(v, body, frozenset()), read)
+    return (s, TensorDefinition(v, body, frozenset()), read)

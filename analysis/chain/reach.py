@@ -16,7 +16,7 @@ from tvm.tirx.buffer import is_buffer_var
 from ..lifting.parameters import Parameters
 from ..lifting.tir.from_tir import Unliftable
 from ..lifting.tir.node import NodeDict, items
-from ..terms.term import Tensor
+from ..terms.term import TensorVar
 
 
 class Reach:
@@ -35,22 +35,22 @@ class Reach:
             for m in () if kind == "AllocBuffer" else items(node.match_buffers):
                 self._base[m.buffer] = m.source.source
 
-    def loads(self) -> list[Tensor]:
+    def loads(self) -> list[TensorVar]:
         """The tensors outside that are read, in the order in which the statement names them.
 
-        Raises :class:`Unliftable` for memory that is not known.
+        Raises `Unliftable` for memory that is not known.
         """
         return self._memories(e.source for e in _inside(self.s, tvm.ir.TensorLoad))
 
-    def stores(self) -> list[Tensor]:
-        """The tensors outside that are written; raises as :meth:`loads` does."""
+    def stores(self) -> list[TensorVar]:
+        """The tensors outside that are written; raises as `loads` does."""
         return self._memories(e.buffer for e in _inside(self.s, tirx.BufferStore))
 
-    def _memories(self, buffers: Iterable[Any]) -> list[Tensor]:
+    def _memories(self, buffers: Iterable[Any]) -> list[TensorVar]:
         found = dict.fromkeys(map(self._memory, buffers))
         return [t for t in found if t is not None]
 
-    def _memory(self, b: Any) -> Tensor | None:
+    def _memory(self, b: Any) -> TensorVar | None:
         """The tensor that a buffer is, or is over; None if the statement allocates it."""
         if b in self._base:
             base = self._base[b]
@@ -66,7 +66,7 @@ def _inside(s: Any, kinds: Any) -> list[Any]:
 
 
 def pointed(data: Any) -> Any:
-    """The buffer whose memory is pointed to; raises :class:`Unliftable` if that is not known."""
+    """The buffer whose memory is pointed to; raises `Unliftable` if that is not known."""
     op = getattr(data, "op", None)
     source = data.args[0] if str(getattr(op, "name", "")) == "tirx.buffer_data" else data
     if not is_buffer_var(source):

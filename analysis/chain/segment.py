@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 
 from ..answer.recover import direct, relaid
 from ..results.op_info import Answer, Refusal
-from ..terms.term import Tensor
+from ..terms.term import TensorVar
 from ..terms.work import share
-from .define import Definition, Program
+from .define import TensorDefinition, TensorProgram
+from .definition_window import DefinitionWindow, Growing, Recover
 from .peel import Peel
-from .window import Growing, Recover, Window
 
 #: No operator's lowering writes more buffers.
 LONGEST = 24
@@ -38,9 +38,9 @@ NOTHING, ONE = (0, 0, 0), (0, 0, 1)
 class Part:
     """A window and what it is."""
 
-    window: Window | None
+    window: DefinitionWindow | None
     found: Answer
-    definitions: tuple[Definition, ...]
+    definitions: tuple[TensorDefinition, ...]
     strain: int = 0
 
 
@@ -60,7 +60,7 @@ class Reading:
         return Reading(_sum(self.cost, *map(_cost, new)), (*self.parts, *new))
 
 
-def segment(program: Program, recover: Recover) -> tuple[Part, ...]:
+def segment(program: TensorProgram, recover: Recover) -> tuple[Part, ...]:
     """The best partition.
 
     Windows are read with the buffers as they are. What that leaves is asked for over logical
@@ -74,7 +74,7 @@ def segment(program: Program, recover: Recover) -> tuple[Part, ...]:
     return (best if best.cost[0] == 0 else _best(program, parts, Peel(recover))).parts
 
 
-def _windows(program: Program, recover: Recover) -> Parts:
+def _windows(program: TensorProgram, recover: Recover) -> Parts:
     """What each window is, with the buffers as they are."""
     found, parts = program.definitions, {}
     for start in range(len(found)):
@@ -89,7 +89,7 @@ def _windows(program: Program, recover: Recover) -> Parts:
     return parts
 
 
-def _best(program: Program, parts: Parts, peel: Peel | None = None) -> Reading:
+def _best(program: TensorProgram, parts: Parts, peel: Peel | None = None) -> Reading:
     count = len(program.definitions)
     best: list[Reading | None] = [Reading(), *(None for _ in range(count))]
     for (start, stop), part in parts.items():
@@ -113,7 +113,7 @@ def _read(part: Part, count: int, peel: Peel | None) -> tuple[Part, ...] | None:
     return inlined or ((part,) if count == 1 else None)
 
 
-def _undo_layouts(program: Program, parts: Parts, recover: Recover, complete: bool) -> None:
+def _undo_layouts(program: TensorProgram, parts: Parts, recover: Recover, complete: bool) -> None:
     """Ask for windows over logical buffers, as long as one could make the partition better.
 
     A partition that is ``complete`` could only have fewer operators: that is worth a share of the
@@ -130,7 +130,7 @@ def _undo_layouts(program: Program, parts: Parts, recover: Recover, complete: bo
                 parts[span] = _as(part, info)
 
 
-def _next(program: Program, parts: Parts, waiting: Collection[Span]) -> Span | None:
+def _next(program: TensorProgram, parts: Parts, waiting: Collection[Span]) -> Span | None:
     """The window that would make the partition best if it were one operator."""
     count = len(program.definitions)
     known = [(s, _cost(p)) for s, p in parts.items() if s not in waiting or s[1] - s[0] == 1]
@@ -159,7 +159,7 @@ def _peeled(part: Part, peel: Peel) -> tuple[Part, ...] | None:
     w = part.window
     if w is None or len(w.writes) != 1 or w.lifted.races:
         return None
-    found = peel(Definition(w.writes[0], w.body, frozenset()))
+    found = peel(TensorDefinition(w.writes[0], w.body, frozenset()))
     if found is None:
         return None
     stages = sum(info.certificate.stages for _, info in found)
@@ -168,7 +168,9 @@ def _peeled(part: Part, peel: Peel) -> tuple[Part, ...] | None:
     return (replace(first, strain=strain), *rest)
 
 
-def _part(program: Program, growing: Growing, d: Definition, recover: Recover) -> Part | None:
+def _part(
+    program: TensorProgram, growing: Growing, d: TensorDefinition, recover: Recover
+) -> Part | None:
     """The window that the definition completes; None if no operator has as much."""
     if not growing.add(d):
         return None if growing.definitions else Part(None, Refusal(d.problem), (d,))
@@ -188,7 +190,7 @@ def _cost(part: Part) -> Cost:
     return (len(part.definitions) if isinstance(part.found, Refusal) else 0, part.strain, 1)
 
 
-def _kept(program: Program, chosen: tuple[Definition, ...]) -> frozenset[Tensor]:
+def _kept(program: TensorProgram, chosen: tuple[TensorDefinition, ...]) -> frozenset[TensorVar]:
     """Buffers of the window that are needed outside."""
     inside = {d.tensor for d in chosen}
     return frozenset(t for t in inside if t in program.outputs or not program.readers[t] <= inside)

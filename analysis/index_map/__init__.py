@@ -1,19 +1,19 @@
 """Index maps: invert, compose and compare them, with proof."""
 
-from .engines.engines import Obligation
-from .inverse.certificate import Certificate
+from .engines.engines import EngineAnswer
+from .inverse.certificate import InverseCertificate
+from .inverse.inverse_table import InverseTable
 from .inverse.invert import invert
-from .inverse.table import Table
-from .maps.convert import Unsupported
 from .maps.counterexample import Counterexample
+from .maps.to_terms import Unsupported
 from .relate import Comparison, compose, prove_equal, prove_identity
 
 __all__ = [
-    "Certificate",
     "Comparison",
     "Counterexample",
-    "Obligation",
-    "Table",
+    "EngineAnswer",
+    "InverseCertificate",
+    "InverseTable",
     "Unsupported",
     "compose",
     "invert",

@@ -12,17 +12,17 @@ import numpy as np
 from tvm.tirx import IndexMap
 
 from ..proofs.verdict import Verdict
-from ..terms.rewrite import free
 from ..terms.scalar import conj, eq0
 from ..terms.term import Int, Var, as_int, variable
-from .engines.engines import LITERAL, POINTS, SYMBOLIC, Obligation, discharge
+from ..terms.traversal import free
+from .engines.engines import LITERAL, POINTS, SYMBOLIC, EngineAnswer, discharge
 from .engines.goal import Goal
 from .engines.image import Image, image
 from .engines.instances import instances, points_at
-from .maps.convert import Map, MapLike, Scope, Unsupported, convert, index_map
 from .maps.counterexample import Counterexample
-from .maps.emit import to_tvm
+from .maps.from_terms import to_tvm
 from .maps.numeric import Array, evaluate
+from .maps.to_terms import ExtentScope, Map, MapLike, Unsupported, convert, index_map
 
 Sides = Callable[[Image, dict[Any, Array]], tuple[Sequence[Array], Sequence[Array]]]
 """The values of both sides at the points of an image, sizes given."""
@@ -35,11 +35,11 @@ class Comparison:
     verdict: Literal["proved", "refuted", "unknown"]
     statement: str
     counterexample: Counterexample | None = None
-    obligations: tuple[Obligation, ...] = ()
+    obligations: tuple[EngineAnswer, ...] = ()
     reason: str = ""
     goal: Goal | None = field(default=None, repr=False)
 
-    def check(self, *, timeout_ms: int = 5000) -> tuple[Obligation, ...]:
+    def check(self, *, timeout_ms: int = 5000) -> tuple[EngineAnswer, ...]:
         """What was proved, once more by another engine."""
         if self.goal is None or self.verdict != "proved":
             return ()
@@ -54,12 +54,12 @@ def compose(outer: MapLike, inner: MapLike, shape: Sequence[Any]) -> IndexMap:
     """``x -> outer(inner(x))`` over the box ``shape``, simplified with its extents.
 
     Raises ``ValueError`` if ``outer`` does not take as many axes as ``inner`` gives, and
-    :class:`.maps.convert.Unsupported` for expressions that are not understood.
+    `Unsupported` for expressions that are not understood.
 
     >>> compose(lambda a, b: (a * 4 + b,), lambda i: (i // 4, i % 4), [12])
     T.index_map(lambda i: (i,))
     """
-    scope = Scope()
+    scope = ExtentScope()
     m = convert(inner, shape, scope=scope, what="inner")
     then = index_map(outer, len(m.results), "outer")
     env = dict(zip(then.initial_indices, m.results, strict=True))
@@ -83,7 +83,7 @@ def prove_equal(
     Raises ``TypeError`` / ``ValueError`` for arguments that do not fit together, such as maps that
     do not give as many results.
     """
-    scope = Scope()
+    scope = ExtentScope()
     try:
         first = convert(f, shape, predicate, scope, "f")
         second = convert(g, shape, None, scope, "g")
@@ -118,7 +118,7 @@ def prove_identity(
     Raises ``TypeError`` / ``ValueError`` for arguments that do not fit together, such as a g that
     does not take as many axes as f gives.
     """
-    scope = Scope()
+    scope = ExtentScope()
     try:
         first = convert(f, shape, predicate, scope, "f")
         outer = index_map(g, len(first.results), "g")
@@ -150,7 +150,7 @@ def _values(m: IndexMap, env: Mapping[Any, Array]) -> tuple[Array, ...]:
     return tuple(evaluate(e, env) for e in m.final_indices)
 
 
-def _with_sizes(m: Map, scope: Scope, goal: Goal) -> Map:
+def _with_sizes(m: Map, scope: ExtentScope, goal: Goal) -> Map:
     """The first map with the sizes of both sides."""
     used = frozenset[Var]().union(*(free(e) for e in m.extents), goal.variables)
     return replace(m, sizes=tuple((s, v) for v, s in scope.sizes.items() if s in used))
@@ -170,7 +170,7 @@ def _compare(m: Map, goal: Goal, sides: Sides, timeout_ms: int) -> Comparison:
             example = _difference(points, sides, given)
             if example is not None:
                 ms = (time.perf_counter() - start) * 1e3
-                refuted = Obligation(goal.name, goal.statement, "refuted", "numpy", ms)
+                refuted = EngineAnswer(goal.name, goal.statement, "refuted", "numpy", ms)
                 return Comparison("refuted", goal.statement, example, (refuted,), goal=goal)
         rest = (SYMBOLIC if shape is None else LITERAL)[1:]
         done, verdict = discharge(goal, rest, timeout_ms)
@@ -182,7 +182,7 @@ def _enumerate(points: Image, goal: Goal, sides: Sides, start: float) -> Compari
     example = _difference(points, sides, {})
     status: Literal["proved", "refuted"] = "proved" if example is None else "refuted"
     ms = (time.perf_counter() - start) * 1e3
-    done = Obligation(goal.name, goal.statement, status, "numpy", ms)
+    done = EngineAnswer(goal.name, goal.statement, status, "numpy", ms)
     return Comparison(status, goal.statement, example, (done,), goal=goal)
 
 

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..terms.order import bounds
-from ..terms.rewrite import free, subterms, tensors
 from ..terms.scalar import ge0
-from ..terms.term import ONE, SIZES, TRUE, ZERO, Fold, Int, Tensor, Term, Var, as_int, fresh
+from ..terms.term import ONE, SIZES, TRUE, ZERO, Fold, Int, TensorVar, Term, Var, as_int, fresh
+from ..terms.traversal import free, subterms, tensors
 from .effects.effects import Effects
 from .kernels import Kernels
 from .loops.close import close
@@ -112,7 +112,7 @@ class Loops(Kernels):
         self,
         i: Var,
         effects: Effects,
-        shared: frozenset[Tensor],
+        shared: frozenset[TensorVar],
         iterations: Iterations,
         tag: str,
         kind: int,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ..terms.order import nonneg
-from ..terms.rewrite import free, subterms, tensors
 from ..terms.term import ONE, SIZES, ZERO, Fold, Int, Term, Var, as_int, fresh
+from ..terms.traversal import free, subterms, tensors
 from .effects.effects import Effects
 from .loops.close import close
-from .parallel.threads import Kernel, bound_threads, combined
-from .state import State
+from .parallel.threads import KernelLaunch, bound_threads, combined
+from .state import ExecutionState
 from .tir.from_tir import Unliftable
 
 
@@ -23,7 +23,7 @@ def _order(v: Var) -> int:
     return v.uid
 
 
-class Kernels(State):
+class Kernels(ExecutionState):
     """How kernels are executed."""
 
     def on_thread(self, s: Any, v: Any, start: Int, tag: str) -> None:
@@ -33,7 +33,7 @@ class Kernels(State):
             self.run(s.body)
             return
         outside = set(self.values.values())
-        self.kernel = kernel = Kernel(self.launched(s), has_barriers(self.func))
+        self.kernel = kernel = KernelLaunch(self.launched(s), has_barriers(self.func))
         self.frames.append(Effects())
         try:
             self.on_thread(s, v, start, tag)

@@ -3,8 +3,8 @@
 The body is executed symbolically, statement by statement, with its imperative meaning: an
 ``SBlock`` is a binding of iterators to values, its ``init`` a store guarded by "first iteration".
 Iterator kinds but for that, read and write regions and names are not consulted, so none of them
-can mislead; annotations have to be known as neutral (:mod:`.tir.annotations`). What is left is,
-per output, one closed term over the parameters:
+can mislead; annotations have to be known as neutral (`analysis.lifting.tir.annotations`). What is
+left is, per output, one closed term over the parameters:
 
     out[y0, y1, …] = term(y0, y1, …)
 """
@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..terms.rewrite import free
 from ..terms.scalar import conj, eq0, negate
-from ..terms.term import TRUE, ZERO, Tensor, Term, Var
-from .effects.comprehension import Lifted
+from ..terms.term import TRUE, ZERO, TensorVar, Term, Var
+from ..terms.traversal import free
 from .effects.effects import Effects, Write
+from .effects.tensor_expression import TensorExpression
 from .iterate import Loops
 from .loops.repeat import repeated
 from .outputs import check_outputs, output
@@ -27,10 +27,10 @@ from .tir.from_tir import Unliftable, check_index
 from .tir.node import items, script
 
 
-def lift(func: Any, params: Sequence[Tensor | Var] | None = None) -> Lifted:
+def lift(func: Any, params: Sequence[TensorVar | Var] | None = None) -> TensorExpression:
     """Lift a PrimFunc; ``params`` are the tensors to express it over, by default new ones.
 
-    Raises :class:`.tir.from_tir.Unliftable` with the reason where the PrimFunc is not understood.
+    Raises `Unliftable` with the reason where the PrimFunc is not understood.
     """
     executor, own = Executor(func), items(func.params)
     given = [None] * len(own) if params is None else list(params)
@@ -42,12 +42,12 @@ def lift(func: Any, params: Sequence[Tensor | Var] | None = None) -> Lifted:
     for tensor, writes in executor.effects.writes.items():
         executor.check_stores(tensor, writes)
     check_outputs(executor, values)
-    return Lifted(
+    return TensorExpression(
         values,
         tuple(
             output(executor, t)
             for t in values
-            if isinstance(t, Tensor) and t in executor.effects.writes
+            if isinstance(t, TensorVar) and t in executor.effects.writes
         ),
         executor.races,
         len(executor.stored.values()),

@@ -7,23 +7,23 @@ from collections.abc import Sequence
 from ..proofs.clamp import unclamped
 from ..proofs.context import has_choice, simplify, thorough
 from ..terms.quotient import is_div
-from ..terms.rewrite import subterms, tensors
-from ..terms.term import Call, Tensor, Term, Var, axis
-from .effects.comprehension import Comprehension
+from ..terms.term import CallTerm, TensorVar, Term, Var, axis
+from ..terms.traversal import subterms, tensors
+from .effects.tensor_expression import Comprehension
 from .loops.reduction import canonical
-from .state import State
+from .state import ExecutionState
 from .tir.facts import settled
 from .tir.from_tir import Unliftable
 
 
-def check_outputs(state: State, values: Sequence[Tensor | Var]) -> None:
+def check_outputs(state: ExecutionState, values: Sequence[TensorVar | Var]) -> None:
     """What is written are the last buffers, as every caller takes it."""
-    written = [t in state.effects.writes for t in values if isinstance(t, Tensor)]
+    written = [t in state.effects.writes for t in values if isinstance(t, TensorVar)]
     if True in written and not all(written[written.index(True) :]):
         raise Unliftable("a buffer after the first output is not written")
 
 
-def output(state: State, tensor: Tensor) -> Comprehension:
+def output(state: ExecutionState, tensor: TensorVar) -> Comprehension:
     """The comprehension of an output."""
     axes = tuple(axis(d, e) for d, e in enumerate(tensor.shape))
     body = state.effects.read(tensor, axes)
@@ -42,7 +42,7 @@ def output(state: State, tensor: Tensor) -> Comprehension:
     return Comprehension(tensor, axes, canonical(unclamped(body)))
 
 
-def _unwritten(state: State, body: Term, out: Tensor) -> Tensor | None:
+def _unwritten(state: ExecutionState, body: Term, out: TensorVar) -> TensorVar | None:
     """A tensor whose state before the function the body reads, and must not."""
     reads = sorted(tensors(body), key=lambda t: (t.position, t.name))
     return next((t for t in reads if t is out or t not in state.inputs), None)
@@ -51,8 +51,8 @@ def _unwritten(state: State, body: Term, out: Tensor) -> Tensor | None:
 def hard_choices(body: Term) -> bool:
     """Whether a selection depends on a division together with something else."""
     return has_choice(body) and any(
-        isinstance(c, Call) and c.op == "and" and any(is_div(s) for s in subterms(c))
+        isinstance(c, CallTerm) and c.op == "and" and any(is_div(s) for s in subterms(c))
         for t in subterms(body)
-        if isinstance(t, Call) and t.op == "ite"
+        if isinstance(t, CallTerm) and t.op == "ite"
         for c in t.args[:1]
     )

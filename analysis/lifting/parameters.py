@@ -7,23 +7,23 @@ from typing import Any
 
 from tvm.tirx.buffer import is_buffer_var
 
-from ..terms.rewrite import free, tensors
-from ..terms.term import INT_DTYPES, ZERO, Int, Tensor, Term, Var, as_int, variable
+from ..terms.term import INT_DTYPES, ZERO, Int, TensorVar, Term, Var, as_int, variable
+from ..terms.traversal import free, tensors
 from .effects.effects import Effects
 from .parallel.concurrent import Iterations
-from .parallel.threads import Kernel
+from .parallel.threads import KernelLaunch
 from .tir.annotations import check_layout
 from .tir.facts import under
-from .tir.from_tir import Reader, Unliftable
+from .tir.from_tir import ExpressionReader, Unliftable
 from .tir.node import NodeDict, items, lanes_of
 from .views import Index, View, contiguous, flat, injective, region, row_major, whole
 
 
-class Scope:
+class ScalarScope:
     """Values of scalar variables.
 
     A value is over the state before the frame in which it was bound. It is used in a frame inside
-    only if what it reads was not written in between; otherwise :class:`Unliftable`.
+    only if what it reads was not written in between; otherwise `Unliftable`.
     """
 
     def __init__(self, frames: list[Effects]) -> None:
@@ -82,19 +82,21 @@ class Parameters:
 
     def __init__(self) -> None:
         self.frames: list[Effects] = []
-        self.env = Scope(self.frames)
-        self.values = NodeDict[Tensor | Var]()
+        self.env = ScalarScope(self.frames)
+        self.values = NodeDict[TensorVar | Var]()
         self.frames.append(Effects())
-        self.inputs: set[Tensor] = set()
-        self.scopes: dict[Tensor, str] = {}
+        self.inputs: set[TensorVar] = set()
+        self.scopes: dict[TensorVar, str] = {}
         self.views = NodeDict[View]()
-        self.kernel: Kernel | None = None
+        self.kernel: KernelLaunch | None = None
         self.concurrent: list[Iterations] = []  # the loops around whose iterations run at once
         self.running: list[Var] = []  # the variables of the loops around
         self.facts: list[Term] = []  # conditions around the statement, over loops and sizes
-        self.strided: set[Tensor] = set()  # not in row-major order from the start of their memory
-        self.aliased: set[Tensor] = set()  # two elements may be at one place
-        self.reader = Reader(self.env, self.read)
+        self.strided: set[TensorVar] = (
+            set()
+        )  # not in row-major order from the start of their memory
+        self.aliased: set[TensorVar] = set()  # two elements may be at one place
+        self.reader = ExpressionReader(self.env, self.read)
 
     @property
     def effects(self) -> Effects:
@@ -110,7 +112,7 @@ class Parameters:
             loop.read(tensor, index, (*self.facts, *self.reader.given), self.frames)
         return self.effects.read(tensor, index)
 
-    def locate(self, b: Any, index: Index) -> tuple[Tensor, Index]:
+    def locate(self, b: Any, index: Index) -> tuple[TensorVar, Index]:
         """The tensor and the element in it that a buffer's element is."""
         view = self.views.get(b)
         if view is None:
@@ -130,13 +132,13 @@ class Parameters:
                 index = (*self.kernel.prefix[tensor], *index)
         return tensor, index
 
-    def bind_sizes(self, params: Sequence[Any], given: Sequence[Tensor | Var | None]) -> None:
+    def bind_sizes(self, params: Sequence[Any], given: Sequence[TensorVar | Var | None]) -> None:
         """Bind the variables that are a whole extent or a scalar parameter."""
         for p, known in zip(params, given, strict=True):
             if is_buffer_var(p):
                 for d, e in enumerate(items(p.ty.shape)):
                     if type(e).__name__ == "Var":
-                        same = isinstance(known, Tensor) and d < len(known.shape)
+                        same = isinstance(known, TensorVar) and d < len(known.shape)
                         self.bind_size(e, known.shape[d] if same else None)  # type: ignore[union-attr]
             elif type(p.ty).__name__ != "PrimType":
                 raise Unliftable("a parameter is neither a buffer nor a number", p.name)
@@ -158,7 +160,7 @@ class Parameters:
             name += "_"
         return variable(kind, name)
 
-    def bind_param(self, p: Any, position: int, given: Tensor | Var | None) -> None:
+    def bind_param(self, p: Any, position: int, given: TensorVar | Var | None) -> None:
         if is_buffer_var(p):
             if isinstance(given, Var):
                 raise Unliftable("expected a scalar, found a buffer", p.name)
@@ -172,7 +174,7 @@ class Parameters:
             raise Unliftable("a scalar parameter has another value than expected", p.name)
         self.values[p] = atom
 
-    def bind_buffer(self, b: Any, given: Tensor | None = None, position: int = -1) -> Tensor:
+    def bind_buffer(self, b: Any, given: TensorVar | None = None, position: int = -1) -> TensorVar:
         """Make the tensor of a buffer, or bind its symbolic shape to the given tensor's."""
         ty = b.ty
         offset = ty.elem_offset
@@ -186,7 +188,7 @@ class Parameters:
         shape = [self.reader.index(e) for e in items(ty.shape)]
         if given is not None and (tuple(shape) != given.shape or dtype != given.dtype):
             raise Unliftable("a parameter has another shape or dtype than expected", b.name)
-        tensor = given or Tensor(b.name, tuple(shape), dtype, position)
+        tensor = given or TensorVar(b.name, tuple(shape), dtype, position)
         self.scopes[tensor] = str(ty.storage_scope)
         self.values[b] = tensor
         if free_offset:
@@ -195,7 +197,7 @@ class Parameters:
             self.bind_strides(b, tensor, position >= 0)
         return tensor
 
-    def bind_strides(self, b: Any, tensor: Tensor, parameter: bool) -> None:
+    def bind_strides(self, b: Any, tensor: TensorVar, parameter: bool) -> None:
         """Where a buffer's elements lie; a parameter's unbound strides are the caller's."""
         if parameter and any(
             type(s).__name__ == "Var" and s not in self.env for s in items(b.ty.strides)
@@ -268,8 +270,8 @@ class Parameters:
         """
         return type(offset).__name__ == "Var" and offset not in self.env
 
-    def tensor(self, b: Any) -> Tensor:
+    def tensor(self, b: Any) -> TensorVar:
         found = self.values.get(b)
-        if not isinstance(found, Tensor):
+        if not isinstance(found, TensorVar):
             raise Unliftable("a buffer is not allocated in the function", b.name)
         return found

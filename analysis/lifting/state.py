@@ -8,16 +8,16 @@ from typing import Any
 
 from ..proofs.prove import prove
 from ..terms.order import ranges_over
-from ..terms.rewrite import free, tensors
 from ..terms.scalar import conj, ge0, parts
-from ..terms.term import ONE, TRUE, ZERO, Tensor, Term, as_int, fresh, load
+from ..terms.term import ONE, TRUE, ZERO, TensorVar, Term, as_int, fresh, load
+from ..terms.traversal import free, tensors
 from .effects.effects import Effects, Write
 from .parameters import Parameters
 from .tir.from_tir import Unliftable
 from .tir.node import NodeDict
 
 
-class State(Parameters):
+class ExecutionState(Parameters):
     """The state of the symbolic execution of one PrimFunc; how statements run is left open."""
 
     def __init__(self, func: Any) -> None:
@@ -27,7 +27,7 @@ class State(Parameters):
         self.races = False
         self.promises = False
         self.stored = NodeDict[bool]()  # the buffers that are stored into
-        self.lost: set[Tensor] = set()  # what threads left in memory that each has for itself
+        self.lost: set[TensorVar] = set()  # what threads left in memory that each has for itself
 
     def run(self, s: Any) -> None:
         """Execute a statement."""
@@ -67,23 +67,23 @@ class State(Parameters):
             raise Unliftable("a value depends on what changes while it is used", where)
         return t
 
-    def lose(self, private: Sequence[Tensor]) -> None:
+    def lose(self, private: Sequence[TensorVar]) -> None:
         """Each thread has stored into its own copy: what is there afterwards is not known."""
         for t in private:
             at = tuple(ZERO if e is ONE else as_int(fresh(e)) for e in t.shape)
-            unknown = Tensor(t.name, t.shape, t.dtype)
+            unknown = TensorVar(t.name, t.shape, t.dtype)
             self.lost.add(unknown)
             over = tuple(v for p in at for v in free(p))
             self.effects.store(t, Write(over, TRUE, at, load(unknown, at)))
 
-    def drop(self, effects: Effects, which: Callable[[Tensor], bool]) -> list[Tensor]:
+    def drop(self, effects: Effects, which: Callable[[TensorVar], bool]) -> list[TensorVar]:
         """Take the writes of some tensors away, after checking that they stay inside."""
         gone = [t for t in effects.writes if which(t)]
         for t in gone:
             self.check_stores(t, effects.writes.pop(t))
         return gone
 
-    def check_stores(self, tensor: Tensor, writes: Sequence[Write]) -> None:
+    def check_stores(self, tensor: TensorVar, writes: Sequence[Write]) -> None:
         """Every store must stay inside its buffer."""
         for w in writes:
             for i, extent in zip(w.index, tensor.shape, strict=True):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..terms.integer import floordiv, floormod
 from ..terms.order import nonneg, positive
-from ..terms.term import ONE, ZERO, Int, Tensor, mul, total
+from ..terms.term import ONE, ZERO, Int, TensorVar, mul, total
 
 Index = tuple[Int, ...]
 
@@ -20,7 +20,7 @@ Index = tuple[Int, ...]
 class View:
     """``view[i] = tensor[place(i)]``, which lies ``start + strides * i`` elements into memory."""
 
-    tensor: Tensor
+    tensor: TensorVar
     shape: Index
     strides: Index
     start: Int
@@ -75,7 +75,7 @@ def contiguous(extents: Sequence[Int], shape: Sequence[Int]) -> bool:
     return True
 
 
-def whole(tensor: Tensor) -> View:
+def whole(tensor: TensorVar) -> View:
     """A tensor as a view of itself."""
     return View(tensor, tensor.shape, row_major(tensor.shape), ZERO, lambda index: index)
 

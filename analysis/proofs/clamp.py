@@ -6,9 +6,9 @@ v if k == i and 0 <= k < n else w     is    v if k == i else w, for i < n
 
 from __future__ import annotations
 
-from ..terms.rewrite import rebuild, subterms
 from ..terms.scalar import conj, ge0, negate, parts
-from ..terms.term import Call, Int, Term, as_int
+from ..terms.term import CallTerm, Int, Term, as_int
+from ..terms.traversal import rebuild, subterms
 from .implication import implied
 
 #: Visits of sub-terms after which what selections say is not used any more.
@@ -26,7 +26,7 @@ def unclamped(t: Term) -> Term:
             return s
         found = memo.get((s, facts))
         if found is None:
-            if isinstance(s, Call) and s.op == "ite":
+            if isinstance(s, CallTerm) and s.op == "ite":
                 c, yes, no = s.args
                 told = (go(c, facts), go(yes, (*facts, *_facts(*parts(c)))),
                         go(no, (*facts, *_facts(negate(c)))))  # fmt: skip
@@ -42,14 +42,14 @@ def unclamped(t: Term) -> Term:
 
 
 def _clamp(s: Term) -> bool:
-    return isinstance(s, Call) and s.op in ("min", "max") and isinstance(s.args[0], Int)
+    return isinstance(s, CallTerm) and s.op in ("min", "max") and isinstance(s.args[0], Int)
 
 
 def _equalities(s: Term) -> list[Term]:
     """The equalities of a conjunction."""
-    if not (isinstance(s, Call) and s.op == "and"):
+    if not (isinstance(s, CallTerm) and s.op == "and"):
         return []
-    return [p for p in parts(s) if isinstance(p, Call) and p.op == "eq0"]
+    return [p for p in parts(s) if isinstance(p, CallTerm) and p.op == "eq0"]
 
 
 def _unbounded(s: Term) -> Term:
@@ -59,7 +59,9 @@ def _unbounded(s: Term) -> Term:
 
 
 def _facts(*conditions: Term) -> tuple[Term, ...]:
-    return tuple(p for c in conditions for p in parts(c) if isinstance(p, Call) and p.op in _USED)
+    return tuple(
+        p for c in conditions for p in parts(c) if isinstance(p, CallTerm) and p.op in _USED
+    )
 
 
 _USED = ("ge0", "eq0")
@@ -68,7 +70,7 @@ _USED = ("ge0", "eq0")
 def _decided(s: Term, facts: tuple[Term, ...]) -> Term:
     """The operand of a minimum or maximum that is the smaller or larger one under the facts."""
     atom = s.atom if isinstance(s, Int) else s
-    if not facts or not isinstance(atom, Call) or not _clamp(atom) or len(atom.args) != 2:
+    if not facts or not isinstance(atom, CallTerm) or not _clamp(atom) or len(atom.args) != 2:
         return s
     a, b = map(as_int, atom.args)
     if atom.op == "max":

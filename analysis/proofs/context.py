@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..terms.rewrite import free, rebuild
 from ..terms.scalar import conj, ite, negate, parts
-from ..terms.term import FALSE, Call, Term
+from ..terms.term import FALSE, CallTerm, Term
+from ..terms.traversal import free, rebuild
 from .implication import implied
 from .prove import prove
 
@@ -41,7 +41,7 @@ def simplify(t: Term, facts: tuple[Term, ...] = (), ask: Ask = quick) -> Term:
             return s
         found = memo.get(s)
         if found is None:
-            if isinstance(s, Call) and s.op == "ite":
+            if isinstance(s, CallTerm) and s.op == "ite":
                 found = _choose(s, facts, ask)
             else:
                 found = rebuild(s, go)
@@ -51,7 +51,7 @@ def simplify(t: Term, facts: tuple[Term, ...] = (), ask: Ask = quick) -> Term:
     return go(t)
 
 
-def _choose(s: Call, facts: tuple[Term, ...], ask: Ask) -> Term:
+def _choose(s: CallTerm, facts: tuple[Term, ...], ask: Ask) -> Term:
     condition, yes, no = s.args
     open_parts = []
     for c in parts(condition):
@@ -79,6 +79,6 @@ def has_choice(t: Term) -> bool:
     """Whether a selection occurs."""
     found: bool | None = t.memo.get("choice")
     if found is None:
-        chooses = isinstance(t, Call) and t.op == "ite"
+        chooses = isinstance(t, CallTerm) and t.op == "ite"
         found = t.memo["choice"] = chooses or any(map(has_choice, t.children))
     return found

@@ -9,7 +9,7 @@ each other. What was needed beyond bit-equality is recorded:
 - ``finite``: ``0 * x = 0`` was used, which holds for finite x;
 - ``ordered``: a floating-point minimum or maximum was regrouped or permuted, which changes nothing
   where no operand is NaN and zeros are not told apart by sign;
-- ``rounded``: the terms were compared in real arithmetic, see :mod:`.real`.
+- ``rounded``: the terms were compared in real arithmetic, see `analysis.proofs.real`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import permutations
 
-from ..terms.rewrite import ints, replace, substitute
 from ..terms.scalar import conj, eq0, ge0, identity, is_const, negate, parts, split_guard
 from ..terms.show import reason
 from ..terms.term import (
     FALSE,
     TRUE,
-    Call,
+    CallTerm,
     Fold,
     Int,
     Load,
@@ -34,6 +33,7 @@ from ..terms.term import (
     fresh,
     raw_call,
 )
+from ..terms.traversal import ints, replace, substitute
 from .context import simplify, thorough
 from .pairing import (
     Different,
@@ -76,7 +76,7 @@ class Proof:
 
 
 def prove_equal(a: Term, b: Term, facts: Facts = ()) -> Proof:
-    """Raises :class:`Different` with the place where the proof fails."""
+    """Raises `Different` with the place where the proof fails."""
     proof = Proof()
     _Prover(proof).equal(a, b, facts)
     return proof
@@ -117,7 +117,7 @@ class _Prover:
             self.reductions(a, b, facts)
         elif isinstance(a, Fold) and isinstance(b, Fold):
             self.folds(a, b, facts)
-        elif isinstance(a, Call) and isinstance(b, Call) and a.op == b.op:
+        elif isinstance(a, CallTerm) and isinstance(b, CallTerm) and a.op == b.op:
             self.calls(a, b, facts)
         elif (one := clamp(a)) and (two := clamp(b)) and one[1:] == two[1:]:
             self.proof.ordered = True
@@ -159,7 +159,7 @@ class _Prover:
         both = conj(_implies(a, b), _implies(b, a))
         if self.holds(both, facts):
             return
-        if isinstance(a, Call) and isinstance(b, Call) and a.op == b.op:
+        if isinstance(a, CallTerm) and isinstance(b, CallTerm) and a.op == b.op:
             if a.op not in ("ge0", "eq0"):
                 return self.calls(a, b, facts)
         if isinstance(a, Load) and isinstance(b, Load):
@@ -168,7 +168,7 @@ class _Prover:
 
     def cases(self, a: Term, b: Term, facts: Facts) -> None:
         first = a if is_choice(a) else b
-        assert isinstance(first, Call)
+        assert isinstance(first, CallTerm)
         condition, *branches = first.args
         for c, branch in zip((condition, negate(condition)), branches, strict=True):
             given = (*facts, *parts(c))
@@ -185,7 +185,7 @@ class _Prover:
             for i, j in zip(a.indices, b.indices, strict=True):
                 self.integers(i, j, facts)
 
-    def calls(self, a: Call, b: Call, facts: Facts) -> None:
+    def calls(self, a: CallTerm, b: CallTerm, facts: Facts) -> None:
         if a.op in ("min", "max") and "float" in a.dtype:
             return self.extremes(a, b, facts)
         if a.op in ASSOCIATIVE:
@@ -196,7 +196,7 @@ class _Prover:
             self.equal(x, y, facts)
         return None
 
-    def extremes(self, a: Call, b: Call, facts: Facts) -> None:
+    def extremes(self, a: CallTerm, b: CallTerm, facts: Facts) -> None:
         """As they stand, or else in another order, which matters to NaN and to signed zeros."""
         try:
             for x, y in zip(a.args, b.args, strict=True):
@@ -205,7 +205,7 @@ class _Prover:
             self.regrouped(a, b, facts)
             self.proof.ordered = True
 
-    def regrouped(self, a: Call, b: Call, facts: Facts) -> None:
+    def regrouped(self, a: CallTerm, b: CallTerm, facts: Facts) -> None:
         xs, ys = flatten(a.op, a), flatten(b.op, b)
         if a.op == "add" and len(xs) != len(ys):
             xs, ys = ([x for x in side if not is_const(x, 0)] for side in (xs, ys))
@@ -292,10 +292,10 @@ class _Prover:
 
     def hoisted(self, t: Term) -> tuple[list[Term], list[Term]]:
         """Guards and factors of a product: ``(x if c else 0) * y = x * y if c else 0``."""
-        if is_choice(t) and isinstance(t, Call) and is_const(t.args[2], 0.0):
+        if is_choice(t) and isinstance(t, CallTerm) and is_const(t.args[2], 0.0):
             guards, factors = self.hoisted(t.args[1])
             return [*parts(t.args[0]), *guards], factors
-        if isinstance(t, Call) and t.op == "mul":
+        if isinstance(t, CallTerm) and t.op == "mul":
             out: tuple[list[Term], list[Term]] = ([], [])
             for x in t.args:
                 guards, factors = self.hoisted(x)
@@ -303,7 +303,7 @@ class _Prover:
                 out[0].extend(guards)
                 out[1].extend(factors)
             return out
-        if isinstance(t, Call) and t.op == "cast" and "float" in t.args[0].dtype:
+        if isinstance(t, CallTerm) and t.op == "cast" and "float" in t.args[0].dtype:
             guards, factors = self.hoisted(t.args[0])
             if len(factors) == 1:
                 return guards, [raw_call("cast", (factors[0],), t.dtype)]

@@ -10,9 +10,9 @@ import numpy as np
 
 from ..terms.evaluate import Unevaluable, evaluate
 from ..terms.interval import fits
-from ..terms.rewrite import free, tensors
 from ..terms.scalar import disj, negate
 from ..terms.term import TRUE, Term, Var
+from ..terms.traversal import free, tensors
 from .verdict import Verdict
 
 POINTS = 1 << 14

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ..terms.order import nonneg
 from ..terms.scalar import ge0
-from ..terms.term import TRUE, Call, Int, Term, as_int
+from ..terms.term import TRUE, CallTerm, Int, Term, as_int
 
 
 def implied(goal: Term, facts: Iterable[Term]) -> bool:
@@ -14,7 +14,7 @@ def implied(goal: Term, facts: Iterable[Term]) -> bool:
     facts = tuple(facts)
     if goal is TRUE or goal in facts:
         return True
-    if not isinstance(goal, Call):
+    if not isinstance(goal, CallTerm):
         return False
     if goal.op == "and":
         return all(implied(g, facts) for g in goal.args)
@@ -26,16 +26,16 @@ def implied(goal: Term, facts: Iterable[Term]) -> bool:
     if goal.op == "eq0":
         p = as_int(goal.args[0])
         return implied(ge0(p), facts) and implied(ge0(-p), facts)
-    if goal.op == "not" and isinstance(goal.args[0], Call) and goal.args[0].op == "eq0":
+    if goal.op == "not" and isinstance(goal.args[0], CallTerm) and goal.args[0].op == "eq0":
         p = as_int(goal.args[0].args[0])
         return implied(ge0(p - 1), facts) or implied(ge0(-p - 1), facts)
     return False
 
 
 def _nonnegatives(fact: Term) -> tuple[Int, ...]:
-    if isinstance(fact, Call) and fact.op == "ge0":
+    if isinstance(fact, CallTerm) and fact.op == "ge0":
         return (as_int(fact.args[0]),)
-    if isinstance(fact, Call) and fact.op == "eq0":
+    if isinstance(fact, CallTerm) and fact.op == "eq0":
         p = as_int(fact.args[0])
         return p, -p
     return ()

@@ -8,10 +8,10 @@ from itertools import permutations
 
 import numpy as np
 
-from ..solving.solve import solve
-from ..terms.rewrite import subterms
+from ..solving.integer_equations import solve
 from ..terms.scalar import is_const
-from ..terms.term import Call, Const, Int, Load, Term, Var, as_int
+from ..terms.term import CallTerm, Const, Int, Load, Term, Var, as_int
+from ..terms.traversal import subterms
 
 PERMUTATIONS = 24
 
@@ -55,7 +55,7 @@ def _loads(t: Term) -> list[Load]:
     def go(s: Term) -> None:
         if isinstance(s, Load):
             out.append(s)
-        elif isinstance(s, Call):
+        elif isinstance(s, CallTerm):
             for x in s.args[1:] if s.op == "ite" else s.args:
                 go(x)
         elif isinstance(s, Int):
@@ -68,14 +68,14 @@ def _loads(t: Term) -> list[Load]:
 
 
 def flatten(op: str, t: Term) -> list[Term]:
-    if isinstance(t, Call) and t.op == op:
+    if isinstance(t, CallTerm) and t.op == op:
         return [x for a in t.args for x in flatten(op, a)]
     return [t]
 
 
 def without_zeros(t: Term) -> Term:
     """``0 + x`` as ``x``, which is the same but for the sign of a zero."""
-    if not (isinstance(t, Call) and t.op == "add" and "float" in t.dtype):
+    if not (isinstance(t, CallTerm) and t.op == "add" and "float" in t.dtype):
         return t
     rest = [x for x in t.args if not is_const(x, 0)]
     return rest[0] if len(rest) == 1 else t
@@ -96,7 +96,7 @@ def clamp(t: Term) -> tuple[Term, float, float] | None:
 
 def _bounded(t: Term) -> tuple[str, Term, float] | None:
     """``op(v, literal)`` as ``(op, v, literal)``."""
-    if not (isinstance(t, Call) and t.op in ("min", "max") and "float" in t.dtype):
+    if not (isinstance(t, CallTerm) and t.op in ("min", "max") and "float" in t.dtype):
         return None
     literals = [a for a in t.args if isinstance(a, Const)]
     others = [a for a in t.args if not isinstance(a, Const)]
@@ -126,7 +126,7 @@ def pairings(xs: list[Term], ys: list[Term]) -> Iterator[list[tuple[Term, Term]]
 def head(t: Term) -> str:
     if isinstance(t, Load):
         return f"load of {t.tensor.name}#{t.tensor.position}"
-    if isinstance(t, Call):
+    if isinstance(t, CallTerm):
         return t.op
     if isinstance(t, Const):
         rounded = _ROUND.get(t.dtype)
@@ -162,4 +162,4 @@ def whole(t: Term) -> bool:
 
 
 def is_choice(t: Term) -> bool:
-    return isinstance(t, Call) and t.op == "ite"
+    return isinstance(t, CallTerm) and t.op == "ite"

@@ -12,8 +12,8 @@ import threading
 from types import MappingProxyType
 from typing import Any
 
-from ..terms.rewrite import free
-from ..terms.term import FALSE, TRUE, Call, Int, Load, Term, Var, as_int
+from ..terms.term import FALSE, TRUE, CallTerm, Int, Load, Term, Var, as_int
+from ..terms.traversal import free
 from ..terms.work import spend
 from .exhaustive import is_counterexample
 from .verdict import Verdict
@@ -127,7 +127,7 @@ class Formulas:
             return z
         if t is TRUE or t is FALSE:
             return z3.BoolVal(t is TRUE, ctx=self.ctx)
-        if isinstance(t, Call):
+        if isinstance(t, CallTerm):
             rule = getattr(self, f"call_{t.op}", None)
             if rule is not None:
                 return rule(*t.args)
@@ -225,7 +225,7 @@ class Formulas:
 
     def uninterpreted(self, t: Term) -> Any:
         """A function of the integers and truth values in ``t``, and of nothing else."""
-        if isinstance(t, Call):
+        if isinstance(t, CallTerm):
             return self.uninterpreted_call(t.dtype, t.op, t.args)
         if isinstance(t, Load):
             return self.uninterpreted_call(t.dtype, self.named(t.tensor), t.indices)

@@ -12,13 +12,13 @@ import tvm
 from tvm import relax, tirx
 from tvm.tirx.buffer import is_buffer_var
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..lifting.tir.node import items
-from ..terms.rewrite import free
-from ..terms.term import Call, Int, Tensor, Term, Var
+from ..terms.term import CallTerm, Int, TensorVar, Term, Var
+from ..terms.traversal import free
 from .legalise import Legalised, legalise
 from .proposal import Constant, Proposal
-from .remember import Key, Known, key_of, recall, remember
+from .remember import Key, KnownFunction, key_of, recall, remember
 
 
 class NotBuilt(Exception):
@@ -30,7 +30,7 @@ class Rebuilt:
     """A legalised op; ``params`` are the lifted function's tensors and sizes in its own order."""
 
     func: Any
-    params: tuple[Tensor | Var, ...]
+    params: tuple[TensorVar | Var, ...]
 
 
 @cache
@@ -102,7 +102,7 @@ def _grouped(name: str, operands: Sequence[Any]) -> list[Any]:
 def bound(
     name: str, operands: Sequence[int | Constant], attrs: Mapping[str, Any], params: Any
 ) -> dict[str, Any]:
-    """:meth:`..results.op_info.OpInfo.bind`."""
+    """`OpInfo.bind`."""
     given = [relax.const(o.value, o.dtype) if isinstance(o, Constant) else params[o]
              for o in operands]  # fmt: skip
     dtype = str(given[0].ty.dtype if given else attrs.get("dtype", "float32"))
@@ -149,9 +149,9 @@ def to_prim(value: Any, sizes: Mapping[Var, Any]) -> Any:
 def _atom(atom: Any, sizes: Mapping[Var, Any]) -> Any:
     if isinstance(atom, Var) and atom in sizes:
         return sizes[atom]
-    if isinstance(atom, Call) and atom.op == "floordiv":
+    if isinstance(atom, CallTerm) and atom.op == "floordiv":
         return tirx.floordiv(to_prim(atom.args[0], sizes), _imm(to_prim(atom.args[1], sizes)))
-    if isinstance(atom, Call) and atom.op in ("min", "max"):
+    if isinstance(atom, CallTerm) and atom.op in ("min", "max"):
         pick = tirx.min if atom.op == "min" else tirx.max
         args = [_imm(to_prim(a, sizes)) for a in atom.args]
         out = args[0]
@@ -174,10 +174,10 @@ def _imm(value: Any) -> Any:
 _MISFIT = "the op's lowering has another number of parameters"
 
 
-def rebuild(p: Proposal, lifted: Lifted) -> Rebuilt:
+def rebuild(p: Proposal, lifted: TensorExpression) -> Rebuilt:
     """Legalise the proposed op on operands of the PrimFunc's shapes.
 
-    Raises :class:`NotBuilt` where the op rejects the attributes or is not one PrimFunc.
+    Raises `NotBuilt` where the op rejects the attributes or is not one PrimFunc.
     """
     dtype = _dtype(p, lifted)
     key = key_of(p, lifted, dtype)
@@ -185,14 +185,14 @@ def rebuild(p: Proposal, lifted: Lifted) -> Rebuilt:
     return _rebuild(p, lifted, dtype, key) if known is None else _again(known, lifted)
 
 
-def _again(known: Known, lifted: Lifted) -> Rebuilt:
+def _again(known: KnownFunction, lifted: TensorExpression) -> Rebuilt:
     ordered = (*(lifted.params[o] for o in known.inputs), *(c.out for c in lifted.outputs))
     if len(ordered) < known.size:
         raise NotBuilt(_MISFIT)
     return Rebuilt(known.func, ordered[: known.size])
 
 
-def _rebuild(p: Proposal, lifted: Lifted, dtype: str, key: Key | None) -> Rebuilt:
+def _rebuild(p: Proposal, lifted: TensorExpression, dtype: str, key: Key | None) -> Rebuilt:
     sizes = _sizes(lifted)
     args, tensors = _arguments(p.operands, lifted, sizes)
     params = list(tensors.values())
@@ -204,14 +204,14 @@ def _rebuild(p: Proposal, lifted: Lifted, dtype: str, key: Key | None) -> Rebuil
         raise NotBuilt("the op does not lower to one PrimFunc")
     inputs = _inputs(found, lifted, tensors, sizes)
     ordered = _in_order(found.func, inputs, [c.out for c in lifted.outputs])
-    if all(isinstance(i, Tensor) for i in inputs):
+    if all(isinstance(i, TensorVar) for i in inputs):
         places = tuple(lifted.params.index(i) for i in inputs)
-        remember(key, Known(found.func, places, len(ordered), found.op, found.rule))
+        remember(key, KnownFunction(found.func, places, len(ordered), found.op, found.rule))
     return Rebuilt(found.func, ordered)
 
 
 def _arguments(
-    operands: Sequence[int | Constant], lifted: Lifted, sizes: Mapping[Var, Any]
+    operands: Sequence[int | Constant], lifted: TensorExpression, sizes: Mapping[Var, Any]
 ) -> tuple[list[Any], dict[int, Any]]:
     """The operands of a call, and those that are variables by parameter."""
     tensors: dict[int, Any] = {}
@@ -221,7 +221,7 @@ def _arguments(
             args.append(_literal(o))
             continue
         t = lifted.params[o]
-        if not isinstance(t, Tensor):
+        if not isinstance(t, TensorVar):
             raise NotBuilt(f"operand {o} is not a tensor")
         if o not in tensors:
             tensors[o] = relax.Var(f"p{o}", _type(t, sizes))
@@ -236,14 +236,14 @@ def _literal(c: Constant) -> Any:
         raise NotBuilt(f"{c.value} does not fit {c.dtype}: {e}") from None
 
 
-def _type(t: Tensor, sizes: Mapping[Var, Any]) -> Any:
+def _type(t: TensorVar, sizes: Mapping[Var, Any]) -> Any:
     return relax.TensorType([to_prim(e, sizes) for e in t.shape], t.dtype)
 
 
-def typed_call(p: Proposal, lifted: Lifted, out: Tensor) -> tuple[Any, Any]:
+def typed_call(p: Proposal, lifted: TensorExpression, out: TensorVar) -> tuple[Any, Any]:
     """The call on operands of the PrimFunc's types, its type inferred, and the type of a buffer.
 
-    Raises :class:`NotBuilt` where the op rejects the operands or attributes.
+    Raises `NotBuilt` where the op rejects the operands or attributes.
     """
     sizes = _sizes(lifted)
     args, _ = _arguments(p.operands, lifted, sizes)
@@ -257,7 +257,7 @@ def typed_call(p: Proposal, lifted: Lifted, out: Tensor) -> tuple[Any, Any]:
         raise _rejected(p, e) from None
 
 
-def _sizes(lifted: Lifted) -> dict[Var, Any]:
+def _sizes(lifted: TensorExpression) -> dict[Var, Any]:
     found: dict[Var, Any] = {}
     for p in lifted.params:
         variables = [p] if isinstance(p, Var) else [v for e in p.shape for v in free(e)]
@@ -267,13 +267,13 @@ def _sizes(lifted: Lifted) -> dict[Var, Any]:
     return found
 
 
-def _dtype(p: Proposal, lifted: Lifted) -> str:
+def _dtype(p: Proposal, lifted: TensorExpression) -> str:
     """The type of operands that are attributes: the first operand's, or else any parameter's."""
     if p.operands and isinstance(p.operands[0], int):
         first = lifted.params[p.operands[0]]
-        if isinstance(first, Tensor):
+        if isinstance(first, TensorVar):
             return first.dtype
-    return next((t.dtype for t in lifted.params if isinstance(t, Tensor)), "float32")
+    return next((t.dtype for t in lifted.params if isinstance(t, TensorVar)), "float32")
 
 
 def _legalised(
@@ -293,12 +293,12 @@ def _rejected(p: Proposal, e: Exception) -> NotBuilt:
 
 
 def _inputs(
-    found: Legalised, lifted: Lifted, tensors: Mapping[int, Any], sizes: Mapping[Var, Any]
-) -> list[Tensor | Var]:
+    found: Legalised, lifted: TensorExpression, tensors: Mapping[int, Any], sizes: Mapping[Var, Any]
+) -> list[TensorVar | Var]:
     """The arguments of the call_tir mapped back to the lifted function's."""
     by_name = {f"p{o}": lifted.params[o] for o in tensors}
     by_size = {str(x.name): v for v, x in sizes.items()}
-    inputs: list[Tensor | Var] = []
+    inputs: list[TensorVar | Var] = []
     for a in found.args:
         name = getattr(a, "name", "")
         if name not in by_name and name not in by_size:
@@ -312,8 +312,10 @@ def _inputs(
     return inputs
 
 
-def _in_order(func: Any, inputs: list[Tensor | Var], outputs: list[Tensor]) -> tuple[Any, ...]:
-    tensors = iter([*(i for i in inputs if isinstance(i, Tensor)), *outputs])
+def _in_order(
+    func: Any, inputs: list[TensorVar | Var], outputs: list[TensorVar]
+) -> tuple[Any, ...]:
+    tensors = iter([*(i for i in inputs if isinstance(i, TensorVar)), *outputs])
     scalars = iter([i for i in inputs if isinstance(i, Var)])
     try:
         return tuple(next(tensors if is_buffer_var(p) else scalars) for p in items(func.params))

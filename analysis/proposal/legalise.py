@@ -3,9 +3,9 @@
 ``relax.transform.LegalizeOps`` calls the operator's ``FLegalize`` attribute in a binding block and
 visits what comes out. Where that is one ``call_tir`` and nothing beside it, the pass changes no
 more, and calling the attribute is all there is to do: it costs half of a pass over a module made
-for the purpose. Over known shapes even the builder is mostly not needed, see :mod:`.expression`.
-Any other operator goes through the passes; ``DispatchSortScan`` lowers a few that have no
-``FLegalize``.
+for the purpose. Over known shapes even the builder is mostly not needed, see
+`analysis.proposal.expression`. Any other operator goes through the passes; ``DispatchSortScan``
+lowers a few that have no ``FLegalize``.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from typing import Any
 
 import tvm
 
-from ..lifting.effects.comprehension import Lifted
-from ..terms.term import Int, Tensor
+from ..lifting.effects.tensor_expression import TensorExpression
+from ..terms.term import Int, TensorVar
 from .proposal import Constant, Proposal
 
 #: How many legalised operators are kept: those of a large model.
@@ -24,7 +24,7 @@ Key = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownFunction:
     """A PrimFunc of ``size`` parameters, its inputs as indices of parameters, and what gave it."""
 
     func: Any
@@ -34,10 +34,10 @@ class Known:
     rule: Any
 
 
-_known: dict[Key, Known] = {}
+_known: dict[Key, KnownFunction] = {}
 
 
-def key_of(p: Proposal, lifted: Lifted, dtype: str) -> Key | None:
+def key_of(p: Proposal, lifted: TensorExpression, dtype: str) -> Key | None:
     """What the legalised op depends on, or None if it is not to be remembered."""
     if tvm.target.Target.current(allow_none=True) is not None:
         return None
@@ -49,7 +49,7 @@ def key_of(p: Proposal, lifted: Lifted, dtype: str) -> Key | None:
         return None
 
 
-def recall(key: Key | None) -> Known | None:
+def recall(key: Key | None) -> KnownFunction | None:
     """What the call was legalised to, if its rule is still the same."""
     found = None if key is None else _known.pop(key, None)
     if key is None or found is None or not _same_rule(found):
@@ -58,7 +58,7 @@ def recall(key: Key | None) -> Known | None:
     return found
 
 
-def remember(key: Key | None, known: Known) -> None:
+def remember(key: Key | None, known: KnownFunction) -> None:
     """Keep a legalised op; the one that was not asked for longest is forgotten."""
     if key is None or known.rule is None:
         return
@@ -76,13 +76,13 @@ class NotPlain(Exception):
     """A value that does not tell by itself what is legalised."""
 
 
-def _same_rule(known: Known) -> bool:
+def _same_rule(known: KnownFunction) -> bool:
     now = known.op.get_attr("FLegalize")
     return now is not None and bool(now.same_as(known.rule))
 
 
 def _type(t: Any) -> Key:
-    if not isinstance(t, Tensor) or any(e.const is None for e in t.shape):
+    if not isinstance(t, TensorVar) or any(e.const is None for e in t.shape):
         raise NotPlain
     return t.dtype, *(e.const for e in t.shape)
 

@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import Any
 
 from ..terms.term import Int
-from .values import Structural, same
+from .answer_values import Structural, same
 
 #: A number, or an expression over the PrimFunc's variables.
 Bound = Any

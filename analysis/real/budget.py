@@ -30,7 +30,7 @@ def limited() -> Iterator[None]:
 
 
 def spend(steps: int) -> None:
-    """Count steps; raise :class:`TooLarge` when the budget is used up."""
+    """Count steps; raise `TooLarge` when the budget is used up."""
     left = _left.get()
     left[0] -= steps
     if left[0] < 0:

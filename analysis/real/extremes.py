@@ -14,9 +14,9 @@ import numpy as np
 
 from ..lifting.loops.reduction import canonical
 from ..terms.evaluate import numpy_dtype
-from ..terms.rewrite import substitute
 from ..terms.scalar import identity, ite, reduce, split_guard
-from ..terms.term import TRUE, ZERO, Call, Const, Reduce, Term, const
+from ..terms.term import TRUE, ZERO, CallTerm, Const, Reduce, Term, const
+from ..terms.traversal import substitute
 from .polynomial import REAL, Poly, combined, of, operands, plus, product_of, written
 from .reroll import forward, prolonged, rolled
 
@@ -49,7 +49,7 @@ def absorbed(r: Reduce) -> Term:
     assert unit is not None
     r = prolonged(r)
     body, init = r.body, r.init
-    if isinstance(body, Call) and body.op == "ite" and body.args[2] is init:
+    if isinstance(body, CallTerm) and body.op == "ite" and body.args[2] is init:
         body = ite(body.args[0], body.args[1], unit)
     guard, _ = split_guard(body, unit)
     first = {a: ZERO for a in r.axes}
@@ -78,7 +78,7 @@ def chosen(condition: Term, test: Term, a: Poly, b: Poly, dtype: str) -> Poly:
     difference = plus(a, b, -1.0)
     if not difference:
         return a
-    if isinstance(test, Call) and test.op in _TESTS and test.args[0].dtype in REAL:
+    if isinstance(test, CallTerm) and test.op in _TESTS and test.args[0].dtype in REAL:
         op = _extreme(test, difference)
         if op is not None:
             return of(extreme_of(op, [written(a, dtype), written(b, dtype)], dtype), dtype)
@@ -89,7 +89,7 @@ def chosen(condition: Term, test: Term, a: Poly, b: Poly, dtype: str) -> Poly:
     return {(ite(condition, written(a, dtype), written(b, dtype)),): 1.0}
 
 
-def _extreme(test: Call, difference: Poly) -> str | None:
+def _extreme(test: CallTerm, difference: Poly) -> str | None:
     """``max`` or ``min`` where the comparison is of what is chosen from, or of a multiple."""
     sign = _TESTS[test.op]
     left, right = (of(x, x.dtype) for x in test.args)
@@ -104,11 +104,13 @@ def _unclamped(p: Poly) -> Iterator[Poly]:
 
     That is where the root ``-k / c`` is not below ``l``, for a minimum not above it.
     """
-    clamps = [m[0] for m in p if len(m) == 1 and isinstance(m[0], Call) and m[0].op in _EXTREMES]
+    clamps = [
+        m[0] for m in p if len(m) == 1 and isinstance(m[0], CallTerm) and m[0].op in _EXTREMES
+    ]
     if len(clamps) != 1 or not p.keys() <= {(), (clamps[0],)}:
         return
     (clamp,) = clamps
-    assert isinstance(clamp, Call)
+    assert isinstance(clamp, CallTerm)
     args = list(operands(clamp.op, clamp))
     ends = [float(x.value) for x in args if isinstance(x, Const)]
     c, k = p[(clamp,)], p.get((), 0.0)

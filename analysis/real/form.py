@@ -14,12 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..lifting.loops.reduction import canonical
-from ..terms.rewrite import free, rebuild, subterms
 from ..terms.scalar import ite, reduce, split_guard
 from ..terms.term import (
     ONE,
     TRUE,
-    Call,
+    CallTerm,
     Const,
     Fold,
     Int,
@@ -33,6 +32,7 @@ from ..terms.term import (
     recall,
     remember,
 )
+from ..terms.traversal import free, rebuild, subterms
 from .budget import limited
 from .extremes import absorbed, chosen, extreme_of
 from .polynomial import (
@@ -55,7 +55,7 @@ from .reroll import forward, prolonged, rerolled
 def real(t: Term) -> Term:
     """The form of a term in real arithmetic; terms of other types are left as they are.
 
-    Raises :class:`TooLarge` where it has too many monomials.
+    Raises `TooLarge` where it has too many monomials.
     """
     found: Term | None = recall(t, "real")
     if found is None:
@@ -99,13 +99,13 @@ class _Real:
             return self.fold(t)
         if _jumps(t):
             return {(t,): 1.0}
-        if isinstance(t, Call) and t.op in _RULES:
+        if isinstance(t, CallTerm) and t.op in _RULES:
             return _RULES[t.op](self, t)
         return of(rebuild(t, self), t.dtype)
 
     def compared(self, condition: Term) -> Term:
         """A comparison with its operands in this form: for a choice between the two themselves."""
-        return rebuild(condition, self) if isinstance(condition, Call) else condition
+        return rebuild(condition, self) if isinstance(condition, CallTerm) else condition
 
     # ------------------------------------------------------------------ reductions
 
@@ -128,7 +128,7 @@ class _Real:
             return of(rebuild(f, self), f.dtype)
         state, update = f.states[0], self(f.updates[0])
         for op in ("max", "min", "add"):
-            if not (isinstance(update, Call) and update.op == op):
+            if not (isinstance(update, CallTerm) and update.op == op):
                 continue
             terms = list(operands(op, update))
             rest = [x for x in terms if x is not state]
@@ -170,7 +170,7 @@ _TESTS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 
 def _jumps(t: Term) -> bool:
     """Whether a small change of an operand may change the result by much."""
-    if not isinstance(t, Call):
+    if not isinstance(t, CallTerm):
         return False
     real_operands = any(x.dtype in REAL for x in t.args)
     return t.op in _STEPS or (real_operands and (t.op in _TESTS or t.dtype not in REAL))
@@ -178,45 +178,45 @@ def _jumps(t: Term) -> bool:
 
 # ---------------------------------------------------------------------------- operations
 
-Rule = Callable[[_Real, Call], Poly]
+Rule = Callable[[_Real, CallTerm], Poly]
 
 
-def _add(n: _Real, t: Call) -> Poly:
+def _add(n: _Real, t: CallTerm) -> Poly:
     return plus(n.poly(t.args[0]), n.poly(t.args[1]), -1.0 if t.op == "sub" else 1.0)
 
 
-def _mul(n: _Real, t: Call) -> Poly:
+def _mul(n: _Real, t: CallTerm) -> Poly:
     return times(n.poly(t.args[0]), n.poly(t.args[1]), t.dtype)
 
 
-def _div(n: _Real, t: Call) -> Poly:
+def _div(n: _Real, t: CallTerm) -> Poly:
     return times(n.poly(t.args[0]), inverse(n.poly(t.args[1]), t.dtype), t.dtype)
 
 
-def _sigmoid(n: _Real, t: Call) -> Poly:
+def _sigmoid(n: _Real, t: CallTerm) -> Poly:
     exp = raw_call("exp", (written(plus({}, n.poly(t.args[0]), -1.0), t.dtype),), t.dtype)
     return inverse({(): 1.0, (exp,): 1.0}, t.dtype)
 
 
-def _pow(n: _Real, t: Call) -> Poly:
+def _pow(n: _Real, t: CallTerm) -> Poly:
     base, exponent = n.poly(t.args[0]), n.poly(t.args[1])
     if exponent == {(): 2.0}:
         return times(base, base, t.dtype)
     return of(rebuild(t, n), t.dtype)
 
 
-def _cast(n: _Real, t: Call) -> Poly:
+def _cast(n: _Real, t: CallTerm) -> Poly:
     x = t.args[0]
     if isinstance(x, Int) and x.const is not None:
         return {(): float(x.const)} if x.const else {}
     return of(rebuild(t, n), t.dtype)
 
 
-def _extreme(n: _Real, t: Call) -> Poly:
+def _extreme(n: _Real, t: CallTerm) -> Poly:
     return of(extreme_of(t.op, [n(x) for x in t.args], t.dtype), t.dtype)
 
 
-def _abs(n: _Real, t: Call) -> Poly:
+def _abs(n: _Real, t: CallTerm) -> Poly:
     x = n.poly(t.args[0])
     return of(
         extreme_of("max", [written(x, t.dtype), written(plus({}, x, -1.0), t.dtype)], t.dtype),
@@ -224,7 +224,7 @@ def _abs(n: _Real, t: Call) -> Poly:
     )
 
 
-def _ite(n: _Real, t: Call) -> Poly:
+def _ite(n: _Real, t: CallTerm) -> Poly:
     condition, a, b = t.args
     return chosen(n(condition), n.compared(condition), n.poly(a), n.poly(b), t.dtype)
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ..lifting.effects.comprehension import Lifted
-from ..terms.rewrite import rebuild
-from ..terms.term import Call, Const, Reduce, Term, const, raw_call
+from ..lifting.effects.tensor_expression import TensorExpression
+from ..terms.term import CallTerm, Const, Reduce, Term, const, raw_call
+from ..terms.traversal import rebuild
 from .form import real
 from .polynomial import REAL, combined, operands
 
 
-def idiomatic(lifted: Lifted) -> Lifted:
+def idiomatic(lifted: TensorExpression) -> TensorExpression:
     """The same function up to rounding, in the operators' own idioms."""
     outputs = tuple(replace(c, body=_idioms(real(c.body))) for c in lifted.outputs)
     return replace(lifted, outputs=outputs)
@@ -29,7 +29,7 @@ def _idioms(t: Term) -> Term:
     def go(s: Term) -> Term:
         found = memo.get(s)
         if found is None:
-            if isinstance(s, Call) and s.dtype in REAL and s.op in _RULES:
+            if isinstance(s, CallTerm) and s.dtype in REAL and s.op in _RULES:
                 found = _RULES[s.op](s, go)
             else:
                 found = rebuild(s, go)
@@ -60,7 +60,7 @@ def _sum(s: Term, go: Go) -> Term:
 
 def _product(s: Term, go: Go) -> Term:
     c, factors = _literal(s)
-    recips = [x for x in factors if isinstance(x, Call) and x.op == "recip"]
+    recips = [x for x in factors if isinstance(x, CallTerm) and x.op == "recip"]
     above = [go(x) for x in factors if x not in recips]
     count = 1 / c if c else 0.0
     sums = any(isinstance(x, Reduce) for x in factors)
@@ -74,7 +74,7 @@ def _product(s: Term, go: Go) -> Term:
     return out
 
 
-def _recip(s: Call, go: Go) -> Term:
+def _recip(s: CallTerm, go: Go) -> Term:
     return raw_call("div", (const(1.0, s.dtype), go(s.args[0])), s.dtype)
 
 
@@ -86,4 +86,4 @@ def _literal(x: Term) -> tuple[float, list[Term]]:
     return 1.0, factors
 
 
-_RULES: dict[str, Callable[[Call, Go], Term]] = {"add": _sum, "mul": _product, "recip": _recip}
+_RULES: dict[str, Callable[[CallTerm, Go], Term]] = {"add": _sum, "mul": _product, "recip": _recip}

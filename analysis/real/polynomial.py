@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable
 
 from ..terms.order import positive
-from ..terms.rewrite import free, subterms
-from ..terms.term import Call, Const, Int, Term, const, raw_call
+from ..terms.term import CallTerm, Const, Int, Term, const, raw_call
+from ..terms.traversal import free, subterms
 from .budget import TooLarge, spend
 
 Monomial = tuple[Term, ...]
@@ -29,12 +29,12 @@ def of(t: Term, dtype: str) -> Poly:
     spend(1)
     if isinstance(t, Const) and isinstance(t.value, (int, float)) and math.isfinite(t.value):
         return {(): float(t.value)} if t.value else {}
-    if isinstance(t, Call) and t.op == "add":
+    if isinstance(t, CallTerm) and t.op == "add":
         out: Poly = {}
         for x in t.args:
             out = plus(out, of(x, dtype))
         return out
-    if isinstance(t, Call) and t.op == "mul":
+    if isinstance(t, CallTerm) and t.op == "mul":
         parts = [of(x, dtype) for x in t.args]
         if all(len(p) == 1 for p in parts):
             out = {(): 1.0}
@@ -103,10 +103,12 @@ _PARTIAL = frozenset({"recip", "rsqrt", "sqrt", "div", "fmod", "truncmod", "floo
 
 def finite(x: Term) -> bool:
     """Whether an atom has a finite value wherever operands are: nothing else times 0 is 0."""
-    return not any(isinstance(s, Call) and s.op in _PARTIAL and not _inside(s) for s in subterms(x))
+    return not any(
+        isinstance(s, CallTerm) and s.op in _PARTIAL and not _inside(s) for s in subterms(x)
+    )
 
 
-def _inside(s: Call) -> bool:
+def _inside(s: CallTerm) -> bool:
     """Whether a function that is partial is so at operands that these are not."""
     x = s.args[-1] if s.op == "div" else s.args[0]
     if len(s.args) > 1 and s.op != "div":
@@ -118,7 +120,7 @@ _ROOTS = frozenset({"recip", "rsqrt", "sqrt", "div", "log", "log2", "log10", "lo
 
 
 def _is_size(x: Term) -> bool:
-    if not (isinstance(x, Call) and x.op == "cast" and isinstance(x.args[0], Int)):
+    if not (isinstance(x, CallTerm) and x.op == "cast" and isinstance(x.args[0], Int)):
         return False
     return positive(x.args[0]) and all(v.kind == "size" for v in free(x))
 
@@ -136,11 +138,11 @@ def inverse(p: Poly, dtype: str) -> Poly:
 
 
 def _flipped(x: Term) -> Term:
-    if isinstance(x, Call) and x.op == "recip":
+    if isinstance(x, CallTerm) and x.op == "recip":
         return x.args[0]
     return raw_call(
-        _INVERSE.get(x.op, "recip") if isinstance(x, Call) else "recip",
-        x.args if isinstance(x, Call) and x.op in _INVERSE else (x,),
+        _INVERSE.get(x.op, "recip") if isinstance(x, CallTerm) else "recip",
+        x.args if isinstance(x, CallTerm) and x.op in _INVERSE else (x,),
         x.dtype,
     )
 
@@ -168,7 +170,7 @@ def combined(op: str, terms: Iterable[Term], dtype: str) -> Term:
 
 
 def operands(op: str, t: Term) -> Iterable[Term]:
-    if isinstance(t, Call) and t.op == op:
+    if isinstance(t, CallTerm) and t.op == op:
         for x in t.args:
             yield from operands(op, x)
     else:

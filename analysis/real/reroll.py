@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..lifting.loops.reduction import canonical
-from ..terms.rewrite import map_loads, substitute, subterms, tensors
 from ..terms.scalar import identity, reduce
-from ..terms.term import Int, Load, Reduce, Tensor, Term, Var, as_int, fresh, integer, load
+from ..terms.term import Int, Load, Reduce, TensorVar, Term, Var, as_int, fresh, integer, load
+from ..terms.traversal import map_loads, substitute, subterms, tensors
 from .polynomial import Monomial, Poly, combined, of, plus
 
 Vector = tuple[int, ...]
-Shape = tuple[Term, tuple[Tensor, ...]]
+Shape = tuple[Term, tuple[TensorVar, ...]]
 
 
 def rerolled(p: Poly, dtype: str) -> Poly:
@@ -64,7 +64,7 @@ def _skeleton(t: Term) -> tuple[Term, Vector] | None:
     loads.sort(key=lambda x: x.tensor.position)
     shift = {x.tensor: tuple(_literal(i) for i in x.indices) for x in loads}
 
-    def read(tensor: Tensor, index: tuple[Int, ...]) -> Term:
+    def read(tensor: TensorVar, index: tuple[Int, ...]) -> Term:
         moved = zip(index, shift[tensor], strict=True)
         return load(tensor, tuple(i - k for i, k in moved))
 
@@ -91,7 +91,7 @@ def _loop(op: str, skeleton: Term, vectors: Sequence[Vector], dtype: str) -> Ter
         starts[x.tensor] = place
         place += len(x.indices)
 
-    def read(tensor: Tensor, index: tuple[Int, ...]) -> Term:
+    def read(tensor: TensorVar, index: tuple[Int, ...]) -> Term:
         moved = []
         for d, i in enumerate(index, starts[tensor]):
             moved.append(i + base[d] + sum((as_int(a) * s[d] for a, s in axes), integer(0)))

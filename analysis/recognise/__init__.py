@@ -1,7 +1,7 @@
-"""Recognisers: one file a family, found by itself.
+"""Recognisers: one file a family, discovered automatically.
 
-A recogniser is a pure function from :class:`.Lifted` to proposals or a :class:`.Refusal`. It may
-guess: nothing it proposes is handed out before :mod:`..certify` has proved it.
+A recogniser is a pure function from `TensorExpression` to proposals or a `Refusal`.
+It may guess: nothing it proposes is handed out before `analysis.certify` has proved it.
 """
 
 from __future__ import annotations

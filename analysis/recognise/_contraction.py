@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..terms.rewrite import free
 from ..terms.scalar import is_const, parts, split_guard
-from ..terms.term import TRUE, ZERO, Call, Const, Int, Load, Reduce, Term, Var
+from ..terms.term import TRUE, ZERO, CallTerm, Const, Int, Load, Reduce, Term, Var
+from ..terms.traversal import free
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ def combined(t: Term, op: str) -> Combined | None:
     t = uncast(t)
     if isinstance(t, Reduce):
         return Combined(t.axes, t.body, t.init) if t.op == op else None
-    if isinstance(t, Call) and t.op == op and len(t.args) == 2:
+    if isinstance(t, CallTerm) and t.op == op and len(t.args) == 2:
         for init, body in (t.args, t.args[::-1]):
             if isinstance(bare(init), Const) or (isinstance(init, Int) and init.const is not None):
                 return Combined((), body, init)
@@ -47,7 +47,7 @@ def bare(t: Term) -> Term:
 def uncast(t: Term) -> Term:
     """A term without conversions around it."""
     t = bare(t)
-    while isinstance(t, Call) and t.op == "cast":
+    while isinstance(t, CallTerm) and t.op == "cast":
         t = bare(t.args[0])
     return t
 
@@ -73,9 +73,9 @@ def _factors(t: Term, guards: list[Term], loads: list[Load]) -> bool:
         return True
     if isinstance(t, Int) and len(t.terms) == 1 and t.terms[0][1] == 1:
         return all(_factors(a, guards, loads) for a in t.terms[0][0])
-    if isinstance(t, Call) and t.op == "mul":
+    if isinstance(t, CallTerm) and t.op == "mul":
         return all(_factors(a, guards, loads) for a in t.args)
-    if isinstance(t, Call) and t.op == "ite" and is_const(t.args[2], 0):
+    if isinstance(t, CallTerm) and t.op == "ite" and is_const(t.args[2], 0):
         guards.extend(parts(t.args[0]))
         return _factors(t.args[1], guards, loads)
     return False

@@ -12,8 +12,8 @@ from itertools import product
 
 import numpy as np
 
-from ..terms.rewrite import free, subterms
-from ..terms.term import Call, Const, Int, Load, Term
+from ..terms.term import CallTerm, Const, Int, Load, Term
+from ..terms.traversal import free, subterms
 from ._contraction import bare
 from ._moves import literal
 
@@ -23,9 +23,9 @@ EPSILONS = (1e-5, 0.5)
 
 def outside(t: Term) -> float | None:
     """The literal that is the value outside of the input, or None if there is none."""
-    while isinstance(t, Call) and t.op == "cast":
+    while isinstance(t, CallTerm) and t.op == "cast":
         t = t.args[0]
-    if not (isinstance(t, Call) and t.op == "ite"):
+    if not (isinstance(t, CallTerm) and t.op == "ite"):
         return None
     values = [literal(bare(v)) for v in t.args[1:]]
     found = next((v for v in values if v is not None), None)
@@ -54,22 +54,22 @@ def _interval(index: Int, y: Int, size: Int) -> Iterator[tuple[float, float]]:
 
 def _factor(s: Term) -> float | None:
     """``length * cast(y)``."""
-    if not (isinstance(s, Call) and s.op == "mul"):
+    if not (isinstance(s, CallTerm) and s.op == "mul"):
         return None
     constants = [a.value for a in s.args if isinstance(a, Const)]
-    casts = [a for a in s.args if isinstance(a, Call) and a.op == "cast"]
+    casts = [a for a in s.args if isinstance(a, CallTerm) and a.op == "cast"]
     return float(constants[0]) if constants and casts else None
 
 
 def _starts(s: Term, size: Int) -> Iterator[float]:
     """``begin * (in - 1) + …``, or that product as a literal."""
-    if not (isinstance(s, Call) and s.op == "add"):
+    if not (isinstance(s, CallTerm) and s.op == "add"):
         return
     for a in s.args:
         if isinstance(a, Const) and a.value not in EPSILONS and size.const not in (None, 1):
             assert size.const is not None
             yield _shortest(np.float32(a.value) / np.float32(size.const - 1))
-        elif isinstance(a, Call) and a.op == "mul" and size.const is None:
+        elif isinstance(a, CallTerm) and a.op == "mul" and size.const is None:
             yield from (float(b.value) for b in a.args if isinstance(b, Const))
 
 

@@ -12,14 +12,14 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from ..lifting.effects.comprehension import Comprehension, Lifted
+from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
 from ..lifting.tir.operations import bitwise, truncdiv
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
-from ..terms.rewrite import rebuild
-from ..terms.term import INT_DTYPES, Call, Load, Term, as_int, integer
+from ..terms.term import INT_DTYPES, CallTerm, Load, Term, as_int, integer
+from ..terms.traversal import rebuild
 from ._scalar import Scalar, axis_of, broadcasts, covers, scalar
-from ._template import Op, Template, learn, value_of
+from ._template import ElementwiseOp, Template, learn, value_of
 
 Form = Callable[[Term], Term]
 
@@ -31,19 +31,19 @@ def itself(t: Term) -> Term:
 class Ops:
     """Elementwise ops, the most natural reading first."""
 
-    def __init__(self, *ops: Op) -> None:
+    def __init__(self, *ops: ElementwiseOp) -> None:
         self.ranked = tuple(enumerate(ops))
         #: Those whose formula can have an outermost operation.
-        self.by_root: dict[str, list[tuple[int, Op]]] = {}
+        self.by_root: dict[str, list[tuple[int, ElementwiseOp]]] = {}
         for rank, op in self.ranked:
             for root in op.roots.split():
                 self.by_root.setdefault(root, []).append((rank, op))
 
-    def __iter__(self) -> Iterator[Op]:
+    def __iter__(self) -> Iterator[ElementwiseOp]:
         return (op for _, op in self.ranked)
 
 
-def proposals(f: Lifted, ops: Ops, form: Form = itself) -> list[Proposal] | Refusal:
+def proposals(f: TensorExpression, ops: Ops, form: Form = itself) -> list[Proposal] | Refusal:
     """What the compute can be among these ops, the most natural reading first.
 
     Formulas are compared in the given form, by default as they stand.
@@ -79,13 +79,15 @@ def _unnatural(p: Proposal) -> tuple[int, ...]:
     return int(negative), int("x1" in p.attrs), int(swapped)
 
 
-def _read_alike(op: Op, c: Comprehension, s: Scalar) -> bool:
+def _read_alike(op: ElementwiseOp, c: Comprehension, s: Scalar) -> bool:
     if op.axis is not None:
         return True
     return all(broadcasts(x, c) for x in s.loads) and covers(s.loads, c)
 
 
-def _fillings(op: Op, t: Template, c: Comprehension, s: Scalar, form: Form) -> Iterator[Proposal]:
+def _fillings(
+    op: ElementwiseOp, t: Template, c: Comprehension, s: Scalar, form: Form
+) -> Iterator[Proposal]:
     choices: list[Sequence[Term]] = []
     for k, hole in enumerate(t.operands):
         dtype = hole.tensor.dtype
@@ -113,7 +115,11 @@ def _candidates(s: Scalar, dtype: str) -> Sequence[Term]:
 
 
 def _proposal(
-    op: Op, c: Comprehension, t: Template, operands: Sequence[Term], marks: Sequence[Term]
+    op: ElementwiseOp,
+    c: Comprehension,
+    t: Template,
+    operands: Sequence[Term],
+    marks: Sequence[Term],
 ) -> Proposal | None:
     attrs: dict[str, Any] = {}
     for k, x in enumerate(operands):
@@ -149,7 +155,7 @@ def instantiate(t: Term, holes: Mapping[Term, Term]) -> Term:
 
 
 def _again(s: Term, go: Callable[[Term], Term]) -> Term:
-    if not (isinstance(s, Call) and s.op in _NORMAL):
+    if not (isinstance(s, CallTerm) and s.op in _NORMAL):
         return rebuild(s, go)
     args = tuple(go(a) for a in s.args)
     if s.op == "truncdiv":

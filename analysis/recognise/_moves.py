@@ -11,12 +11,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..lifting.effects.comprehension import Comprehension, Lifted
+from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
 from ..results.op_info import Refusal
 from ..terms.order import nonneg
-from ..terms.rewrite import free
 from ..terms.scalar import negate, parts
-from ..terms.term import ONE, ZERO, Call, Const, Int, Load, Tensor, Term, as_int, mul, polynomial
+from ..terms.term import (
+    ONE,
+    ZERO,
+    CallTerm,
+    Const,
+    Int,
+    Load,
+    TensorVar,
+    Term,
+    as_int,
+    mul,
+    polynomial,
+)
+from ..terms.traversal import free
 
 
 def atom(t: Term) -> Term:
@@ -28,9 +40,9 @@ def atom(t: Term) -> Term:
 class Read:
     """``out[axes] = tensor[index]``."""
 
-    out: Tensor
+    out: TensorVar
     axes: tuple[Int, ...]
-    tensor: Tensor
+    tensor: TensorVar
     index: tuple[Int, ...]
 
 
@@ -42,26 +54,26 @@ def read_of(c: Comprehension) -> Read | Refusal:
     return Read(c.out, c.axes, x.tensor, x.indices)
 
 
-def single_read(f: Lifted) -> Read | Refusal:
-    """:func:`read_of` the only output."""
+def single_read(f: TensorExpression) -> Read | Refusal:
+    """`read_of` the only output."""
     if len(f.outputs) != 1:
         return Refusal("the function has several outputs")
     return read_of(f.outputs[0])
 
 
 @dataclass(frozen=True)
-class Piece:
+class SelectionLeaf:
     """A leaf of a selection and the conditions on the way to it."""
 
     conditions: tuple[Term, ...]
     value: Term
 
 
-def pieces(body: Term, given: tuple[Term, ...] = ()) -> Iterator[Piece]:
+def pieces(body: Term, given: tuple[Term, ...] = ()) -> Iterator[SelectionLeaf]:
     """The leaves of nested selections, in the order in which they are tried."""
     t = atom(body)
-    if not (isinstance(t, Call) and t.op == "ite"):
-        yield Piece(given, t)
+    if not (isinstance(t, CallTerm) and t.op == "ite"):
+        yield SelectionLeaf(given, t)
         return
     condition, yes, no = t.args
     yield from pieces(yes, (*given, *parts(condition)))
@@ -72,7 +84,7 @@ def begin(conditions: Sequence[Term], y: Int) -> Int:
     """The largest lower bound that the conditions put on the axis ``y`` on its own."""
     lo = ZERO
     for c in conditions:
-        if not (isinstance(c, Call) and c.op in ("ge0", "eq0")):
+        if not (isinstance(c, CallTerm) and c.op in ("ge0", "eq0")):
             continue
         p = as_int(c.args[0])
         bound = y - p if free(p - y).isdisjoint(free(y)) else y + p

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..lifting.effects.comprehension import Comprehension
-from ..terms.term import ONE, ZERO, Call, Const, Int, Load, Reduce, Term, Var
+from ..lifting.effects.tensor_expression import Comprehension
+from ..terms.term import ONE, ZERO, CallTerm, Const, Int, Load, Reduce, Term, Var
 
 #: A formula with more nodes is none of ours.
 LIMIT = 200
@@ -35,7 +35,7 @@ def root(t: Term) -> str:
         if t.const is not None:
             return "const"
         return "poly" if t.atom is None else root(t.atom)
-    if isinstance(t, Call):
+    if isinstance(t, CallTerm):
         return t.op
     return type(t).__name__.lower()
 
@@ -67,7 +67,7 @@ def _scalar(t: Term) -> Scalar:
     whole, near = _integers(seen)
     return Scalar(
         root(t),
-        frozenset(s.op for s in seen if isinstance(s, Call)),
+        frozenset(s.op for s in seen if isinstance(s, CallTerm)),
         tuple(s for s in seen if isinstance(s, Load)),
         tuple(s for s in seen if isinstance(s, Const)),
         whole,

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from ..terms.flat import volume
-from ..terms.rewrite import subterms
 from ..terms.scalar import is_const
-from ..terms.term import ONE, Call, Const, Int, Load, Reduce, Tensor, Term, Var
+from ..terms.term import ONE, CallTerm, Const, Int, Load, Reduce, TensorVar, Term, Var
+from ..terms.traversal import subterms
 from ._contraction import Combined, bare, combined, only, uncast
 
 DIVISIONS = ("div", "truncdiv", "floordiv", "floordiv_elem")
@@ -21,7 +21,7 @@ DIVISIONS = ("div", "truncdiv", "floordiv", "floordiv_elem")
 def args(t: Term, *ops: str) -> tuple[Term, ...] | None:
     """The operands of a call of one of these operations, conversions around it left out."""
     t = uncast(t)
-    return t.args if isinstance(t, Call) and t.op in ops else None
+    return t.args if isinstance(t, CallTerm) and t.op in ops else None
 
 
 def load(t: Term) -> Load | None:
@@ -42,12 +42,12 @@ def swept(x: Load, axes: Sequence[Var]) -> tuple[int, ...] | None:
     return tuple(found) if whole and len(found) == len(axes) else None
 
 
-def units(t: Tensor) -> list[int]:
+def units(t: TensorVar) -> list[int]:
     """The dimensions of extent 1."""
     return [d for d, e in enumerate(t.shape) if e is ONE]
 
 
-def with_units(dims: Sequence[int], t: Tensor, count: int) -> list[tuple[int, ...]]:
+def with_units(dims: Sequence[int], t: TensorVar, count: int) -> list[tuple[int, ...]]:
     """The ways to make ``count`` dimensions of these and of dimensions of extent 1."""
     spare = [d for d in units(t) if d not in dims]
     more = count - len(dims)

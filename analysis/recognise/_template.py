@@ -5,8 +5,9 @@ that comes out, the loads of the operands and the marks given as attributes are 
 
     leakyrelu(x, alpha)  ↦  x if 0 < x else alpha * x        holes x, alpha
 
-Recognising is filling the holes, in :mod:`._elementwise`. A table of root operations keeps what
-has to be learned for one compute small, and the plainest formulas are in the table themselves.
+Recognising is filling the holes, in `analysis.recognise._elementwise`. A table of root operations
+keeps what has to be learned for one compute small, and the plainest formulas are in the table
+themselves.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ..lifting.lift import lift
 from ..lifting.tir.from_tir import Unliftable
 from ..proposal.build import NotBuilt, call_op
 from ..proposal.legalise import legalise
-from ..terms.term import Const, Int, Load, Tensor, Term, axis, integer, load
+from ..terms.term import Const, Int, Load, TensorVar, Term, axis, integer, load
 from ._scalar import scalar
 
 FLOATS = frozenset({"float16", "float32", "float64", "bfloat16"})
@@ -33,7 +34,7 @@ ANY = NUMBERS | BOOL
 
 
 @dataclass(frozen=True)
-class Op:
+class ElementwiseOp:
     """An elementwise op.
 
     ``roots``: what the outermost operation of its formula can be; ``uses``: an operation that is in
@@ -67,24 +68,24 @@ class Template:
 
 
 @cache
-def learn(op: Op, dtype: str) -> Template | str:
+def learn(op: ElementwiseOp, dtype: str) -> Template | str:
     """The template of the op for a type, or why there is none."""
     return learned(op, dtype) if op.formula is None else declared(op, dtype)
 
 
-def declared(op: Op, dtype: str) -> Template:
+def declared(op: ElementwiseOp, dtype: str) -> Template:
     """The template of an op whose formula is known."""
     assert op.formula is not None
     three = integer(3)
     at = (axis(0, three),)
-    tensors = [Tensor(f"p{k}", (three,), t or dtype, k) for k, t in enumerate(op.operands)]
+    tensors = [TensorVar(f"p{k}", (three,), t or dtype, k) for k, t in enumerate(op.operands)]
     holes = [load(t, at) for t in tensors]
     body = op.formula(*holes)
     loads = tuple(x for t in holes if isinstance(x := t.atom if isinstance(t, Int) else t, Load))
     return Template(body, dtype if isinstance(body, Int) else body.dtype, loads, {}, ())
 
 
-def learned(op: Op, dtype: str) -> Template | str:
+def learned(op: ElementwiseOp, dtype: str) -> Template | str:
     """The template from what TVM lowers the op to."""
     first = _formula(op, dtype, 0)
     if isinstance(first, str) or not op.attrs:
@@ -109,7 +110,7 @@ def learned(op: Op, dtype: str) -> Template | str:
     return Template(body, out, loads, marks, tuple(derived))
 
 
-def _formula(op: Op, dtype: str, mark: int) -> tuple[Term, str, tuple[Load, ...]] | str:
+def _formula(op: ElementwiseOp, dtype: str, mark: int) -> tuple[Term, str, tuple[Load, ...]] | str:
     tensors = [
         relax.Var(f"p{k}", relax.TensorType([3], kind or dtype))
         for k, kind in enumerate(op.operands)

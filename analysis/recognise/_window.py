@@ -13,7 +13,7 @@ from ._contraction import affine
 
 
 @dataclass(frozen=True)
-class Window:
+class WindowAxis:
     """Stride, dilation and leading padding of one dimension; None where it is not determined.
 
     ``axis`` is the output coordinate, ``tap`` the kernel's, None where its extent is 1.
@@ -43,7 +43,7 @@ class Fitted:
     loose: tuple[str, ...]
 
 
-def window(index: Int, outs: frozenset[Term], taps: frozenset[Var]) -> Window | None:
+def window(index: Int, outs: frozenset[Term], taps: frozenset[Var]) -> WindowAxis | None:
     """The window that an index describes, or None if it is none."""
     found = affine(index)
     if found is None:
@@ -55,7 +55,7 @@ def window(index: Int, outs: frozenset[Term], taps: frozenset[Var]) -> Window | 
         return None
     if any(coefs[v] < 1 for v in coefs):
         return None
-    return Window(
+    return WindowAxis(
         stride=coefs[ys[0]] if ys else None,
         dilation=coefs[rs[0]] if rs else None,
         before=-shift,
@@ -64,7 +64,7 @@ def window(index: Int, outs: frozenset[Term], taps: frozenset[Var]) -> Window | 
     )
 
 
-def fit(w: Window, size: Int, out: Int, kernel: int) -> Fitted | None:
+def fit(w: WindowAxis, size: Int, out: Int, kernel: int) -> Fitted | None:
     """Trailing padding, and a stride where there is one output, for these extents.
 
     ``out = (span + after) // stride + 1``, ``span = size + before - dilation * (kernel - 1) - 1``,
@@ -101,7 +101,7 @@ def _symbolic(span: Int, out: Int, stride: int, before: int) -> int | None:
     return next((p for p in tried if floordiv(span + p, integer(stride)) + 1 is out), None)
 
 
-def rounded_up(w: Window, size: Int, out: Int, kernel: int) -> int | None:
+def rounded_up(w: WindowAxis, size: Int, out: Int, kernel: int) -> int | None:
     """The trailing padding for which rounding up gives this extent; the usual ones are tried first.
 
     A last window that would start behind the input is left out.

@@ -9,24 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
 from . import Matches, Refuses, recogniser
 from ._elementwise import Ops, proposals
-from ._template import NUMBERS, Op
+from ._template import NUMBERS, ElementwiseOp
 
 OPS = Ops(
-    Op("relax.nn.relu", "max", NUMBERS),
-    Op("relax.nn.relu6", "max", NUMBERS, uses="min"),
-    Op("relax.nn.silu", "mul", uses="sigmoid"),
-    Op("relax.nn.gelu", "mul", uses="erf"),
-    Op("relax.nn.gelu_tanh", "mul", uses="tanh"),
-    Op("relax.nn.selu", "mul", uses="exp"),
-    Op("relax.nn.leakyrelu", "ite", uses="mul", attrs={"alpha": (0.34375, 0.71875)}),
-    Op("relax.nn.prelu", "ite", operands=(None, None), uses="mul", axis=1),
-    Op("relax.nn.softplus", "ite", uses="log", attrs={"threshold": (12.0, 17.0)}),
-    Op(
+    ElementwiseOp("relax.nn.relu", "max", NUMBERS),
+    ElementwiseOp("relax.nn.relu6", "max", NUMBERS, uses="min"),
+    ElementwiseOp("relax.nn.silu", "mul", uses="sigmoid"),
+    ElementwiseOp("relax.nn.gelu", "mul", uses="erf"),
+    ElementwiseOp("relax.nn.gelu_tanh", "mul", uses="tanh"),
+    ElementwiseOp("relax.nn.selu", "mul", uses="exp"),
+    ElementwiseOp("relax.nn.leakyrelu", "ite", uses="mul", attrs={"alpha": (0.34375, 0.71875)}),
+    ElementwiseOp("relax.nn.prelu", "ite", operands=(None, None), uses="mul", axis=1),
+    ElementwiseOp("relax.nn.softplus", "ite", uses="log", attrs={"threshold": (12.0, 17.0)}),
+    ElementwiseOp(
         "relax.nn.softplus",
         "ite",
         uses="log",
@@ -84,6 +84,6 @@ REFUSES = [
 
 
 @recogniser("activation", precedence=100, ops=sorted({op.name for op in OPS}))
-def activation(f: Lifted) -> Sequence[Proposal] | Refusal:
-    """``out[y] = f(x[y])`` with ``f`` the formula of one of :data:`OPS`."""
+def activation(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+    """``out[y] = f(x[y])`` with ``f`` the formula of one of `OPS`."""
     return proposals(f, OPS)

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import among
 from ..results.op_info import Refusal
-from ..terms.rewrite import free, subterms
-from ..terms.term import Call, Const, Fold, Int, Load, Tensor, Term
+from ..terms.term import CallTerm, Const, Fold, Int, Load, TensorVar, Term
+from ..terms.traversal import free, subterms
 from . import Matches, Refuses, recogniser
 from ._contraction import uncast
 from ._sweep import units
@@ -79,10 +79,10 @@ REFUSES = [
 
 
 @recogniser("argmax", precedence=420, ops=OPS)
-def argmax(f: Lifted) -> Sequence[Proposal] | Refusal:
+def argmax(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """A fold of an index and a value; the value starts below or above all others."""
     t = uncast(f.outputs[0].body)
-    if len(f.outputs) == 1 and isinstance(t, Call) and t.op == "ite":
+    if len(f.outputs) == 1 and isinstance(t, CallTerm) and t.op == "ite":
         return _of_one_element(f.outputs[0].out, t)
     if len(f.outputs) != 1 or not isinstance(t, Fold) or len(t.states) != 2:
         return Refusal("the compute is no loop over a place and a value")
@@ -106,7 +106,7 @@ def argmax(f: Lifted) -> Sequence[Proposal] | Refusal:
     ]
 
 
-def _of_one_element(out: Tensor, t: Call) -> Sequence[Proposal] | Refusal:
+def _of_one_element(out: TensorVar, t: CallTerm) -> Sequence[Proposal] | Refusal:
     """``0 if x[..] > lowest else -1``: the place along a dimension of extent 1."""
     loads = {s for s in subterms(t) if isinstance(s, Load)}
     if len(loads) != 1 or {_literal(v) for v in t.args[1:]} != {0, -1}:

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import among
 from ..results.op_info import Refusal
-from ..terms.rewrite import subterms
-from ..terms.term import Call, Const, Load, Reduce, Term, as_int
+from ..terms.term import CallTerm, Const, Load, Reduce, Term, as_int
+from ..terms.traversal import subterms
 from . import Matches, Refuses, recogniser
 from ._contraction import bare
 from ._sweep import apart, args, load, reduction
@@ -95,7 +95,7 @@ CORNERS = ("TopLeft", "BottomRight")
 
 
 @recogniser("attention", precedence=480, ops=(OP,))
-def attention(f: Lifted) -> Sequence[Proposal] | Refusal:
+def attention(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Values weighted by a quotient of exponentials of a contraction of two other tensors."""
     out = f.outputs[0]
     r = reduction(out.body, "add") if len(f.outputs) == 1 and len(out.axes) == 4 else None
@@ -141,7 +141,7 @@ def _scale(t: Term, scores: Term) -> float | None:
 def _mask(t: Term) -> str | None:
     """Which corner a causal mask ``i - j + offset >= 0`` starts from."""
     for s in subterms(t):
-        if isinstance(s, Call) and s.op == "ge0":
+        if isinstance(s, CallTerm) and s.op == "ge0":
             linear = [m for m, _ in as_int(s.args[0]).terms]
             return "TopLeft" if len(linear) == 2 and () not in linear else "BottomRight"
     return None

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import among, numbers
 from ..results.op_info import Refusal
-from ..terms.rewrite import tensors
-from ..terms.term import ZERO, Const, Load, Tensor, Term
+from ..terms.term import ZERO, Const, Load, TensorVar, Term
+from ..terms.traversal import tensors
 from . import Matches, Refuses, recogniser
 from ._contraction import bare
 from ._sweep import apart, args, epsilon, load, units
@@ -92,7 +92,7 @@ REFUSES = [
 
 
 @recogniser("batch_norm", precedence=460, ops=(OP,))
-def batch_norm(f: Lifted) -> Sequence[Proposal] | Refusal:
+def batch_norm(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """The root of the first output tells operands and epsilon, the second the momentum."""
     if len(f.outputs) != 3:
         return Refusal("batch_norm has three outputs")
@@ -129,7 +129,7 @@ def _affine(t: Term) -> tuple[Term, Load | None, Load | None]:
 
 
 def _weights(
-    f: Lifted, others: tuple[Load, ...], gamma: Load | None, beta: Load | None
+    f: TensorExpression, others: tuple[Load, ...], gamma: Load | None, beta: Load | None
 ) -> tuple[int, int] | None:
     """The positions of gamma and beta: one that is not read is a parameter that nothing reads."""
     read = {t for c in f.outputs for t in tensors(c.body)}
@@ -137,7 +137,7 @@ def _weights(
     idle = (
         p.position
         for p in f.inputs
-        if isinstance(p, Tensor) and p not in read and p.shape == like.shape
+        if isinstance(p, TensorVar) and p not in read and p.shape == like.shape
     )
     found = [next(idle, None) if w is None else w.tensor.position for w in (gamma, beta)]
     return None if found[0] is None or found[1] is None else (found[0], found[1])
@@ -153,7 +153,7 @@ def _channel(x: Load, gamma: Load | None) -> Sequence[int]:
     return sorted(units(x.tensor), key=lambda d: d != 1)
 
 
-def _moving(f: Lifted, mean: Term, var: Term) -> tuple[Load, Load, float | None] | None:
+def _moving(f: TensorExpression, mean: Term, var: Term) -> tuple[Load, Load, float | None] | None:
     """Moving mean, moving variance, and the momentum of a training step."""
     one, two = (c.body for c in f.outputs[1:])
     direct = load(mean), load(var)

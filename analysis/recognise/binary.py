@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..lifting.tir.operations import arithmetic, compare
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
@@ -20,7 +20,7 @@ from ..terms.scalar import extreme
 from ..terms.term import Term
 from . import Matches, Refuses, recogniser
 from ._elementwise import Ops, proposals
-from ._template import ANY, BOOL, FLOATS, INTS, Op
+from ._template import ANY, BOOL, FLOATS, INTS, ElementwiseOp
 
 
 def _op(
@@ -29,18 +29,18 @@ def _op(
     types: frozenset[str],
     uses: str = "",
     formula: Callable[[Term, Term], Term] | None = None,
-) -> Op:
-    return Op(f"relax.{name}", roots, types, (None, None), (0, 1), uses, formula=formula)
+) -> ElementwiseOp:
+    return ElementwiseOp(f"relax.{name}", roots, types, (None, None), (0, 1), uses, formula=formula)
 
 
-def _arithmetic(name: str, op: str) -> Op:
+def _arithmetic(name: str, op: str) -> ElementwiseOp:
     def formula(a: Term, b: Term) -> Term:
         return arithmetic(op, a, b, a.dtype)
 
     return _op(name, f"{op} poly", ANY, formula=formula)
 
 
-def _comparison(name: str, op: str, roots: str) -> Op:
+def _comparison(name: str, op: str, roots: str) -> ElementwiseOp:
     return _op(name, roots, ANY, formula=partial(compare, op))
 
 
@@ -79,7 +79,7 @@ COMPARISONS = (
 OPS = Ops(*ARITHMETIC, *LOGIC, *COMPARISONS)
 
 
-def _matches(ops: Sequence[Op], dtype: str, scalar: float) -> list[Matches]:
+def _matches(ops: Sequence[ElementwiseOp], dtype: str, scalar: float) -> list[Matches]:
     """Two tensors, broadcasting, a literal on either side."""
     out = []
     for op in ops:
@@ -99,7 +99,7 @@ _FLIPPED |= {v: k for k, v in _FLIPPED.items()}
 _COMMUTE = ("add multiply equal not_equal log_add_exp bitwise_and bitwise_or bitwise_xor").split()
 
 
-def _as(op: Op, dtype: str, side: str, k: float) -> dict[str, Any]:
+def _as(op: ElementwiseOp, dtype: str, side: str, k: float) -> dict[str, Any]:
     """What a literal operand comes back as: integers have one form for several ops."""
     short, whole = op.name.removeprefix("relax."), dtype in ("int32", "int64")
     if side == "x1" and short in _FLIPPED:
@@ -169,6 +169,6 @@ REFUSES = [
 
 
 @recogniser("binary", precedence=120, ops=[op.name for op in OPS])
-def binary(f: Lifted) -> Sequence[Proposal] | Refusal:
-    """``out[y] = f(x1[y'], x2[y''])`` with ``f`` the formula of one of :data:`OPS`."""
+def binary(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+    """``out[y] = f(x1[y'], x2[y''])`` with ``f`` the formula of one of `OPS`."""
     return proposals(f, OPS)

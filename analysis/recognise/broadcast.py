@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
 from ..terms.flat import flat, volume
@@ -55,7 +55,7 @@ def f(a: T.Buffer((3,), "float32"), out: T.Buffer((6,), "float32")):
 
 
 @recogniser("broadcast_to", precedence=220, ops=("relax.broadcast_to",))
-def broadcast_to(f: Lifted) -> Sequence[Proposal] | Refusal:
+def broadcast_to(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """``out[…, y_k, …] = x[y_k or 0]``."""
     r = single_read(f)
     if isinstance(r, Refusal):
@@ -70,7 +70,7 @@ def broadcast_to(f: Lifted) -> Sequence[Proposal] | Refusal:
 
 
 @recogniser("tile", precedence=222, ops=("relax.tile",))
-def tile(f: Lifted) -> Sequence[Proposal] | Refusal:
+def tile(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """``out[y] = x[y mod n]``."""
     r = single_read(f)
     if isinstance(r, Refusal):
@@ -89,7 +89,7 @@ def tile(f: Lifted) -> Sequence[Proposal] | Refusal:
 
 
 @recogniser("repeat", precedence=224, ops=("relax.repeat",))
-def repeat(f: Lifted) -> Sequence[Proposal] | Refusal:
+def repeat(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """``out[y] = x[y // r]`` along one axis or of the flattened input."""
     r = single_read(f)
     if isinstance(r, Refusal):

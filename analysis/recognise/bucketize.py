@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
-from ..terms.rewrite import subterms, tensors
-from ..terms.term import FOREVER, Call, Fold, Load, Tensor, Term, as_int
+from ..terms.term import FOREVER, CallTerm, Fold, Load, TensorVar, Term, as_int
+from ..terms.traversal import subterms, tensors
 from . import Matches, Refuses, recogniser
 from ._contraction import bare
 
@@ -73,14 +73,14 @@ REFUSES = [
 
 
 @recogniser("bucketize", precedence=418, ops=(OP,))
-def bucketize(f: Lifted) -> Sequence[Proposal] | Refusal:
+def bucketize(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """A search of two states that reads one tensor where the states say, and one at the output."""
     c = f.outputs[0]
     t = bare(c.body)
     if len(f.outputs) != 1 or not isinstance(t, Fold) or t.axis.extent is not FOREVER:
         return Refusal("the compute is no search")
     loads = {s for u in t.updates for s in subterms(u) if isinstance(s, Load)}
-    values: set[Tensor] = {s.tensor for s in loads if s.indices == c.axes}
+    values: set[TensorVar] = {s.tensor for s in loads if s.indices == c.axes}
     rows = {s.tensor for s in loads} - values
     if len(values) != 1 or len(rows) != 1:
         return Refusal("the search does not compare one tensor with another one")
@@ -91,6 +91,6 @@ def bucketize(f: Lifted) -> Sequence[Proposal] | Refusal:
 
 def _not_less(update: Term) -> bool:
     """Whether ``b <= x`` is asked, of integers ``x - b >= 0``."""
-    asked = [s for s in subterms(update) if isinstance(s, Call) and tensors(s)]
+    asked = [s for s in subterms(update) if isinstance(s, CallTerm) and tensors(s)]
     whole = [as_int(s.args[0]) for s in asked if s.op == "ge0"]
     return any(s.op == "le" for s in asked) or any(() not in dict(p.terms) for p in whole)

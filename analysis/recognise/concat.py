@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import Comprehension, Lifted
+from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
 from ..terms.order import nonneg
-from ..terms.term import ONE, ZERO, Int, Load, Tensor, Term
+from ..terms.term import ONE, ZERO, Int, Load, TensorVar, Term
 from . import Matches, Refuses, recogniser
 from ._moves import begin, pieces
 
@@ -52,11 +52,11 @@ def f(
     ),
 ]
 
-Entry = tuple[Int, Tensor]
+Entry = tuple[Int, TensorVar]
 
 
 @recogniser("concat", precedence=270, ops=("relax.concat",))
-def concat(f: Lifted) -> Sequence[Proposal] | Refusal:
+def concat(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Loads that are shifted along one axis and end where the next begins."""
     loads = _loads(f, 0)
     if isinstance(loads, Refusal):
@@ -82,7 +82,7 @@ def concat(f: Lifted) -> Sequence[Proposal] | Refusal:
 
 
 @recogniser("stack", precedence=280, ops=("relax.stack",))
-def stack(f: Lifted) -> Sequence[Proposal] | Refusal:
+def stack(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Loads that leave out one axis, whose value selects the input."""
     loads = _loads(f, 1)
     if isinstance(loads, Refusal):
@@ -100,7 +100,7 @@ def stack(f: Lifted) -> Sequence[Proposal] | Refusal:
     return Refusal("no axis selects the input")
 
 
-def _loads(f: Lifted, fewer: int) -> list[tuple[tuple[Term, ...], Load]] | Refusal:
+def _loads(f: TensorExpression, fewer: int) -> list[tuple[tuple[Term, ...], Load]] | Refusal:
     """The pieces of the only output; loads of tensors with so many axes fewer."""
     c = f.outputs[0]
     found = list(pieces(c.body))

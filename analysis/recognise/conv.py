@@ -12,13 +12,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
 from ..terms.term import Int, Load, Var, as_int
 from . import Matches, Refuses, recogniser
 from ._contraction import Product, only, product
-from ._window import Fitted, Window, fit, undetermined, window
+from ._window import Fitted, WindowAxis, fit, undetermined, window
 
 SPATIAL = {3: "W", 4: "HW", 5: "DHW"}
 DATA = {3: ("NCW", "NWC"), 4: ("NCHW", "NHWC"), 5: ("NCDHW", "NDHWC")}
@@ -77,7 +77,7 @@ def main(x: T.Buffer((1, 4, 8, 8), "float32"), w: T.Buffer((4, 4, 3, 3), "float3
 
 
 @recogniser("conv", precedence=600, ops=("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d"))
-def conv(f: Lifted) -> Sequence[Proposal] | Refusal:
+def conv(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match the sum of products, try which load is the data, enumerate consistent layouts."""
     if len(f.outputs) != 1:
         return Refusal("a convolution has one output")
@@ -97,7 +97,7 @@ def conv(f: Lifted) -> Sequence[Proposal] | Refusal:
 
 @dataclass(frozen=True)
 class _Conv:
-    f: Lifted
+    f: TensorExpression
     found: Product
     x: Load
     w: Load
@@ -141,10 +141,10 @@ class _Conv:
         used = {v for v in found.values() if v is not None}
         return found if used >= set(self.found.reduce.axes) else None
 
-    def data(self, layout: str, kernel: dict[str, Var | None]) -> dict[str, Window] | None:
+    def data(self, layout: str, kernel: dict[str, Var | None]) -> dict[str, WindowAxis] | None:
         """The window of each spatial dimension, if data and output fit the layout."""
         axes = self.f.outputs[0].axes
-        windows: dict[str, Window] = {}
+        windows: dict[str, WindowAxis] = {}
         for position, letter in enumerate(layout):
             index, out = self.x.indices[position], axes[position]
             if letter == "N":
@@ -162,13 +162,13 @@ class _Conv:
 
     def channel(self, index: Int, kernel: dict[str, Var | None]) -> bool:
         """``c``, or ``group * C + c``: the rest depends on the output channel only."""
-        from ..terms.rewrite import free
+        from ..terms.traversal import free
 
         rest = index - _int(kernel["I"])
         allowed = {kernel["O"]} if kernel["O"] is not None else set()
         return free(rest) <= allowed
 
-    def proposal(self, data: str, kernel: str, windows: dict[str, Window]) -> Proposal | None:
+    def proposal(self, data: str, kernel: str, windows: dict[str, WindowAxis]) -> Proposal | None:
         x, w, out = self.x.tensor, self.w.tensor, self.f.outputs[0].out
         ci, co = x.shape[data.index("C")].const, w.shape[kernel.index("I")].const
         if ci is None or not co or ci % co:

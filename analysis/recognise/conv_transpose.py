@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import Undetermined
 from ..results.op_info import Refusal
 from ..terms.quotient import is_div
-from ..terms.term import Call, Int, Load, Var, as_int
+from ..terms.term import CallTerm, Int, Load, Var, as_int
 from . import Matches, Refuses, recogniser
 from ._contraction import Product, affine, product
 from .conv import SPATIAL
@@ -80,7 +80,7 @@ def main(x: T.Buffer((1, 4, 6, 6), "float32"), w: T.Buffer((4, 4, 3, 3), "float3
     precedence=610,
     ops=tuple(f"relax.nn.conv{d}d_transpose" for d in (1, 2, 3)),
 )
-def conv_transpose(f: Lifted) -> Sequence[Proposal] | Refusal:
+def conv_transpose(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match the sum of products; stride, padding and flip come from the accesses."""
     found = product(f.outputs[0].body) if len(f.outputs) == 1 else None
     if found is None or len(found.loads) != 2:
@@ -92,7 +92,7 @@ def conv_transpose(f: Lifted) -> Sequence[Proposal] | Refusal:
     return out or Refusal("the accesses are not those of a transposed convolution")
 
 
-def _proposals(f: Lifted, found: Product, x: Load, w: Load) -> Iterator[Proposal]:
+def _proposals(f: TensorExpression, found: Product, x: Load, w: Load) -> Iterator[Proposal]:
     out = f.outputs[0].out
     spatial = [
         _dimension(x, w, d, f.outputs[0].axes[d], found.reduce.axes)
@@ -191,7 +191,7 @@ def _variable(p: Int) -> Var:
 def _quotient(index: Int) -> tuple[Int, int]:
     """``index = inner // stride``: what stands beside the division goes into it."""
     divisions = [m[0] for m, c in index.terms if len(m) == 1 and c == 1 and is_div(m[0])]
-    if len(divisions) != 1 or not isinstance(divisions[0], Call):
+    if len(divisions) != 1 or not isinstance(divisions[0], CallTerm):
         return index, 1
     num, den = divisions[0].args
     if not isinstance(den, Int) or den.const is None:

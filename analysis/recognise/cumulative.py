@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..lifting.effects.comprehension import Comprehension, Lifted
+from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import Undetermined
 from ..results.op_info import Refusal
-from ..terms.rewrite import free, subterms
-from ..terms.term import Call, Int, Load, Reduce, Term, Var, as_int
+from ..terms.term import CallTerm, Int, Load, Reduce, Term, Var, as_int
+from ..terms.traversal import free, subterms
 from . import Matches, Refuses, recogniser
 from ._contraction import bare
 
@@ -88,7 +88,7 @@ REFUSES = [
 
 
 @recogniser("cumulative", precedence=425, ops=tuple(NAMES.values()))
-def cumulative(f: Lifted) -> Sequence[Proposal] | Refusal:
+def cumulative(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """A reduction whose guard compares its axis with a coordinate of the output."""
     (c,) = f.outputs[:1]
     if len(f.outputs) != 1:
@@ -114,16 +114,16 @@ def _scan(c: Comprehension, t: Reduce) -> Sequence[Proposal] | Refusal:
 
 def _bounds(t: Term, axes: Sequence[Var]) -> list[Int]:
     """The ``p`` of guards ``p >= 0`` on the axes."""
-    found = [as_int(s.args[0]) for s in subterms(t) if isinstance(s, Call) and s.op == "ge0"]
+    found = [as_int(s.args[0]) for s in subterms(t) if isinstance(s, CallTerm) and s.op == "ge0"]
     return [p for p in found if free(p) & set(axes)]
 
 
 def _of_two(c: Comprehension, t: Term) -> Sequence[Proposal] | Refusal:
     """Over two elements: ``x[1] + x[0] if y >= 1 else x[0]``, exclusive ``x[0] if .. else 0``."""
     loads = [s for s in subterms(t) if isinstance(s, Load)]
-    if not (isinstance(t, Call) and t.op == "ite") or len({x.tensor for x in loads}) != 1:
+    if not (isinstance(t, CallTerm) and t.op == "ite") or len({x.tensor for x in loads}) != 1:
         return Refusal("the compute is no scan")
-    x, ops = loads[0], [s.op for s in subterms(t) if isinstance(s, Call) and s.op in NAMES]
+    x, ops = loads[0], [s.op for s in subterms(t) if isinstance(s, CallTerm) and s.op in NAMES]
     same = x.tensor.shape == c.out.shape
     axes = [d for d, e in enumerate(x.tensor.shape) if e.const == 2] if same else [None]
     return [

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
-from ..terms.term import ZERO, Call, Int, Load, Term, Var
+from ..terms.term import ZERO, CallTerm, Int, Load, Term, Var
 from . import Matches, Refuses, recogniser
 from ._contraction import Combined, Product, bare, only, product
 
@@ -67,7 +67,7 @@ def main(x: T.Buffer((4, 4), "float32"), out: T.Buffer((2,), "float32")):
 
 
 @recogniser("einsum", precedence=635, ops=(OP,))
-def einsum(f: Lifted) -> Sequence[Proposal] | Refusal:
+def einsum(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """One letter a variable; operands in the order of the parameters."""
     if len(f.outputs) != 1:
         return Refusal("an einsum has one output")
@@ -94,7 +94,7 @@ def _product(t: Term) -> Product | None:
 
 
 def _factors(t: Term) -> Product | None:
-    loads = t.args if isinstance(t, Call) and t.op == "mul" else (t,)
+    loads = t.args if isinstance(t, CallTerm) and t.op == "mul" else (t,)
     found = tuple(x for x in map(bare, loads) if isinstance(x, Load))
     return Product(Combined((), t, ZERO), (), found) if len(found) == len(loads) else None
 

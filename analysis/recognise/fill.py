@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Constant, Proposal
 from ..proposal.undetermined import Undetermined
 from ..results.op_info import Refusal
-from ..terms.rewrite import free
 from ..terms.scalar import is_const
-from ..terms.term import FALSE, ONE, TRUE, Call, Int, Load, Term, as_int
+from ..terms.term import FALSE, ONE, TRUE, CallTerm, Int, Load, Term, as_int
+from ..terms.traversal import free
 from . import Matches, Refuses, recogniser
 from ._moves import affine, atom, dims, literal, plain
 
@@ -83,7 +83,7 @@ Found = Sequence[Proposal] | Refusal
 
 
 @recogniser("full", precedence=350, ops=("relax.full",))
-def full(f: Lifted) -> Found:
+def full(f: TensorExpression) -> Found:
     """``out[y] = value``."""
     (c,) = f.outputs[:1]
     value = literal(c.body)
@@ -96,11 +96,11 @@ def full(f: Lifted) -> Found:
 
 
 @recogniser("arange", precedence=352, ops=("relax.arange",))
-def arange(f: Lifted) -> Found:
+def arange(f: TensorExpression) -> Found:
     """``out[y] = start + step * y``, where it is not a constant of the module."""
     (c,) = f.outputs[:1]
     body = c.body
-    if isinstance(body, Call) and body.op == "cast":
+    if isinstance(body, CallTerm) and body.op == "cast":
         body = body.args[0]
     if len(f.outputs) != 1 or len(c.axes) != 1 or not isinstance(body, Int):
         return Refusal("the compute is not an integer along one axis")
@@ -129,15 +129,15 @@ def _last(end: Int, step: Int) -> tuple[Undetermined, ...]:
 
 
 @recogniser("eye", precedence=354, ops=("relax.eye",))
-def eye(f: Lifted) -> Found:
+def eye(f: TensorExpression) -> Found:
     """``out[i, j] = 1 if j - i = k else 0``."""
     (c,) = f.outputs[:1]
     body = atom(c.body)
-    if len(f.outputs) != 1 or len(c.axes) != 2 or not isinstance(body, Call):
+    if len(f.outputs) != 1 or len(c.axes) != 2 or not isinstance(body, CallTerm):
         return Refusal("the compute is not a selection over a matrix")
     on, one, zero = body.args if body.op == "ite" else (body, TRUE, FALSE)
     equal = ("eq0", "ge0") if ONE in c.out.shape else ("eq0",)  # y = 0 can be y <= 0
-    k = _diagonal(on, c.axes) if isinstance(on, Call) and on.op in equal else None
+    k = _diagonal(on, c.axes) if isinstance(on, CallTerm) and on.op in equal else None
     if k is None or not (is_const(one, 1) and is_const(zero, 0)):
         return Refusal("not 1 on a diagonal and 0 elsewhere")
     n, m = dims(c.out.shape)
@@ -145,15 +145,15 @@ def eye(f: Lifted) -> Found:
 
 
 @recogniser("one_hot", precedence=356, ops=("relax.one_hot",))
-def one_hot(f: Lifted) -> Found:
+def one_hot(f: TensorExpression) -> Found:
     """``out[y] = on if t[y without d] = d else off``."""
     (c,) = f.outputs[:1]
     body = atom(c.body)
-    if len(f.outputs) != 1 or not isinstance(body, Call):
+    if len(f.outputs) != 1 or not isinstance(body, CallTerm):
         return Refusal("the compute is not a selection")
     condition, on, off = _selection(body)
     values = literal(on), literal(off)
-    if None in values or not (isinstance(condition, Call) and condition.op == "eq0"):
+    if None in values or not (isinstance(condition, CallTerm) and condition.op == "eq0"):
         return Refusal("not an equality that selects between two literals")
     p = as_int(condition.args[0])
     loads = [a for m, _ in p.terms for a in m if isinstance(a, Load)]
@@ -177,23 +177,23 @@ def _typed(value: float | int | None, dtype: str) -> float | int | Constant | No
 
 
 @recogniser("trilu", precedence=358, ops=("relax.tril", "relax.triu"))
-def trilu(f: Lifted) -> Found:
+def trilu(f: TensorExpression) -> Found:
     """``out[…, i, j] = x[…, i, j] if j - i <= k else 0``."""
     (c,) = f.outputs[:1]
     body = atom(c.body)
-    if len(f.outputs) != 1 or len(c.axes) < 2 or not isinstance(body, Call) or body.op != "ite":
+    if len(f.outputs) != 1 or len(c.axes) < 2 or not isinstance(body, CallTerm) or body.op != "ite":
         return Refusal("the compute is not a selection over matrices")
     condition, x, other = body.args[0], atom(body.args[1]), body.args[2]
     if not isinstance(x, Load) or x.indices != c.axes or not is_const(other, 0):
         return Refusal("not the input at its own coordinates or 0")
-    k = _diagonal(condition, c.axes) if isinstance(condition, Call) else None
-    if k is None or not isinstance(condition, Call) or condition.op != "ge0":
+    k = _diagonal(condition, c.axes) if isinstance(condition, CallTerm) else None
+    if k is None or not isinstance(condition, CallTerm) or condition.op != "ge0":
         return Refusal("not a triangle of the last two axes")
     name, k0 = ("relax.triu", -k[1]) if k[2] > 0 else ("relax.tril", k[1])
     return [Proposal(name, (x.tensor.position,), {"k": k0})]
 
 
-def _selection(body: Call) -> tuple[Term, Term, Term]:
+def _selection(body: CallTerm) -> tuple[Term, Term, Term]:
     """``yes if c else no``; a truth value is ``True if c else False``."""
     if body.op == "ite":
         return body.args[0], body.args[1], body.args[2]
@@ -204,7 +204,7 @@ def _both(p: Int) -> tuple[Int, Int]:
     return p, -p
 
 
-def _diagonal(condition: Call, axes: Sequence[Int]) -> tuple[int, int, int] | None:
+def _diagonal(condition: CallTerm, axes: Sequence[Int]) -> tuple[int, int, int] | None:
     """A condition on ``±(j - i) + offset`` as ``(the diagonal where it is 0, offset, ±1)``."""
     if condition.op not in ("ge0", "eq0"):
         return None

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
-from ..terms.rewrite import subterms, tensors
-from ..terms.term import Call, Const, Load, Tensor, Term
+from ..terms.term import CallTerm, Const, Load, TensorVar, Term
+from ..terms.traversal import subterms, tensors
 from . import Matches, Refuses, recogniser
 from ._moves import dims
 
@@ -82,7 +82,7 @@ REFUSES = [
 
 
 @recogniser("affine_grid", precedence=146, ops=(AFFINE,))
-def affine_grid(f: Lifted) -> Sequence[Proposal] | Refusal:
+def affine_grid(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """A matrix a row is read at constant columns; the coordinates are in the shape."""
     (c,) = f.outputs[:1]
     rank = len(c.axes) - 2
@@ -99,7 +99,7 @@ def affine_grid(f: Lifted) -> Sequence[Proposal] | Refusal:
 
 
 @recogniser("grid_sample", precedence=347, ops=(SAMPLE,))
-def grid_sample(f: Lifted) -> Sequence[Proposal] | Refusal:
+def grid_sample(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """One tensor is read where another one says; its operations tell the attributes."""
     (c,) = f.outputs[:1]
     layout = LAYOUTS.get(len(c.axes))
@@ -118,7 +118,7 @@ def grid_sample(f: Lifted) -> Sequence[Proposal] | Refusal:
 
 
 def _sample(
-    x: Tensor, grid: Tensor, out: Tensor, layout: str, attrs: dict[str, object]
+    x: TensorVar, grid: TensorVar, out: TensorVar, layout: str, attrs: dict[str, object]
 ) -> Proposal:
     layouts = {x.position: layout, out.position: layout}
     return Proposal(SAMPLE, (x.position, grid.position), {**attrs, "layout": layout}, layouts)
@@ -144,4 +144,4 @@ def _corners(terms: Sequence[Term]) -> tuple[bool, ...]:
 
 
 def _ops(terms: Sequence[Term]) -> set[str]:
-    return {s.op for s in terms if isinstance(s, Call)}
+    return {s.op for s in terms if isinstance(s, CallTerm)}

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import axes_with
 from ..results.op_info import Refusal
 from ..terms.integer import floordiv
-from ..terms.rewrite import free
 from ..terms.term import ONE, ZERO, Int, Load, Term, as_int, mul
+from ..terms.traversal import free
 from . import Matches, Refuses, recogniser
 from ._contraction import Combined, combined
 from ._sweep import DIVISIONS, args, deviation, epsilon, load, scaled_and_shifted, units
@@ -81,7 +81,7 @@ REFUSES = [
 
 
 @recogniser("group_norm", precedence=470, ops=(GROUP, INSTANCE))
-def group_norm(f: Lifted) -> Sequence[Proposal] | Refusal:
+def group_norm(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """A deviation times ``rsqrt(E[x²] - E[x]² + eps)``, scaled and shifted along one axis."""
     found = scaled_and_shifted(f.outputs[0].body) if len(f.outputs) == 1 else None
     factors = None if found is None else args(found[0], "mul")

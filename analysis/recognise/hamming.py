@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
-from ..terms.rewrite import subterms
-from ..terms.term import Call, Const
+from ..terms.term import CallTerm, Const
+from ..terms.traversal import subterms
 from . import Matches, Refuses, recogniser
 from ._contraction import bare
 from ._moves import dims
@@ -65,12 +65,12 @@ def main(out: T.Buffer((8,), "float32")):
 
 
 @recogniser("hamming_window", precedence=359, ops=(OP,))
-def hamming_window(f: Lifted) -> Sequence[Proposal] | Refusal:
+def hamming_window(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """The literals around a cosine; the period is tried both ways."""
     (c,) = f.outputs[:1]
     if len(f.outputs) != 1 or len(c.axes) != 1:
         return Refusal("a window has one dimension")
-    if not any(isinstance(s, Call) and s.op == "cos" for s in subterms(c.body)):
+    if not any(isinstance(s, CallTerm) and s.op == "cos" for s in subterms(c.body)):
         return Refusal("there is no cosine")
     difference = args(c.body, "sub")
     alpha = bare(difference[0]) if difference else None

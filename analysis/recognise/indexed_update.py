@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..lifting.effects.comprehension import Comprehension, Lifted
+from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import Undetermined
 from ..results.op_info import Refusal
-from ..terms.rewrite import free, subterms
 from ..terms.scalar import is_const
-from ..terms.term import Call, Fold, Int, Load, Tensor, Term
+from ..terms.term import CallTerm, Fold, Int, Load, TensorVar, Term
+from ..terms.traversal import free, subterms
 from . import Matches, Refuses, recogniser
 from ._contraction import bare
 
@@ -114,14 +114,14 @@ REFUSES = [
 
 
 @recogniser("indexed_update", precedence=427, ops=(ELEMENTS, ND, PUT, BACKWARD))
-def indexed_update(f: Lifted) -> Sequence[Proposal] | Refusal:
+def indexed_update(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """A fold of one state that starts from a tensor at the element's place, or from zero."""
     c = f.outputs[0]
     t = bare(c.body)
     if len(f.outputs) != 1 or not isinstance(t, Fold) or len(t.states) != 1:
         return Refusal("the compute is no fold of one element")
     choice = bare(t.updates[0])
-    if not (isinstance(choice, Call) and choice.op == "ite"):
+    if not (isinstance(choice, CallTerm) and choice.op == "ite"):
         return Refusal("not every update chooses its element")
     places = _tensors(choice.args[0])
     updates = [x for x in _tensors(choice.args[1]) if x not in places]
@@ -136,7 +136,7 @@ def indexed_update(f: Lifted) -> Sequence[Proposal] | Refusal:
     return list(_proposals(start.tensor, places, updates[0], reduction, choice.args[0], t))
 
 
-def _tensors(t: Term) -> list[Tensor]:
+def _tensors(t: Term) -> list[TensorVar]:
     """The tensors that are read, in the order of the parameters."""
     found = {s.tensor for s in subterms(t) if isinstance(s, Load)}
     return sorted(found, key=lambda x: x.position)
@@ -148,7 +148,7 @@ def _reduction(value: Term, state: Term) -> str | None:
         return "update"
     if isinstance(value, Int):
         return "add" if len(value.terms) > 1 else "mul"
-    if not isinstance(value, Call):
+    if not isinstance(value, CallTerm):
         return None
     if value.op in ("div", "truncdiv") and is_const(value.args[1], 2):
         return "mean"
@@ -156,7 +156,7 @@ def _reduction(value: Term, state: Term) -> str | None:
 
 
 def _proposals(
-    data: Tensor, places: list[Tensor], u: Tensor, reduction: str, condition: Term, t: Fold
+    data: TensorVar, places: list[TensorVar], u: TensorVar, reduction: str, condition: Term, t: Fold
 ) -> Iterator[Proposal]:
     operands = (data.position, *(p.position for p in places), u.position)
     p, rank = places[0], len(data.shape)
@@ -169,7 +169,7 @@ def _proposals(
         yield Proposal(PUT, operands, {"accumulate": reduction == "add"})
 
 
-def _axes(p: Tensor, condition: Term, t: Fold) -> list[int]:
+def _axes(p: TensorVar, condition: Term, t: Fold) -> list[int]:
     """The dimensions of the places that the fold may run over."""
     load = next(s for s in subterms(condition) if isinstance(s, Load) and s.tensor is p)
     run = [d for d, i in enumerate(load.indices) if t.axis in free(i)]
@@ -177,12 +177,12 @@ def _axes(p: Tensor, condition: Term, t: Fold) -> list[int]:
 
 
 def _backward(
-    f: Lifted, c: Comprehension, places: list[Tensor], u: Tensor, t: Fold
+    f: TensorExpression, c: Comprehension, places: list[TensorVar], u: TensorVar, t: Fold
 ) -> Iterator[Proposal]:
     """The gradient of take; its operand is not read, only its shape matters."""
     used = {u, *places}
     spare = [
-        x for x in f.inputs if isinstance(x, Tensor) and x not in used and x.shape == c.out.shape
+        x for x in f.inputs if isinstance(x, TensorVar) and x not in used and x.shape == c.out.shape
     ]
     if len(places) != 1 or len(places[0].shape) != 1 or not spare:
         return

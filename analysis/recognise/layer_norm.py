@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import flags
 from ..results.op_info import Refusal
@@ -96,7 +96,7 @@ REFUSES = [
 
 
 @recogniser("layer_norm", precedence=440, ops=(LAYER,))
-def layer_norm(f: Lifted) -> Sequence[Proposal] | Refusal:
+def layer_norm(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """A deviation times the root of its averaged square, scaled and shifted."""
     found = scaled_and_shifted(f.outputs[0].body) if len(f.outputs) == 1 else None
     factors = None if found is None else args(found[0], "mul")
@@ -114,7 +114,7 @@ def layer_norm(f: Lifted) -> Sequence[Proposal] | Refusal:
 
 
 @recogniser("rms_norm", precedence=450, ops=(RMS,))
-def rms_norm(f: Lifted) -> Sequence[Proposal] | Refusal:
+def rms_norm(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """A load times the root of its averaged square, times a weight."""
     found = apart(f.outputs[0].body, "mul") if len(f.outputs) == 1 else None
     scaled = None if found is None else apart(found[0], "mul")

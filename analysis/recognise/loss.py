@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import among
 from ..results.op_info import Refusal
-from ..terms.rewrite import subterms, tensors
 from ..terms.scalar import is_const
-from ..terms.term import Call, Load, Term, as_int
+from ..terms.term import CallTerm, Load, Term, as_int
+from ..terms.traversal import subterms, tensors
 from . import Matches, Refuses, recogniser
 from ._contraction import bare, combined
 from ._sweep import DIVISIONS, args, load
@@ -78,7 +78,7 @@ SYMMETRIC = among("operands", [(0, 1), (1, 0)], "they are multiplied")
 
 
 @recogniser("cross_entropy", precedence=490, ops=(CROSS,))
-def cross_entropy(f: Lifted) -> Sequence[Proposal] | Refusal:
+def cross_entropy(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """A negated sum of products of two tensors, which are symmetric."""
     body = f.outputs[0].body
     if len(f.outputs) != 1 or f.outputs[0].axes:
@@ -96,7 +96,7 @@ def cross_entropy(f: Lifted) -> Sequence[Proposal] | Refusal:
 
 
 @recogniser("nll_loss", precedence=495, ops=(NLL,))
-def nll_loss(f: Lifted) -> Sequence[Proposal] | Refusal:
+def nll_loss(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Predictions at an index that is data, a selection on that index, and how it is summed."""
     body = f.outputs[0].body
     divided = args(body, *DIVISIONS) if len(f.outputs) == 1 else None
@@ -104,7 +104,7 @@ def nll_loss(f: Lifted) -> Sequence[Proposal] | Refusal:
     r = combined(top, "add")
     how = "mean" if divided else "sum" if r is not None else "none"
     choice = bare(r.body if r is not None else top)
-    if not (isinstance(choice, Call) and choice.op == "ite"):
+    if not (isinstance(choice, CallTerm) and choice.op == "ite"):
         return Refusal("the compute is no selection on targets")
     reads = list(_by_data(choice))
     predictions = [x for x in reads if _negated(choice, x)]
@@ -140,7 +140,7 @@ def _negated(t: Term, x: Load) -> bool:
 
 def _ignored(condition: Term, t: Load) -> int | None:
     """``k`` of ``t == k``."""
-    if not (isinstance(condition, Call) and condition.op == "eq0"):
+    if not (isinstance(condition, CallTerm) and condition.op == "eq0"):
         return None
     shift = (as_int(condition.args[0]) - as_int(t)).const
     return None if shift is None else -shift

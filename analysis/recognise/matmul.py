@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
-from ..terms.term import ONE, Int, Load, Tensor
+from ..terms.term import ONE, Int, Load, TensorVar
 from . import Matches, Refuses, recogniser
 from ._contraction import Product, only, product
 
@@ -43,7 +43,7 @@ def main(x: T.Buffer((4, 8), "float32"), w: T.Buffer((8, 6), "float32"),
 
 
 @recogniser("matmul", precedence=620, ops=("relax.matmul",))
-def matmul(f: Lifted) -> Sequence[Proposal] | Refusal:
+def matmul(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """A sum of products whose indices are variables in the roles of a matrix product."""
     if len(f.outputs) != 1:
         return Refusal("a matrix product has one output")
@@ -61,7 +61,7 @@ def matmul(f: Lifted) -> Sequence[Proposal] | Refusal:
     return out
 
 
-def _is_matmul(f: Lifted, found: Product, a: Load, b: Load) -> bool:
+def _is_matmul(f: TensorExpression, found: Product, a: Load, b: Load) -> bool:
     """Whether the last of a and the last but one of b are contracted, the rest in order."""
     axes = f.outputs[0].axes
     if not (a.indices and b.indices):  # a scalar
@@ -93,7 +93,7 @@ def _batch(indices: tuple[Int, ...], shape: tuple[Int, ...], axes: tuple[Int, ..
     return all(i is a or e.const == 1 for i, e, a in zip(indices, shape, aligned, strict=True))
 
 
-def _proposal(f: Lifted, a: Tensor, b: Tensor) -> Proposal:
+def _proposal(f: TensorExpression, a: TensorVar, b: TensorVar) -> Proposal:
     out = f.outputs[0].out
     attrs = {"out_dtype": out.dtype} if out.dtype != a.dtype else {}
     return Proposal("relax.matmul", (a.position, b.position), attrs)

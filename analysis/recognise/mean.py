@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
 from ..terms.term import Load
@@ -90,7 +90,7 @@ REFUSES = [
 
 
 @recogniser("mean", precedence=410, ops=OPS)
-def mean(f: Lifted) -> Sequence[Proposal] | Refusal:
+def mean(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """A sum of loads or of squared deviations, divided by its count; perhaps its root."""
     if len(f.outputs) != 1:
         return Refusal("an average has one output")

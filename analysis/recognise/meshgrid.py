@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
 from . import Matches, Refuses, recogniser
@@ -37,7 +37,7 @@ def f(
 
 
 @recogniser("meshgrid", precedence=290, ops=(OP,))
-def meshgrid(f: Lifted) -> Sequence[Proposal] | Refusal:
+def meshgrid(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Each output is one vector along an axis of its own."""
     reads = [r for r in map(read_of, f.outputs) if isinstance(r, Read)]
     if len(reads) != len(f.outputs) or len(reads) < 2:

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
-from ..lifting.effects.comprehension import Comprehension, Lifted
+from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
-from ..terms.rewrite import subterms, tensors
-from ..terms.term import Call, Const, Load, Tensor
+from ..terms.term import CallTerm, Const, Load, TensorVar
+from ..terms.traversal import subterms, tensors
 from . import Matches, Refuses, recogniser
 
 OP = "relax.vision.multibox_transform_loc"
@@ -60,7 +60,7 @@ def main(s: T.Buffer((1, 3, 5), "float32"), d: T.Buffer((1, 20), "float32"),
 
 
 @recogniser("multibox", precedence=660, ops=(OP,))
-def multibox(f: Lifted) -> Sequence[Proposal] | Refusal:
+def multibox(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Operands by their ranks, literals by what they multiply or are compared with."""
     if len(f.outputs) != 2:
         return Refusal("boxes and scores are two outputs")
@@ -71,7 +71,7 @@ def multibox(f: Lifted) -> Sequence[Proposal] | Refusal:
     if not len(offsets) == len(anchors) == len(classes) == 1 or len(boxes.axes) != 3:
         return Refusal("not classes, offsets and anchors")
     operands = tuple(t.position for t in (classes[0], offsets[0], anchors[0]))
-    ops = [{s.op for s in subterms(c.body) if isinstance(s, Call)} for c in (boxes, scores)]
+    ops = [{s.op for s in subterms(c.body) if isinstance(s, CallTerm)} for c in (boxes, scores)]
     attrs = {
         "clip": bool(ops[0] & {"min", "max"}),
         "variances": tuple(_variance(boxes, offsets[0], k) for k in range(4)),
@@ -83,10 +83,10 @@ def multibox(f: Lifted) -> Sequence[Proposal] | Refusal:
     ]
 
 
-def _variance(c: Comprehension, offsets: Tensor, k: int) -> float:
+def _variance(c: Comprehension, offsets: TensorVar, k: int) -> float:
     """What multiplies the k-th offset of an anchor."""
     for s in subterms(c.body):
-        if not (isinstance(s, Call) and s.op == "mul"):
+        if not (isinstance(s, CallTerm) and s.op == "mul"):
             continue
         loads = [a for a in s.args if isinstance(a, Load) and a.tensor is offsets]
         factors = [a.value for a in s.args if isinstance(a, Const)]
@@ -97,6 +97,6 @@ def _variance(c: Comprehension, offsets: Tensor, k: int) -> float:
 
 def _thresholds(c: Comprehension) -> list[float]:
     """The literals that something is compared with."""
-    compared = [s for s in subterms(c.body) if isinstance(s, Call) and s.dtype == "bool"]
+    compared = [s for s in subterms(c.body) if isinstance(s, CallTerm) and s.dtype == "bool"]
     found = [a.value for s in compared for a in s.args if isinstance(a, Const)]
     return [float(v) for v in dict.fromkeys(found) if not isinstance(v, (bool, str))]

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import Undetermined, among
 from ..results.op_info import Refusal
-from ..terms.rewrite import subterms, tensors
 from ..terms.scalar import is_const
-from ..terms.term import Call, Load, Tensor, Term, as_int
+from ..terms.term import CallTerm, Load, TensorVar, Term, as_int
+from ..terms.traversal import subterms, tensors
 from . import Matches, Refuses, recogniser
 from ._contraction import bare
 from ._sweep import DIVISIONS, args
@@ -66,11 +66,11 @@ REFUSES = [
 
 
 @recogniser("nll_loss_backward", precedence=497, ops=(OP,))
-def nll_loss_backward(f: Lifted) -> Sequence[Proposal] | Refusal:
+def nll_loss_backward(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """A selection where the target is the class, of a product with a weight that data chooses."""
     c = f.outputs[0]
     choice = bare(c.body)
-    if len(f.outputs) != 1 or not (isinstance(choice, Call) and choice.op == "ite"):
+    if len(f.outputs) != 1 or not (isinstance(choice, CallTerm) and choice.op == "ite"):
         return Refusal("the compute is no selection on targets")
     condition, value, rest = choice.args
     targets = {s.tensor for s in subterms(condition) if isinstance(s, Load)}
@@ -81,7 +81,7 @@ def nll_loss_backward(f: Lifted) -> Sequence[Proposal] | Refusal:
     weights = {s.tensor for s in loads if any(tensors(i) for i in s.indices)}
     grads = {s.tensor for s in loads} - weights
     used = {t, *weights, *grads}
-    spare = [p for p in f.inputs if isinstance(p, Tensor) and p not in used]
+    spare = [p for p in f.inputs if isinstance(p, TensorVar) and p not in used]
     x = next((p for p in spare if (p.shape, p.dtype) == (c.out.shape, c.out.dtype)), None)
     if len(grads) != 1 or len(weights) > 1 or x is None:
         return Refusal("the gradient is not of one output, with the predictions' shape")
@@ -99,10 +99,10 @@ def nll_loss_backward(f: Lifted) -> Sequence[Proposal] | Refusal:
     return [Proposal(OP, operands, attrs, undetermined=tuple(notes))]
 
 
-def _ignored(value: Term, t: Tensor) -> Iterator[int]:
+def _ignored(value: Term, t: TensorVar) -> Iterator[int]:
     """``k`` of selections on ``t == k``; the first and the last class are ``<=`` and ``>=``."""
     for s in subterms(value):
-        if not (isinstance(s, Call) and s.op in ("eq0", "ge0")):
+        if not (isinstance(s, CallTerm) and s.op in ("eq0", "ge0")):
             continue
         p = as_int(s.args[0])
         loads = [m[0] for m, _ in p.terms if len(m) == 1 and isinstance(m[0], Load)]

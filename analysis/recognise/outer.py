@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
-from ..terms.rewrite import subterms
 from ..terms.term import Load
+from ..terms.traversal import subterms
 from . import Matches, Refuses, recogniser
 
 MATCHES = [
@@ -33,7 +33,7 @@ def main(a: T.Buffer((4,), "float32"), b: T.Buffer((5,), "float32"),
 
 
 @recogniser("outer", precedence=630, ops=("relax.outer",))
-def outer(f: Lifted) -> Sequence[Proposal] | Refusal:
+def outer(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Two vectors, one read at the first coordinate and one at the second."""
     (c,) = f.outputs[:1]
     if len(f.outputs) != 1 or len(c.axes) != 2:

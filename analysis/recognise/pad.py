@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import Comprehension, Lifted
+from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import numbers
 from ..results.op_info import Refusal
-from ..terms.rewrite import subterms
-from ..terms.term import ONE, Call, Int, Load
+from ..terms.term import ONE, CallTerm, Int, Load
+from ..terms.traversal import subterms
 from . import Matches, Refuses, recogniser
-from ._moves import Piece, affine, begin, literal, pieces, single_read
+from ._moves import SelectionLeaf, affine, begin, literal, pieces, single_read
 
 OP = "relax.nn.pad"
 MATCHES = [
@@ -69,7 +69,7 @@ def f(x: T.Buffer((8,), "float32"), out: T.Buffer((10,), "float32")):
 
 
 @recogniser("pad", precedence=340, ops=(OP,))
-def pad(f: Lifted) -> Sequence[Proposal] | Refusal:
+def pad(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """``x[y - b]`` inside its bounds and one literal outside."""
     (c,) = f.outputs[:1]
     leaves = list(pieces(c.body))
@@ -89,7 +89,7 @@ def pad(f: Lifted) -> Sequence[Proposal] | Refusal:
     return [Proposal(OP, (x.tensor.position,), attrs)]
 
 
-def _constant_widths(c: Comprehension, p: Piece) -> list[int] | Refusal:
+def _constant_widths(c: Comprehension, p: SelectionLeaf) -> list[int] | Refusal:
     x = p.value
     assert isinstance(x, Load)
     if len(x.indices) != len(c.axes):
@@ -108,7 +108,7 @@ UNSEEN = numbers(["pad_value"], "the padding is read from the input")
 
 
 @recogniser("pad_mode", precedence=342, ops=(OP,))
-def pad_mode(f: Lifted) -> Sequence[Proposal] | Refusal:
+def pad_mode(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """``x[m(y - b)]``; the operations in the index tell the mode."""
     r = single_read(f)
     if isinstance(r, Refusal):
@@ -135,7 +135,7 @@ def pad_mode(f: Lifted) -> Sequence[Proposal] | Refusal:
 
 
 def _mode(i: Int, extent: Int) -> str | None:
-    calls = [s for s in subterms(i) if isinstance(s, Call)]
+    calls = [s for s in subterms(i) if isinstance(s, CallTerm)]
     ops = {s.op for s in calls}
     if "ite" in ops:
         return "reflect"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice, permutations
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import LISTED, among
 from ..results.op_info import Refusal
@@ -45,7 +45,7 @@ def f(a: T.Buffer((4, 4), "float32"), out: T.Buffer((4, 4), "float32")):
 
 
 @recogniser("permute_dims", precedence=210, ops=(OP,))
-def permute_dims(f: Lifted) -> Sequence[Proposal] | Refusal:
+def permute_dims(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Axes of extent 1 leave no trace: they keep their order, the others are determined."""
     r = single_read(f)
     if isinstance(r, Refusal):

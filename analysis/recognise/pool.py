@@ -14,15 +14,15 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, product
 from typing import Any
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import Undetermined, flags
 from ..results.op_info import Refusal
-from ..terms.term import Call, Int, Load, Term, Var, as_int
+from ..terms.term import CallTerm, Int, Load, Term, Var, as_int
 from . import Matches, Refuses, recogniser
 from ._contraction import Combined, combined, uncast
 from ._sweep import swept
-from ._window import Fitted, Window, fit, rounded_up, undetermined, window
+from ._window import Fitted, WindowAxis, fit, rounded_up, undetermined, window
 from .conv import DATA, SPATIAL
 
 _AVG = {"strides": (2, 2), "pool_size": (3, 3), "padding": (1, 1, 1, 1)}
@@ -150,7 +150,7 @@ def main(x: T.Buffer((1, 2, 8, 8), "float32"), out: T.Buffer((1, 2, 8, 8), "floa
         f"relax.nn.{kind}_pool{d}d" for kind in ("max", "avg", "adaptive_avg") for d in (1, 2, 3)
     ),
 )
-def pool(f: Lifted) -> Sequence[Proposal] | Refusal:
+def pool(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match one reduction over a window of one load, divided for an average."""
     if len(f.outputs) != 1 or len(f.outputs[0].axes) not in SPATIAL:
         return Refusal("a pool has one output of rank 3 to 5")
@@ -172,24 +172,24 @@ def _reduction(body: Term) -> tuple[str, Combined, Load, Term | None] | None:
     """``max`` or ``avg``, the reduction, what it reads, and the divisor of an average."""
     t: Term = uncast(body)
     divisor: Term | None = None
-    if isinstance(t, Call) and t.op in ("div", "floordiv_elem", "truncdiv"):
+    if isinstance(t, CallTerm) and t.op in ("div", "floordiv_elem", "truncdiv"):
         divisor = t.args[1]
         t = uncast(t.args[0])
     for kind, op in (("max", "max"), ("avg", "add")):
         r = combined(t, op)
         inner = None if r is None else uncast(r.body)
-        if isinstance(inner, Call) and inner.op == "ite":
+        if isinstance(inner, CallTerm) and inner.op == "ite":
             inner = uncast(inner.args[1])
         if r is not None and isinstance(inner, Load):
             return kind, r, inner, divisor
-    inner = uncast(t.args[1]) if isinstance(t, Call) and t.op == "ite" else t
+    inner = uncast(t.args[1]) if isinstance(t, CallTerm) and t.op == "ite" else t
     if "int" in t.dtype and isinstance(inner, Load):  # the maximum, or the average, of one
         return "max" if divisor is None else "avg", Combined((), t, t), inner, divisor
     return None
 
 
 def _windows(
-    f: Lifted, r: Combined, x: Load, kind: str, divisor: Term | None
+    f: TensorExpression, r: Combined, x: Load, kind: str, divisor: Term | None
 ) -> Iterator[Proposal]:
     axes = f.outputs[0].axes
     outs = frozenset(a.atom for a in axes if a.atom is not None)
@@ -227,12 +227,12 @@ def _as_axis(v: Var | None) -> Int:
 
 
 def _proposals(
-    f: Lifted,
+    f: TensorExpression,
     x: Load,
     kind: str,
     divisor: Term | None,
     layout: str,
-    windows: list[tuple[Window, int]],
+    windows: list[tuple[WindowAxis, int]],
 ) -> Iterator[Proposal]:
     out = f.outputs[0].out
     size, fitted = [], []
@@ -281,12 +281,12 @@ def _proposals(
 
 
 def _symbolic(
-    f: Lifted,
+    f: TensorExpression,
     x: Load,
     kind: str,
     divisor: Term | None,
     layout: str,
-    windows: list[tuple[Window, int]],
+    windows: list[tuple[WindowAxis, int]],
 ) -> Iterator[Proposal]:
     """Rounding up a symbolic extent gives a selection, from which the trailing padding follows."""
     if any(w.stride is None or w.before < 0 for w, _ in windows):
@@ -343,10 +343,10 @@ def _rounds_up(w: Fitted) -> bool:
 
 def _constant(divisor: Term | None) -> bool:
     t = uncast(divisor) if divisor is not None else None
-    return not isinstance(t, Call) and (not isinstance(t, Int) or t.const is not None)
+    return not isinstance(t, CallTerm) and (not isinstance(t, Int) or t.const is not None)
 
 
-def _adaptive(f: Lifted, x: Load) -> Iterator[Proposal]:
+def _adaptive(f: TensorExpression, x: Load) -> Iterator[Proposal]:
     out = f.outputs[0].out
     for layout in DATA[len(out.shape)]:
         places = [layout.index(s) for s in SPATIAL[len(out.shape)]]

@@ -15,16 +15,16 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from ..lifting.effects.comprehension import Comprehension, Lifted
+from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import Undetermined, flags
 from ..results.op_info import Refusal
 from ..terms.quotient import is_div
-from ..terms.rewrite import subterms
-from ..terms.term import Call, Fold, Int, Load, Tensor, Term, as_int
+from ..terms.term import CallTerm, Fold, Int, Load, TensorVar, Term, as_int
+from ..terms.traversal import subterms
 from . import Matches, Refuses, recogniser
 from ._contraction import affine
-from ._window import Fitted, Window, fit
+from ._window import Fitted, WindowAxis, fit
 
 AVG, MAX = "relax.grad.avg_pool2d_backward", "relax.grad.max_pool2d_backward"
 #: At most so many kernels are tried.
@@ -123,10 +123,10 @@ class _Windows:
 
 
 @recogniser("pool_backward", precedence=645, ops=(AVG, MAX))
-def pool_backward(f: Lifted) -> Sequence[Proposal] | Refusal:
+def pool_backward(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """The gradients are read once; stride and padding come from where, the kernel is tried."""
     (c,) = f.outputs[:1]
-    inputs = [t for t in f.inputs if isinstance(t, Tensor)]
+    inputs = [t for t in f.inputs if isinstance(t, TensorVar)]
     if len(f.outputs) != 1 or len(c.axes) != 4 or len(inputs) != 2:
         return Refusal("a gradient of a pool has two operands and one output of rank 4")
     loads = [s for s in subterms(c.body) if isinstance(s, Load)]
@@ -139,7 +139,7 @@ def pool_backward(f: Lifted) -> Sequence[Proposal] | Refusal:
     return found or Refusal("gradients are not spread over windows")
 
 
-def _proposals(c: Comprehension, g: Load, x: Tensor, name: str) -> Iterator[Proposal]:
+def _proposals(c: Comprehension, g: Load, x: TensorVar, name: str) -> Iterator[Proposal]:
     for layout in ("NCHW", "NHWC"):
         places = [layout.index("H"), layout.index("W")]
         if any(g.indices[layout.index(a)] is not c.axes[layout.index(a)] for a in "NC"):
@@ -150,7 +150,7 @@ def _proposals(c: Comprehension, g: Load, x: Tensor, name: str) -> Iterator[Prop
         windows = [d for d in dims if d is not None]
         for kernel in _kernels(c, windows, places, name):
             fitted = [
-                fit(Window(w.stride, 1, w.before, None, None), x.shape[d], g.tensor.shape[d], k)
+                fit(WindowAxis(w.stride, 1, w.before, None, None), x.shape[d], g.tensor.shape[d], k)
                 for w, d, k in zip(windows, places, kernel, strict=True)
             ]
             if all(s is not None for s in fitted):
@@ -163,7 +163,7 @@ def _windows(index: Int, y: Int) -> _Windows | None:
     """Stride, leading padding and number of windows, of ``(y + p) // s - r``."""
     quotients = [a for m, k in index.terms for a in m if k == 1 and len(m) == 1 and is_div(a)]
     rest, stride, before = index, 1, 0
-    if len(quotients) == 1 and isinstance(quotients[0], Call):
+    if len(quotients) == 1 and isinstance(quotients[0], CallTerm):
         inner, divisor = map(as_int, quotients[0].args)
         shift = (inner - y).const
         if shift is None or divisor.const is None:
@@ -199,7 +199,7 @@ def _kernels(
 def _bounds(terms: Sequence[Term], y: Int) -> Iterator[int]:
     """The b of conditions ``y <= b``."""
     for s in terms:
-        if isinstance(s, Call) and s.op == "ge0":
+        if isinstance(s, CallTerm) and s.op == "ge0":
             b = (as_int(s.args[0]) + y).const
             if b is not None:
                 yield b
@@ -213,8 +213,8 @@ def _volume(terms: Sequence[Term]) -> int | None:
 
 def _attributes(
     c: Comprehension,
-    g: Tensor,
-    x: Tensor,
+    g: TensorVar,
+    x: TensorVar,
     name: str,
     layout: str,
     kernel: tuple[int, ...],
@@ -244,7 +244,9 @@ def _attributes(
             yield Proposal(name, positions, found, layouts, (*notes, *open_flags))
 
 
-def _loose(g: Tensor, x: Tensor, layout: str, fitted: Sequence[Fitted]) -> Iterator[Undetermined]:
+def _loose(
+    g: TensorVar, x: TensorVar, layout: str, fitted: Sequence[Fitted]
+) -> Iterator[Undetermined]:
     """Trailing padding: any that adds only windows without an element of the input."""
     rounded = True
     for d, (w, a) in enumerate(zip(fitted, "HW", strict=True)):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..lifting.effects.comprehension import Comprehension, Lifted
+from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
 from ..proposal.proposal import Constant, Proposal
 from ..proposal.undetermined import among
 from ..results.op_info import Refusal
@@ -123,7 +123,7 @@ NOTHING = const(0, "int32")
 
 
 @recogniser("quantize", precedence=150, ops=(QUANTIZE, DEQUANTIZE))
-def quantize(f: Lifted) -> Sequence[Proposal] | Refusal:
+def quantize(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match the formula from outside in; the axis is where scale or zero point are read."""
     (c,) = f.outputs[:1]
     if len(f.outputs) != 1:

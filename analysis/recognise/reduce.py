@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import among, axes_with
 from ..results.op_info import Refusal
 from ..terms.scalar import is_const
-from ..terms.term import ONE, Const, Int, Load, Reduce, Tensor, Term
+from ..terms.term import ONE, Const, Int, Load, Reduce, TensorVar, Term
 from . import Matches, Refuses, recogniser
 from ._contraction import bare
 from ._sweep import args, swept, units, with_units
@@ -88,7 +88,7 @@ REFUSES = [
 
 
 @recogniser("reduce", precedence=400, ops=(*NAMES.values(), COLLAPSE))
-def reduce(f: Lifted) -> Sequence[Proposal] | Refusal:
+def reduce(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """One reduction of one load; over an axis of extent 1 a literal combined with a load."""
     if len(f.outputs) != 1:
         return Refusal("a reduction has one output")
@@ -108,7 +108,7 @@ def reduce(f: Lifted) -> Sequence[Proposal] | Refusal:
     return found
 
 
-def _of_one_element(out: Tensor, t: Term) -> Sequence[Proposal] | Refusal:
+def _of_one_element(out: TensorVar, t: Term) -> Sequence[Proposal] | Refusal:
     """``max(lowest, x[..])``: the maximum over a dimension of extent 1."""
     for op, name in NAMES.items():
         pair = args(t, op) or ()
@@ -125,7 +125,11 @@ def _of_one_element(out: Tensor, t: Term) -> Sequence[Proposal] | Refusal:
 
 
 def proposals(
-    name: str, x: Tensor, dims: Sequence[int], out: Tensor, attrs: dict[str, Any] | None = None
+    name: str,
+    x: TensorVar,
+    dims: Sequence[int],
+    out: TensorVar,
+    attrs: dict[str, Any] | None = None,
 ) -> Iterator[Proposal]:
     """The op over these dimensions, and over those of extent 1 that the result's shape lacks."""
     rank = len(x.shape)
@@ -144,6 +148,6 @@ def proposals(
         yield Proposal(name, (x.position,), given, undetermined=notes)
 
 
-def shape_without(x: Tensor, dims: Sequence[int], keepdims: bool) -> tuple[object, ...]:
+def shape_without(x: TensorVar, dims: Sequence[int], keepdims: bool) -> tuple[object, ...]:
     kept = [(ONE if d in dims else e) for d, e in enumerate(x.shape) if keepdims or d not in dims]
     return tuple(kept)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
 from ..terms.flat import flat, volume
@@ -54,7 +54,7 @@ def f(a: T.Buffer((4, 6), "float32"), out: T.Buffer((12,), "float32")):
 
 
 @recogniser("reshape", precedence=200, ops=(R,))
-def reshape(f: Lifted) -> Sequence[Proposal] | Refusal:
+def reshape(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """``flat(g(y)) = flat(y)`` over as many elements."""
     r = single_read(f)
     if isinstance(r, Refusal):

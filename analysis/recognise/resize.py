@@ -5,7 +5,7 @@ form of ``c`` the coordinate transformation, the operation around it the roundin
 
 - half_pixel ``(y + 0.5) * in / out - 0.5``, tf_half_pixel_for_nn the same without ``- 0.5``;
 - asymmetric ``y * in / out``; align_corners ``y * (in - 1) / (out - 1)``; tf_crop_and_resize, see
-  :mod:`._crop`;
+  `analysis.recognise._crop`;
 - floor ``floor(c + 1e-5)``, ceil ``ceil(c - 1e-5)``, round_prefer_floor ``ceil(c - 0.5)``,
   round_prefer_ceil ``floor(c + 0.5)``; an integer ``y // k`` is asymmetric with floor.
 
@@ -20,13 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from ..lifting.effects.comprehension import Comprehension, Lifted
+from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import among, numbers
 from ..results.op_info import Refusal
-from ..terms.rewrite import subterms
 from ..terms.scalar import is_const
-from ..terms.term import ONE, Call, Const, Int, Load, Term
+from ..terms.term import ONE, CallTerm, Const, Int, Load, Term
+from ..terms.traversal import subterms
 from . import Matches, Refuses, recogniser
 from ._crop import outside, regions
 from ._moves import dims
@@ -121,7 +121,7 @@ UNSEEN = {
 
 
 @recogniser("resize", precedence=345, ops=(OP, OP3))
-def resize(f: Lifted) -> Sequence[Proposal] | Refusal:
+def resize(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Guesses the attributes from the form of the sampling; the certificate decides."""
     (c,) = f.outputs[:1]
     loads = [s for s in subterms(c.body) if isinstance(s, Load)]
@@ -130,7 +130,7 @@ def resize(f: Lifted) -> Sequence[Proposal] | Refusal:
     x = loads[0]
     if len(c.axes) not in (4, 5) or len(x.indices) != len(c.axes):
         return Refusal("a resize has four or five dimensions")
-    if not any(isinstance(s, Call) and s.op in ("cast", "floordiv") for s in subterms(c.body)):
+    if not any(isinstance(s, CallTerm) and s.op in ("cast", "floordiv") for s in subterms(c.body)):
         return Refusal("no coordinate is computed")
     sampled = [k for k, i in enumerate(x.indices) if i is not c.axes[k]]
     layouts = [s for s in _layouts(x) if all(s[k] in "DHW" for k in sampled)]
@@ -215,13 +215,15 @@ def _scaled(terms: Sequence[Term], i: Int, o: Int) -> bool:
     if i is o:
         return True
     if i.const is None or o.const is None:
-        return any(isinstance(s, Call) and s.op == "cast" and s.args[0] in (i, o) for s in terms)
-    whole = any(isinstance(s, Call) and s.op == "floordiv" for s in terms)
+        return any(
+            isinstance(s, CallTerm) and s.op == "cast" and s.args[0] in (i, o) for s in terms
+        )
+    whole = any(isinstance(s, CallTerm) and s.op == "floordiv" for s in terms)
     return whole or _constants(terms, float(np.float32(i.const / o.const)))
 
 
 def _roundings(terms: Sequence[Term]) -> list[str]:
-    ops = {s.op for s in terms if isinstance(s, Call)}
+    ops = {s.op for s in terms if isinstance(s, CallTerm)}
     if "round" in ops:
         return ["round"]
     if "ceil" in ops:
@@ -243,9 +245,9 @@ def _constants(terms: Sequence[Term], value: float) -> bool:
 def _calls(terms: Sequence[Term], op: str, value: float, inner: str) -> bool:
     """Whether ``op(value, inner(…))`` occurs, in any order of operands."""
     return any(
-        isinstance(s, Call)
+        isinstance(s, CallTerm)
         and s.op == op
         and any(is_const(a, value) for a in s.args)
-        and any(isinstance(a, Call) and a.op == inner for a in s.args)
+        and any(isinstance(a, CallTerm) and a.op == inner for a in s.args)
         for s in terms
     )

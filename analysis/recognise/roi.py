@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isqrt
 
-from ..lifting.effects.comprehension import Comprehension, Lifted
+from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
-from ..terms.rewrite import subterms, tensors
 from ..terms.scalar import is_const
-from ..terms.term import Call, Const, Load, Reduce, Tensor, Term
+from ..terms.term import CallTerm, Const, Load, Reduce, TensorVar, Term
+from ..terms.traversal import subterms, tensors
 from . import Matches, Refuses, recogniser
 from ._contraction import bare, uncast
 from ._moves import dims
@@ -85,7 +85,7 @@ def f(x: T.Buffer((8,), "float32"), r: T.Buffer((2, 5), "float32"),
 
 
 @recogniser("roi", precedence=650, ops=(ALIGN, POOL))
-def roi(f: Lifted) -> Sequence[Proposal] | Refusal:
+def roi(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """One tensor is read where regions say; the form tells mode, ratio and alignment."""
     (c,) = f.outputs[:1]
     if len(f.outputs) != 1 or len(c.axes) != 4 or len(tensors(c.body)) != 2:
@@ -107,7 +107,7 @@ def roi(f: Lifted) -> Sequence[Proposal] | Refusal:
     attrs = {"pooled_size": size, "spatial_scale": scale, "layout": layout}
     layouts = {x.position: layout, c.out.position: layout}
     operands = (x.position, rois.position)
-    pool = isinstance(bare(c.body), Call) and getattr(bare(c.body), "op", "") == "ite"
+    pool = isinstance(bare(c.body), CallTerm) and getattr(bare(c.body), "op", "") == "ite"
     if pool:
         return [Proposal(POOL, operands, attrs, layouts)]
     more = _sampling(c)
@@ -116,10 +116,10 @@ def roi(f: Lifted) -> Sequence[Proposal] | Refusal:
     return [Proposal(ALIGN, operands, {**attrs, **more}, layouts)]
 
 
-def _scale(c: Comprehension, rois: Tensor) -> float:
+def _scale(c: Comprehension, rois: TensorVar) -> float:
     """The literal that multiplies the numbers of a region."""
     for s in subterms(c.body):
-        if isinstance(s, Call) and s.op == "mul":
+        if isinstance(s, CallTerm) and s.op == "mul":
             factors = [a.value for a in s.args if isinstance(a, Const)]
             read = [x for a in s.args if isinstance(x := uncast(a), Load)]
             if factors and any(x.tensor is rois for x in read):
@@ -133,7 +133,7 @@ def _sampling(c: Comprehension) -> dict[str, object] | None:
     points: int | None = 1
     if isinstance(r, Reduce):
         points = iterations(r.axes).const
-    op = r.op if isinstance(r, (Reduce, Call)) else ""
+    op = r.op if isinstance(r, (Reduce, CallTerm)) else ""
     if points is None or op not in ("add", "max"):
         return None
     least = any(_at_least_one(s) for s in subterms(c.body))
@@ -142,4 +142,4 @@ def _sampling(c: Comprehension) -> dict[str, object] | None:
 
 
 def _at_least_one(s: Term) -> bool:
-    return isinstance(s, Call) and s.op == "max" and any(is_const(a, 1) for a in s.args)
+    return isinstance(s, CallTerm) and s.op == "max" and any(is_const(a, 1) for a in s.args)

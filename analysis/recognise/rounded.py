@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import permutations
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..real import real
 from ..real.polynomial import operands
 from ..results.op_info import Refusal
-from ..terms.rewrite import free, rebuild, subterms
-from ..terms.term import Call, Const, Int, Load, Reduce, Tensor, Term, const
+from ..terms.term import CallTerm, Const, Int, Load, Reduce, TensorVar, Term, const
+from ..terms.traversal import free, rebuild, subterms
 from . import activation, binary, recogniser, select, unary
 from ._elementwise import Ops, proposals
 from ._sweep import swept
@@ -26,7 +26,7 @@ GROUP, INSTANCE = "relax.nn.group_norm", "relax.nn.instance_norm"
 
 
 @recogniser("elementwise_rounded", precedence=900, ops=(), rounded=True)
-def elementwise(f: Lifted) -> Sequence[Proposal] | Refusal:
+def elementwise(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Formulas of elementwise ops, compared in real arithmetic, literals to five digits."""
     return proposals(f, OPS, _coarse)
 
@@ -50,13 +50,13 @@ def _near(c: Const) -> Const:
 
 
 @recogniser("norm_rounded", precedence=910, ops=(), rounded=True)
-def norms(f: Lifted) -> Sequence[Proposal] | Refusal:
+def norms(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Norms from the root that they divide by: what it sums over, the literal added to it."""
     if len(f.outputs) != 1:
         return Refusal("a norm has one output")
     c = f.outputs[0]
     body = real(c.body)
-    roots = [s for s in subterms(body) if isinstance(s, Call) and s.op == "rsqrt"]
+    roots = [s for s in subterms(body) if isinstance(s, CallTerm) and s.op == "rsqrt"]
     loads = {s.tensor: s for s in subterms(body) if isinstance(s, Load)}
     out = []
     for root in roots:
@@ -69,7 +69,7 @@ def norms(f: Lifted) -> Sequence[Proposal] | Refusal:
     return out or Refusal("nothing is divided by the root of a sum")
 
 
-def _norms(x: Tensor, r: Reduce, weights: list[Tensor], eps: float) -> Iterator[Proposal]:
+def _norms(x: TensorVar, r: Reduce, weights: list[TensorVar], eps: float) -> Iterator[Proposal]:
     read = next((s for s in subterms(r.body) if isinstance(s, Load) and s.tensor is x), None)
     if read is None:
         return
@@ -91,7 +91,7 @@ def _norms(x: Tensor, r: Reduce, weights: list[Tensor], eps: float) -> Iterator[
 UNSEEN = {"center": True, "scale": True}
 
 
-def _grouped(x: Tensor, read: Load, r: Reduce, gamma: Tensor) -> Iterator[dict[str, object]]:
+def _grouped(x: TensorVar, read: Load, r: Reduce, gamma: TensorVar) -> Iterator[dict[str, object]]:
     """Channel axis, axes and groups: the channels are summed over in part or not at all."""
     for channel in (d for d, e in enumerate(x.shape) if e is gamma.shape[0]):
         here = [a for a in r.axes if a in free(read.indices[channel])]
@@ -112,7 +112,7 @@ def _const(e: Int | None) -> int | None:
 
 
 @recogniser("variance_rounded", precedence=920, ops=(), rounded=True)
-def variances(f: Lifted) -> Sequence[Proposal] | Refusal:
+def variances(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Averaged squares with the squared average subtracted, from the dimensions summed over."""
     if len(f.outputs) != 1:
         return Refusal("a variance has one output")

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import Undetermined
 from ..results.op_info import Refusal
-from ..terms.rewrite import subterms
-from ..terms.term import Call, Int, Load
+from ..terms.term import CallTerm, Int, Load
+from ..terms.traversal import subterms
 from . import Matches, Refuses, recogniser
 from ._moves import begin, pieces, plain, single_read
 
@@ -56,7 +56,7 @@ def f(
 
 
 @recogniser("slice_scatter", precedence=360, ops=("relax.slice_scatter",))
-def slice_scatter(f: Lifted) -> Sequence[Proposal] | Refusal:
+def slice_scatter(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Two loads; one is the input at the output's coordinates."""
     (c,) = f.outputs[:1]
     leaves = list(pieces(c.body))
@@ -84,13 +84,13 @@ def slice_scatter(f: Lifted) -> Sequence[Proposal] | Refusal:
 
 
 def _step(i: Int) -> int:
-    dens = [s.args[1] for s in subterms(i) if isinstance(s, Call) and s.op == "floordiv"]
+    dens = [s.args[1] for s in subterms(i) if isinstance(s, CallTerm) and s.op == "floordiv"]
     steps = [d.const for d in dens if isinstance(d, Int) and d.const]
     return steps[0] if steps else 1
 
 
 @recogniser("reverse_sequence", precedence=362, ops=("relax.reverse_sequence",))
-def reverse_sequence(f: Lifted) -> Sequence[Proposal] | Refusal:
+def reverse_sequence(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """One axis is read at a coordinate that depends on the length for another axis."""
     r = single_read(f)
     if isinstance(r, Refusal):

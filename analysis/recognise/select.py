@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
 from ..terms.scalar import ite
 from . import Matches, Refuses, recogniser
 from ._elementwise import Ops, proposals
-from ._template import ANY, NUMBERS, Op
+from ._template import ANY, NUMBERS, ElementwiseOp
 
 OPS = Ops(
-    Op("relax.where", "ite", ANY, ("bool", None, None), formula=ite),
-    Op("relax.clip", "max", NUMBERS, uses="min", attrs={"min": (11, 13), "max": (23, 29)}),
+    ElementwiseOp("relax.where", "ite", ANY, ("bool", None, None), formula=ite),
+    ElementwiseOp(
+        "relax.clip", "max", NUMBERS, uses="min", attrs={"min": (11, 13), "max": (23, 29)}
+    ),
 )
 
 MATCHES = [
@@ -62,6 +64,6 @@ def main(c: T.Buffer((4,), "bool"), x: T.Buffer((4,), "float32"), y: T.Buffer((4
 
 
 @recogniser("select", precedence=130, ops=[op.name for op in OPS])
-def select(f: Lifted) -> Sequence[Proposal] | Refusal:
-    """``out[y] = f(...)`` with ``f`` the formula of one of :data:`OPS`."""
+def select(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+    """``out[y] = f(...)`` with ``f`` the formula of one of `OPS`."""
     return proposals(f, OPS)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
-from ..terms.rewrite import free, ints
 from ..terms.term import SIZES, Int, integer
+from ..terms.traversal import free, ints
 from . import Matches, Refuses, recogniser
 from ._moves import dims
 
@@ -60,7 +60,7 @@ def main(out: T.Buffer((2,), "int32")):
 
 
 @recogniser("shape_to_tensor", precedence=357, ops=(OP,))
-def shape_to_tensor(f: Lifted) -> Sequence[Proposal] | Refusal:
+def shape_to_tensor(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """The value at each coordinate is a polynomial over the sizes."""
     (c,) = f.outputs[:1]
     if len(f.outputs) != 1 or len(c.axes) != 1 or not isinstance(c.body, Int):

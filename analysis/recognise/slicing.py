@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proofs.prove import prove
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import Undetermined
 from ..results.op_info import Refusal
 from ..terms.order import nonneg
 from ..terms.scalar import MAX_INT64, ge0
-from ..terms.term import ZERO, Call, Int, as_int, integer
+from ..terms.term import ZERO, CallTerm, Int, as_int, integer
 from . import Matches, Refuses, recogniser
 from ._moves import Read, affine, plain, single_read
 
@@ -80,7 +80,7 @@ def ranges(r: Read) -> list[tuple[Int, int]] | Refusal:
 
 
 @recogniser("flip", precedence=240, ops=("relax.flip",))
-def flip(f: Lifted) -> Sequence[Proposal] | Refusal:
+def flip(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """``out[y] = x[n - 1 - y]`` on one axis."""
     r = single_read(f)
     at = r if isinstance(r, Refusal) else ranges(r)
@@ -96,7 +96,7 @@ def flip(f: Lifted) -> Sequence[Proposal] | Refusal:
 
 
 @recogniser("strided_slice", precedence=250, ops=(OP,))
-def strided_slice(f: Lifted) -> Sequence[Proposal] | Refusal:
+def strided_slice(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """``out[y] = x[begin + stride * y]``."""
     r = single_read(f)
     at = r if isinstance(r, Refusal) else ranges(r)
@@ -159,11 +159,11 @@ def _variants(
 def _unclipped(p: Int, extent: Int) -> Int:
     """``p`` from ``min(max(p, 0), extent)``; from ``extent - k`` the negative ``-k``."""
     t = p.atom
-    if isinstance(t, Call) and t.op == "min" and extent in t.args:
+    if isinstance(t, CallTerm) and t.op == "min" and extent in t.args:
         rest = [a for a in t.args if a is not extent]
         p = as_int(rest[0]) if len(rest) == 1 else p
         t = p.atom
-        if isinstance(t, Call) and t.op == "max" and ZERO in t.args and len(t.args) == 2:
+        if isinstance(t, CallTerm) and t.op == "max" and ZERO in t.args and len(t.args) == 2:
             p = as_int(t.args[1] if t.args[0] is ZERO else t.args[0])
             back = (p - extent).const
             return p if back is None or back >= 0 else integer(back)

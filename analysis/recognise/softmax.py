@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
-from ..terms.rewrite import subterms
 from ..terms.term import Load, Term
+from ..terms.traversal import subterms
 from . import Matches, Refuses, recogniser
 from ._sweep import args, load, reduction, swept, units
 
@@ -77,7 +77,7 @@ REFUSES = [
 
 
 @recogniser("softmax", precedence=430, ops=OPS)
-def softmax(f: Lifted) -> Sequence[Proposal] | Refusal:
+def softmax(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """The axis is the one that the sum of exponentials runs over."""
     if len(f.outputs) != 1:
         return Refusal("softmax has one output")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
 from ..terms.term import ZERO
@@ -56,7 +56,7 @@ def f(a: T.Buffer((8,), "float32"), p: T.Buffer((4,), "float32"), q: T.Buffer((4
 
 
 @recogniser("split", precedence=260, ops=(OP,))
-def split(f: Lifted) -> Sequence[Proposal] | Refusal:
+def split(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """``out_j[y] = x[y + b_j]`` with ``b_{j+1} = b_j + extent_j``."""
     if len(f.outputs) < 2:
         return Refusal("the function has one output")

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
-from ..terms.rewrite import subterms
-from ..terms.term import ONE, ZERO, Call, Int, Load, Term
+from ..terms.term import ONE, ZERO, CallTerm, Int, Load, Term
+from ..terms.traversal import subterms
 from . import Matches, Refuses, recogniser
 from ._moves import Read, atom, single_read
 
@@ -77,7 +77,7 @@ def indexed(r: Read) -> dict[int, list[Load]]:
 
 
 @recogniser("take", precedence=300, ops=("relax.take",))
-def take(f: Lifted) -> Found:
+def take(f: TensorExpression) -> Found:
     """``out[a, i, b] = x[a, mode(t[i]), b]``."""
     r = _outer(f)
     if isinstance(r, Refusal):
@@ -99,22 +99,22 @@ def take(f: Lifted) -> Found:
     return [Proposal("relax.take", (r.tensor.position, t.tensor.position), attrs)]
 
 
-def _outer(f: Lifted) -> Read | Refusal:
+def _outer(f: TensorExpression) -> Read | Refusal:
     """The load, for mode ``nan`` inside its bounds check."""
     (c,) = f.outputs[:1]
     body = atom(c.body)
-    if len(f.outputs) == 1 and isinstance(body, Call) and body.op == "ite":
+    if len(f.outputs) == 1 and isinstance(body, CallTerm) and body.op == "ite":
         x = atom(body.args[1])
         if isinstance(x, Load):
             return Read(c.out, c.axes, x.tensor, x.indices)
     return single_read(f)
 
 
-def _mode(f: Lifted, i: Int, t: Load) -> str | Refusal:
+def _mode(f: TensorExpression, i: Int, t: Load) -> str | Refusal:
     """What is done to the index, by the operations in it; the certificate knows for sure."""
     if i.atom is t:
         return "fast" if isinstance(atom(f.outputs[0].body), Load) else "nan"
-    ops = {s.op for s in subterms(i) if isinstance(s, Call)}
+    ops = {s.op for s in subterms(i) if isinstance(s, CallTerm)}
     if "truncdiv" in ops:
         return "wrap"
     if ops & {"min", "max"}:
@@ -123,7 +123,7 @@ def _mode(f: Lifted, i: Int, t: Load) -> str | Refusal:
 
 
 @recogniser("gather_elements", precedence=310, ops=("relax.gather_elements",))
-def gather_elements(f: Lifted) -> Found:
+def gather_elements(f: TensorExpression) -> Found:
     """``out[y] = x[y with t[y] on one axis]``."""
     r = single_read(f)
     if isinstance(r, Refusal):
@@ -141,7 +141,7 @@ def gather_elements(f: Lifted) -> Found:
 
 
 @recogniser("index_tensor", precedence=320, ops=("relax.index_tensor",))
-def index_tensor(f: Lifted) -> Found:
+def index_tensor(f: TensorExpression) -> Found:
     """``out[i, b] = x[s[i], t[i], …, b]``."""
     r = single_read(f)
     if isinstance(r, Refusal):
@@ -166,7 +166,7 @@ def _broadcasts(t: Load, axes: Sequence[Int]) -> bool:
 
 
 @recogniser("gather_nd", precedence=330, ops=("relax.gather_nd",))
-def gather_nd(f: Lifted) -> Found:
+def gather_nd(f: TensorExpression) -> Found:
     """``out[a, i, b] = x[a, t[a, i, 0], t[a, i, 1], …, b]``."""
     r = single_read(f)
     if isinstance(r, Refusal):

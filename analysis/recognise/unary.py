@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..lifting.tir.operations import arithmetic
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
@@ -12,7 +12,7 @@ from ..terms.scalar import call, negate
 from ..terms.term import Int, Term, const
 from . import Matches, Refuses, recogniser
 from ._elementwise import Ops, proposals
-from ._template import ANY, BOOL, FLOATS, INTS, NUMBERS, Op
+from ._template import ANY, BOOL, FLOATS, INTS, NUMBERS, ElementwiseOp
 
 SAME_NAME = (
     *("acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "exp", "floor"),
@@ -30,26 +30,26 @@ def _square(x: Term) -> Term:
     return arithmetic("mul", x, x, x.dtype)
 
 
-def _same_name(name: str) -> Op:
+def _same_name(name: str) -> ElementwiseOp:
     def formula(x: Term) -> Term:
         return call(name, (x,), x.dtype)
 
-    return Op(f"relax.{name}", name, formula=formula)
+    return ElementwiseOp(f"relax.{name}", name, formula=formula)
 
 
 OPS = Ops(
     *map(_same_name, SAME_NAME),
-    Op("relax.erf", "erf cast", uses="erf"),
-    Op("relax.round", "nearbyint"),
-    Op("relax.isnan", "isnan"),
-    Op("relax.isinf", "and", uses="isnan"),
-    Op("relax.isfinite", "and", uses="isnan"),
-    Op("relax.abs", "abs ite", NUMBERS),
-    Op("relax.sign", "ite", NUMBERS),
-    Op("relax.negative", "mul poly", NUMBERS, formula=_negative),
-    Op("relax.square", "mul poly", ANY, formula=_square),
-    Op("relax.bitwise_not", "bitnot", INTS | BOOL),
-    Op("relax.logical_not", "not", BOOL, formula=negate),
+    ElementwiseOp("relax.erf", "erf cast", uses="erf"),
+    ElementwiseOp("relax.round", "nearbyint"),
+    ElementwiseOp("relax.isnan", "isnan"),
+    ElementwiseOp("relax.isinf", "and", uses="isnan"),
+    ElementwiseOp("relax.isfinite", "and", uses="isnan"),
+    ElementwiseOp("relax.abs", "abs ite", NUMBERS),
+    ElementwiseOp("relax.sign", "ite", NUMBERS),
+    ElementwiseOp("relax.negative", "mul poly", NUMBERS, formula=_negative),
+    ElementwiseOp("relax.square", "mul poly", ANY, formula=_square),
+    ElementwiseOp("relax.bitwise_not", "bitnot", INTS | BOOL),
+    ElementwiseOp("relax.logical_not", "not", BOOL, formula=negate),
 )
 
 MATCHES = [
@@ -119,6 +119,6 @@ def main(x: T.Buffer((4,), "float32"), out: T.Buffer((4,), "float32")):
 
 
 @recogniser("unary", precedence=110, ops=[op.name for op in OPS])
-def unary(f: Lifted) -> Sequence[Proposal] | Refusal:
-    """``out[y] = f(x[y])`` with ``f`` the formula of one of :data:`OPS`."""
+def unary(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+    """``out[y] = f(x[y])`` with ``f`` the formula of one of `OPS`."""
     return proposals(f, OPS)

@@ -16,12 +16,12 @@ import numpy as np
 import tvm_ffi
 from tvm import tirx
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.build import NotBuilt, to_prim
 from ..proposal.proposal import Constant, Proposal
 from ..proposal.undetermined import Undetermined
 from ..results.op_info import Refusal
-from ..terms.term import Int, Tensor, Var
+from ..terms.term import Int, TensorVar, Var
 from .registry import Recogniser, not_an_operator
 
 #: Proposals of one recogniser: each costs of the budget that all have together.
@@ -39,8 +39,8 @@ class Invalid(Exception):
     """What a recogniser returned is not what it is to return."""
 
 
-def checked(r: Recogniser, answer: Any, lifted: Lifted) -> Sequence[Proposal] | Refusal:
-    """The proposals, or the refusal. Raises :class:`Invalid`, or what the objects raise."""
+def checked(r: Recogniser, answer: Any, lifted: TensorExpression) -> Sequence[Proposal] | Refusal:
+    """The proposals, or the refusal. Raises `Invalid`, or what the objects raise."""
     if isinstance(answer, Refusal):
         return Refusal(str(answer.reason), str(answer.where))
     if not isinstance(answer, Sequence) or isinstance(answer, str):
@@ -51,7 +51,7 @@ def checked(r: Recogniser, answer: Any, lifted: Lifted) -> Sequence[Proposal] | 
     return [_proposal(r, p, lifted) for p in islice(answer, MOST)]
 
 
-def _proposal(r: Recogniser, p: Any, lifted: Lifted) -> Proposal:
+def _proposal(r: Recogniser, p: Any, lifted: TensorExpression) -> Proposal:
     if not isinstance(p, Proposal):
         raise Invalid(f"it proposed {_kind(p)}, expected a Proposal")
     name = _operator(r, p.name)
@@ -75,7 +75,7 @@ def _operator(r: Recogniser, name: Any) -> str:
     return name
 
 
-def _operands(name: str, operands: Any, lifted: Lifted) -> tuple[int | Constant, ...]:
+def _operands(name: str, operands: Any, lifted: TensorExpression) -> tuple[int | Constant, ...]:
     if not isinstance(operands, (tuple, list)):
         raise Invalid(f"it proposed {name} of {_kind(operands)}, expected a tuple of operands")
     count = len(lifted.params)
@@ -136,10 +136,10 @@ def _mapping(name: str, what: str, value: Any, key: type) -> Mapping[Any, Any]:
     return value
 
 
-def _layouts(name: str, layouts: Any, lifted: Lifted) -> dict[int, str]:
+def _layouts(name: str, layouts: Any, lifted: TensorExpression) -> dict[int, str]:
     for at, text in _mapping(name, "layouts", layouts, int).items():
         buffer = lifted.params[at] if 0 <= at < len(lifted.params) else None
-        if not isinstance(buffer, Tensor):
+        if not isinstance(buffer, TensorVar):
             raise Invalid(f"it proposed {name} with a layout of parameter {at}, expected the index "
                           "of a buffer")  # fmt: skip
         if type(text) is not str or (text and not _parses(text, len(buffer.shape))):
@@ -159,14 +159,14 @@ def _parses(text: str, rank: int) -> bool:
         return False
 
 
-def _undetermined(name: str, notes: Any, lifted: Lifted) -> tuple[Undetermined, ...]:
+def _undetermined(name: str, notes: Any, lifted: TensorExpression) -> tuple[Undetermined, ...]:
     if not isinstance(notes, (tuple, list)) or not all(map(_is_note, notes)):
         raise Invalid(f"it proposed {name} with undetermined {notes!r:.80}, expected a tuple of "
                       "Undetermined")  # fmt: skip
     return tuple(_note(name, u, lifted) for u in notes)
 
 
-def _note(name: str, u: Undetermined, lifted: Lifted) -> Undetermined:
+def _note(name: str, u: Undetermined, lifted: TensorExpression) -> Undetermined:
     """A copy whose bounds have an expression over the parameters: no call is built from them."""
     low, high, values = (_plain(name, u.attribute, v) for v in (u.low, u.high, u.values))
     known = {e for p in lifted.params for e in _dimensions(p)}
@@ -178,7 +178,7 @@ def _note(name: str, u: Undetermined, lifted: Lifted) -> Undetermined:
     return replace(u, low=low, high=high, values=values)
 
 
-def _dimensions(p: Tensor | Var) -> tuple[Any, ...]:
+def _dimensions(p: TensorVar | Var) -> tuple[Any, ...]:
     return (p,) if isinstance(p, Var) else tuple(e.atom for e in p.shape)
 
 

@@ -1,6 +1,6 @@
 """The recognisers that are registered.
 
-Answers that are kept hold for one :func:`generation` of the registry: whoever keeps them forgets
+Answers that are kept hold for one `generation` of the registry: whoever keeps them forgets
 them when it changes.
 """
 
@@ -23,11 +23,11 @@ from tvm.ir import Op
 from ..proposal.build import NotBuilt, constructor
 
 if TYPE_CHECKING:
-    from ..lifting.effects.comprehension import Lifted
+    from ..lifting.effects.tensor_expression import TensorExpression
     from ..proposal.proposal import Proposal
     from ..results.op_info import Refusal
 
-    Recognise = Callable[[Lifted], Sequence[Proposal] | Refusal]
+    Recognise = Callable[[TensorExpression], Sequence[Proposal] | Refusal]
 
 #: Recognisers of this package are imported, and so registered, when they are first needed.
 BUILT_IN = f"{__package__.rpartition('.')[0]}.recognise."
@@ -37,7 +37,8 @@ BUILT_IN = f"{__package__.rpartition('.')[0]}.recognise."
 class Recogniser:
     """A registered recogniser. Lower ``precedence`` is asked first; it is unique.
 
-    One that is ``rounded`` is only asked for what is an operator up to rounding, see :mod:`..real`.
+    One that is ``rounded`` is only asked for what is an operator up to rounding, see
+    `analysis.real`.
     """
 
     name: str

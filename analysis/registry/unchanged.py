@@ -6,9 +6,9 @@ from functools import cache
 from operator import attrgetter, is_
 from typing import Any
 
-from ..lifting.effects.comprehension import Lifted
-from ..terms.rewrite import subterms
-from ..terms.term import Tensor
+from ..lifting.effects.tensor_expression import TensorExpression
+from ..terms.term import TensorVar
+from ..terms.traversal import subterms
 
 #: What analyses remember on a term; its value does not depend on them.
 _REMEMBERED = frozenset({"__weakref__", "free", "memo"})
@@ -17,9 +17,9 @@ _REMEMBERED = frozenset({"__weakref__", "free", "memo"})
 class Snapshot:
     """The tensors and terms of a compute as they are now."""
 
-    def __init__(self, lifted: Lifted) -> None:
+    def __init__(self, lifted: TensorExpression) -> None:
         bodies = (t for c in lifted.outputs for part in (*c.axes, c.body) for t in subterms(part))
-        shapes = (e for p in lifted.params if isinstance(p, Tensor) for e in p.shape)
+        shapes = (e for p in lifted.params if isinstance(p, TensorVar) for e in p.shape)
         parts = dict.fromkeys((*lifted.params, *shapes, *bodies))
         self._states = [(x, _fields(x)(x)) for x in parts]
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from tvm import s_tir, tirx
 
-from ..index_map.maps.emit import to_tvm
-from ..proposal.values import Structural, literals, over, text
+from ..index_map.maps.from_terms import to_tvm
+from ..proposal.answer_values import Structural, literals, over, text
 from ..terms.integer import floordiv
 from ..terms.quotient import is_div
-from ..terms.rewrite import free
-from ..terms.term import ONE, ZERO, Call, Int, Var, as_int, integer, mul, polynomial
+from ..terms.term import ONE, ZERO, CallTerm, Int, Var, as_int, integer, mul, polynomial
+from ..terms.traversal import free
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -34,7 +34,7 @@ class BufferLayout(Structural):
     shape: tuple[Any, ...]
     index_map: Any
     padded: bool = False
-    place: Place | None = field(default=None, compare=False, repr=False)
+    place: PhysicalIndices | None = field(default=None, compare=False, repr=False)
 
     @property
     def symbolic(self) -> bool:
@@ -68,7 +68,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class Place:
+class PhysicalIndices:
     """The physical indices of a buffer over variables of its logical coordinates."""
 
     axes: tuple[Var, ...]
@@ -163,7 +163,7 @@ def _digit(p: Int, axes: Sequence[Var]) -> Digit | None:
 
 def _divisor(p: Int, x: Int) -> int | None:
     atom = p.atom
-    if isinstance(atom, Call) and is_div(atom) and atom.args[0] is x:
+    if isinstance(atom, CallTerm) and is_div(atom) and atom.args[0] is x:
         return as_int(atom.args[1]).const
     return None
 

@@ -12,10 +12,10 @@ import tvm_ffi
 from tvm import tirx
 
 from ..proofs.equal import Obligation
+from ..proposal.answer_values import Structural, over, symbolic, text
 from ..proposal.build import bound
 from ..proposal.proposal import Constant
 from ..proposal.undetermined import Undetermined
-from ..proposal.values import Structural, over, symbolic, text
 from ..terms.term import Int, Var
 from .buffer_layout import BufferLayout
 

@@ -24,7 +24,7 @@ class Malformed(ValueError):
 
 @dataclass(frozen=True)
 class Json:
-    """A value and its place, ``regions[2].ops``. All methods raise :class:`Malformed`."""
+    """A value and its place, ``regions[2].ops``. All methods raise `Malformed`."""
 
     value: Any
     place: str = ""
@@ -73,7 +73,7 @@ class Json:
 
 
 def parse(text: str | bytes) -> Json:
-    """Raises :class:`Malformed` for what is no JSON."""
+    """Raises `Malformed` for what is no JSON."""
     try:
         return Json(json.loads(text))
     except UnicodeDecodeError as e:

@@ -28,6 +28,6 @@ def opened(path: str | Path) -> BinaryIO:
 
 
 def content(path: str | Path) -> bytes:
-    """All bytes of a regular file. Raises as :func:`opened` does."""
+    """All bytes of a regular file. Raises as `opened` does."""
     with opened(path) as file:
         return file.read()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .term import Call, Int, as_int, integer, raw_call
+from .term import CallTerm, Int, as_int, integer, raw_call
 
 
 def xor(*args: Int) -> Int:
@@ -15,7 +15,7 @@ def xor(*args: Int) -> Int:
         atom = t.atom
         if t.const is not None:
             literal ^= t.const
-        elif isinstance(atom, Call) and atom.op == "bitxor":
+        elif isinstance(atom, CallTerm) and atom.op == "bitxor":
             stack.extend(as_int(a) for a in atom.args)
         elif t in odd:
             del odd[t]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from .order import CALL_BOUNDS, Bounds, bounds, nonneg
-from .term import ZERO, Call, Int, as_int, integer
+from .term import ZERO, CallTerm, Int, as_int, integer
 
 
-def _extreme_bounds(atom: Call) -> Bounds:
+def _extreme_bounds(atom: CallTerm) -> Bounds:
     ends = [bounds(as_int(a)) for a in atom.args]
     pick = min if atom.op == "min" else max
 
@@ -29,7 +29,7 @@ def _extreme_bounds(atom: Call) -> Bounds:
     )
 
 
-def _ite_bounds(atom: Call) -> Bounds:
+def _ite_bounds(atom: CallTerm) -> Bounds:
     one, two = bounds(as_int(atom.args[1])), bounds(as_int(atom.args[2]))
     out: list[Int | None] = []
     for sign, a, b in ((1, one[0], two[0]), (-1, one[1], two[1])):
@@ -44,7 +44,7 @@ def _ite_bounds(atom: Call) -> Bounds:
     return out[0], out[1]
 
 
-def _bit_bounds(atom: Call) -> Bounds:
+def _bit_bounds(atom: CallTerm) -> Bounds:
     ends = [bounds(as_int(a)) for a in atom.args]
     if any(lo is None or hi is None or lo.const is None or hi.const is None for lo, hi in ends):
         return None, None
@@ -56,7 +56,7 @@ def _bit_bounds(atom: Call) -> Bounds:
     return ZERO, integer((1 << max(t.bit_length() for t in tops)) - 1)  # type: ignore[union-attr]
 
 
-def _truncdiv_bounds(atom: Call) -> Bounds:
+def _truncdiv_bounds(atom: CallTerm) -> Bounds:
     """It is monotone in the dividend; literal bounds over a positive literal only."""
     lo, hi = bounds(as_int(atom.args[0]))
     divisor = as_int(atom.args[1]).const

@@ -1,8 +1,8 @@
 """Evaluate terms with numpy, over whole arrays of points at once.
 
 ``evaluate(t, {v: values})`` is ``t`` at every point; all values broadcast against each other. The
-operations are a table (:data:`OPS`), so that a new one is one line. Index integers are computed in
-``int64``: :func:`.interval.magnitude` tells whether they fit.
+operations are a table (`OPS`), so that a new one is one line. Index integers are computed in
+``int64``: `magnitude` tells whether they fit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .term import FOREVER, Call, Const, Fold, Int, Load, Reduce, Tensor, Term, Var
+from .term import FOREVER, CallTerm, Const, Fold, Int, Load, Reduce, TensorVar, Term, Var
 from .work import spend
 
 Array = npt.NDArray[Any]
@@ -22,7 +22,7 @@ Array = npt.NDArray[Any]
 POINTS = 4096
 #: Iterations after which a ``while`` loop is taken not to end.
 ENDLESS = 10_000
-Read = Callable[[Tensor, tuple[Array, ...]], Array]
+Read = Callable[[TensorVar, tuple[Array, ...]], Array]
 
 
 class Unevaluable(Exception):
@@ -33,7 +33,7 @@ def evaluate(t: Term, env: Mapping[Var, Any], read: Read | None = None) -> Array
     """The value of ``t`` at the points of ``env``.
 
     ``read(tensor, indices)`` gives the elements of a tensor at arrays of indices. Raises
-    :class:`Unevaluable` for an unknown operation, an unbound variable or a load without ``read``.
+    `Unevaluable` for an unknown operation, an unbound variable or a load without ``read``.
     """
     with np.errstate(all="ignore"):
         return _Evaluator({v: np.asarray(x) for v, x in env.items()}, read)(t)
@@ -79,7 +79,7 @@ def _load(ev: _Evaluator, t: Load) -> Array:
     return ev.read(t.tensor, tuple(ev(i) for i in t.indices))
 
 
-def _call(ev: _Evaluator, t: Call) -> Array:
+def _call(ev: _Evaluator, t: CallTerm) -> Array:
     if t.op == "cast":
         return ev(t.args[0]).astype(numpy_dtype(t.dtype))
     fn = OPS.get(t.op)
@@ -139,7 +139,7 @@ _NODES: dict[type[Term], Callable[[_Evaluator, Any], Array]] = {
     Var: _var,
     Const: _const,
     Load: _load,
-    Call: _call,
+    CallTerm: _call,
     Reduce: _reduce,
     Fold: _steps,
 }

@@ -17,7 +17,7 @@ from .quotient import divide, divides, is_div
 from .term import (
     ONE,
     ZERO,
-    Call,
+    CallTerm,
     Int,
     Later,
     Var,
@@ -134,7 +134,7 @@ def _factors(p: Int, d: Int) -> list[Int]:
 
 def _nested(p: Int, d: Int) -> Int | None:
     """``(x // c + k) // d = (x + k*c) // (c*d)``."""
-    inner: Call | None = None
+    inner: CallTerm | None = None
     shift = ZERO
     for mono, coef in p.terms:
         if not mono:
@@ -150,7 +150,7 @@ def _nested(p: Int, d: Int) -> Int | None:
     return floordiv(num + mul(shift, den), mul(den, d))
 
 
-def _div_bounds(atom: Call) -> Bounds:
+def _div_bounds(atom: CallTerm) -> Bounds:
     num, den = atom.args
     assert isinstance(num, Int) and isinstance(den, Int)
     lo, hi = bounds(num)

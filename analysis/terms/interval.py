@@ -1,6 +1,6 @@
 """Literal intervals of integer terms, and how large any intermediate value may become.
 
-Unlike :func:`.integer.bounds` these are plain numbers: they say whether a computation fits a
+Unlike `bounds` these are plain numbers: they say whether a computation fits a
 machine word, and which width a bit-vector needs.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from .term import Call, Int, Term, Var
+from .term import CallTerm, Int, Term, Var
 
 Interval = tuple[int, int]
 Sized = tuple[int, int, int]
@@ -52,7 +52,7 @@ def _sized(t: Term, go: Callable[[Term], Sized | None]) -> Sized | None:
     if isinstance(t, Var):
         extent = None if t.extent is None else t.extent.const
         return None if extent is None else (0, max(extent - 1, 0), max(extent, 1))
-    if isinstance(t, Call):
+    if isinstance(t, CallTerm):
         args = [go(a) for a in t.args]
         if t.op in _RULES and all(a is not None for a in args):
             known = [a for a in args if a is not None]

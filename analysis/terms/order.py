@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .quotient import divide, is_div, remove
-from .term import ONE, SIZES, ZERO, Call, Int, Mono, Term, Var, as_int, integer, mul, polynomial
+from .term import ONE, SIZES, ZERO, CallTerm, Int, Mono, Term, Var, as_int, integer, mul, polynomial
 
 Bounds = tuple[Int | None, Int | None]
 
 #: Bounds of a call, by its operation: filled by the files that know the operation.
-CALL_BOUNDS: dict[str, Callable[[Call], Bounds]] = {}
+CALL_BOUNDS: dict[str, Callable[[CallTerm], Bounds]] = {}
 
 
 def bounds(p: Int) -> Bounds:
@@ -122,7 +122,7 @@ def closed(t: Term) -> bool:
         return t.kind in SIZES
     if isinstance(t, Int):
         return all(closed(a) for mono, _ in t.terms for a in mono)
-    return isinstance(t, Call) and all(closed(a) for a in t.args)
+    return isinstance(t, CallTerm) and all(closed(a) for a in t.args)
 
 
 def atom_bounds(atom: Term) -> Bounds:
@@ -130,7 +130,7 @@ def atom_bounds(atom: Term) -> Bounds:
         if atom.kind == "size":
             return as_int(atom), as_int(atom)
         return (None, None) if atom.extent is None else (ZERO, atom.extent - 1)
-    if isinstance(atom, Call):
+    if isinstance(atom, CallTerm):
         rule = CALL_BOUNDS.get(atom.op)
         if rule is not None:
             return rule(atom)

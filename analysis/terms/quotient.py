@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from .term import ZERO, Call, Int, Mono, Term, mul, polynomial
+from .term import ZERO, CallTerm, Int, Mono, Term, mul, polynomial
 
 
 def is_div(atom: Term) -> bool:
-    return isinstance(atom, Call) and atom.op == "floordiv"
+    return isinstance(atom, CallTerm) and atom.op == "floordiv"
 
 
 def divide(p: Int, d: Int) -> tuple[Int, Int]:

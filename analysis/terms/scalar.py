@@ -18,7 +18,7 @@ from .term import (
     ONE,
     TRUE,
     ZERO,
-    Call,
+    CallTerm,
     Const,
     Int,
     Reduce,
@@ -69,7 +69,7 @@ def _over_choice(p: Int, test: Callable[[Int], Term]) -> Term | None:
     if len(linear) != 1 or len(linear[0][0]) != 1:
         return None
     atom = linear[0][0][0]
-    if not (isinstance(atom, Call) and atom.op == "ite"):
+    if not (isinstance(atom, CallTerm) and atom.op == "ite"):
         return None
     condition, a, b = atom.args
     if as_int(a).const is None or as_int(b).const is None:
@@ -170,14 +170,14 @@ def _connective(op: str, unit: Term, absorbing: Term, conditions: tuple[Term, ..
     if len(flat) == 1:
         return next(iter(flat))
     spend(1 + len(flat) // 4)
-    if any(negate(c) in flat for c in flat if isinstance(c, Call) and c.op in ("ge0", "not")):
+    if any(negate(c) in flat for c in flat if isinstance(c, CallTerm) and c.op in ("ge0", "not")):
         return absorbing
     return raw_call(op, tuple(sorted(flat, key=lambda t: t.uid)), "bool")
 
 
 def parts(condition: Term, op: str = "and") -> tuple[Term, ...]:
     """The conjuncts (or disjuncts) of a condition."""
-    if isinstance(condition, Call) and condition.op == op:
+    if isinstance(condition, CallTerm) and condition.op == op:
         return condition.args
     return (condition,)
 
@@ -185,7 +185,7 @@ def parts(condition: Term, op: str = "and") -> tuple[Term, ...]:
 def negate(c: Term) -> Term:
     if c is TRUE or c is FALSE:
         return FALSE if c is TRUE else TRUE
-    if isinstance(c, Call):
+    if isinstance(c, CallTerm):
         if c.op == "not":
             return c.args[0]
         if c.op == "ge0":
@@ -212,18 +212,18 @@ def ite(c: Term, a: Term, b: Term) -> Term:
     if isinstance(a, Int) or isinstance(b, Int):
         a, b = as_int(a), as_int(b)
     inner = _atom(a)
-    if isinstance(inner, Call) and inner.op == "ite":
+    if isinstance(inner, CallTerm) and inner.op == "ite":
         if _same(inner.args[2], b):
             return ite(conj(c, inner.args[0]), inner.args[1], b)
         if inner.args[0] is c:
             return ite(c, inner.args[1], b)
     other = _atom(b)
-    if isinstance(other, Call) and other.op == "ite":
+    if isinstance(other, CallTerm) and other.op == "ite":
         if other.args[0] is c:
             return ite(c, a, other.args[2])
         if _same(other.args[1], a):
             return ite(disj(c, other.args[0]), a, other.args[2])
-    if isinstance(c, Call) and c.op == "not":
+    if isinstance(c, CallTerm) and c.op == "not":
         c, a, b = c.args[0], b, a
     out = raw_call("ite", (c, a, b), "int" if isinstance(a, Int) else a.dtype)
     return as_int(out) if isinstance(a, Int) else out
@@ -244,7 +244,7 @@ def extreme(op: str, a: Term, b: Term) -> Term:
     flat: dict[Int, None] = {}
     for t in (a, b):
         atom = t.atom
-        nested = isinstance(atom, Call) and atom.op == op
+        nested = isinstance(atom, CallTerm) and atom.op == op
         flat.update(dict.fromkeys(map(as_int, atom.args) if nested else (t,)))  # type: ignore[union-attr]
     if len(flat) > 3:
         spend(2 * len(flat) ** 2)
@@ -333,11 +333,11 @@ def reduce(op: str, axes: tuple[Var, ...], body: Term, init: Term, dtype: str) -
         body, init = as_int(body), as_int(init)
     unit = identity(op, dtype)
     inner = _atom(body)
-    if unit is not None and isinstance(inner, Call) and inner.op == "ite":
+    if unit is not None and isinstance(inner, CallTerm) and inner.op == "ite":
         hoisted = _hoist_guard(op, axes, inner, init, unit)
         if hoisted is not None:
             return hoisted
-    if init is unit and isinstance(inner, Call) and inner.op == op and unit in inner.args[:1]:
+    if init is unit and isinstance(inner, CallTerm) and inner.op == op and unit in inner.args[:1]:
         rest = inner.args[1:]
         if len(rest) == 1:  # unit ⊕ f is f: of zeros only the sign differs, which the sum drops
             body = rest[0]
@@ -349,7 +349,9 @@ def reduce(op: str, axes: tuple[Var, ...], body: Term, init: Term, dtype: str) -
     return as_int(out) if dtype in ("int", "int32", "int64") else out
 
 
-def _hoist_guard(op: str, axes: tuple[Var, ...], body: Call, init: Term, unit: Term) -> Term | None:
+def _hoist_guard(
+    op: str, axes: tuple[Var, ...], body: CallTerm, init: Term, unit: Term
+) -> Term | None:
     """``⊕_a (⊕_b f if g else unit) = ⊕_{a,b} (f if g else unit)``."""
     inner = _atom(body.args[1])
     if not (_same(body.args[2], unit) and isinstance(inner, Reduce)):
@@ -363,7 +365,7 @@ def _hoist_guard(op: str, axes: tuple[Var, ...], body: Call, init: Term, unit: T
 def split_guard(body: Term, otherwise: Term) -> tuple[Term, Term]:
     """``ite(g, f, otherwise)`` as ``(g, f)``; ``(TRUE, body)`` if it has no such guard."""
     atom = _atom(body)
-    if isinstance(atom, Call) and atom.op == "ite" and _same(atom.args[2], otherwise):
+    if isinstance(atom, CallTerm) and atom.op == "ite" and _same(atom.args[2], otherwise):
         return atom.args[0], atom.args[1]
     return TRUE, body
 

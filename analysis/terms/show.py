@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .term import Call, Const, Fold, Int, Later, Load, Reduce, Term, Var
+from .term import CallTerm, Const, Fold, Int, Later, Load, Reduce, Term, Var
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "lt": "<", "le": "<="}
 
@@ -53,7 +53,7 @@ class _Writer:
             steps = zip(t.states, t.inits, t.updates, strict=True)
             rows = (f"{s.op} = {self.text(x)} then {self.text(u)}" for s, x, u in steps)
             return f"fold_{{{self.axes((t.axis,))}}}({'; '.join(rows)})"
-        assert isinstance(t, Call)
+        assert isinstance(t, CallTerm)
         return self.call(t)
 
     def several(self, terms: Iterable[Term]) -> str:
@@ -64,7 +64,7 @@ class _Writer:
             f"{self.name(a)}<{'' if a.extent is None else self.text(a.extent)}" for a in axes
         )
 
-    def call(self, t: Call) -> str:
+    def call(self, t: CallTerm) -> str:
         if not t.args:
             return t.op
         if t.op == "ite":

@@ -2,8 +2,8 @@
 
 A term is an immutable, interned value: equal terms are the same object, so equality is ``is`` and
 results of analyses are remembered on the term itself. Integer expressions (``int32`` / ``int64``)
-are polynomials (:class:`Int`) over atoms and have their own normal form in :mod:`.integer`;
-everything else is a :class:`Const`, :class:`Load`, :class:`Call` or :class:`Reduce`.
+are polynomials (`Int`) over atoms and have their own normal form in `analysis.terms.integer`;
+everything else is a `Const`, `Load`, `CallTerm` or `Reduce`.
 
 Integers are mathematical integers: index arithmetic is taken not to overflow, as TVM takes it.
 A variable carries its own domain, so a simplification that uses a bound needs no context.
@@ -26,14 +26,14 @@ LONG = 8
 class Term:
     """Base of all terms. ``memo`` holds what analyses remember about this term, ``children`` are
     the terms that it is made of, ``reads`` the tensors of loads in it; ``free`` is remembered by
-    :func:`.rewrite.free`."""
+    `free`."""
 
     __slots__ = ("__weakref__", "children", "dtype", "free", "memo", "reads", "uid")
     uid: int
     dtype: str
     memo: dict[str, Any]
     children: tuple[Term, ...]
-    reads: frozenset[Tensor]
+    reads: frozenset[TensorVar]
     free: frozenset[Var] | None
 
     def __repr__(self) -> str:
@@ -58,7 +58,7 @@ class _Entry(weakref.ref[Term]):
     key: tuple[Any, ...]
 
 
-_NOTHING: frozenset[Tensor] = frozenset()
+_NOTHING: frozenset[TensorVar] = frozenset()
 _TABLE: dict[tuple[Any, ...], _Entry] = {}
 
 
@@ -91,7 +91,7 @@ def _new(cls: type[Term], key: tuple[Any, ...], dtype: str, children: tuple[Term
 
 
 def recall(t: Term, key: str) -> Any:
-    """What :func:`remember` put there, or None."""
+    """What `remember` put there, or None."""
     entry = t.memo.get(key)
     return None if entry is None else entry()
 
@@ -104,7 +104,7 @@ def remember(t: Term, key: str, value: Term) -> None:
     t.memo[key] = weakref.ref(value)
 
 
-class Tensor:
+class TensorVar:
     """A buffer as a value: identity is the object, not the name. ``position`` is its place among
     the parameters, -1 for a buffer inside."""
 
@@ -172,11 +172,11 @@ class Load(Term):
     """``tensor[indices]``."""
 
     __slots__ = ("indices", "tensor")
-    tensor: Tensor
+    tensor: TensorVar
     indices: tuple[Int, ...]
 
 
-class Call(Term):
+class CallTerm(Term):
     """``op(*args)``: an operation without side effect, of the result type ``dtype``."""
 
     __slots__ = ("args", "op")
@@ -199,7 +199,7 @@ class Fold(Term):
 
     __slots__ = ("axis", "inits", "states", "updates")
     axis: Var
-    states: tuple[Call, ...]
+    states: tuple[CallTerm, ...]
     inits: tuple[Term, ...]
     updates: tuple[Term, ...]
 
@@ -353,8 +353,8 @@ def const(value: Any, dtype: str) -> Const:
     return found  # type: ignore[no-any-return]
 
 
-def load(tensor: Tensor, indices: tuple[Int, ...]) -> Term:
-    """The element; as an :class:`Int` where the tensor holds ``int32`` or ``int64``."""
+def load(tensor: TensorVar, indices: tuple[Int, ...]) -> Term:
+    """The element; as an `Int` where the tensor holds ``int32`` or ``int64``."""
     key = (Load, tensor, indices)
     found: Any = _known(key)
     if found is None:
@@ -364,12 +364,12 @@ def load(tensor: Tensor, indices: tuple[Int, ...]) -> Term:
     return as_int(found) if tensor.dtype in INT_DTYPES else found
 
 
-def raw_call(op: str, args: tuple[Term, ...], dtype: str) -> Call:
-    """A call node as it stands; callers outside the algebra want :func:`.scalar.call`."""
-    key = (Call, op, args, dtype)
+def raw_call(op: str, args: tuple[Term, ...], dtype: str) -> CallTerm:
+    """A call node as it stands; callers outside the algebra want `call`."""
+    key = (CallTerm, op, args, dtype)
     found: Any = _known(key)
     if found is None:
-        found = _new(Call, key, dtype, args)
+        found = _new(CallTerm, key, dtype, args)
         found.op, found.args = op, args
     return found  # type: ignore[no-any-return]
 
@@ -384,9 +384,9 @@ def raw_reduce(op: str, axes: tuple[Var, ...], body: Term, init: Term, dtype: st
 
 
 def fold(
-    axis: Var, states: tuple[Call, ...], inits: tuple[Term, ...], updates: tuple[Term, ...]
+    axis: Var, states: tuple[CallTerm, ...], inits: tuple[Term, ...], updates: tuple[Term, ...]
 ) -> Term:
-    """The fold as it stands; as an :class:`Int` where its result is one. See lifting/fold.py."""
+    """The fold as it stands; as an `Int` where its result is one. See lifting/fold.py."""
     inits, updates = (
         tuple(as_int(t) if s.dtype in INT_DTYPES else t for s, t in zip(states, x, strict=True))
         for x in (inits, updates)

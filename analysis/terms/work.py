@@ -67,7 +67,7 @@ def share(steps: int) -> Iterator[None]:
 
 
 def spend(steps: int) -> None:
-    """Count steps; raise :class:`Exhausted` when the budget is used up."""
+    """Count steps; raise `Exhausted` when the budget is used up."""
     work = _work.get()
     if work is None:
         return

@@ -7,32 +7,32 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..lifting.effects.comprehension import Comprehension
+from ..lifting.effects.tensor_expression import Comprehension
 from ..proofs.context import simplify, thorough
 from ..terms.order import bounds
 from ..terms.scalar import ge0
-from ..terms.term import ONE, Call, Const, Int, Tensor, Term, Var, as_int, integer
-from .access import bare
-from .move import State, crop, guarded_loads, moved
+from ..terms.term import ONE, CallTerm, Const, Int, TensorVar, Term, Var, as_int, integer
+from .move import LogicalState, crop, guarded_loads, moved
+from .tensor_access import bare
 
 
-def cropped(state: State) -> State:
+def cropped(state: LogicalState) -> LogicalState:
     """The state without the padding of packed dimensions."""
     for one in (_output, _input):  # what is read depends on what is written
         for position, t in enumerate(state.lifted.params):
-            if not isinstance(t, Tensor) or not _packed(state, position):
+            if not isinstance(t, TensorVar) or not _packed(state, position):
                 continue
             for d in range(len(t.shape)):
                 state = one(state, position, d) or state
     return state
 
 
-def _packed(state: State, position: int) -> bool:
+def _packed(state: LogicalState, position: int) -> bool:
     """A merged buffer, or one with a dimension of extent 1 that may be the outer digit."""
     return bool(state.of(position)) or ONE in state.tensor(position).shape
 
 
-def _output(state: State, position: int, d: int) -> State | None:
+def _output(state: LogicalState, position: int, d: int) -> LogicalState | None:
     c = next((c for c in state.lifted.outputs if c.out.position == position), None)
     full = None if c is None else c.out.shape[d].const
     if c is None or full is None or not isinstance(c.axes[d].atom, Var):
@@ -54,14 +54,16 @@ def _output(state: State, position: int, d: int) -> State | None:
 
 def _chooses_literal(body: Term) -> bool:
     t = bare(body)
-    return isinstance(t, Call) and t.op == "ite" and any(map(_literal, t.args[1:]))
+    return isinstance(t, CallTerm) and t.op == "ite" and any(map(_literal, t.args[1:]))
 
 
 def _literal(t: Term) -> bool:
     return isinstance(t, Const) or (isinstance(t, Int) and t.const is not None)
 
 
-def _without_tail(state: State, c: Comprehension, d: int, extent: int, tail: Term) -> State:
+def _without_tail(
+    state: LogicalState, c: Comprehension, d: int, extent: int, tail: Term
+) -> LogicalState:
     told = f"of the {c.out.shape[d]!r} elements of %{c.out.position} along its packed dimension"
     body = simplify(c.body, (ge0(integer(extent - 1) - c.axes[d]),), thorough)
     short = replace(c, body=body)
@@ -74,7 +76,7 @@ def _without_tail(state: State, c: Comprehension, d: int, extent: int, tail: Ter
     return moved(state, c.out.position, crop(c.out, d, integer(extent)))
 
 
-def _input(state: State, position: int, d: int) -> State | None:
+def _input(state: LogicalState, position: int, d: int) -> LogicalState | None:
     t = state.tensor(position)
     full, highest = t.shape[d].const, 0
     loads = [x for c in state.lifted.outputs for x in guarded_loads(c.body, t)]
@@ -84,7 +86,7 @@ def _input(state: State, position: int, d: int) -> State | None:
         p = x.indices[d]
         tops = [hi.const for hi in (bounds(p)[1],) if hi is not None]
         tops += [(as_int(f.args[0]) + p).const for f in facts
-                 if isinstance(f, Call) and f.op == "ge0"]  # fmt: skip
+                 if isinstance(f, CallTerm) and f.op == "ge0"]  # fmt: skip
         known = [k for k in tops if k is not None]
         if not known:
             return None

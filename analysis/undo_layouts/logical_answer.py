@@ -14,16 +14,16 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from ..lifting.effects.comprehension import Lifted
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.build import NotBuilt, typed_call
 from ..proposal.proposal import Proposal
 from ..results.buffer_layout import BufferLayout
 from ..results.op_info import STRINGS, LayoutNormalised, OpInfo
-from ..terms.term import Tensor
-from . import Relaid
+from ..terms.term import TensorVar
+from . import LogicalForm
 
 
-def normalised(info: OpInfo, relaid: Relaid) -> LayoutNormalised:
+def normalised(info: OpInfo, relaid: LogicalForm) -> LayoutNormalised:
     """The op over logical buffers, and how the PrimFunc's buffers lie."""
     return LayoutNormalised(
         _noted(info, relaid),
@@ -32,7 +32,7 @@ def normalised(info: OpInfo, relaid: Relaid) -> LayoutNormalised:
     )
 
 
-def _noted(info: OpInfo, relaid: Relaid) -> OpInfo:
+def _noted(info: OpInfo, relaid: LogicalForm) -> OpInfo:
     """With what is assumed of padding."""
     certificate = replace(
         info.certificate,
@@ -43,7 +43,7 @@ def _noted(info: OpInfo, relaid: Relaid) -> OpInfo:
     return replace(info, certificate=certificate, alternatives=others)
 
 
-def expressed(found: LayoutNormalised, lifted: Lifted) -> OpInfo | None:
+def expressed(found: LayoutNormalised, lifted: TensorExpression) -> OpInfo | None:
     """The op over the PrimFunc's own buffers, if its layout attributes say how all of them lie.
 
     So they do where each buffer has a layout string that an attribute takes, and Relax infers for
@@ -78,7 +78,7 @@ def _says(named: bool, buffer: BufferLayout | None) -> bool:
     return buffer is None or buffer.identity or (named and not buffer.padded)
 
 
-def _others(found: LayoutNormalised, lifted: Lifted) -> Iterator[OpInfo]:
+def _others(found: LayoutNormalised, lifted: TensorExpression) -> Iterator[OpInfo]:
     """The alternatives whose attributes say it as well."""
     for other in found.logical.alternatives:
         if other.layouts == found.logical.layouts:
@@ -92,7 +92,7 @@ def _renamed(physical: str, logical: str) -> bool:
     return bool(physical) and sorted(c for c in physical if c.isupper()) == sorted(logical)
 
 
-def _typed(info: OpInfo, lifted: Lifted, out: Tensor) -> bool:
+def _typed(info: OpInfo, lifted: TensorExpression, out: TensorVar) -> bool:
     """Whether the call on the PrimFunc's operands is valid and has the PrimFunc's result."""
     try:
         p = Proposal(info.name, info.operands, info.attrs)

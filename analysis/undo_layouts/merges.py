@@ -17,10 +17,10 @@ from itertools import permutations
 
 from ..terms.integer import floordiv
 from ..terms.quotient import is_div
-from ..terms.rewrite import free, ints, subterms
-from ..terms.term import ONE, Int, Tensor, Term, Var, as_int, fresh, mul
-from .access import Access, Accesses, coefficient, only
-from .move import State, merge, moved
+from ..terms.term import ONE, Int, TensorVar, Term, Var, as_int, fresh, mul
+from ..terms.traversal import free, ints, subterms
+from .move import LogicalState, merge, moved
+from .tensor_access import Access, Accesses, coefficient, only
 
 Pair = tuple[int, int, int]
 """Position of a parameter, its outer and its inner dimension."""
@@ -42,14 +42,14 @@ class Component:
     mixed: bool = False
 
 
-def merged(state: State, c: Component) -> State:
+def merged(state: LogicalState, c: Component) -> LogicalState:
     """The state with all pairs of a component merged."""
     for position, outer, inner in c.pairs:
         state = moved(state, position, merge(state.tensor(position), outer, inner))
     return state
 
 
-def components(state: State, a: Accesses) -> list[Component]:
+def components(state: LogicalState, a: Accesses) -> list[Component]:
     """All merges that there could be, the most convincing first."""
     found: list[Component] = []
     seen: set[Pair] = set()
@@ -64,17 +64,17 @@ def components(state: State, a: Accesses) -> list[Component]:
     return sorted(found, key=lambda c: _rank(state, c))
 
 
-def _rank(state: State, c: Component) -> tuple[object, ...]:
+def _rank(state: LogicalState, c: Component) -> tuple[object, ...]:
     innermost = sum(j == len(state.tensor(p).shape) - 1 for p, _, j in c.pairs)
     forward = sum(i < j for _, i, j in c.pairs)
     return (-c.evidence, -len(c.pairs), -forward, -innermost, c.extent.const or 0, c.pairs)
 
 
-def _tensors(state: State) -> Iterator[Tensor]:
-    yield from (t for t in state.lifted.params if isinstance(t, Tensor))
+def _tensors(state: LogicalState) -> Iterator[TensorVar]:
+    yield from (t for t in state.lifted.params if isinstance(t, TensorVar))
 
 
-def _component(state: State, a: Accesses, seed: Pair) -> Component | None:
+def _component(state: LogicalState, a: Accesses, seed: Pair) -> Component | None:
     position, _, inner = seed
     c = Component(state.tensor(position).shape[inner])
     todo = [seed]

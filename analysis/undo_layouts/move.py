@@ -10,20 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ..lifting.effects.comprehension import Comprehension, Lifted
+from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
 from ..proofs.prove import prove
 from ..terms.integer import floordiv
 from ..terms.quotient import is_div
-from ..terms.rewrite import rebuild, substitute, subterms, tensors
-from ..terms.rewrite import replace as rebuilt
 from ..terms.scalar import conj, ge0, negate, parts
 from ..terms.term import (
     ONE,
     ZERO,
-    Call,
+    CallTerm,
     Int,
     Load,
-    Tensor,
+    TensorVar,
     Term,
     Var,
     as_int,
@@ -34,13 +32,15 @@ from ..terms.term import (
     mul,
     polynomial,
 )
+from ..terms.traversal import rebuild, substitute, subterms, tensors
+from ..terms.traversal import replace as rebuilt
 
 Index = tuple[Int, ...]
 Facts = tuple[Term, ...]
 
 
 @dataclass(frozen=True)
-class Move:
+class CoordinateChange:
     """New coordinates of a buffer; ``old`` takes new coordinates back, ``new`` an access forth.
 
     ``new`` may use what is known where the access stands.
@@ -52,26 +52,26 @@ class Move:
 
 
 @dataclass(frozen=True)
-class State:
+class LogicalState:
     """A comprehension, the moves that led to it, by parameter, and what is true of its padding."""
 
-    lifted: Lifted
-    moves: tuple[tuple[int, Move], ...] = ()
+    lifted: TensorExpression
+    moves: tuple[tuple[int, CoordinateChange], ...] = ()
     notes: tuple[str, ...] = ()
 
-    def of(self, position: int) -> tuple[Move, ...]:
+    def of(self, position: int) -> tuple[CoordinateChange, ...]:
         return tuple(m for p, m in self.moves if p == position)
 
-    def tensor(self, position: int) -> Tensor:
+    def tensor(self, position: int) -> TensorVar:
         found = self.lifted.params[position]
-        assert isinstance(found, Tensor)
+        assert isinstance(found, TensorVar)
         return found
 
 
 # ---------------------------------------------------------------------------- moves
 
 
-def merge(t: Tensor, outer: int, inner: int) -> Move:
+def merge(t: TensorVar, outer: int, inner: int) -> CoordinateChange:
     """Dimensions that are the digits ``P // E`` and ``P % E`` become one that is P."""
     extent = t.shape[inner]
     place = outer - (inner < outer)
@@ -92,10 +92,10 @@ def merge(t: Tensor, outer: int, inner: int) -> Move:
     shape = list(t.shape)
     shape[outer] = mul(shape[outer], extent)
     del shape[inner]
-    return Move(tuple(shape), old, new)
+    return CoordinateChange(tuple(shape), old, new)
 
 
-def split(t: Tensor, d: int, extent: Int) -> Move:
+def split(t: TensorVar, d: int, extent: Int) -> CoordinateChange:
     """A dimension that is ``extent * P + Q`` becomes two, P and Q."""
 
     def new(index: Index, facts: Facts = ()) -> Index:
@@ -105,10 +105,10 @@ def split(t: Tensor, d: int, extent: Int) -> Move:
         return (*index[:d], mul(index[d], extent) + index[d + 1], *index[d + 2 :])
 
     high = floordiv(t.shape[d], extent)
-    return Move((*t.shape[:d], high, extent, *t.shape[d + 1 :]), old, new)
+    return CoordinateChange((*t.shape[:d], high, extent, *t.shape[d + 1 :]), old, new)
 
 
-def arrange(t: Tensor, order: Sequence[int | None]) -> Move:
+def arrange(t: TensorVar, order: Sequence[int | None]) -> CoordinateChange:
     """The dimensions in another order; None is a new one of extent 1, those left out have it."""
     assert all(t.shape[d] is ONE for d in range(len(t.shape)) if d not in order)
 
@@ -118,13 +118,13 @@ def arrange(t: Tensor, order: Sequence[int | None]) -> Move:
     def old(index: Index) -> Index:
         return tuple(index[order.index(d)] if d in order else ZERO for d in range(len(t.shape)))
 
-    return Move(tuple(ONE if d is None else t.shape[d] for d in order), old, new)
+    return CoordinateChange(tuple(ONE if d is None else t.shape[d] for d in order), old, new)
 
 
-def crop(t: Tensor, d: int, extent: Int) -> Move:
+def crop(t: TensorVar, d: int, extent: Int) -> CoordinateChange:
     """Without what is behind the first elements of a dimension."""
     shape = (*t.shape[:d], extent, *t.shape[d + 1 :])
-    return Move(shape, lambda index: index, lambda index, _: index)
+    return CoordinateChange(shape, lambda index: index, lambda index, _: index)
 
 
 def digits(p: Int, extent: Int, facts: Facts = ()) -> tuple[Int, Int]:
@@ -177,10 +177,10 @@ def inside(p: Int, extent: Int, facts: Facts) -> bool:
 # ---------------------------------------------------------------------------- making a move
 
 
-def moved(state: State, position: int, move: Move) -> State:
+def moved(state: LogicalState, position: int, move: CoordinateChange) -> LogicalState:
     """The state after a move of one parameter; reductions are left as they come."""
     t = state.tensor(position)
-    new = Tensor(t.name, move.shape, t.dtype, t.position)
+    new = TensorVar(t.name, move.shape, t.dtype, t.position)
     outputs = []
     for c in state.lifted.outputs:
         body = map_loads(c.body, t, lambda x, facts: load(new, move.new(x.indices, facts)))
@@ -191,7 +191,7 @@ def moved(state: State, position: int, move: Move) -> State:
     return replace(state, lifted=lifted, moves=(*state.moves, (position, move)))
 
 
-def _output(c: Comprehension, new: Tensor, move: Move) -> Comprehension:
+def _output(c: Comprehension, new: TensorVar, move: CoordinateChange) -> Comprehension:
     axes = tuple(axis(d, e) for d, e in enumerate(new.shape))
     old = move.old(axes)
     mine = [(a.atom, o) for a, o in zip(c.axes, old, strict=True) if isinstance(a.atom, Var)]
@@ -210,7 +210,7 @@ def _of_places(*facts: Term) -> Facts:
     return tuple(f for f in facts if not (f.children and "float" in f.children[0].dtype))
 
 
-def map_loads(body: Term, t: Tensor, fn: Callable[[Load, Facts], Term]) -> Term:
+def map_loads(body: Term, t: TensorVar, fn: Callable[[Load, Facts], Term]) -> Term:
     """Replace the loads of a tensor, told what selections around them say.
 
     Shared terms are visited once for each set of facts; where that gets too often, without facts.
@@ -226,7 +226,7 @@ def map_loads(body: Term, t: Tensor, fn: Callable[[Load, Facts], Term]) -> Term:
         if found is None:
             if isinstance(s, Load) and s.tensor is t:
                 found = fn(s, facts)
-            elif isinstance(s, Call) and s.op == "ite":
+            elif isinstance(s, CallTerm) and s.op == "ite":
                 c, yes, no = s.args
                 if_so, if_not = _of_places(*parts(c)), _of_places(negate(c))
                 told = (go(c, facts), go(yes, (*facts, *if_so)), go(no, (*facts, *if_not)))
@@ -240,7 +240,7 @@ def map_loads(body: Term, t: Tensor, fn: Callable[[Load, Facts], Term]) -> Term:
     return go(body, ())
 
 
-def tidied(state: State) -> State:
+def tidied(state: LogicalState) -> LogicalState:
     """``P // E`` is a literal where a selection around the load leaves it only one value."""
     outputs = []
     for c in state.lifted.outputs:
@@ -265,7 +265,7 @@ def _shorter(p: Int, facts: Facts) -> Int:
     return p
 
 
-def guarded_loads(body: Term, t: Tensor) -> Iterator[tuple[Load, Facts]]:
+def guarded_loads(body: Term, t: TensorVar) -> Iterator[tuple[Load, Facts]]:
     """The loads of a tensor with what selections around them say."""
     found: dict[tuple[Load, Facts], None] = {}
 

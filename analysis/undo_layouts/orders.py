@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..terms.rewrite import free
-from ..terms.term import ONE, Tensor
-from .access import Access, Accesses, accesses, classes, only
-from .move import State, arrange, moved
+from ..terms.term import ONE, TensorVar
+from ..terms.traversal import free
+from .move import LogicalState, arrange, moved
+from .tensor_access import Access, Accesses, accesses, classes, only
 
 Order = Sequence[int | None]
 Holes = Callable[[list[int], Sequence[int | None], int], list[int]]
@@ -21,7 +21,7 @@ Orders = Mapping[int, Order]
 """By position of the parameter; parameters that are not there stay as they are."""
 
 
-def arranged(state: State, orders: Orders) -> State:
+def arranged(state: LogicalState, orders: Orders) -> LogicalState:
     """The state with the dimensions of its buffers in these orders."""
     for position, order in orders.items():
         t = state.tensor(position)
@@ -30,7 +30,7 @@ def arranged(state: State, orders: Orders) -> State:
     return state
 
 
-def candidates(state: State) -> Iterator[Orders]:
+def candidates(state: LogicalState) -> Iterator[Orders]:
     """Orders to try, the usual ones first."""
     view = _View.of(state)
     yield from _contraction(view)
@@ -42,39 +42,39 @@ def candidates(state: State) -> Iterator[Orders]:
 class _View:
     """The dimensions of a state's buffers; those of extent 1 have no class."""
 
-    state: State
+    state: LogicalState
     accesses: Accesses
     number: Mapping[tuple[int, int], int]
-    tensors: tuple[Tensor, ...]
+    tensors: tuple[TensorVar, ...]
     outputs: tuple[int, ...]
 
     @classmethod
-    def of(cls, state: State) -> _View:
+    def of(cls, state: LogicalState) -> _View:
         a = accesses(state)
         outputs = tuple(c.out.position for c in state.lifted.outputs)
-        params = [t for t in state.lifted.params if isinstance(t, Tensor)]
+        params = [t for t in state.lifted.params if isinstance(t, TensorVar)]
         used = tuple(t for t in params if a.at(t.position))
         return cls(state, a, classes(a, used), used, outputs)
 
     @property
-    def inputs(self) -> tuple[Tensor, ...]:
+    def inputs(self) -> tuple[TensorVar, ...]:
         return tuple(t for t in self.tensors if t.position not in self.outputs)
 
-    def dims(self, t: Tensor) -> list[int]:
+    def dims(self, t: TensorVar) -> list[int]:
         """The dimensions that are more than 1 long."""
         return [d for d, e in enumerate(t.shape) if e is not ONE]
 
-    def classes(self, t: Tensor) -> list[int]:
+    def classes(self, t: TensorVar) -> list[int]:
         return [self.number[t.position, d] for d in self.dims(t)]
 
-    def index(self, t: Tensor, d: int) -> list[Access]:
+    def index(self, t: TensorVar, d: int) -> list[Access]:
         return self.accesses.at(t.position)
 
-    def bare(self, t: Tensor, d: int) -> bool:
+    def bare(self, t: TensorVar, d: int) -> bool:
         """Whether a dimension is always read at one axis."""
         return all(only(x.indices[d]) is not None for x in self.accesses.at(t.position))
 
-    def stored(self, t: Tensor, d: int) -> bool:
+    def stored(self, t: TensorVar, d: int) -> bool:
         """Whether an axis of an output occurs in the dimension's index."""
         of = self.accesses.outputs
         return any(free(x.indices[d]) & of for x in self.accesses.at(t.position))
@@ -84,7 +84,7 @@ def _or_unit(found: Sequence[int]) -> list[int | None]:
     return list(found) or [None]
 
 
-def _filled(t: Tensor, slots: Sequence[int | None]) -> Order | None:
+def _filled(t: TensorVar, slots: Sequence[int | None]) -> Order | None:
     """Slots with the dimensions of extent 1 where they are empty, as far as there are any."""
     units = iter([d for d, e in enumerate(t.shape) if e is ONE])
     order = [next(units, None) if d is None else d for d in slots]
@@ -114,11 +114,11 @@ class _Roles:
     """Classes of a contraction by the buffers that have them."""
 
     view: _View
-    x: Tensor
-    w: Tensor
-    out: Tensor
+    x: TensorVar
+    w: TensorVar
+    out: TensorVar
 
-    def within(self, *tensors: Tensor) -> list[int]:
+    def within(self, *tensors: TensorVar) -> list[int]:
         """Classes of exactly these buffers, in the order of the first."""
         sets = [(t, set(self.view.classes(t))) for t in (self.x, self.w, self.out)]
         return [
@@ -127,10 +127,10 @@ class _Roles:
             if all((c in s) == any(t is u for u in tensors) for t, s in sets)
         ]
 
-    def at(self, t: Tensor, c: int | None) -> list[int]:
+    def at(self, t: TensorVar, c: int | None) -> list[int]:
         return [d for d in self.view.dims(t) if self.view.number[t.position, d] == c]
 
-    def one(self, t: Tensor, c: int | None) -> int | None:
+    def one(self, t: TensorVar, c: int | None) -> int | None:
         found = self.at(t, c)
         return found[0] if found else None
 
@@ -235,7 +235,7 @@ def _none(empty: list[int], slots: Slots, count: int) -> list[int]:
     return empty if count >= len(empty) and len(empty) < len(slots) - 1 else []
 
 
-def _like(view: _View, head: Tensor, t: Tensor, holes: Holes, units: bool = True) -> Order:
+def _like(view: _View, head: TensorVar, t: TensorVar, holes: Holes, units: bool = True) -> Order:
     """The order of t's dimensions by the head's; its units where the head has other dimensions."""
     if t is head:
         return range(len(t.shape))

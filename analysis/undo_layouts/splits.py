@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..terms.quotient import is_div
-from ..terms.rewrite import subterms
-from ..terms.term import ONE, ZERO, Call, Int, Tensor, Var, polynomial
-from .access import accesses, coefficient
-from .move import Facts, State, clean, factored, guarded_loads, moved, split, tidied
+from ..terms.term import ONE, ZERO, CallTerm, Int, TensorVar, Var, polynomial
+from ..terms.traversal import subterms
+from .move import Facts, LogicalState, clean, factored, guarded_loads, moved, split, tidied
+from .tensor_access import accesses, coefficient
 
 
-def unfused(state: State) -> Iterator[State]:
+def unfused(state: LogicalState) -> Iterator[LogicalState]:
     """The state with one, two, … fused dimensions apart."""
     for _ in range(6):
         new = _input(state) or _output(state)
@@ -24,7 +24,7 @@ def unfused(state: State) -> Iterator[State]:
         yield state
 
 
-def _output(state: State) -> State | None:
+def _output(state: LogicalState) -> LogicalState | None:
     """An output axis y that only occurs in ``y // E`` and ``y % E``."""
     for c in state.lifted.outputs:
         for d, axis in enumerate(c.axes):
@@ -44,7 +44,12 @@ def _output(state: State) -> State | None:
 def _divisors(body: object, axis: Int) -> list[Int]:
     found: dict[Int, None] = {}
     for s in subterms(body):  # type: ignore[arg-type]
-        if isinstance(s, Call) and is_div(s) and s.args[0] is axis and isinstance(s.args[1], Int):
+        if (
+            isinstance(s, CallTerm)
+            and is_div(s)
+            and s.args[0] is axis
+            and isinstance(s.args[1], Int)
+        ):
             found[s.args[1]] = None
     return list(found)
 
@@ -56,7 +61,7 @@ def _divides(extent: Int, whole: Int) -> bool:
     return low is ZERO and high is not ONE
 
 
-def _combined(state: State, position: int, d: int, extent: Int) -> bool:
+def _combined(state: LogicalState, position: int, d: int, extent: Int) -> bool:
     """Whether the two new axes still occur as ``extent * a + b``."""
     a = accesses(state)
     stores = next(x for x in a.all if x.position == position)
@@ -71,11 +76,11 @@ def _combined(state: State, position: int, d: int, extent: Int) -> bool:
     return False
 
 
-def _input(state: State) -> State | None:
+def _input(state: LogicalState) -> LogicalState | None:
     """A dimension that every load reads at ``extent * P + Q`` with ``0 <= Q < extent``."""
     written = {c.out.position for c in state.lifted.outputs}
     for t in state.lifted.params:
-        if not isinstance(t, Tensor) or t.position in written:
+        if not isinstance(t, TensorVar) or t.position in written:
             continue
         loads = [x for c in state.lifted.outputs for x in guarded_loads(c.body, t)]
         for d in range(len(t.shape)):

@@ -112,11 +112,11 @@ def module(func: Any, found: Claim) -> Any:
 
 def _single(func: Any, info: OpInfo | LayoutNormalised) -> Chain:
     """One operator as a chain over the function's own parameters."""
-    from opinfo.analysis import Result, Step
+    from opinfo.analysis import Step, StepResult
 
     count = len(func.params)
-    buffers = (*range(count - 1), Result(0))
-    return Chain((Step(info, buffers),), (Result(0),), info.kind)
+    buffers = (*range(count - 1), StepResult(0))
+    return Chain((Step(info, buffers),), (StepResult(0),), info.kind)
 
 
 # ---------------------------------------------------------------------------- inputs

@@ -38,7 +38,7 @@ class Inspector(LineProcess):
     name: ClassVar[str] = "inspector"
 
     def run(self, *command: str) -> dict[str, Any]:
-        """Exit status, output and events. Raises :class:`ProcessDied`."""
+        """Exit status, output and events. Raises `ProcessDied`."""
         self._start()
         return self._ask({"command": command}, "inspecting")
 

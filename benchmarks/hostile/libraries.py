@@ -8,9 +8,9 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from opinfo.jit.compile.source import literal
-from opinfo.jit.runtime.table import FORMAT
-from opinfo.jit.store.entry import packed
+from opinfo.jit.compile.call_site_code import literal
+from opinfo.jit.runtime.library_table import FORMAT
+from opinfo.jit.store.kernel_file import packed
 
 from .case import Case, damaged
 

@@ -83,7 +83,7 @@ def _note(
 
 
 def _caller() -> CodeType | None:
-    """The code of the innermost frame that is not of :data:`FILES`."""
+    """The code of the innermost frame that is not of `FILES`."""
     frame = sys._getframe(2).f_back  # beyond _note and the hook
     while frame is not None:
         if frame.f_globals.get("__name__") not in FILES:

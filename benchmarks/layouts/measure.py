@@ -12,7 +12,7 @@ from tvm import relax
 from benchmarks.measure import cpu
 from opinfo.layout.plan import plan_layout
 from opinfo.layout.report.count import count
-from opinfo.layout.report.report import Conversions
+from opinfo.layout.report.plan_report import Conversions
 from tests import models as real
 from tests.run import run
 

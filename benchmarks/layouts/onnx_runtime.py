@@ -23,7 +23,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, shape_inference
 
-from opinfo.layout.report.report import Conversions
+from opinfo.layout.report.plan_report import Conversions
 
 from . import models
 from .to_onnx import to_onnx

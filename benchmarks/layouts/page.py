@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from opinfo.layout.report.report import Conversions, size
+from opinfo.layout.report.plan_report import Conversions, size
 
 from . import models
 from .measure import Left, Row

@@ -11,7 +11,7 @@ import tvm_ffi
 from tvm import relax
 
 from opinfo.layout.report.count import count
-from opinfo.layout.report.report import Conversions
+from opinfo.layout.report.plan_report import Conversions
 
 WANTED = {"relax.nn.conv2d": ["NHWC", "OHWI"]}
 

@@ -46,7 +46,7 @@ def built(mod: Any, folder: str, name: str) -> Any:
     """The library, its code not scheduled."""
     import tvm
 
-    from opinfo.jit.compile.compile import OPTIONS
+    from opinfo.jit.compile.compile_shapes import OPTIONS
 
     path = f"{folder}/{name}.so"
     tvm.compile(mod, target="llvm").export_library(path, options=OPTIONS)
@@ -79,7 +79,7 @@ def main() -> int:
     from tvm import relax
 
     from opinfo.jit import Config, specialize_shapes
-    from opinfo.jit.kernels.kernel import compiled
+    from opinfo.jit.kernels.build_kernel import compiled
     from opinfo.jit.runtime.library import Sites
 
     mod = chain()

@@ -8,7 +8,7 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any
 
-from ..patterns.failure import Raised, foreign
+from ..patterns.failure import ForeignError, foreign
 from ..patterns.pattern import Pattern
 from ..patterns.subgraphs import Coarse
 from .region import Region
@@ -39,7 +39,7 @@ class Backend:
     all regions of a model into code;
     ``available`` says why it cannot be used here, None if it can; ``wants`` are layouts by operator
     (see `plan_layout`); ``cost`` is that of a region in microseconds, where it is known: what it
-    gets has numbers for symbolic extents (:mod:`.sized`), and constants of zeros;
+    gets has numbers for symbolic extents (`byoc.backend.sized`), and constants of zeros;
     ``version`` is that of its code and library: what was saved for another one is not used.
     """
 
@@ -109,7 +109,7 @@ def find(name: str) -> Backend:
         try:
             with foreign():
                 import_module(f"..backends.{BUILT_IN[name]}", __package__)
-        except Raised as e:
+        except ForeignError as e:
             reason = f"its module cannot be imported: {e}"
             return Backend(name, (), _nothing, lambda: reason)
     if name not in _REGISTRY:
@@ -125,7 +125,7 @@ def unusable(b: Backend) -> str | None:
             reason = b.available()
             if reason is not None and not isinstance(reason, str):
                 return f"available returned {reason!r}, expected None or why not"
-    except Raised as e:
+    except ForeignError as e:
         return f"to ask it failed: {e}"
     return reason
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from ...analysis.answer.recover import Recovered
 from ...analysis.results.op_info import LayoutNormalised, Refusal
-from ...layout.graph.graph import Op
-from ...layout.model.sizes import extent
+from ...layout.graph.relax_graph import Op
+from ...layout.model.buffer_bytes import extent
 from .region import Call, Tensor
 
 Shape = Sequence[Any]

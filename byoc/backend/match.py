@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...layout.graph.graph import Op
+from ...layout.graph.relax_graph import Op
 
 
 @dataclass(frozen=True)

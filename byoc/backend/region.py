@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from ...analysis.proposal.proposal import Constant
 from ...analysis.results.op_info import OpInfo
-from ...layout.graph.graph import Op, Value
-from ..patterns.group import Group, Infos, group
-from ..patterns.names import arguments
+from ...layout.graph.relax_graph import Op, Value
+from ..patterns.elementwise_groups import Group, Infos, group
+from ..patterns.op_names import arguments
 
 Array = npt.NDArray[Any]
 
@@ -106,8 +106,8 @@ def region(
 ) -> Placed:
     """The region of some ops, in their order.
 
-    Ops that are one function of one value (:mod:`..patterns.group`) are one call, if its name is
-    among
+    Ops that are one function of one value (`byoc.patterns.elementwise_groups`) are one call, if its
+    name is among
     ``names``. Without ``elements`` constants are zeros of the right shapes, which take no memory.
     """
     made = _Builder(elements)

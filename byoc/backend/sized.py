@@ -8,9 +8,9 @@ from typing import Any
 import tvm
 
 from ...analysis.terms.evaluate import evaluate
-from ...analysis.terms.rewrite import free
 from ...analysis.terms.term import Int
-from ...layout.model.sizes import SYMBOLIC, extent
+from ...analysis.terms.traversal import free
+from ...layout.model.buffer_bytes import SYMBOLIC, extent
 from .region import Region, Tensor
 
 

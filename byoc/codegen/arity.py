@@ -22,7 +22,7 @@ class Miscalled(TypeError):
 
 
 def check_calls(library: Any, regions: Sequence[Region]) -> None:
-    """Raises :class:`Miscalled` for functions of a loaded library that are called wrongly."""
+    """Raises `Miscalled` for functions of a loaded library that are called wrongly."""
     if wrong := miscalled(library, regions):
         raise Miscalled(wrong)
 

@@ -17,7 +17,7 @@ STEPS = (("skylake-avx512", "avx512f"), ("haswell", "avx2"), ("x86-64", "sse2"))
 
 
 def native_target() -> Any:
-    """The CPU of this machine, one thread. Raises ``ValueError`` as :func:`cpu` does."""
+    """The CPU of this machine, one thread. Raises ``ValueError`` as `cpu` does."""
     return tvm.target.Target({"kind": "llvm", "mcpu": cpu(), "num-cores": 1})
 
 

@@ -33,7 +33,7 @@ class LoadError(RuntimeError):
 def tried(library: str, device: Any) -> Any:
     """The library, after a virtual machine has found in it all that it calls.
 
-    Raises :class:`LoadError`, and what TVM raises. Without ``os.fork``, and for a GPU, whose driver
+    Raises `LoadError`, and what TVM raises. Without ``os.fork``, and for a GPU, whose driver
     a fork cannot use, it is loaded at once.
     """
     before = Arithmetic()
@@ -53,7 +53,7 @@ def tried(library: str, device: Any) -> Any:
 
 
 def _survives(work: Callable[[], str]) -> None:
-    """Raises :class:`LoadError` unless a fork of this process lives to the end of ``work``.
+    """Raises `LoadError` unless a fork of this process lives to the end of ``work``.
 
     ``work`` returns what is wrong, or an empty string. The exit status says nothing of it: a
     library may end the process with any.
@@ -94,7 +94,7 @@ def _fork(work: Callable[[], str], write: int) -> None:
 
 
 def _status(pid: int) -> int:
-    """How the fork ended. Raises :class:`LoadError` where it had to be killed."""
+    """How the fork ended. Raises `LoadError` where it had to be killed."""
     patience = Patience(pid, SECONDS)
     while True:
         done, status = os.waitpid(pid, os.WNOHANG)

@@ -18,8 +18,8 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
-from ...analysis.index_map.maps.convert import Unsupported
 from ...analysis.index_map.maps.numeric import evaluate
+from ...analysis.index_map.maps.to_terms import Unsupported
 from ...analysis.lifting.tir.node import items
 
 UPPER = "tir_var_upper_bound"

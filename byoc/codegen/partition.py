@@ -15,23 +15,25 @@ import tvm_ffi
 from tvm import relax
 
 from ...analysis.support.origin import span_of, with_span
-from ...layout.graph.graph import Graph, Op, Value
+from ...layout.graph.relax_graph import Graph, Op, Value
 from ...layout.graph.unused import without_unused
 from ..backend.backend import Code
 from ..backend.region import Placed
-from ..patterns.dependences import Flow, together
+from ..patterns.dependences import Dependences, together
 
 
 @dataclass(frozen=True)
-class Rewritten:
+class PartitionedFunction:
     """A function whose ``regions`` become calls. ``flows``: its blocks, to put them in order."""
 
     graph: Graph
-    flows: tuple[Flow, ...]
+    flows: tuple[Dependences, ...]
     regions: tuple[Placed, ...]
 
 
-def partitioned(mod: Any, functions: Mapping[Any, Rewritten], codes: Sequence[Code]) -> Any:
+def partitioned(
+    mod: Any, functions: Mapping[Any, PartitionedFunction], codes: Sequence[Code]
+) -> Any:
     """The module with the regions called and the code attached; the input is not changed."""
     writer = _Writer(mod)
     for gvar, to in functions.items():
@@ -65,7 +67,7 @@ def _module(code: Code, names: Sequence[str]) -> Any:
     return make(code.source, "cc", list(code.symbols), list(names))
 
 
-def _gathered(func: Any, to: Rewritten) -> Any:
+def _gathered(func: Any, to: PartitionedFunction) -> Any:
     """The function with the ops of each region next to each other, if a result is not of its last.
 
     What reads one of the results then comes after all of the region.
@@ -85,7 +87,7 @@ def _gathered(func: Any, to: Rewritten) -> Any:
 
 @relax.expr_functor.mutator
 class _Writer(relax.PyExprMutator):  # type: ignore[misc]
-    def function(self, gvar: Any, func: Any, to: Rewritten) -> None:
+    def function(self, gvar: Any, func: Any, to: PartitionedFunction) -> None:
         self.graph, self.regions = to.graph, {p.ops[-1]: p for p in to.regions}
         self.gone = {op for p in to.regions for op in p.ops[:-1]}
         self.vars: dict[Op, Any] = {}

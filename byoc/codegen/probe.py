@@ -15,7 +15,7 @@ from tvm import relax
 
 from ..backend.backend import Code
 from ..backend.region import Region
-from ..patterns.failure import Fault, Raised, said
+from ..patterns.failure import Fault, ForeignError, said
 from .arity import Miscalled, check_calls
 from .executable import executable
 from .loading import LoadError, tried
@@ -36,7 +36,7 @@ class Unbuildable(Exception):
 def culprits(regions: Sequence[Region], convert: Convert, error: Exception) -> dict[str, Fault]:
     """The regions that do not build, by symbol, where ``error`` is what building all of it raised.
 
-    Raises :class:`Unbuildable`.
+    Raises `Unbuildable`.
     """
     if isinstance(error, Miscalled):
         return {symbol: Fault("arity", why) for symbol, why in error.wrong.items()}
@@ -49,7 +49,7 @@ def culprits(regions: Sequence[Region], convert: Convert, error: Exception) -> d
 
 
 def _check_builds() -> None:
-    """Raises :class:`Unbuildable` where a module without any region does not build."""
+    """Raises `Unbuildable` where a module without any region does not build."""
     try:
         _built([], [])
     except Exception as e:
@@ -79,7 +79,7 @@ class _Search:
         self.left -= 1
         try:
             codes = self.convert(regions)
-        except Raised as e:
+        except ForeignError as e:
             return Fault("convert", str(e))
         try:
             _built(regions, codes)

@@ -20,7 +20,7 @@ from .linking import is_source, steps
 SECONDS = 1800.0
 #: What a library needs and does not find is found when it is loaded, not when it is called.
 NOW = ("-Wl,-z,now",) if sys.platform.startswith("linux") else ()
-#: Exported C++ functions say what they take, see :mod:`.arity`.
+#: Exported C++ functions say what they take, see `byoc.codegen.arity`.
 TELLING = "-DTVM_FFI_DLL_EXPORT_INCLUDE_METADATA=1"
 OPTIONS = ("-O2", TELLING, *NOW)
 
@@ -39,7 +39,7 @@ class CompilerError(RuntimeError):
 def shared(
     output: str, objects: Sequence[str] | str, options: Sequence[str] | None = None, **_: Any
 ) -> None:
-    """Compile and link a shared library. Raises :class:`CompilerError`."""
+    """Compile and link a shared library. Raises `CompilerError`."""
     compiler = cc.get_cc()
     if compiler is None:
         raise CompilerError("there is no C++ compiler (g++ or clang++) on PATH", broken=True)
@@ -55,7 +55,7 @@ def shared(
 
 
 def _write(stage: str, command: Sequence[str], output: str) -> None:
-    """Run the compiler for one file. Raises :class:`CompilerError`."""
+    """Run the compiler for one file. Raises `CompilerError`."""
     compiler = command[0]
     try:
         status, text = _run([*command, "-o", output])

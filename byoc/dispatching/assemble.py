@@ -10,17 +10,17 @@ import tvm_ffi
 from tvm import relax
 
 from ...analysis.results.op_info import OpInfo
-from ...layout.graph.graph import Op
+from ...layout.graph.relax_graph import Op
 from ..backend.backend import Backend, Code
 from ..backend.flops import flops
 from ..backend.match import Match
 from ..backend.region import Placed, Region, region
-from ..codegen.partition import Rewritten, partitioned
+from ..codegen.partition import PartitionedFunction, partitioned
 from ..matching.diagnose import left_behind
 from ..matching.lowered import Lowered
+from .dispatched import Dispatched, Taken
 from .plan_file import DispatchPlan, PlannedRegion, fingerprint
-from .result import Dispatched, Taken
-from .with_layouts import Relaid
+from .with_layouts import ModuleInLayouts
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def assembled(
     covered = {op for h in regions for op in h.match.ops}
     rest = [op for op in lowered.ops if op not in covered]
     module = partitioned(lowered.mod, {
-        g: Rewritten(x, lowered.flows[g], tuple(placed[o] for o in x.ops if o in placed))
+        g: PartitionedFunction(x, lowered.flows[g], tuple(placed[o] for o in x.ops if o in placed))
         for g, x in lowered.functions.items()
     }, codes)  # fmt: skip
     options = tuple(dict.fromkeys(o for c in codes for o in c.options))
@@ -125,7 +125,7 @@ def _plan(
     return DispatchPlan(fingerprint(lowered.mod), versions, regions, status)
 
 
-def of_layouts(done: Dispatched, lowered: Lowered, relaid: Relaid | None) -> Dispatched:
+def of_layouts(done: Dispatched, lowered: Lowered, relaid: ModuleInLayouts | None) -> Dispatched:
     """With what was done to the module before its regions were chosen."""
     if relaid is None:
         return done

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ...layout.graph.graph import Op
-from ...layout.search.problem import Program
+from ...layout.graph.relax_graph import Op
+from ...layout.search.layout_problem import BinaryProgram
 from ...layout.search.solve import Row, Solution, solve
 from ..backend.match import Match
 
@@ -40,7 +40,7 @@ def choose(
 
     Where ``priority`` has ``tvm``, a backend of its class or below takes what is cheaper, not all
     that it can: matches of ``tvm`` are what TVM's own code costs for several ops together.
-    Each op of ``must`` is taken by some match. Raises :class:`.NoSolution` if they cannot all be.
+    Each op of ``must`` is taken by some match. Raises `NoSolution` if they cannot all be.
     ``ring`` finds matches that cannot all be taken, each needing another one's result first.
     """
     problem, status = _classes(matches, priority, must, ring, ())
@@ -97,7 +97,7 @@ class _Problem:
     def solve(self, cost: list[float]) -> Solution:
         """Solved again as long as matches that were chosen need each other."""
         while True:
-            found = solve(Program(cost, [*self.rows, *self.kept()]))
+            found = solve(BinaryProgram(cost, [*self.rows, *self.kept()]))
             chosen = sorted(found.chosen)
             ring = self.ring([self.matches[x] for x in chosen])
             if ring is None:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from ...analysis.support.progress import stage
 from ...layout.search.constraints import Desired
 from ..backend.backend import Backend, given, unusable
-from ..backend.guard import guarded
+from ..backend.guarded_calls import guarded
 from ..matching.force import CannotForce, forced_ops
 from ..matching.lowered import Lowered, read
 from ..matching.request import Asked
 from ..patterns.failure import Failure
-from .result import Dispatched, Taken
+from .dispatched import Dispatched, Taken
 from .retry import Attempt
 from .with_layouts import in_best_layouts
 
@@ -45,7 +45,7 @@ def dispatch(
         backends: Names or objects.
         priority: The class of each backend, higher first; 3 by default. TVM's own code is 1: a
             backend below it takes nothing.
-        force: Operators that must go to one backend, see :mod:`..matching.force`.
+        force: Operators that must go to one backend, see `byoc.matching.force`.
         measure: Times the code of all matches, and TVM's for the same ops. What does not run or is
             wrong is not chosen; a backend in TVM's class, where all are if no priority is said,
             takes what it is faster at.
@@ -71,7 +71,7 @@ def warn(done: Dispatched, stacklevel: int = 3) -> None:
 
 @dataclass(frozen=True)
 class Options:
-    """How to dispatch; the fields are those arguments of :func:`dispatch`."""
+    """How to dispatch; the fields are those arguments of `dispatch`."""
 
     priority: Mapping[str, int] | None = None
     force: Mapping[str, str] | None = None
@@ -81,7 +81,7 @@ class Options:
 
 
 def attempt(mod: Any, backends: Sequence[str | Backend], options: Options) -> Attempt:
-    """What :func:`dispatch` does, to be done again without regions that do not build."""
+    """What `dispatch` does, to be done again without regions that do not build."""
     priority, force, measure = options.priority, options.force, options.measure
     layouts, desired = options.layouts, options.desired
     if layouts not in ("given", "best"):

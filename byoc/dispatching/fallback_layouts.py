@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import tvm
 
 from ...layout.plan import plan_layout
-from ...layout.report.report import Conversions, Report
+from ...layout.report.plan_report import Conversions, PlanReport
 from ...layout.search.constraints import Desired, check
 from ...layout.search.implementations import TVM_NHWC
 
@@ -39,7 +39,7 @@ def in_own_layouts(done: Dispatched, desired: Desired | str | None, target: Any)
     return replace(done, module=planned.module, report=_joined(done.report, planned.report))
 
 
-def _joined(report: Report | None, more: Report) -> Report | None:
+def _joined(report: PlanReport | None, more: PlanReport) -> PlanReport | None:
     """A report in which the conversions that another plan adds are left too."""
     if report is None:
         return None

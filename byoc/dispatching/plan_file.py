@@ -67,7 +67,7 @@ class DispatchPlan:
 
     @classmethod
     def from_json(cls, told: Any) -> DispatchPlan:
-        """Raises :class:`PlanRefused` for what is not a plan, or of another format."""
+        """Raises `PlanRefused` for what is not a plan, or of another format."""
         found = told.get("format") if isinstance(told, dict) else None
         if found != FORMAT:
             raise PlanRefused(f"this is no dispatch plan of format {FORMAT}; its format: {found}")
@@ -89,14 +89,14 @@ class DispatchPlan:
 
     @classmethod
     def load(cls, path: str | Path) -> DispatchPlan:
-        """Raises :class:`PlanRefused` for what is not a plan, ``OSError`` if it cannot be read."""
+        """Raises `PlanRefused` for what is not a plan, ``OSError`` if it cannot be read."""
         try:
             return cls.from_json(parse(content(path)).value)
         except (Malformed, PlanRefused) as e:
             raise PlanRefused(f"{path}: {e}") from e
 
     def check(self, mod: Any, versions: Mapping[str, str]) -> None:
-        """Raises :class:`PlanRefused` unless it was made of this module, with these versions."""
+        """Raises `PlanRefused` unless it was made of this module, with these versions."""
         here = fingerprint(mod)
         if here != self.module:
             raise PlanRefused(f"the plan is of another module: its hash is {self.module}, "

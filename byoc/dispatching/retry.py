@@ -3,7 +3,7 @@
     choose → convert → a region fails → choose again without it → … → build → a region fails → …
 
 A chain that fails is not taken again, nor one that has it inside; its ops that are in
-:data:`TRIES` chains that fail are lost to the backend. Layouts stay as they were chosen.
+`TRIES` chains that fail are lost to the backend. Layouts stay as they were chosen.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...analysis.support.progress import stage
-from ...layout.graph.graph import Op
+from ...layout.graph.relax_graph import Op
 from ...layout.search.solve import NoSolution
 from ..backend.backend import Backend, Code
 from ..backend.match import Match
 from ..backend.region import region
-from ..codegen.convert import code, converted, converter
+from ..codegen.call_converters import code, converted, converter
 from ..codegen.probe import Unbuildable, culprits
 from ..matching.force import CannotForce, allowed
 from ..matching.lowered import Lowered
 from ..matching.request import Asked
-from ..patterns.failure import Failure, Fault, Raised, said
+from ..patterns.failure import Failure, Fault, ForeignError, said
 from .assemble import Handed, assembled, by_backend, handed, name_of, of_layouts
 from .choose import Chosen, choose
-from .result import Dispatched
-from .with_layouts import Relaid
+from .dispatched import Dispatched
+from .with_layouts import ModuleInLayouts
 
 if TYPE_CHECKING:
     from ..measure.costs import Costing
@@ -44,7 +44,7 @@ class Attempt:
     """
 
     def __init__(
-        self, lowered: Lowered, here: Lowered, relaid: Relaid | None, asked: Asked,
+        self, lowered: Lowered, here: Lowered, relaid: ModuleInLayouts | None, asked: Asked,
         backends: Sequence[Backend], costing: Costing | None, failures: list[Failure],
     ) -> None:  # fmt: skip
         self.lowered, self.here, self.relaid, self.asked = lowered, here, relaid, asked
@@ -56,7 +56,7 @@ class Attempt:
         self.tried: Counter[tuple[str, Op]] = Counter()
 
     def done(self) -> Dispatched:
-        """The module with the best regions that convert. Raises :class:`.CannotForce`."""
+        """The module with the best regions that convert. Raises `CannotForce`."""
         backends = list(self.backends.values())
         while True:
             stage("choosing backends")
@@ -148,7 +148,7 @@ class Attempt:
     def converts(self, b: Backend, op: Op) -> bool:
         try:
             code(b, [region(f"{b.name}_0", [op], self.here.infos, b.merges).region])
-        except Raised:
+        except ForeignError:
             return False
         return True
 

@@ -1,14 +1,14 @@
 """Layouts and backends in one problem.
 
-To the problem of layouts (:mod:`...layout.search.problem`), in which y[o, i] does op o in way i,
+To the problem of layouts (`layout.search.layout_problem`), in which y[o, i] does op o in way i,
 come
 
 x[m] ∈ {0, 1}                      a backend takes match m: ops, each in one of its ways
 Σ_{m ∋ (o, i)} x[m] <= y[o, i]     each op is in one region at most, in that region's way
-the rows of :func:`.choose.rows`   classes of priority come first
+the rows of `rows`   classes of priority come first
 minimise  … + Σ (cost[m] - Σ_{o in m} staying[o]) x[m]
 
-A conversion costs the bytes that it moves, a microsecond is worth :data:`BYTES` of them. The rows
+A conversion costs the bytes that it moves, a microsecond is worth `BYTES` of them. The rows
 of classes are found without the layouts: whatever regions cover, all can be converted around them.
 What is kept of the solution are the layouts. In these the matches are chosen as for any module,
 which gives the same ones, as nothing better is left.
@@ -20,24 +20,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...layout.apply.convert import layouts_of
+from ...layout.apply.conversion import layouts_of
 from ...layout.apply.materialise import materialise
-from ...layout.graph.graph import Graph, Op
+from ...layout.graph.relax_graph import Graph, Op
 from ...layout.planner import Planner
 from ...layout.report.explain import report
-from ...layout.report.report import Report
+from ...layout.report.plan_report import PlanReport
 from ...layout.search.constraints import Desired, check, full
 from ...layout.search.decide import Plan, Space, bytes_moved
+from ...layout.search.layout_problem import LayoutProblem
 from ...layout.search.op_specs import Kinds
-from ...layout.search.problem import Problem
-from ...layout.search.replay import planned_in
+from ...layout.search.replay_plan import planned_in
 from ...layout.search.solve import NoSolution
 from ..backend.backend import Backend
 from ..backend.match import Match
 from ..matching.lowered import Lowered, match
 from ..matching.lowered import found as chains
+from ..matching.op_variants import Variants
 from ..matching.request import Asked
-from ..matching.variants import Variants
 from ..patterns.dependences import bits
 from ..patterns.subgraphs import maximal
 from .choose import rows
@@ -51,18 +51,18 @@ BYTES = 1e4
 
 
 @dataclass(frozen=True)
-class Relaid:
+class ModuleInLayouts:
     """A module in the layouts of a plan; ``layouts`` are those of each op by function."""
 
     module: Any
     layouts: Mapping[str, tuple[Laid, ...]]
-    report: Report
+    report: PlanReport
 
 
 def in_best_layouts(
     lowered: Lowered, backends: Sequence[Backend], asked: Asked, desired: Desired | str | None,
     measure: Measure | None = None,
-) -> Relaid:  # fmt: skip
+) -> ModuleInLayouts:  # fmt: skip
     """The module in the layouts that are best with these backends.
 
     ``desired`` are layouts that operators must have; what the backends want is looked at. With
@@ -79,7 +79,9 @@ def in_best_layouts(
     return _relaid(lowered, plans, planner)
 
 
-def in_layouts(lowered: Lowered, layouts: Mapping[str, Sequence[Laid]], status: str) -> Relaid:
+def in_layouts(
+    lowered: Lowered, layouts: Mapping[str, Sequence[Laid]], status: str
+) -> ModuleInLayouts:
     """The module in the layouts of a plan that was saved; each PrimFunc is proved again.
 
     Raises ``ValueError`` where they do not fit, or a PrimFunc has no proved form in them.
@@ -102,12 +104,14 @@ def in_layouts(lowered: Lowered, layouts: Mapping[str, Sequence[Laid]], status: 
     return _relaid(lowered, plans, planner)
 
 
-def _relaid(lowered: Lowered, plans: Mapping[Any, tuple[Graph, Plan]], planner: Planner) -> Relaid:
+def _relaid(
+    lowered: Lowered, plans: Mapping[Any, tuple[Graph, Plan]], planner: Planner
+) -> ModuleInLayouts:
     out = materialise(lowered.mod, plans, planner.kinds, planner.rewritten)
     layouts = {str(f.name_hint): tuple(layouts_of(p.layouts(op)) for op in g.ops)
                for f, (g, p) in plans.items()}  # fmt: skip
     told = report(lowered.mod, out, [(g, p, planner.kinds) for g, p in plans.values()])
-    return Relaid(out, layouts, told)
+    return ModuleInLayouts(out, layouts, told)
 
 
 class Regions:
@@ -127,7 +131,7 @@ class Regions:
         self.matches: tuple[Match, ...] = ()
         self.numbers: tuple[int, ...] = ()
 
-    def __call__(self, space: Space, made: Problem, unit: float) -> None:
+    def __call__(self, space: Space, made: LayoutProblem, unit: float) -> None:
         variants = self.variants = Variants(self.planner, space)
         matches, staying = self.costed(variants)
         self.matches, self.numbers = matches, ()

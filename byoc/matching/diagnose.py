@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ...analysis.results.op_info import LayoutNormalised, Refusal
-from ...layout.graph.graph import Op
+from ...layout.graph.relax_graph import Op
 from ..backend.backend import Backend
-from ..patterns.group import Infos
-from .near_misses import Chains, laid
+from ..patterns.elementwise_groups import Infos
+from .near_misses import PartialMatches, laid
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class Left:
 
 def left_behind(ops: Sequence[Op], infos: Infos, backends: Sequence[Backend]) -> tuple[Left, ...]:
     """One reason for each op: of all patterns of all backends, what stops the nearest one."""
-    chains = Chains(infos, backends) if ops else None
+    chains = PartialMatches(infos, backends) if ops else None
     return tuple(replace(_left(op, infos, chains), node=op.node) for op in ops if chains)
 
 
-def _left(op: Op, infos: Infos, chains: Chains) -> Left:
+def _left(op: Op, infos: Infos, chains: PartialMatches) -> Left:
     name = op.outputs[0].name if op.outputs else op.name
     info = infos[op].info
     if isinstance(info, Refusal):

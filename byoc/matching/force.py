@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...analysis.results.op_info import OpInfo
-from ...layout.graph.graph import Op
+from ...layout.graph.relax_graph import Op
 from ...layout.search.constraints import full
 from ..backend.backend import Backend
 from ..backend.match import Match
-from ..patterns.group import Infos
+from ..patterns.elementwise_groups import Infos
 from .diagnose import left_behind
 
 
@@ -74,7 +74,7 @@ def allowed(
     matches: Sequence[Match], forced: Mapping[Op, Forced], infos: Infos,
     backends: Sequence[Backend],
 ) -> list[Match]:  # fmt: skip
-    """The matches that send no op elsewhere. Raises :class:`CannotForce` if an op has none."""
+    """The matches that send no op elsewhere. Raises `CannotForce` if an op has none."""
     kept = [m for m in matches if all(op not in forced or forced[op].allows(m) for op in m.ops)]
     reached = {op for m in kept for op in m.ops}
     known = {b.name: b for b in backends}

@@ -11,15 +11,15 @@ from tvm import relax
 
 from ...analysis.answer.recover import Analyser
 from ...analysis.support.progress import stage
-from ...layout.graph.graph import Graph, Op, graph
+from ...layout.graph.relax_graph import Graph, Op, graph
 from ...layout.graph.unused import check_defined
 from ..backend.backend import Backend
 from ..backend.flops import flops
-from ..backend.guard import COST
+from ..backend.guarded_calls import COST
 from ..backend.match import Match
 from ..backend.region import region
-from ..patterns.dependences import Flow, cycle, flows, joined
-from ..patterns.group import Infos
+from ..patterns.dependences import Dependences, cycle, flows, joined
+from ..patterns.elementwise_groups import Infos
 from .request import Asked
 
 #: What an op costs that stays with TVM: its default build does so much in a microsecond.
@@ -33,7 +33,7 @@ class Lowered:
     mod: Any
     functions: Mapping[Any, Graph]
     infos: Infos
-    flows: Mapping[Any, tuple[Flow, ...]]
+    flows: Mapping[Any, tuple[Dependences, ...]]
     analyse: Analyser
 
     @property

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ...analysis.results.op_info import LayoutNormalised, OpInfo, Refusal
-from ...layout.graph.graph import Op, Value
+from ...layout.graph.relax_graph import Op, Value
 from ..backend.backend import Backend
-from ..patterns.group import Infos
-from ..patterns.pattern import Pattern, State, follower, listed, node
+from ..patterns.elementwise_groups import Infos
+from ..patterns.pattern import MatchState, Pattern, follower, listed, node
 from ..patterns.suggest import Unmet, duplicate, force, swap
 
 TAKEN = "it matches, and another choice was forced, or is better"
@@ -39,7 +39,7 @@ class _Begun:
 
     backend: Backend
     pattern: Pattern
-    state: State
+    state: MatchState
 
     def miss(self, passed: int, unmet: Unmet, matched: int | None = None) -> Miss:
         n = len(self.state.chain) if matched is None else matched
@@ -53,7 +53,7 @@ class _Begun:
         return any(name in self.pattern.steps[k].names for k, _ in self.pattern.next(self.state))
 
 
-class Chains:
+class PartialMatches:
     """Beginnings of all patterns in a graph: by their last op, and the best one with each op."""
 
     def __init__(self, infos: Infos, backends: Sequence[Backend]) -> None:

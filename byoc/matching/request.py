@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from ...layout.graph.graph import Op
+from ...layout.graph.relax_graph import Op
 from ..backend.match import Match
 from .force import Forced
 

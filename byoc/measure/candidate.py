@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import tvm
 from tvm import relax
 
-from ...layout.graph.graph import Op
+from ...layout.graph.relax_graph import Op
 from ..backend.backend import Backend, Code
 from ..backend.region import Region, region
-from ..codegen.convert import code
-from ..patterns.failure import Raised
-from ..patterns.group import Infos
+from ..codegen.call_converters import code
+from ..patterns.elementwise_groups import Infos
+from ..patterns.failure import ForeignError
 from .compare import Array, drawn
 from .key import Key, hash_of_code
 from .subject import Subject, joined
@@ -23,7 +23,7 @@ TVM = "tvm"
 
 
 @dataclass(frozen=True)
-class Machine:
+class TimingMachine:
     """Where candidates run: part of what a time is of."""
 
     target: str
@@ -61,16 +61,16 @@ class ConverterFailed(Exception):
     """A backend's converter raised; the message says what."""
 
 
-def by_tvm(s: Subject, machine: Machine) -> Candidate:
+def by_tvm(s: Subject, machine: TimingMachine) -> Candidate:
     """TVM's own code, fused as it likes."""
     key = _key(s, machine, TVM, str(tvm.__version__), "")
     return Candidate(key, s, None, tuple(range(len(s.values))))
 
 
 def by_backend(
-    b: Backend, ops: Sequence[Op], infos: Infos, s: Subject, machine: Machine
+    b: Backend, ops: Sequence[Op], infos: Infos, s: Subject, machine: TimingMachine
 ) -> Candidate:
-    """The backend's code for a region of these ops. Raises :class:`ConverterFailed`."""
+    """The backend's code for a region of these ops. Raises `ConverterFailed`."""
     made = region("", ops, infos, b.merges)
     by = ByBackend(b, made.region)
     key = _key(s, machine, b.name, b.version(), hash_of_code(_code([by])))
@@ -80,7 +80,7 @@ def by_backend(
 def program(candidates: Sequence[Candidate]) -> tuple[str, Code | None]:
     """A module, as JSON, and the code that it calls: ``main_0`` is the first candidate, ….
 
-    They are all of one backend. Raises :class:`ConverterFailed`.
+    They are all of one backend. Raises `ConverterFailed`.
     """
     regions = [c.by for c in candidates if c.by is not None]
     if not regions:
@@ -111,11 +111,11 @@ def _code(regions: Sequence[ByBackend]) -> Code:
     named = [replace(r.region, symbol=_symbol(k)) for k, r in enumerate(regions)]
     try:
         return code(regions[0].backend, named)
-    except Raised as e:
+    except ForeignError as e:
         raise ConverterFailed(f"its converter failed: {e}") from e
 
 
-def _key(s: Subject, machine: Machine, backend: str, version: str, code: str) -> Key:
+def _key(s: Subject, machine: TimingMachine, backend: str, version: str, code: str) -> Key:
     shapes = tuple(map(str, (*s.buffers, *s.results)))
     return Key(s.hash, shapes, machine.target, backend, version, code, machine.device,
                machine.threads)  # fmt: skip

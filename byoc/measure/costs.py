@@ -12,16 +12,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from ...layout.graph.graph import Op
+from ...layout.graph.relax_graph import Op
 from ..backend.backend import Backend
 from ..backend.match import Match
-from ..patterns.group import Infos
+from ..patterns.elementwise_groups import Infos
 from ..patterns.pattern import follower
 from .candidate import TVM, Candidate, ConverterFailed, by_backend, by_tvm
 from .key import Key
 from .measure import Measure
-from .result import Excluded, Measured, Result, Timing
-from .run import results
+from .measured import Excluded, Measured, Result, Timing
+from .run_candidates import results
 from .subject import Extents, NotMeasurable, Subject, subject
 
 Ops = tuple[Op, ...]
@@ -48,7 +48,7 @@ class Costing:
         self.timings: list[Timing] = []
 
     def __call__(self, matches: Sequence[Match]) -> list[Match]:
-        """Measures what is not known. Raises :class:`.MeasureError` where nothing can be."""
+        """Measures what is not known. Raises `MeasureError` where nothing can be."""
         if not matches:
             return []
         fused = _fused(matches, self.infos)

@@ -18,7 +18,7 @@ from typing import Any
 
 from ...analysis.support.regular import content
 from .key import Key
-from .result import Excluded, Measured, Result
+from .measured import Excluded, Measured, Result
 
 FORMAT = 1
 

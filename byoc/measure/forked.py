@@ -105,7 +105,7 @@ class Forker:
 
 def prepare(modules: Sequence[str]) -> None:
     """Import what jobs need, before the first fork; one that cannot be is told in the log."""
-    for name in (f"{__package__}.jobs", *modules):
+    for name in (f"{__package__}.measure_jobs", *modules):
         try:
             import_module(name)
         except BaseException:  # somebody else's module; an interrupt is ignored here

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from .candidate import Machine
+from .candidate import TimingMachine
 from .database import Database
-from .jobs import Effort
+from .measure_jobs import Effort
 from .subject import LIKELY, Extents
 from .tracker import Tracker
 
@@ -68,10 +68,10 @@ class Measure:
         return self.servers or max(1, _cpus() // self.threads)
 
     @property
-    def machine(self) -> Machine:
+    def machine(self) -> TimingMachine:
         if self.tracker is not None:
-            return Machine(self.target, f"fleet {self.tracker.key}", 0)
-        return Machine(self.target, f"{platform.machine()} {_model()}".strip(), self.threads)
+            return TimingMachine(self.target, f"fleet {self.tracker.key}", 0)
+        return TimingMachine(self.target, f"{platform.machine()} {_model()}".strip(), self.threads)
 
     @property
     def points(self) -> list[Extents]:

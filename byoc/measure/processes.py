@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .result import MeasureError
+from .measured import MeasureError
 
 #: What sets the number of threads of OpenMP's and TVM's pools.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TVM_NUM_THREADS")
@@ -30,7 +30,7 @@ class Process:
         self.done = threading.Event()
 
     def result(self) -> Any:
-        """What the job returned. Raises :class:`Died` if a signal ended it before."""
+        """What the job returned. Raises `Died` if a signal ended it before."""
         found = Path(f"{self.path}.out")
         if found.exists():
             return pickle.loads(found.read_bytes())
@@ -83,7 +83,7 @@ class Processes:
         return process
 
     def run(self, job: Any, timeout: float) -> Any:
-        """A job's result. Raises ``TimeoutError`` after killing it, :class:`Died` if it crashed."""
+        """A job's result. Raises ``TimeoutError`` after killing it, `Died` if it crashed."""
         process = self.start(job)
         try:
             if not process.done.wait(timeout):

@@ -8,9 +8,9 @@ import threading
 import time
 import uuid
 
-from .jobs import Serve
+from .measure_jobs import Serve
+from .measured import MeasureError
 from .processes import Process, Processes
-from .result import MeasureError
 from .tracker import LocalTracker, Tracker
 
 #: Seconds before a server that ended at once is started again.

@@ -18,7 +18,7 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
-from ...layout.graph.graph import Op, Value
+from ...layout.graph.relax_graph import Op, Value
 from ..backend.region import results_of
 from .key import hash_of_module
 
@@ -61,7 +61,7 @@ class Subject:
 def subject(ops: Sequence[Op], extents: Extents) -> Subject:
     """The ops, in the order of the program.
 
-    Raises :class:`NotMeasurable` where an op reads what is no tensor of the graph.
+    Raises `NotMeasurable` where an op reads what is no tensor of the graph.
     """
     made = {v for op in ops for v in op.outputs}
     read = (v for op in ops for v in op.inputs if v is not None and v not in made)

@@ -18,7 +18,7 @@ from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from .result import MeasureError
+from .measured import MeasureError
 
 MAGIC = 0x2F271
 SUCCESS, PING, PUT, REQUEST, UPDATE_INFO, SUMMARY, PENDING = 0, 1, 3, 4, 5, 6, 7
@@ -39,14 +39,14 @@ class Tracker:
         return f"{self.host}:{self.port} ({self.key})"
 
     def servers(self) -> int:
-        """How many servers of this key there are. Raises :class:`.MeasureError`."""
+        """How many servers of this key there are. Raises `MeasureError`."""
         told = self._ask([SUMMARY], ANSWER)[1]["server_info"]
         return sum(1 for s in told if s.get("key") == f"server:{self.key}")
 
     def request(self, timeout: float, stop: threading.Event | None = None) -> tuple[str, int, str]:
         """The address of a free server and the key of the session, waiting for one.
 
-        Raises :class:`.MeasureError` if there is none in this time, or it is to ``stop``.
+        Raises `MeasureError` if there is none in this time, or it is to ``stop``.
         """
         host, port, match = self._ask([REQUEST, self.key, "", 1], timeout, stop)[1]
         return str(host), int(port), str(match)

@@ -13,13 +13,13 @@ import tvm_ffi
 from tvm import relax
 
 from ...analysis.lifting.tir.node import NodeDict, items
-from ...layout.graph.graph import Graph, Op
+from ...layout.graph.relax_graph import Graph, Op
 
 Set = int
 
 
 @dataclass(frozen=True)
-class Flow:
+class Dependences:
     """A dataflow block: ``needs`` what each binding reads, ``above`` and ``below`` transitively.
 
     ``ops`` are its ``call_tir``, by number of their binding; ``places`` are the numbers.
@@ -70,13 +70,13 @@ def bits(s: Set) -> Iterator[int]:
         s ^= low
 
 
-def flows(func: Any, graph: Graph) -> list[Flow]:
+def flows(func: Any, graph: Graph) -> list[Dependences]:
     """The dataflow blocks of a function, those inside of branches left out."""
     blocks = items(func.body.blocks)
     return [_flow(b, graph) for b in blocks if isinstance(b, relax.DataflowBlock)]
 
 
-def _flow(block: Any, graph: Graph) -> Flow:
+def _flow(block: Any, graph: Graph) -> Dependences:
     bindings = tuple(items(block.bindings))
     needs = _needs(bindings)
     ops = {k: op for k, b in enumerate(bindings) if (op := graph.by_var.get(b.var)) is not None}
@@ -87,7 +87,9 @@ def _flow(block: Any, graph: Graph) -> Flow:
     for k in reversed(range(len(needs))):
         for j in bits(needs[k]):
             below[j] |= below[k] | 1 << k
-    return Flow(bindings, needs, tuple(above), tuple(below), ops, {op: k for k, op in ops.items()})
+    return Dependences(
+        bindings, needs, tuple(above), tuple(below), ops, {op: k for k, op in ops.items()}
+    )
 
 
 def _needs(bindings: Sequence[Any]) -> tuple[Set, ...]:
@@ -113,7 +115,7 @@ def _variables(e: Any) -> list[Any]:
     return found
 
 
-def cycle(flow: Flow, groups: Sequence[Set]) -> list[int] | None:
+def cycle(flow: Dependences, groups: Sequence[Set]) -> list[int] | None:
     """Groups that need each other in a ring, by number; None where each can be done at once."""
     _, left = _sorted(flow, groups)
     if not left:
@@ -131,7 +133,7 @@ def cycle(flow: Flow, groups: Sequence[Set]) -> list[int] | None:
     return sorted({of[k] for k in ring[ring.index(here) :] if k in of})
 
 
-def together(flow: Flow, groups: Sequence[Set]) -> list[int]:
+def together(flow: Dependences, groups: Sequence[Set]) -> list[int]:
     """The bindings in an order in which each group's stand next to each other.
 
     Raises ``ValueError`` if groups need each other in a ring.
@@ -142,7 +144,7 @@ def together(flow: Flow, groups: Sequence[Set]) -> list[int]:
     return order
 
 
-def joined(flow: Flow, groups: Sequence[Set]) -> Flow:
+def joined(flow: Dependences, groups: Sequence[Set]) -> Dependences:
     """The block where each group is done at once: what is above one of it is above all of it."""
     unit = {k: s for s in groups for k in bits(s)}
     order = together(flow, groups)
@@ -168,7 +170,7 @@ def _root(k: int, of: Mapping[int, int], groups: Sequence[Set]) -> int:
     return groups[of[k]].bit_length() - 1 if k in of else k
 
 
-def _sorted(flow: Flow, groups: Sequence[Set]) -> tuple[list[int], set[int]]:
+def _sorted(flow: Dependences, groups: Sequence[Set]) -> tuple[list[int], set[int]]:
     """As many bindings as have what they need, and who stands for the others."""
     of = {k: g for g, s in enumerate(groups) for k in bits(s)}
     todo = {_root(k, of, groups) for k in range(len(flow.bindings))}

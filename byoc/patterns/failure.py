@@ -28,7 +28,7 @@ STAGES = {
 
 @dataclass(frozen=True)
 class Failure:
-    """A backend's code that failed at a ``stage`` of :data:`STAGES`.
+    """A backend's code that failed at a ``stage`` of `STAGES`.
 
     ``ops`` are the operators of the region that it cost and ``value`` is what that makes; both are
     empty where no region was lost. ``now`` names who has these operators instead. ``rule``: the
@@ -60,7 +60,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with a region: a stage of :data:`STAGES`, and why."""
+    """What is wrong with a region: a stage of `STAGES`, and why."""
 
     stage: str
     reason: str
@@ -70,7 +70,7 @@ class Fault:
 PASSING = (KeyboardInterrupt, Exhausted)
 
 
-class Raised(Exception):
+class ForeignError(Exception):
     """What code of somebody else raised, in one line."""
 
 
@@ -79,20 +79,20 @@ def foreign() -> Iterator[None]:
     """A block that runs code of somebody else, which may raise ``SystemExit`` as well.
 
     Raises:
-        Raised: for all that the block raises but :data:`PASSING`.
+        Raised: for all that the block raises but `PASSING`.
     """
     try:
         yield
     except PASSING:
         raise
     except BaseException as e:
-        raise Raised(said(e)) from e
+        raise ForeignError(said(e)) from e
 
 
 def said(e: BaseException) -> str:
     """An error in one line: its type, and of what a compiler said the first error."""
     text = _text(e)
-    if isinstance(e, Raised):
+    if isinstance(e, ForeignError):
         return text
     reason = first_error(text)
     return f"{type(e).__name__}: {reason}" if reason else type(e).__name__

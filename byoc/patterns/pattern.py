@@ -17,10 +17,10 @@ from typing import Any
 
 from ...analysis.proposal.proposal import Constant
 from ...analysis.results.op_info import OpInfo
-from ...layout.graph.graph import Op, Value
-from .failure import Raised, foreign
-from .group import Infos, group
-from .names import check_names
+from ...layout.graph.relax_graph import Op, Value
+from .elementwise_groups import Infos, group
+from .failure import ForeignError, foreign
+from .op_names import check_names
 from .suggest import Unmet
 
 Condition = Callable[["Node"], "str | Unmet | bool | None"]
@@ -79,7 +79,7 @@ def nothing(node: Node) -> Sequence[Op]:
 
 
 @dataclass(frozen=True)
-class Step:
+class PatternStep:
     """Between ``least`` and ``most`` ops in a row with one of these names and all conditions.
 
     ``takes``: the ops that come with each one, before it. ``laid`` are conditions on layouts, which
@@ -155,7 +155,7 @@ def _qualname(function: Callable[..., Any]) -> str:
     try:
         with foreign():
             return str(getattr(function, "__qualname__", None) or repr(function))
-    except Raised:
+    except ForeignError:
         return type(function).__name__
 
 
@@ -170,24 +170,24 @@ def listed(names: Collection[str], most: int = 4) -> str:
 def one(
     names: str | Collection[str], *conditions: Condition, takes: Sources = nothing,
     laid: tuple[Condition, ...] = (),
-) -> Step:  # fmt: skip
+) -> PatternStep:  # fmt: skip
     """Exactly one op."""
     found = frozenset([names] if isinstance(names, str) else names)
-    return Step(found, conditions, takes=takes, laid=laid)
+    return PatternStep(found, conditions, takes=takes, laid=laid)
 
 
-def maybe(names: str | Collection[str], *conditions: Condition) -> Step:
+def maybe(names: str | Collection[str], *conditions: Condition) -> PatternStep:
     """One op or none."""
-    return Step(frozenset([names] if isinstance(names, str) else names), conditions, 0)
+    return PatternStep(frozenset([names] if isinstance(names, str) else names), conditions, 0)
 
 
-def many(names: str | Collection[str], *conditions: Condition) -> Step:
+def many(names: str | Collection[str], *conditions: Condition) -> PatternStep:
     """Any number of ops."""
-    return Step(frozenset([names] if isinstance(names, str) else names), conditions, 0, None)
+    return PatternStep(frozenset([names] if isinstance(names, str) else names), conditions, 0, None)
 
 
 @dataclass(frozen=True)
-class State:
+class MatchState:
     """The beginning of a pattern: the last op is the ``count``-th of the step ``step``."""
 
     chain: tuple[Op, ...]
@@ -200,11 +200,11 @@ class Pattern:
     """A chain: ``steps[0]`` is the anchor."""
 
     name: str
-    steps: tuple[Step, ...]
+    steps: tuple[PatternStep, ...]
 
-    def __init__(self, name: str, *steps: Step) -> None:
+    def __init__(self, name: str, *steps: PatternStep) -> None:
         for s in steps:
-            if not isinstance(s, Step):
+            if not isinstance(s, PatternStep):
                 raise TypeError(f"pattern {name!r}: expected one(...), maybe(...) or many(...), "
                                 f"got {s!r}")  # fmt: skip
         if not steps or steps[0].least != 1:
@@ -227,12 +227,12 @@ class Pattern:
                 seen.add(s.chain)
                 yield s.chain
 
-    def states(self, anchor: Op, infos: Infos) -> Iterator[State]:
+    def states(self, anchor: Op, infos: Infos) -> Iterator[MatchState]:
         """All ways to begin the pattern at this anchor."""
         start = node(anchor, infos)
         if start is None or self.steps[0].why_not(start) is not None:
             return
-        stack = [State(self.steps[0].taken(start), 0, 1)]
+        stack = [MatchState(self.steps[0].taken(start), 0, 1)]
         while stack:
             state = stack.pop()
             yield state
@@ -240,9 +240,9 @@ class Pattern:
                 for k, n in self.next(state):
                     if self.steps[k].why_not(after) is None:
                         taken = self.steps[k].taken(after)
-                        stack.append(State((*state.chain, *taken), k, n))
+                        stack.append(MatchState((*state.chain, *taken), k, n))
 
-    def next(self, s: State) -> Iterator[tuple[int, int]]:
+    def next(self, s: MatchState) -> Iterator[tuple[int, int]]:
         """The steps that the next op may be, and which of that step's ops it would be."""
         for k in range(s.step, len(self.steps)):
             step, n = self.steps[k], s.count if k == s.step else 0
@@ -251,7 +251,7 @@ class Pattern:
             if n < step.least:
                 break
 
-    def done(self, s: State) -> bool:
+    def done(self, s: MatchState) -> bool:
         """Whether nothing more has to follow."""
         rest = self.steps[s.step + 1 :]
         return s.count >= self.steps[s.step].least and all(r.least == 0 for r in rest)

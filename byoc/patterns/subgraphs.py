@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ...layout.graph.graph import Op
-from .dependences import Flow, Set, bits
-from .group import Infos
-from .pattern import Node, Step, listed, node
+from ...layout.graph.relax_graph import Op
+from .dependences import Dependences, Set, bits
+from .elementwise_groups import Infos
+from .pattern import Node, PatternStep, listed, node
 from .suggest import Unmet
 
 #: Sets that are looked at one by one; where there are more, regions are cut one way only.
@@ -30,9 +30,9 @@ class Coarse:
     """Any operators that are one of ``steps``, as many as there are."""
 
     name: str
-    steps: tuple[Step, ...]
+    steps: tuple[PatternStep, ...]
 
-    def __init__(self, name: str, *steps: Step) -> None:
+    def __init__(self, name: str, *steps: PatternStep) -> None:
         if not steps:
             raise ValueError(f"coarse pattern {name!r}: no operators are taken")
         object.__setattr__(self, "name", name)
@@ -57,7 +57,7 @@ class Coarse:
         return max(f for f in failed if f is not None)
 
     def regions(
-        self, flows: Sequence[Flow], ops: Sequence[Op], infos: Infos
+        self, flows: Sequence[Dependences], ops: Sequence[Op], infos: Infos
     ) -> Iterator[tuple[Op, ...]]:
         """The maximal regions of some ops. What stands in no dataflow block is a region alone."""
         taken = [op for op in ops if self.why_not(op, infos) is None]
@@ -68,7 +68,7 @@ class Coarse:
                 yield tuple(f.ops[k] for k in bits(s))
         yield from ((op,) for op in taken if op not in inside)
 
-    def allows(self, flows: Sequence[Flow], ops: Sequence[Op], infos: Infos) -> bool:
+    def allows(self, flows: Sequence[Dependences], ops: Sequence[Op], infos: Infos) -> bool:
         """Whether these ops, in this order, are a region, maximal or not."""
         if any(self.why_not(op, infos) is not None for op in ops):
             return False
@@ -81,7 +81,7 @@ class Coarse:
         return False
 
 
-def maximal(flow: Flow, taken: Set) -> list[Set]:
+def maximal(flow: Dependences, taken: Set) -> list[Set]:
     """The connected convex parts of a set that no other one contains."""
     found: set[Set] = set()
     seen: set[Set] = set()

@@ -3,7 +3,7 @@
 Before: R.nn.batch_norm(x, gamma, beta, mean, var)     R.sum(R.stack((a, b), axis=0), axis=[0])
 After:  x * (gamma / √(var + ε)) + (beta - mean …)      a + b
 
-What is element by element comes before reshapes (:mod:`.sink_reshapes`).
+What is element by element comes before reshapes (`byoc.prepare.sink_reshapes`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tvm.ir import GenericConst
 from ...analysis.proposal.legalise import lowered
 from ...analysis.support.progress import stage
 from ..backend.backend import Backend, given
-from ..backend.guard import guarded
+from ..backend.guarded_calls import guarded
 from .integers import named
 from .qdq import held, quantised, released, taking, with_attrs
 from .raise_ops import raise_ops
@@ -30,7 +30,8 @@ def prepare(mod: Any, backends: Sequence[str | Backend] = (), *, relaid: bool = 
     """The lowered module; one that is lowered already is raised first. ``mod`` is not changed.
 
     Constants that are dequantized stay integers where a pattern of ``backends`` takes that, and
-    what it follows (see :mod:`.qdq`); else they are folded. ``relaid``: layouts will be chosen.
+    what it follows (see `byoc.prepare.qdq`); else they are folded. ``relaid``: layouts will be
+    chosen.
     """
     stage("legalising")
     raised = raise_ops(mod).module if _has_calls(mod) else mod

@@ -3,7 +3,8 @@
 Before: permute_dims(dequantize(w, s, z)), all of it a constant of float32 for FoldConstant
 After:  dequantize(permute_dims(w), s, z), with w folded, for a backend that takes dequantize too
 
-- What only moves or selects elements is done to the integers (:mod:`.integers`), and each reader of
+- What only moves or selects elements is done to the integers (`byoc.prepare.integers`), and each
+reader of
   a dequantize has one of its own, as a region takes what nothing else reads.
 - The scale of a constant's dequantize is a parameter, so that nothing folds it, until patterns were
   matched; what none of them takes is folded then, and copies that none takes are one again.
@@ -22,7 +23,7 @@ import tvm_ffi
 from tvm import relax
 
 from ...analysis.lifting.tir.node import NodeDict, items
-from ...layout.graph.graph import Op
+from ...layout.graph.relax_graph import Op
 from ..backend.backend import Backend, unusable
 from ..matching.lowered import Lowered, read
 from ..patterns.pattern import Pattern, node, nothing

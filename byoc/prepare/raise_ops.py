@@ -21,7 +21,7 @@ from ...analysis import Constant, OpInfo
 from ...analysis.answer.recover import Recovered, analyser
 from ...analysis.proposal.build import NotBuilt, call_op, to_prim
 from ...analysis.results.op_info import ASSUMED, LayoutNormalised
-from ...analysis.terms.term import Int, Tensor, Var
+from ...analysis.terms.term import Int, TensorVar, Var
 from ...layout.graph.unused import without_unused
 
 STRENGTH = {"tested": 0, "real": 1, "proved": 2, "rebuilt": 3}
@@ -205,7 +205,7 @@ def _call(found: Recovered, call: Any) -> Any:
 
 
 def call_sizes(
-    params: tuple[Tensor | Var, ...], arguments: list[Any], call: Any
+    params: tuple[TensorVar | Var, ...], arguments: list[Any], call: Any
 ) -> Mapping[Var, Any]:
     """The value of each size of the PrimFunc at a call, from the arguments' and results' shapes."""
     values: dict[Var, Any] = {}
@@ -214,7 +214,7 @@ def call_sizes(
         if isinstance(p, Var) and a is not None:
             values[p] = getattr(a, "value", a)
     shapes = [a.ty for a in arguments if hasattr(a.ty, "shape")] + list(results)
-    tensors = [p for p in params if isinstance(p, Tensor)]
+    tensors = [p for p in params if isinstance(p, TensorVar)]
     for p, ty in zip(tensors, shapes, strict=False):
         for e, dim in zip(p.shape, getattr(ty.shape, "values", ty.shape), strict=False):
             if isinstance(e, Int) and isinstance(e.atom, Var):

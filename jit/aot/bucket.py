@@ -13,7 +13,7 @@ from tvm import tirx
 
 from ..kernels.workspace import around
 from ..padding import Padded
-from .variants import Bucket
+from .kernel_variants import Bucket
 
 
 def held(func: Any, outer: Any, v: Bucket, where: str) -> Any:

@@ -13,12 +13,12 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from ..dims.dims import Symbol, copied, name, rooted, symbols
 from ..dims.span import Span
+from ..dims.symbolic_dims import Symbol, copied, name, rooted, symbols
 from ..kernels.workspace import lazily
 from .bucket import held
 from .decision_tree import branches, decision
-from .variants import Bucket, Exact, Ranged, Variant
+from .kernel_variants import Bucket, Exact, Ranged, Variant
 
 
 def merge(func: Any, variants: Sequence[Variant]) -> Any:

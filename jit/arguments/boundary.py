@@ -15,7 +15,7 @@ from typing import Any
 
 import tvm_ffi
 
-from .accept import BoundaryError, Path, Values, acceptor
+from .argument_checks import BoundaryError, Path, Values, acceptor
 from .signature import Signature
 
 #: Extents are below it.
@@ -100,7 +100,7 @@ class Boundary:
     def __call__(self, args: Sequence[Any]) -> tuple[list[Any], Values]:
         """What to call the function with, and what its symbolic extents are.
 
-        Raises :class:`BoundaryError`, in strict mode :class:`ShapeOutOfRange`.
+        Raises `BoundaryError`, in strict mode `ShapeOutOfRange`.
         """
         if len(args) != len(self._accept):
             raise BoundaryError(f"{self.signature.function} takes {len(self._accept)} arguments, "

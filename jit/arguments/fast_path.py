@@ -10,7 +10,7 @@ from typing import Any
 
 import tvm_ffi
 
-from .accept import bounds
+from .argument_checks import bounds
 from .boundary import Boundary
 from .signature import Param
 

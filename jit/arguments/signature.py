@@ -100,7 +100,7 @@ class Signature:
 
     @classmethod
     def from_json(cls, told: Any) -> Signature:
-        """Raises ``ValueError`` for what :meth:`to_json` does not write."""
+        """Raises ``ValueError`` for what `to_json` does not write."""
         try:
             if told["format"] != FORMAT:
                 raise ValueError(f"format {told['format']!r} instead of {FORMAT}")

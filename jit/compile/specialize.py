@@ -15,20 +15,20 @@ from ...analysis import Refusal, op_infos
 from ...analysis.support.progress import stage
 from ...byoc.backend.backend import Code
 from ...byoc.codegen.partition import attached
-from ..aot.ahead import ahead
+from ..aot.kernel_variants import Ranged
 from ..aot.merge import merge
-from ..aot.variants import Ranged
+from ..aot.multi_version import ahead
 from ..arguments.signature import Signature
+from ..config.dim_values import values_at
 from ..config.named_dims import resolved
 from ..config.sites import CallSite, call_sites, results
 from ..config.strategy import Aot, Config, Generic, Jit, Library, Record, Strategy, chosen, config
-from ..config.values import values_at
-from ..dims.dims import Unbound, copied, rooted, static, symbols
 from ..dims.span import Span
-from ..runtime.table import FORMAT
+from ..dims.symbolic_dims import Unbound, copied, rooted, static, symbols
+from ..runtime.library_table import FORMAT
 from ..schedule import schedule
-from ..tune.tuned import Known
-from .source import SiteCode, source
+from ..tune.schedule_database import OpenDatabase
+from .call_site_code import SiteCode, source
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class Specialized:
     """A module whose symbolic functions are compiled as told, and what was done to each."""
 
     module: Any
-    functions: tuple[Told, ...]
+    functions: tuple[SpecializedFunction, ...]
 
 
 @dataclass(frozen=True)
-class Told:
+class SpecializedFunction:
     """What became of a function: its strategy, the rule of its generic schedule, and why not more
     ("" where there is nothing to say)."""
 
@@ -77,7 +77,7 @@ def specialize_shapes(
                          f"module: {', '.join(sorted(named))}")  # fmt: skip
     target = tvm.target.Target(target)
     sites = call_sites(mod)
-    wanted: dict[str, Told] = {}
+    wanted: dict[str, SpecializedFunction] = {}
     functions: dict[str, Any] = {}
     names = dict.fromkeys(s.function for s in sites)
     for k, name in enumerate(names):
@@ -100,12 +100,12 @@ def specialize_shapes(
 
 
 def _compiled(func: Any, name: str, here: list[CallSite], found: Config, target: Any,
-              unscheduled: str | None) -> tuple[Any, Told]:  # fmt: skip
+              unscheduled: str | None) -> tuple[Any, SpecializedFunction]:  # fmt: skip
     """The function as it goes into the module, and what is told of it."""
     wanted = chosen(found, name, _ops(func) if found.by_op else ())
     refused = next((s.why_not for s in here if s.why_not is not None), None)
     if isinstance(wanted, Generic) and not wanted.scheduled:
-        return func, Told(name, wanted, "none", "as asked")
+        return func, SpecializedFunction(name, wanted, "none", "as asked")
     made, told = _generic(func, name, target, unscheduled)
     told = replace(told, strategy=wanted)
     if refused is not None:
@@ -120,7 +120,7 @@ def _compiled(func: Any, name: str, here: list[CallSite], found: Config, target:
 
 
 def _generic(func: Any, name: str, target: Any,
-             unscheduled: str | None = None) -> tuple[Any, Told]:  # fmt: skip
+             unscheduled: str | None = None) -> tuple[Any, SpecializedFunction]:  # fmt: skip
     """The function by a schedule for its shapes, symbolic or not, where there is one."""
     unreadable = _unreadable(func) if unscheduled is None else Refusal(unscheduled)
     generic: Any = unreadable if unreadable is not None else schedule(func, target)
@@ -131,7 +131,7 @@ def _generic(func: Any, name: str, target: Any,
     if not isinstance(generic, Refusal) and not static(func):
         made = _guarded(func, made)
     made = rooted(made).with_attr("global_symbol", name).with_attr("tirx.noalias", True)
-    return made, Told(name, Generic(), rule, why)
+    return made, SpecializedFunction(name, Generic(), rule, why)
 
 
 def _unreadable(func: Any) -> Refusal | None:
@@ -154,18 +154,20 @@ def _ops(func: Any) -> tuple[Any, ...]:
     return tuple(s.operator for s in getattr(chain, "steps", ()))
 
 
-def _ahead(func: Any, generic: Any, here: list[CallSite], found: Config, told: Told,
-           target: Any) -> tuple[Any, Told]:  # fmt: skip
+def _ahead(func: Any, generic: Any, here: list[CallSite], found: Config, told: SpecializedFunction,
+           target: Any) -> tuple[Any, SpecializedFunction]:  # fmt: skip
     assert isinstance(told.strategy, Aot)
-    known = None if found.tuned is None else Known(found.tuned)
+    known = None if found.tuned is None else OpenDatabase(found.tuned)
     done = ahead(func, generic, here, found.dims, told.strategy, target, known)
     if isinstance(done, Refusal):
         return generic, replace(told, strategy=Generic(), why=done.reason)
     return rooted(done.func), replace(told, why=done.told)
 
 
-def _code(mod: Any, called: list[CallSite], wanted: Mapping[str, Told], found: Config,
-          target: Any) -> Code:  # fmt: skip
+def _code(
+    mod: Any, called: list[CallSite], wanted: Mapping[str, SpecializedFunction], found: Config,
+    target: Any,
+) -> Code:  # fmt: skip
     """The sites in C++, and what is told of them to who loads the library."""
     sites = [_about(s, wanted[s.function].strategy, found) for s in called]
     functions = {s.function: tvm.ir.save_json(mod[s.function]) for s in called}
@@ -211,7 +213,7 @@ def symbol(place: int) -> str:
 
 @relax.expr_functor.mutator
 class _Writer(relax.PyExprMutator):  # type: ignore[misc]
-    """Calls of sites in the order of :func:`call_sites` as packed calls."""
+    """Calls of sites in the order of `call_sites` as packed calls."""
 
     def __init__(self, mod: Any, called: list[CallSite]) -> None:
         super().__init__(mod)

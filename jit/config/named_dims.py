@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from tvm import relax
 
 from ..arguments.signature import Signature, variable_names
-from ..dims.dims import variables
+from ..dims.symbolic_dims import variables
 from .strategy import Aot, Config, Strategy, strategy
 
 T = TypeVar("T")

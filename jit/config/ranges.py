@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from ..arguments.boundary import Range
 from ..dims.span import Span
-from ..schedule.nest.sizes import Bounds, Sizes
+from ..schedule.nest.symbolic_sizes import Bounds, SymbolicSizes
 from .sites import CallSite
 
 #: Where schedules for ranges change: one tile has all rows up to here, and from there on there are
@@ -48,7 +48,7 @@ def spans_at(site: CallSite, ranges: Mapping[str, Sequence[Range]]) -> tuple[dic
     free = [v for v in site.free() if ranges.get(site.called(v))]
     out: list[dict[str, Span]] = []
     for chosen in itertools.product(*(ranges[site.called(v)] for v in free)):
-        sizes = Sizes(*((v, span(r)) for v, r in zip(free, chosen, strict=True)))
+        sizes = SymbolicSizes(*((v, span(r)) for v, r in zip(free, chosen, strict=True)))
         found = {s.name: _span(sizes.of(e)) for s, e in zip(site.symbols, site.dims, strict=True)}
         if found not in out and any(s != Span() for s in found.values()):
             out.append(found)

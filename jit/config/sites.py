@@ -10,7 +10,7 @@ import tvm
 from tvm import relax, tirx
 
 from ..arguments.signature import variable_names
-from ..dims.dims import Symbol, Unbound, symbols, variables
+from ..dims.symbolic_dims import Symbol, Unbound, symbols, variables
 
 #: As many as a key of the C++ cache holds.
 MOST = 8

@@ -70,7 +70,7 @@ class Compiler(LineProcess):
                 library: Path) -> tuple[str, float]:  # fmt: skip
         """Build a kernel into ``library``: the rule of its schedule, and milliseconds.
 
-        Raises :class:`CompileFailed` where it fails, crashes, takes too long or is wrong. A process
+        Raises `CompileFailed` where it fails, crashes, takes too long or is wrong. A process
         that crashes after other jobs may have been left damaged by them: a new one decides.
         """
         job = digest, text, values, target, library
@@ -106,9 +106,9 @@ class Compiler(LineProcess):
         """What kernels depend on beside their functions and this source: the database's version."""
         if self.tuned is None:
             return ""
-        from ..tune.tuned import Known
+        from ..tune.schedule_database import OpenDatabase
 
-        return Known(self.tuned).version
+        return OpenDatabase(self.tuned).version
 
     def close(self) -> None:
         """End the process and let go of it; of the thread that asks."""

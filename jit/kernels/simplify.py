@@ -15,9 +15,9 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 from ...analysis.lifting.tir.node import items
-from ..dims.dims import static
-from ..schedule.nest.access import analyzer_of
+from ..dims.symbolic_dims import static
 from ..schedule.nest.program import Axis
+from ..schedule.nest.strided_access import analyzer_of
 from ..schedule.nest.tir import integer
 from ..schedule.nest.tir import static as number
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from ..store.kernel_key import toolchain
 
 if TYPE_CHECKING:
-    from .kernel import Maker
+    from .build_kernel import Maker
 
 
 def main() -> int:
@@ -29,7 +29,7 @@ def main() -> int:
     _yielding()
     # Before what it hashes is imported: sources that change in between have another key.
     made_by = toolchain()
-    importlib.import_module(".kernel", __package__)
+    importlib.import_module(".build_kernel", __package__)
     makers: dict[str, Maker] = {}
     _say(answers, {"ready": os.getpid(), "toolchain": made_by})
     for line in sys.stdin:
@@ -60,9 +60,9 @@ def _yielding() -> None:
 @lru_cache(maxsize=4)
 def _known(folder: str) -> Any:
     """A database of tuned schedules, read once."""
-    from ..tune.tuned import Known
+    from ..tune.schedule_database import OpenDatabase
 
-    return Known(folder)
+    return OpenDatabase(folder)
 
 
 def _say(answers: TextIO, told: dict[str, Any]) -> None:
@@ -73,7 +73,7 @@ def _say(answers: TextIO, told: dict[str, Any]) -> None:
 def _done(job: dict[str, Any], makers: dict[str, Maker]) -> dict[str, Any]:
     import tvm
 
-    from .kernel import Maker
+    from .build_kernel import Maker
 
     if job["text"] is not None:
         known = None if job["tuned"] is None else _known(job["tuned"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: What :attr:`Padded.assumes` may list.
+#: What `Padded.assumes` may list.
 FINITE = "the valid elements, and what the kernel computes of them, are finite numbers"
 
 

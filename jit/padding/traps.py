@@ -16,18 +16,17 @@ from typing import Any
 import tvm_ffi
 from tvm.tirx.buffer import is_buffer_var
 
-from ...analysis.lifting.effects.comprehension import Lifted
-from ...analysis.lifting.tir.from_tir import Reader, Unliftable
+from ...analysis.lifting.effects.tensor_expression import TensorExpression
+from ...analysis.lifting.tir.from_tir import ExpressionReader, Unliftable
 from ...analysis.lifting.tir.node import NodeDict, items
 from ...analysis.proofs.prove import prove
-from ...analysis.terms.rewrite import free, replace, subterms
 from ...analysis.terms.scalar import conj, ge0, parts
 from ...analysis.terms.term import (
     TRUE,
     ZERO,
     Int,
     Load,
-    Tensor,
+    TensorVar,
     Term,
     Var,
     as_int,
@@ -36,17 +35,18 @@ from ...analysis.terms.term import (
     size,
     variable,
 )
-from .problem import Facts, Unproved
+from ...analysis.terms.traversal import free, replace, subterms
+from .padding_problem import Facts, Unproved
 
 #: Integer divisions, which trap where the divisor is zero.
 _DIVISIONS = ("FloorDiv", "FloorMod", "Mod", "Div")
 _STOPS = frozenset({"While", "AssertStmt"})
 
 
-def demands(func: Any, lifted: Lifted, grown: Iterable[Tensor]) -> frozenset[int]:
+def demands(func: Any, lifted: TensorExpression, grown: Iterable[TensorVar]) -> frozenset[int]:
     """The parameters, of those that grow, whose padding must hold 0.
 
-    Raises :class:`.problem.Unproved`.
+    Raises `Unproved`.
     """
     walker = _Walker(func, lifted, frozenset(t.position for t in grown))
     if not walker.any:
@@ -74,11 +74,11 @@ class _Env:
 class _Walker:
     """All statements of a function, with the values of loop variables and the conditions around."""
 
-    def __init__(self, func: Any, lifted: Lifted, grown: frozenset[int]) -> None:
+    def __init__(self, func: Any, lifted: TensorExpression, grown: frozenset[int]) -> None:
         self.grown = grown
-        self.env, self.tensors = _Env(), NodeDict[Tensor]()
+        self.env, self.tensors = _Env(), NodeDict[TensorVar]()
         self.params = {p: k for k, p in enumerate(items(func.params)) if is_buffer_var(p)}
-        self.reader = Reader(self.env, self.read)
+        self.reader = ExpressionReader(self.env, self.read)
         self.zero: set[int] = set()
         self.any = _suspicious(func.body)
         stored = [s.buffer for s in _walk(func.body) if type(s).__name__ == "BufferStore"]
@@ -90,12 +90,12 @@ class _Walker:
     def read(self, b: Any, index: tuple[Int, ...]) -> Term:
         return load(self.tensor(b), index)
 
-    def tensor(self, b: Any) -> Tensor:
+    def tensor(self, b: Any) -> TensorVar:
         found = self.tensors.get(b)
         if found is None:
             place = next((k for p, k in self.params.items() if p.same_as(b)), -1)
             shape = tuple(map(self.reader.index, items(b.ty.shape)))
-            found = self.tensors[b] = Tensor(b.name, shape, str(b.ty.dtype), place)
+            found = self.tensors[b] = TensorVar(b.name, shape, str(b.ty.dtype), place)
         return found
 
     # -------------------------------------------------------------------- statements

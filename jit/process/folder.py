@@ -22,7 +22,7 @@ class Folder:
     """A new folder; it goes when it is removed, let go, or at the end of the process that made it.
 
     (`tempfile.TemporaryDirectory` goes at the end of any process that was forked off, too.) That of
-    a process that was killed goes when the next one is made. Raises :class:`.trust.Untrusted` where
+    a process that was killed goes when the next one is made. Raises `Untrusted` where
     others could replace it.
     """
 

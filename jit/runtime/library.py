@@ -15,8 +15,8 @@ import tvm_ffi
 from ..arguments.signature import Signature
 from ..process.errors import last_line
 from ..process.folder import Folder
+from .library_table import parsed
 from .pages import cut
-from .table import parsed
 
 MODES = {"generic": 0, "record": 1, "jit": 2}
 #: What a path was when this process loaded a library from it first.

@@ -16,8 +16,8 @@ from typing import Any
 import tvm
 
 from ..arguments.boundary import whole
+from ..kernels.build_kernel import ENTRY, loaded
 from ..kernels.compiler import CompileFailed, Compiler, CompilerDied, Interrupted, NotStarted
-from ..kernels.kernel import ENTRY, loaded
 from ..process.errors import last_line
 from ..process.folder import Folder, lacks_room
 from ..store import kernel_key
@@ -79,7 +79,7 @@ Key = tuple[str, tuple[int, ...]]
 
 
 class Manager(threading.Thread):
-    """Serves one library until :meth:`close`."""
+    """Serves one library until `close`."""
 
     def __init__(self, sites: Sites, budget: Budget, store: KernelStore | None,
                  compiler: Compiler | None, ended: Callable[[], object]) -> None:  # fmt: skip

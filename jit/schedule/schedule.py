@@ -19,19 +19,19 @@ from tvm import tirx
 
 from ...analysis import Refusal
 from ...analysis.lifting.tir.node import NodeDict, items
-from ..dims.dims import Unbound, symbols
-from ..dims.dims import name as called
 from ..dims.span import Span
-from .loops.machine import Machine, machine
+from ..dims.symbolic_dims import Unbound, symbols
+from ..dims.symbolic_dims import name as called
+from .loops.machine import VectorUnits, machine
 from .loops.strided import unstrided
 from .loops.windows import joined
 from .nest.collapse import Views, collapsed
 from .nest.kernel import Part, Plain, parts
 from .nest.program import Unscheduled, program
-from .nest.sizes import UNSAID, Sizes
+from .nest.symbolic_sizes import UNSAID, SymbolicSizes
 from .nest.tir import seq
-from .result import Scheduled
 from .rules import rules
+from .scheduled import Scheduled
 
 #: TVM's mark of what has a schedule.
 DONE = "tirx.is_scheduled"
@@ -42,7 +42,7 @@ def schedule(
 ) -> Scheduled | Refusal:
     """The PrimFunc scheduled for an LLVM target; the function given is not changed.
 
-    ``spans`` say where dimensions are, by the names of :func:`..dims.dims.symbols`: it is for these
+    ``spans`` say where dimensions are, by the names of `symbols`: it is for these
     values only. Others are taken as positive. Raises ``ValueError`` for a dimension there is not.
     """
     if not isinstance(func, tirx.PrimFunc):
@@ -68,15 +68,15 @@ def _check(func: Any, spans: Mapping[str, Span]) -> None:
                          f"{called(func)}: {', '.join(sorted(known)) or 'none'}")  # fmt: skip
 
 
-def _sizes(func: Any, spans: Mapping[str, Span]) -> Sizes:
+def _sizes(func: Any, spans: Mapping[str, Span]) -> SymbolicSizes:
     try:
         known = symbols(func)
     except Unbound:
         return UNSAID
-    return Sizes(*((s.var, spans.get(s.name, Span())) for s in known))
+    return SymbolicSizes(*((s.var, spans.get(s.name, Span())) for s in known))
 
 
-def _scheduled(func: Any, cpu: Machine, sizes: Sizes) -> Scheduled | Refusal:
+def _scheduled(func: Any, cpu: VectorUnits, sizes: SymbolicSizes) -> Scheduled | Refusal:
     made = program(func, sizes)
     views = Views(items(func.params))
     laid = unstrided(joined(parts(made), made.inner, cpu), made.inner)
@@ -95,7 +95,7 @@ def _scheduled(func: Any, cpu: Machine, sizes: Sizes) -> Scheduled | Refusal:
 PLAIN = "plain"
 
 
-def _written(part: Part, cpu: Machine, views: Views) -> tuple[Any, str, str]:
+def _written(part: Part, cpu: VectorUnits, views: Views) -> tuple[Any, str, str]:
     """The loop nest of a part, its rule, and why it has none."""
     if isinstance(part, Plain):
         name = part.step.stage.block.name_hint

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 
 from ...byoc.codegen import trust
-from .entry import Damaged
+from .kernel_file import Damaged
 
 SUFFIX = ".so"
 PART = ".part-"

@@ -1,4 +1,4 @@
-"""What a compiled kernel depends on, as a key of :class:`.KernelStore`."""
+"""What a compiled kernel depends on, as a key of `KernelStore`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DIGITS = 40
 def key(func: Any, values: Mapping[str, int], target: Any, schedule: str = "") -> str:
     """The same in every process for the same kernel, another one for any other.
 
-    ``func``: the PrimFunc, bound or symbolic, or its :func:`fingerprint`; ``values``: what its
+    ``func``: the PrimFunc, bound or symbolic, or its `fingerprint`; ``values``: what its
     symbolic extents are; ``schedule``: what decides how it is scheduled beside the source of this
     package, such as a database of tuned schedules.
     """

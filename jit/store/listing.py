@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 
-from .entry import FOOTER, Damaged, about_length
+from .kernel_file import FOOTER, Damaged, about_length
 
 
 def about_of(name: str, within: int) -> dict[str, str]:

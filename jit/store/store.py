@@ -4,7 +4,7 @@ A file a kernel, named by its key. It is written under another name and renamed,
 of a whole file or of none; it is verified to the last byte before its path is handed out. Nothing
 is locked: whoever loses a race builds once more. Modification times say when an entry was used.
 
-The folder is opened anew for each use, by :mod:`...byoc.codegen.trust`, and everything in it goes
+The folder is opened anew for each use, by `byoc.codegen.trust`, and everything in it goes
 by its
 descriptor. Whatever goes wrong with it (full, read-only, not private) is told in one warning, and
 kernels are compiled as if there were no store.
@@ -24,7 +24,7 @@ from pathlib import Path
 from ...byoc.codegen import trust
 from . import entries, private
 from .entries import KEY, SUFFIX
-from .entry import Damaged, opened, packed
+from .kernel_file import Damaged, opened, packed
 from .listing import about_of
 
 #: Seconds after which a file that is still being written is one whose writer was killed.
@@ -34,7 +34,7 @@ PATIENCE = 60.0
 
 
 @dataclass(frozen=True)
-class Row:
+class StoreEntry:
     """An entry, for people. ``used``: when it was last asked for, in seconds since 1970."""
 
     key: str
@@ -46,7 +46,7 @@ class Row:
 class KernelStore:
     """At most ``max_bytes`` and ``max_count`` kernels: those that were not used longest go first.
 
-    Each is kept under the key of :func:`.kernel_key.key`.
+    Each is kept under the key of `key`.
 
     ``folder`` None: ``$OPINFO_CACHE``, or the platform's folder for caches. Raises ``ValueError``
     for bounds that are not positive.
@@ -75,7 +75,7 @@ class KernelStore:
     def get(self, key: str) -> Path | None:
         """The library of a key, verified; None where there is none that is whole.
 
-        What is at the path may be another file by the time that it is loaded; see :meth:`copy`.
+        What is at the path may be another file by the time that it is loaded; see `copy`.
         """
         return None if self._verified(key) is None else self._path(key)
 
@@ -137,13 +137,13 @@ class KernelStore:
             self._trim(path.name, folder)
         return path
 
-    def ls(self) -> list[Row]:
+    def ls(self) -> list[StoreEntry]:
         """What is kept, the last used first. Raises ``OSError`` if the folder cannot be read."""
         with self._opened() as folder:
             if folder is None:
                 return []
             found = sorted(entries.files(folder), key=lambda f: -f[1].st_mtime_ns)
-            return [Row(n.removesuffix(SUFFIX), s.st_size, s.st_mtime, about_of(n, folder))
+            return [StoreEntry(n.removesuffix(SUFFIX), s.st_size, s.st_mtime, about_of(n, folder))
                     for n, s in found]  # fmt: skip
 
     def clear(self, older_than: float = 0.0) -> list[Path]:

@@ -65,7 +65,7 @@ class Recording:
             self.functions[function] = text
 
     def prim_funcs(self) -> dict[str, Any]:
-        """By their hash. Raises :class:`RecordError` for what is no PrimFunc."""
+        """By their hash. Raises `RecordError` for what is no PrimFunc."""
         import tvm
 
         out = {}
@@ -131,7 +131,7 @@ class Recording:
 
     @classmethod
     def load(cls, path: str | Path) -> Recording:
-        """Raises ``OSError`` if it cannot be read, :class:`RecordError` if it is no record."""
+        """Raises ``OSError`` if it cannot be read, `RecordError` if it is no record."""
         try:
             told = parse(content(path))
             if told["format"].value != FORMAT:

@@ -14,11 +14,11 @@ import tvm
 
 from ...byoc.codegen import trust
 from ...byoc.measure import Excluded, Measure, Measured, MeasureError
-from ...byoc.measure.jobs import Unreachable
+from ...byoc.measure.measure_jobs import Unreachable
 from ...byoc.measure.processes import Died, Processes
 from ...byoc.measure.servers import LocalServers
 from ...byoc.measure.subject import Buffer
-from .jobs import BuildKernel, RunKernel, TimeKernel
+from .tune_jobs import BuildKernel, RunKernel, TimeKernel
 
 #: Servers to try that are gone when they are reached.
 ATTEMPTS = 3
@@ -33,7 +33,9 @@ class Bench:
         self.folder = trust.temporary("opinfo-tune-")
         self.numbers = itertools.count()
         self.closed = threading.Event()
-        self.processes = Processes(Path(self.folder.name), how.threads, [f"{__package__}.jobs"])
+        self.processes = Processes(
+            Path(self.folder.name), how.threads, [f"{__package__}.tune_jobs"]
+        )
         self.local: LocalServers | None = None
         if how.tracker is None:
             self.local = LocalServers(self.processes, how.number)

@@ -22,13 +22,23 @@ import tvm
 from tvm import tirx
 
 from ...byoc.measure import Excluded, Measure, Measured, MeasureError
-from ..dims.dims import bind
+from ..dims.symbolic_dims import bind
 from ..process.errors import last_line
 from ..schedule import Refusal, Scheduled, schedule
 from .record import Recording, Shape
-from .search import buffers, search
+from .schedule_database import (
+    RECORDS,
+    WORKLOADS,
+    OpenDatabase,
+    Searched,
+    TuneError,
+    alone,
+    read,
+    searchable,
+    tuned,
+)
+from .schedule_search import buffers, search
 from .timing import Bench
-from .tuned import RECORDS, WORKLOADS, Known, Searched, TuneError, alone, read, searchable, tuned
 
 Progress = Callable[[int, int, str], None]
 """Of how many trials, how many are done, and of which shape the last one was."""
@@ -63,7 +73,7 @@ def tasks(recording: Recording) -> list[Task]:
     """The shapes of a recording, the most frequent first.
 
     Sites that call the same function with the same shape are one task. What cannot be bound, or is
-    of a function that was not recorded, is told in a warning. Raises :class:`.RecordError` where a
+    of a function that was not recorded, is told in a warning. Raises `RecordError` where a
     function cannot be read.
     """
     functions = recording.prim_funcs()
@@ -97,7 +107,7 @@ def tune(
     """Search for ``trials`` candidates of each task; what has as many in the database is skipped.
 
     ``seconds``: when they have passed, no more candidates are drawn; what was found is kept.
-    Raises :class:`TuneError` where the database cannot be used, ``MeasureError`` where nothing can
+    Raises `TuneError` where the database cannot be used, ``MeasureError`` where nothing can
     be measured, ``ValueError`` for a number that is not positive.
     """
     for name, number in (("trials", trials), ("seconds", seconds)):
@@ -107,7 +117,7 @@ def tune(
     end = float("inf") if seconds is None else time.monotonic() + seconds
     target = searchable(how.target, how.threads)
     with _alone(Path(database)) as folder:
-        known = Known(folder, mine=True)
+        known = OpenDatabase(folder, mine=True)
         missing = [max(0, trials - known.trials(t.func, target)) for t in todo]
         shown = _Shown(progress, sum(missing))
         if not any(missing):
@@ -119,7 +129,7 @@ def tune(
 
 class _Search:
     def __init__(
-        self, known: Known, bench: Bench, target: Any, trials: int, end: float, shown: _Shown
+        self, known: OpenDatabase, bench: Bench, target: Any, trials: int, end: float, shown: _Shown
     ) -> None:
         self.known, self.bench, self.target = known, bench, target
         self.trials, self.end, self.shown = trials, end, shown
@@ -206,7 +216,7 @@ def _mend(path: Path) -> None:
         path.touch()
 
 
-def _found(known: Known, t: Task, target: Any, new: int, failed: tuple[str, ...]) -> Found:
+def _found(known: OpenDatabase, t: Task, target: Any, new: int, failed: tuple[str, ...]) -> Found:
     count = len(known.records(t.func, target))
     done = known.searched_for(t.func, target)
     return Found(t.shape, t.calls, count, new, done.microseconds, done.structure, failed)

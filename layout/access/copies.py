@@ -8,7 +8,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from ...analysis.blocks.blocks import Access, Opaque, Stage, stages
+from ...analysis.blocks.blocks import BlockAccess, Opaque, Stage, stages
 from ...analysis.lifting.tir.node import items
 from ...analysis.terms.flat import flat, volume
 from ...analysis.terms.term import ONE
@@ -40,21 +40,21 @@ def copies(s: Stage) -> bool:
 
 
 def stays(s: Stage, source: Layout, target: Layout) -> bool:
-    """:func:`copies` of buffers in these layouts, without padding."""
+    """`copies` of buffers in these layouts, without padding."""
     if not _whole(s):
         return False
     one, two = _placed(s.reads[0], source), _placed(s.writes[0], target)
     return one is not None and two is not None and _same(one, two)
 
 
-def _placed(a: Access, layout: Layout) -> Access | None:
+def _placed(a: BlockAccess, layout: Layout) -> BlockAccess | None:
     """The access of the physical buffer."""
     known = [p for p in a.indices if p is not None]
     shape = literal(a.shape)
     if len(known) < len(a.indices) or layout.padded(shape):
         return None
     index = tuple(map(term, layout.forward(known, shape)))
-    return Access(a.buffer, index, physical(a.shape, layout))
+    return BlockAccess(a.buffer, index, physical(a.shape, layout))
 
 
 def _whole(s: Stage) -> bool:
@@ -68,7 +68,7 @@ def _whole(s: Stage) -> bool:
     return sum(v.extent is not ONE for v in s.axes) == sum(e is not ONE for e in shape)
 
 
-def _same(one: Access, two: Access) -> bool:
+def _same(one: BlockAccess, two: BlockAccess) -> bool:
     """Whether two accesses are of the same place of memory of buffers of one size."""
     p, q = ([i for i in a.indices if i is not None] for a in (one, two))
     if len(p) < len(one.shape) or len(q) < len(two.shape):  # data decide on it

@@ -13,15 +13,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from ...analysis.blocks.blocks import Access, Stage, Standard, standard
-from ..model.align import Piece, Unaligned, pieces, to_dims, to_loops
+from ...analysis.blocks.blocks import BlockAccess, Stage, Standard, standard
+from ..model.align import AlignedDim, Unaligned, pieces, to_dims, to_loops
 from ..model.digit import Digit
 from ..model.digit_orders import agree, complete, merged
 from ..model.layout import Layout
 
 
 @dataclass(frozen=True)
-class Place:
+class AlignedAccess:
     """An access of a stage to a buffer, aligned.
 
     ``beside``: loops that go past dimensions of extent 1 of an operand that is broadcast, to which
@@ -29,9 +29,9 @@ class Place:
     """
 
     buffer: int
-    found: tuple[Piece, ...]
+    found: tuple[AlignedDim, ...]
     rank: int
-    beside: tuple[Piece, ...] = ()
+    beside: tuple[AlignedDim, ...] = ()
 
     def loops(self, layout: Layout) -> list[Digit]:
         return to_loops(layout.digits, self.found)
@@ -43,7 +43,7 @@ class Place:
         return self._complete(order, self.found, template)
 
     def _complete(
-        self, order: Sequence[Digit], found: tuple[Piece, ...], template: Layout | None
+        self, order: Sequence[Digit], found: tuple[AlignedDim, ...], template: Layout | None
     ) -> Layout:
         dims = to_dims(order, found)
         kept = list(dict.fromkeys(dims))  # a digit that two loops carry counts once
@@ -51,16 +51,16 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Step:
+class BlockAccesses:
     """A stage: its accesses, the written ones first."""
 
-    writes: tuple[Place, ...]
-    reads: tuple[Place, ...]
+    writes: tuple[AlignedAccess, ...]
+    reads: tuple[AlignedAccess, ...]
     axes: int
     reduced: frozenset[int]
 
     @property
-    def all(self) -> tuple[Place, ...]:
+    def all(self) -> tuple[AlignedAccess, ...]:
         return (*self.writes, *self.reads)
 
 
@@ -68,13 +68,13 @@ Layouts = dict[int, Layout]
 
 
 @dataclass(frozen=True)
-class Flow:
+class BlockGraph:
     """The stages of a PrimFunc over numbered buffers: its tensor parameters, then its own.
 
     ``params`` maps positions of parameters to buffers.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[BlockAccesses, ...]
     ranks: tuple[int, ...]
     params: tuple[int | None, ...]
     written: frozenset[int]
@@ -111,7 +111,7 @@ class Flow:
                     raise Unaligned(f"buffer {p.buffer} is not read in the order of the loops")
         return known
 
-    def _through(self, s: Step, known: Layouts, template: Layout | None) -> None:
+    def _through(self, s: BlockAccesses, known: Layouts, template: Layout | None) -> None:
         """From the buffers of a stage whose layout is known to the others."""
         have = [p for p in s.all if p.buffer in known]
         if not have or len(have) == len(s.all):
@@ -126,7 +126,9 @@ class Flow:
                 except Unaligned:
                     known[p.buffer] = p.layout(order, None)
 
-    def order(self, s: Step, known: Layouts, first: Mapping[int, Layout] | None = None) -> Any:
+    def order(
+        self, s: BlockAccesses, known: Layouts, first: Mapping[int, Layout] | None = None
+    ) -> Any:
         """The order of a stage's loops: as it writes, then as the given buffers are read."""
         order: list[Digit] = []
         chosen = [p for p in s.writes if p.buffer in known]
@@ -161,8 +163,8 @@ class Flow:
         return tuple(b for b in self.params if b is not None and b not in self.written)
 
 
-def flow(func: Any, form: Callable[[Any], Standard] = standard) -> Flow:
-    """The flow of a PrimFunc. Raises :class:`.Opaque` with the reason if it has none."""
+def flow(func: Any, form: Callable[[Any], Standard] = standard) -> BlockGraph:
+    """The flow of a PrimFunc. Raises `Opaque` with the reason if it has none."""
     found, _ = form(func)
     number: dict[int, int] = {}
     params: list[int | None] = []
@@ -171,23 +173,27 @@ def flow(func: Any, form: Callable[[Any], Standard] = standard) -> Flow:
         params.append(number.setdefault(p.__chandle__(), len(number)) if is_buffer else None)
     ranks = {k: len(p.ty.shape) for p, k in zip(func.params, params, strict=True) if k is not None}
 
-    def place(s: Stage, a: Access) -> Place:
+    def place(s: Stage, a: BlockAccess) -> AlignedAccess:
         k = number.setdefault(a.buffer.__chandle__(), len(number))
         ranks[k] = len(a.indices)
         found = (x for d, i in enumerate(a.indices) for x in pieces(i, d, s.axes, s.reduced))
-        return Place(k, tuple(found), len(a.indices))
+        return AlignedAccess(k, tuple(found), len(a.indices))
 
     steps = []
     for s in found:
         writes = tuple(place(s, a) for a in s.writes)
         reads = tuple(_broadcast(place(s, a), a, writes) for a in s.reads)
         reduced = frozenset(k for k, v in enumerate(s.axes) if v in s.reduced)
-        steps.append(Step(writes, reads, len(s.axes), reduced))
+        steps.append(BlockAccesses(writes, reads, len(s.axes), reduced))
     written = frozenset(p.buffer for s in steps for p in s.writes)
-    return Flow(tuple(steps), tuple(ranks[k] for k in range(len(ranks))), tuple(params), written)
+    return BlockGraph(
+        tuple(steps), tuple(ranks[k] for k in range(len(ranks))), tuple(params), written
+    )
 
 
-def _broadcast(read: Place, access: Access, writes: Sequence[Place]) -> Place:
+def _broadcast(
+    read: AlignedAccess, access: BlockAccess, writes: Sequence[AlignedAccess]
+) -> AlignedAccess:
     """A read with the loops that go past its dimensions of extent 1.
 
     ``out[n, c, h, w] = x[n, c, h, w] * y[c, 0, 0]``: the last two lie where h and w do.
@@ -199,5 +205,5 @@ def _broadcast(read: Place, access: Access, writes: Sequence[Place]) -> Place:
     carried = {p.dim.axis - missing: p.loop for p in writes[0].found}
     if any(p.loop != carried.get(p.dim.axis) for p in read.found):
         return read
-    beside = (Piece(Digit(k), carried[k], exact=False) for k in ones if k in carried)
+    beside = (AlignedDim(Digit(k), carried[k], exact=False) for k in ones if k in carried)
     return replace(read, beside=tuple(beside))

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ...analysis.blocks.blocks import Access, Stage
+from ...analysis.blocks.blocks import BlockAccess, Stage
 from ...analysis.lifting.tir.node import NodeDict
-from ...analysis.terms.rewrite import free
 from ...analysis.terms.term import ONE, ZERO, Int
-from ...analysis.undo_layouts.access import coefficient
+from ...analysis.terms.traversal import free
+from ...analysis.undo_layouts.tensor_access import coefficient
 from ..model.digit import Digit
 from ..model.layout import Dim, Layout
 
@@ -59,7 +59,7 @@ class _Candidate:
     rank: int
 
 
-def _best(candidates: Sequence[_Candidate], w: Access, whole: bool) -> Layout | None:
+def _best(candidates: Sequence[_Candidate], w: BlockAccess, whole: bool) -> Layout | None:
     wanted = sum(e is not ONE for e in w.shape)
     fit = [c for c in candidates if not whole or c.aligned == wanted]
     if not fit:
@@ -69,19 +69,21 @@ def _best(candidates: Sequence[_Candidate], w: Access, whole: bool) -> Layout | 
     return fit[best].layout
 
 
-def _from_reads(stage: Stage, w: Access, found: Layouts) -> Iterator[_Candidate]:
+def _from_reads(stage: Stage, w: BlockAccess, found: Layouts) -> Iterator[_Candidate]:
     others = (a for a in (*stage.reads, *stage.writes) if not a.buffer.same_as(w.buffer))
     yield from _carried(others, w, found)
 
 
-def _from_readers(stages: Iterable[Stage], w: Access, found: Layouts) -> Iterator[_Candidate]:
+def _from_readers(stages: Iterable[Stage], w: BlockAccess, found: Layouts) -> Iterator[_Candidate]:
     for s in stages:
         for a in s.reads:
             if a.buffer.same_as(w.buffer):
                 yield from _carried(s.writes, a, found)
 
 
-def _carried(sources: Iterable[Access], to: Access, found: Layouts) -> Iterator[_Candidate]:
+def _carried(
+    sources: Iterable[BlockAccess], to: BlockAccess, found: Layouts
+) -> Iterator[_Candidate]:
     for a in sources:
         layout = found.get(a.buffer)
         if layout is not None:
@@ -89,7 +91,7 @@ def _carried(sources: Iterable[Access], to: Access, found: Layouts) -> Iterator[
             yield _Candidate(own, aligned, sum(e is not ONE for e in a.shape))
 
 
-def carried(a: Access, layout: Layout, to: Access) -> tuple[Layout, int]:
+def carried(a: BlockAccess, layout: Layout, to: BlockAccess) -> tuple[Layout, int]:
     """The layout of ``to`` that follows the one of ``a``, and how many dimensions it is of.
 
     Dimensions that ``a`` says nothing about are outermost.
@@ -105,7 +107,7 @@ def carried(a: Access, layout: Layout, to: Access) -> tuple[Layout, int]:
     return Layout((*rest, *dims), pad_value=None), aligned
 
 
-def _aligned(a: Access, to: Access) -> dict[int, int]:
+def _aligned(a: BlockAccess, to: BlockAccess) -> dict[int, int]:
     """For dimensions of ``a`` the one of ``to`` that the same iterator moves."""
     pairs: dict[int, int] = {}
     for related in (_same, _share, _both):
@@ -133,7 +135,9 @@ def _share(p: Int, q: Int) -> bool:
     return any(all(coefficient(t, v) not in (None, ZERO) for t in (p, q)) for v in both)
 
 
-def _digit(d: Digit, layout: Layout, a: Access, to: Access, pairs: dict[int, int]) -> list[Digit]:
+def _digit(
+    d: Digit, layout: Layout, a: BlockAccess, to: BlockAccess, pairs: dict[int, int]
+) -> list[Digit]:
     """The digit of ``to``, or its whole axis in the place of the highest one."""
     b = pairs.get(d.axis)
     if b is None:

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...analysis.chain.define import Definition, define, over
+from ...analysis.chain.define import TensorDefinition, define, over
 from ...analysis.lifting.tir.from_tir import Unliftable
 from ...analysis.terms.evaluate import Unevaluable, evaluate, numpy_dtype
-from ...analysis.terms.rewrite import free, tensors
-from ...analysis.terms.term import Call, Const, Int, Load, Tensor, Term, Var
-from ..model.sizes import SYMBOLIC
+from ...analysis.terms.term import CallTerm, Const, Int, Load, TensorVar, Term, Var
+from ...analysis.terms.traversal import free, tensors
+from ..model.buffer_bytes import SYMBOLIC
 
 Array = npt.NDArray[Any]
 #: What a symbolic extent is taken as to try where elements go.
@@ -31,14 +31,14 @@ TRIED = 4
 
 
 @dataclass(frozen=True)
-class Move:
+class LayoutOnlyBuffer:
     """A buffer that is a conversion: the bytes it has, the parameters that it is made from."""
 
     bytes: int
     sources: frozenset[int]
 
 
-def moves(func: Any) -> tuple[Move, ...]:
+def moves(func: Any) -> tuple[LayoutOnlyBuffer, ...]:
     """The conversions inside a PrimFunc; none in one that is not understood."""
     try:
         program = define(func)
@@ -46,17 +46,17 @@ def moves(func: Any) -> tuple[Move, ...]:
         return ()
     out, origin = [], {}
     for t in program.params:
-        if isinstance(t, Tensor):
+        if isinstance(t, TensorVar):
             origin[t] = frozenset([t.position])
     for d in program.definitions:
         read = tensors(d.body) if d.body is not None else d.order
         origin[d.tensor] = frozenset().union(*(origin.get(t, ()) for t in read))
         if converts(d):
-            out.append(Move(_bytes(d.tensor), origin[d.tensor]))
+            out.append(LayoutOnlyBuffer(_bytes(d.tensor), origin[d.tensor]))
     return tuple(out)
 
 
-def converts(d: Definition) -> bool:
+def converts(d: TensorDefinition) -> bool:
     """Whether a buffer is only a copy, and one whose elements lie in another order."""
     if d.body is None:
         return False
@@ -80,7 +80,7 @@ def _copied(body: Term) -> Load | None:
 
 def _leaves(body: Term) -> Iterator[Term]:
     t: Any = (body.atom or body) if isinstance(body, Int) else body
-    if isinstance(t, Call) and t.op == "ite":
+    if isinstance(t, CallTerm) and t.op == "ite":
         yield from _leaves(t.args[1])
         yield from _leaves(t.args[2])
     else:
@@ -94,7 +94,7 @@ def _literal(t: Term) -> bool:
 class _Places:
     """For each element of a copy the flat position that it comes from, -1 for a literal."""
 
-    def __init__(self, d: Definition, copied: Load, sizes: dict[Any, int]) -> None:
+    def __init__(self, d: TensorDefinition, copied: Load, sizes: dict[Any, int]) -> None:
         self.shape = [int(evaluate(e, sizes)) for e in d.tensor.shape]
         self.source = [int(evaluate(e, sizes)) for e in copied.tensor.shape]
         env: dict[Var, Any] = dict(sizes)
@@ -126,7 +126,7 @@ class _Places:
 def _chosen(body: Term, copied: Load, env: dict[Var, Any]) -> Any:
     """Where the body is the element and no literal."""
     t: Any = (body.atom or body) if isinstance(body, Int) else body
-    if not (isinstance(t, Call) and t.op == "ite"):
+    if not (isinstance(t, CallTerm) and t.op == "ite"):
         return np.bool_(t is copied)
     yes, no = (_chosen(a, copied, env) for a in t.args[1:])
     return np.where(evaluate(t.args[0], env), yes, no)
@@ -156,7 +156,7 @@ def mixed_radix(line: Array) -> bool:
     return bool((whole == known).all())
 
 
-def _bytes(t: Tensor) -> int:
+def _bytes(t: TensorVar) -> int:
     sizes = {v: SYMBOLIC for e in t.shape for v in free(e)}
     count = math.prod(int(evaluate(e, sizes)) for e in t.shape)
     return count * numpy_dtype(t.dtype).itemsize

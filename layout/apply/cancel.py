@@ -16,7 +16,7 @@ import tvm_ffi
 from tvm import relax
 
 from ...analysis.index_map import prove_identity
-from ..graph.graph import extents, may_write
+from ..graph.relax_graph import extents, may_write
 
 
 def cancel_layout_transforms(mod: Any) -> Any:

@@ -14,13 +14,13 @@ from tvm import relax
 
 from ...analysis.lifting.tir.node import NodeDict
 from ...analysis.support.origin import span_of, with_span
-from ..graph.graph import Graph, Op, Value
+from ..graph.relax_graph import Graph, Op, Value
 from ..graph.unused import without_unused
 from ..model.layout import Layout
 from ..rewrite.rewrite import Rewritten, Still
 from ..search.alternatives import GIVEN, Kind, weight
 from ..search.decide import Plan
-from .convert import Step, converted, layouts_of
+from .conversion import LayoutConversion, converted, layouts_of
 
 Rewrite = Callable[[Any, Sequence[Layout | None], bool], Rewritten | Still]
 Layouts = tuple[Layout | None, ...]
@@ -54,7 +54,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         self.budget, self.copied = budget, 0
         self.constants: dict[int, set[Layout]] = {}
         self.added: dict[tuple[int, Layouts], Any] = {}
-        self.copies: dict[Step, Any] = {}
+        self.copies: dict[LayoutConversion, Any] = {}
         self.folded: dict[tuple[int, Layout], Any] = {}
 
     def function(self, gvar: Any, func: Any, graph: Graph, plan: Plan) -> None:
@@ -218,7 +218,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         at[layout] = self.emit(expr, like, True) if local else expr
         for target in self.wanted.get(value, ()):
             if target not in at:
-                step = Step(value.shape, value.dtype, layout, target)
+                step = LayoutConversion(value.shape, value.dtype, layout, target)
                 new = converted(expr, step, self.add(step))
                 at[target] = self.emit(new, like, self.leaves(value, target, like))
 
@@ -229,7 +229,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         readers = (op for op in value.uses if layout in _read(self.plan, op, value))
         return any(self.block_of[op] != self.here for op in readers)
 
-    def add(self, step: Step) -> Callable[[Any, str], Any]:
+    def add(self, step: LayoutConversion) -> Callable[[Any, str], Any]:
         def once(func: Any, name: str) -> Any:
             if step not in self.copies:
                 self.copies[step] = self.builder_.add_func(func, name)
@@ -259,7 +259,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
             return v.expr
         key = (v.expr.__chandle__(), layout)
         if key not in self.folded and not self.affordable(v, layout):
-            step = Step(v.shape, v.dtype, Layout.identity(v.rank), layout)
+            step = LayoutConversion(v.shape, v.dtype, Layout.identity(v.rank), layout)
             return self.builder_.emit(converted(v.expr, step, self.add(step)), "const")
         if key not in self.folded:
             self.folded[key] = relax.const(layout.move(v.expr.value.numpy()), v.dtype)

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ...analysis.terms.quotient import is_div
-from ...analysis.terms.rewrite import free
-from ...analysis.terms.term import Call, Int, Var, as_int
+from ...analysis.terms.term import CallTerm, Int, Var, as_int
+from ...analysis.terms.traversal import free
 from .digit import Digit
 
 
@@ -22,7 +22,7 @@ class Unaligned(Exception):
 
 
 @dataclass(frozen=True)
-class Piece:
+class AlignedDim:
     """``dim`` of a buffer's coordinates is ``loop`` of the iteration.
 
     ``shift``: the coordinate is the loop's plus this. Where it is not ``exact`` only the whole
@@ -35,7 +35,9 @@ class Piece:
     exact: bool = True
 
 
-def pieces(index: Int | None, k: int, axes: Sequence[Var], reduced: frozenset[Var]) -> list[Piece]:
+def pieces(
+    index: Int | None, k: int, axes: Sequence[Var], reduced: frozenset[Var]
+) -> list[AlignedDim]:
     """The pieces of dimension ``k`` that is read or written at ``index``."""
     if index is None:
         return []
@@ -48,7 +50,7 @@ def pieces(index: Int | None, k: int, axes: Sequence[Var], reduced: frozenset[Va
     outer = [v for v in inside if v not in reduced] or inside
     if len(outer) != 1:
         return []
-    return [Piece(Digit(k), Digit(axes.index(outer[0])), exact=False)]
+    return [AlignedDim(Digit(k), Digit(axes.index(outer[0])), exact=False)]
 
 
 Scaled = tuple[int, Digit]
@@ -83,16 +85,16 @@ def _quotient(atom: object, axes: Sequence[Var]) -> tuple[int, int] | None:
     """Axis and divisor of ``v`` or ``v // k``."""
     if isinstance(atom, Var):
         return (axes.index(atom), 1) if atom in axes else None
-    if isinstance(atom, Call) and is_div(atom):
+    if isinstance(atom, CallTerm) and is_div(atom):
         v, k = as_int(atom.args[0]).atom, as_int(atom.args[1]).const
         if isinstance(v, Var) and v in axes and k:
             return axes.index(v), k
     return None
 
 
-def _radix(terms: list[Scaled], shift: int, k: int, axes: Sequence[Var]) -> list[Piece] | None:
+def _radix(terms: list[Scaled], shift: int, k: int, axes: Sequence[Var]) -> list[AlignedDim] | None:
     """The pieces if the scales are those of a mixed radix, from the highest to the lowest."""
-    out: list[Piece] = []
+    out: list[AlignedDim] = []
     expected: int | None = 1
     for scale, loop in sorted(terms, key=lambda t: t[0]):
         if scale != expected:
@@ -103,7 +105,7 @@ def _radix(terms: list[Scaled], shift: int, k: int, axes: Sequence[Var]) -> list
             known = None if whole is None else whole.const
             size = None if known is None else -(known // -loop.div)
         expected = None if size is None else scale * size
-        out.append(Piece(Digit(k, scale, size), loop))
+        out.append(AlignedDim(Digit(k, scale, size), loop))
     if not out:
         return []
     top = out[-1]
@@ -123,18 +125,18 @@ def top(d: Digit) -> int | None:
     return None if d.extent is None else d.div * d.extent
 
 
-def to_loops(digits: Sequence[Digit], found: Sequence[Piece]) -> list[Digit]:
+def to_loops(digits: Sequence[Digit], found: Sequence[AlignedDim]) -> list[Digit]:
     """Digits of a buffer, in their order, as digits of the loops that carry them."""
     return list(_through(digits, [(p.dim, p.loop, p) for p in found]))
 
 
-def to_dims(digits: Sequence[Digit], found: Sequence[Piece]) -> list[Digit]:
+def to_dims(digits: Sequence[Digit], found: Sequence[AlignedDim]) -> list[Digit]:
     """Digits of the loops, in their order, as digits of a buffer's dimensions."""
     return list(_through(digits, [(p.loop, p.dim, p) for p in found]))
 
 
 def _through(
-    digits: Sequence[Digit], pairs: Sequence[tuple[Digit, Digit, Piece]]
+    digits: Sequence[Digit], pairs: Sequence[tuple[Digit, Digit, AlignedDim]]
 ) -> Iterator[Digit]:
     for d in digits:
         mine = [p for p in pairs if p[0].axis == d.axis]
@@ -152,7 +154,7 @@ def _through(
             yield _image(one, other, piece, low, high)
 
 
-def _image(one: Digit, other: Digit, piece: Piece, low: int, high: int | None) -> Digit:
+def _image(one: Digit, other: Digit, piece: AlignedDim, low: int, high: int | None) -> Digit:
     """The values ``[low, high)`` of ``one`` as a digit of ``other``."""
     whole = low == one.div and high == top(one)
     if whole:

@@ -79,7 +79,7 @@ def complete(digits: Sequence[Digit], rank: int, template: Layout | None = None)
     """The layout with these digits in this order; what they leave out goes behind its neighbour.
 
     A ``template`` of the same rank that agrees with the digits is taken as it is.
-    Raises :class:`Unaligned` if digits overlap.
+    Raises `Unaligned` if digits overlap.
     """
     if template is not None and template.rank == rank:
         if agree(template.digits, digits, frozenset()):

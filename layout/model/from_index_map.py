@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...analysis.index_map.maps.convert import MapLike, Unsupported, convert
+from ...analysis.index_map.maps.to_terms import MapLike, Unsupported, convert
 from .align import pieces
 from .digit import Digit
 

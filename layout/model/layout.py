@@ -106,7 +106,7 @@ class Layout:
 
     @cached_property
     def permutation(self) -> tuple[int, ...] | None:
-        """``order`` if this is :meth:`permuted`, else None."""
+        """``order`` if this is `permuted`, else None."""
         if any(len(d) != 1 or d[0].extent is not None or d[0].div != 1 for d in self.dims):
             return None
         return tuple(d.axis for (d,) in self.dims)

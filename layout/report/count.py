@@ -1,6 +1,6 @@
 """How many layout conversions of activations a module has, and how many bytes they write.
 
-A conversion is a copy whose elements lie in another order of memory (:mod:`..access.layout_only`),
+A conversion is a copy whose elements lie in another order of memory (`layout.access.layout_only`),
 by whatever
 operator or PrimFunc, alone or inside a fused function. What is made of constants only does not
 count: it is done once, at compile time. Neither does what nothing uses.
@@ -14,12 +14,12 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
-from ...analysis.certify.same import ByStructure
+from ...analysis.certify.structural_equality import ByStructure
 from ...analysis.proposal.legalise import legalise
-from ..access.layout_only import Move, moves
-from ..graph.graph import extents
-from ..model.sizes import size_of
-from .report import Conversions
+from ..access.layout_only import LayoutOnlyBuffer, moves
+from ..graph.relax_graph import extents
+from ..model.buffer_bytes import size_of
+from .plan_report import Conversions
 
 #: Relax operators that convert; the others are counted after they are legalised.
 CONVERTING = frozenset({"relax.permute_dims", "relax.layout_transform"})
@@ -36,7 +36,7 @@ def count(mod: Any) -> Conversions:
 
 
 def located(mod: Any) -> dict[tuple[str, str], Conversions]:
-    """The conversions of a module by function and variable, as :func:`count` sees them.
+    """The conversions of a module by function and variable, as `count` sees them.
 
     Those of a function that is called are at its call.
     """
@@ -57,7 +57,7 @@ class _Counter:
 
     def __init__(self, mod: Any) -> None:
         self.mod = mod
-        self.moves: Callable[[Any], tuple[Move, ...]] = ByStructure(moves)
+        self.moves: Callable[[Any], tuple[LayoutOnlyBuffer, ...]] = ByStructure(moves)
         self.found: dict[tuple[str, str], Conversions] = {}
         self.at = ("", "")
         self.constant: dict[Any, bool] = {}
@@ -122,7 +122,7 @@ class _Counter:
             func = _lowered(call)
         except RuntimeError:  # a ScheduleError, as of a bool
             size = size_of(extents(x.ty.shape) or (), str(x.ty.dtype))
-            self.add([Move(size, frozenset([0]))], constant)
+            self.add([LayoutOnlyBuffer(size, frozenset([0]))], constant)
             return all(constant)
         if func is not None:
             self.add(self.moves(func), constant)
@@ -131,7 +131,7 @@ class _Counter:
     def callee(self, e: Any) -> Any:
         return self.mod[e] if isinstance(e, tvm.ir.GlobalVar) else None
 
-    def add(self, found: Sequence[Move], constant: Sequence[bool]) -> None:
+    def add(self, found: Sequence[LayoutOnlyBuffer], constant: Sequence[bool]) -> None:
         for m in found:
             if not all(constant[k] for k in m.sources if k < len(constant)):
                 old = self.found.get(self.at, Conversions())

@@ -6,20 +6,20 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ..graph.graph import Graph, Op, Value
+from ..graph.relax_graph import Graph, Op, Value
+from ..model.buffer_bytes import size_of
 from ..model.layout import Layout
-from ..model.sizes import size_of
 from ..search.alternatives import GIVEN, Choice, Kind, weight
 from ..search.decide import Plan
 from .count import count
 from .letters import letters
-from .report import Conversion, OpChoice, Report, ValueChoice
+from .plan_report import Conversion, OpChoice, PlanReport, ValueChoice
 
 Axes = Mapping[Value, str]
 Part = tuple[Graph, Plan, Mapping[Op, Kind]]
 
 
-def report(mod: Any, planned: Any, parts: Sequence[Part]) -> Report:
+def report(mod: Any, planned: Any, parts: Sequence[Part]) -> PlanReport:
     """The report of the plans of a module's functions; ``mod`` is as it was before."""
     values, conversions, ops = [], [], []
     for graph, plan, kinds in parts:
@@ -28,7 +28,7 @@ def report(mod: Any, planned: Any, parts: Sequence[Part]) -> Report:
         conversions += _conversions(graph, plan, kinds, axes)
         ops += [_op(op, plan.ways[op], kinds[op], axes) for op in graph.ops]
     solved = [plan.solution for _, plan, _ in parts]
-    return Report(
+    return PlanReport(
         tuple(values),
         tuple(conversions),
         tuple(ops),

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..access.flow import Flow, Place
-from ..graph.graph import Graph, Op, Value
-from ..model.align import Piece
+from ..access.flow import AlignedAccess, BlockGraph
+from ..graph.relax_graph import Graph, Op, Value
+from ..model.align import AlignedDim
 from ..search.alternatives import Kind
 
 #: By buffer of a flow, the letter of each axis.
@@ -32,7 +32,7 @@ def letters(graph: Graph, kinds: Mapping[Op, Kind]) -> dict[Value, str]:
     return out
 
 
-def _through(op: Op, flow: Flow | None, out: dict[Value, str]) -> None:
+def _through(op: Op, flow: BlockGraph | None, out: dict[Value, str]) -> None:
     """From the values of an op that are called something to its others."""
     if flow is None:
         return
@@ -66,14 +66,14 @@ def _with_units(
     return [c for c in out if c is not None]
 
 
-def _loops(p: Place, known: Named) -> dict[int, str]:
+def _loops(p: AlignedAccess, known: Named) -> dict[int, str]:
     """The letters of the loops that carry a whole dimension of a buffer."""
     named = known.get(p.buffer, ())
     pairs = ((x.loop.axis, named[x.dim.axis]) for x in p.found if _whole(x) and named)
     return {a: c for a, c in pairs if c is not None}
 
 
-def _whole(piece: Piece) -> bool:
+def _whole(piece: AlignedDim) -> bool:
     return all(d.div == 1 and d.extent is None for d in (piece.dim, piece.loop))
 
 

@@ -16,15 +16,15 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from ...analysis.index_map.maps.convert import Unsupported
-from ...analysis.index_map.maps.emit import Emitter
-from ...analysis.lifting.tir.from_tir import Reader, Unliftable
+from ...analysis.index_map.maps.from_terms import Emitter
+from ...analysis.index_map.maps.to_terms import Unsupported
+from ...analysis.lifting.tir.from_tir import ExpressionReader, Unliftable
 from ...analysis.lifting.tir.node import NodeDict, items
-from ...analysis.terms.rewrite import ints
 from ...analysis.terms.term import ZERO, Int, Var
+from ...analysis.terms.traversal import ints
 from ..access.inner import Layouts
 from ..model.extents import literal, term
-from .nest import Nest
+from .nest import BlockNest
 
 _COMPARISONS = (tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.EQ, tirx.NE)
 
@@ -43,7 +43,7 @@ class _Two(inspect.Signature):
         return inspect.BoundArguments(self, OrderedDict())
 
 
-class Rule:
+class NodeCallback:
     """A callback that says what it takes; to find that out costs more than all of its calls."""
 
     __signature__ = _Two()
@@ -64,13 +64,13 @@ class Body:
 
     def __init__(
         self,
-        nest: Nest,
+        nest: BlockNest,
         stored: NodeDict[None],
         layouts: Layouts,
         buffers: NodeDict[Any],
         leaves: Mapping[Var, Any],
         old: Mapping[Var, Any],
-        reader: Reader,
+        reader: ExpressionReader,
         shapes: NodeDict[tuple[Int, ...]],
         dtype: str,
     ) -> None:
@@ -83,14 +83,17 @@ class Body:
             self.values[variable] = self.index(nest.at[v])
         self.simple = all(_plain(nest.at[v]) for v in old)
         self.rules = [
-            (tvm.ir.TensorLoad, Rule(self.load)),
-            (tirx.BufferStore, Rule(self.store)),
-            (tvm.ir.Var, Rule(self.variable)),
+            (tvm.ir.TensorLoad, NodeCallback(self.load)),
+            (tirx.BufferStore, NodeCallback(self.store)),
+            (tvm.ir.Var, NodeCallback(self.variable)),
         ]
         if not self.simple:
-            comparison = Rule(self.comparison)
+            comparison = NodeCallback(self.comparison)
             self.rules += [(k, comparison) for k in _COMPARISONS]
-            self.rules += [(tirx.Cast, Rule(self.cast)), (tvm.ir.Call, Rule(self.call))]
+            self.rules += [
+                (tirx.Cast, NodeCallback(self.cast)),
+                (tvm.ir.Call, NodeCallback(self.call)),
+            ]
         self.loads = 0  # so far
         self.touched: tuple[dict[Any, Any], dict[Any, Any]] = ({}, {})
 

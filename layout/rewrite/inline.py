@@ -16,7 +16,7 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 from ...analysis.blocks.blocks import Stage
-from ...analysis.blocks.definitions import Definition, Undefined, loads, resolved
+from ...analysis.blocks.definitions import BlockDefinition, Undefined, loads, resolved
 from ...analysis.blocks.definitions import definition as defines
 from ...analysis.lifting.tir.node import NodeDict, items
 from ...analysis.terms.flat import volume
@@ -75,7 +75,7 @@ def _iterations(s: Stage) -> Int:
 class _Inliner:
     """Replaces loads by definitions, in which loads are replaced already."""
 
-    def __init__(self, found: NodeDict[Definition]) -> None:
+    def __init__(self, found: NodeDict[BlockDefinition]) -> None:
         self.found = found
         self.rules = [(tvm.ir.TensorLoad, self.load)]
 

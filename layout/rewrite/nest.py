@@ -17,14 +17,25 @@ from typing import Any
 import tvm_ffi
 from tvm import tirx
 
-from ...analysis.blocks.blocks import Access, Stage
-from ...analysis.lifting.tir.from_tir import Reader
+from ...analysis.blocks.blocks import BlockAccess, Stage
+from ...analysis.lifting.tir.from_tir import ExpressionReader
 from ...analysis.lifting.tir.node import items
 from ...analysis.terms.quotient import is_div
-from ...analysis.terms.rewrite import free, ints, subterms
 from ...analysis.terms.scalar import conj, ge0
-from ...analysis.terms.term import ONE, TRUE, ZERO, Call, Int, Term, Var, as_int, integer, variable
-from ...analysis.undo_layouts.access import coefficient
+from ...analysis.terms.term import (
+    ONE,
+    TRUE,
+    ZERO,
+    CallTerm,
+    Int,
+    Term,
+    Var,
+    as_int,
+    integer,
+    variable,
+)
+from ...analysis.terms.traversal import free, ints, subterms
+from ...analysis.undo_layouts.tensor_access import coefficient
 from ..access.inner import Layouts
 from ..model.extents import literal, physical, term
 from ..model.layout import Layout
@@ -57,7 +68,7 @@ class Loop:
 
 
 @dataclass(frozen=True)
-class Nest:
+class BlockNest:
     """Iterators in the block's order, loops in theirs, the old iterators as terms over the new.
 
     ``inside`` holds where the element that is stored, at ``place``, is one of the logical buffer;
@@ -71,7 +82,7 @@ class Nest:
     padded: frozenset[Var] = field(default_factory=frozenset)
     place: tuple[Int, ...] | None = None
 
-    def placed(self, a: Access, layout: Layout) -> tuple[Int | None, ...]:
+    def placed(self, a: BlockAccess, layout: Layout) -> tuple[Int | None, ...]:
         """The physical indices of an access; all None where data decide on one that moves."""
         index = tuple(None if p is None else ints(p, self.at) for p in a.indices)
         if layout.is_identity or any(p is None for p in index):
@@ -80,8 +91,12 @@ class Nest:
 
 
 def nest(
-    stage: Stage, layouts: Layouts, reader: Reader, follow: bool = True, tile: bool = False
-) -> Nest:
+    stage: Stage,
+    layouts: Layouts,
+    reader: ExpressionReader,
+    follow: bool = True,
+    tile: bool = False,
+) -> BlockNest:
     """The nest that follows the layouts; ``follow`` also orders and splits reductions by them.
 
     ``tile`` also splits loops so that a few elements are in registers at a time.
@@ -112,7 +127,7 @@ def nest(
     reduced = [r for v in stage.axes if v.kind == "reduce"
                for r in _split(v, stage, layouts, at, follow)]  # fmt: skip
     every = (*spatial, *reduced)
-    made = Nest(every, _whole(every), at, inside, padded, place)
+    made = BlockNest(every, _whole(every), at, inside, padded, place)
     if not follow:
         return made
     return replace(made, loops=_ordered(made, stage, layouts, spatial, reduced, tile))
@@ -122,7 +137,7 @@ def _whole(iterators: Sequence[Iterator]) -> tuple[Loop, ...]:
     return tuple(Loop(i, i.extent) for i in iterators)
 
 
-def _stored(stage: Stage, reader: Reader) -> list[Var | None]:
+def _stored(stage: Stage, reader: ExpressionReader) -> list[Var | None]:
     """The iterator at each coordinate of the block's first store."""
     found: list[Any] = []
     tvm_ffi.structural_walk(stage.block.body, (tirx.BufferStore, found.append))
@@ -130,7 +145,7 @@ def _stored(stage: Stage, reader: Reader) -> list[Var | None]:
     return [p if isinstance(p, Var) else None for p in index]
 
 
-def _direct(stage: Stage, w: Access) -> bool:
+def _direct(stage: Stage, w: BlockAccess) -> bool:
     """Whether every element is written in an iteration of its own, at the iterators themselves."""
     used = [p.atom for p in w.indices if p is not None and isinstance(p.atom, Var)]
     spatial = [v for v in stage.axes if v.kind != "reduce" and v.extent is not ONE]
@@ -144,12 +159,12 @@ def _direct(stage: Stage, w: Access) -> bool:
     return whole and apart and not scans and len(used) == len(spatial) and set(used) == set(spatial)
 
 
-def _as_given(stage: Stage) -> Nest:
+def _as_given(stage: Stage) -> BlockNest:
     stems = {v: iv.var.name for v, iv in zip(stage.axes, stage.block.iter_vars, strict=True)}
     own = {v: Iterator(v, stems[v]) for v in stage.axes}
     at = {v: as_int(v) for v in stage.axes}
     loops = dict.fromkeys(v for v, _ in stage.order)
-    return Nest(tuple(own.values()), _whole([own[v] for v in loops]), at)
+    return BlockNest(tuple(own.values()), _whole([own[v] for v in loops]), at)
 
 
 # ---------------------------------------------------------------------------- reductions
@@ -195,7 +210,7 @@ def _cuts(v: Var, stage: Stage, layouts: Layouts) -> list[int]:
 
 
 def _ordered(
-    made: Nest,
+    made: BlockNest,
     stage: Stage,
     layouts: Layouts,
     spatial: Sequence[Iterator],
@@ -236,7 +251,7 @@ def _grouped(i: Iterator, reads: Sequence[tuple[Int | None, ...]]) -> tuple[Int,
     extent = i.extent.const or 0
     atoms = (a for r in reads for p in r if p is not None for a in subterms(p))
     cuts = {as_int(a.args[1]).const for a in atoms
-            if isinstance(a, Call) and is_div(a) and a.args[0] is as_int(i.var)}  # fmt: skip
+            if isinstance(a, CallTerm) and is_div(a) and a.args[0] is as_int(i.var)}  # fmt: skip
     for few in sorted((c for c in cuts if c and extent % c == 0), reverse=True):
         high = variable("loop", "high", integer(extent // few))
         low = variable("loop", "low", integer(few))

@@ -17,14 +17,14 @@ from tvm import tirx
 from ...analysis.blocks.blocks import Stage
 from ...analysis.lifting.tir.node import NodeDict
 from ...analysis.terms.order import nonneg
-from ...analysis.terms.rewrite import free, ints
 from ...analysis.terms.term import Int
+from ...analysis.terms.traversal import free, ints
 from ..access.inner import Layouts
 from ..model.extents import literal
-from .nest import Nest
+from .nest import BlockNest
 
 
-def harmless(s: Stage, made: Nest, layouts: Layouts, shapes: Sequence[Sequence[Int]]) -> bool:
+def harmless(s: Stage, made: BlockNest, layouts: Layouts, shapes: Sequence[Sequence[Int]]) -> bool:
     """Whether the block may be executed for the padding: all it reads is in its buffer.
 
     ``shapes`` are the physical ones of what it reads.
@@ -33,14 +33,14 @@ def harmless(s: Stage, made: Nest, layouts: Layouts, shapes: Sequence[Sequence[I
     return all(_within(index, shape, made) for index, shape in reads) and not _divides(s.block)
 
 
-def _within(index: Sequence[Int | None], shape: Sequence[Int], made: Nest) -> bool:
+def _within(index: Sequence[Int | None], shape: Sequence[Int], made: BlockNest) -> bool:
     return all(
         p is not None and (not _moves(p, made) or (nonneg(p) and nonneg(e - 1 - p)))
         for p, e in zip(index, shape, strict=True)
     )
 
 
-def _moves(p: Int | None, made: Nest) -> bool:
+def _moves(p: Int | None, made: BlockNest) -> bool:
     """Whether an index over new iterators may be one of the padding."""
     return p is None or not made.padded.isdisjoint(free(p))
 
@@ -58,7 +58,7 @@ def _divides(block: Any) -> bool:
     return bool(found)
 
 
-def keeps(s: Stage, made: Nest, layouts: Layouts) -> bool:
+def keeps(s: Stage, made: BlockNest, layouts: Layouts) -> bool:
     """Whether one store makes its pad value of those of what it reads.
 
     One axis is padded, in the same way in all that it reads.

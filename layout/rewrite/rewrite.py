@@ -16,15 +16,15 @@ from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from ...analysis.blocks.blocks import Opaque, Standard, standard
-from ...analysis.certify.same import ByStructure
-from ...analysis.index_map.maps.convert import Unsupported
+from ...analysis.certify.structural_equality import ByStructure
+from ...analysis.index_map.maps.to_terms import Unsupported
 from ...analysis.lifting.tir.node import items
 from ...analysis.results.op_info import Certificate, Refusal
 from ..access.copies import copied, stays
 from ..model.layout import Layout
 from ..verify.blockwise import prove_stages
-from ..verify.verify import Known, known, prove_moved
-from .candidate import Draft, LoopOrder, Unmovable, drafted
+from ..verify.verify import VerifiedFunction, known, prove_moved
+from .candidate_rewrite import Draft, LoopOrder, Unmovable, drafted
 from .inline import inlined
 from .substitute import substituted
 
@@ -69,7 +69,7 @@ def rewrite(
 
 
 class Rewriter:
-    """:func:`rewrite`, once for structurally equal PrimFuncs and equal layouts."""
+    """`rewrite`, once for structurally equal PrimFuncs and equal layouts."""
 
     def __init__(self, form: Callable[[Any], Standard] = standard) -> None:
         self._seen = ByStructure(partial(_Seen, form=form))
@@ -108,12 +108,12 @@ class _Seen:
         self.still: dict[Layouts, int | None] = {}
 
     @cached_property
-    def lifted(self) -> Known | Refusal:
+    def lifted(self) -> VerifiedFunction | Refusal:
         return known(self.func)
 
     @cached_property
     def standard(self) -> Standard:
-        """Raises :class:`Opaque`."""
+        """Raises `Opaque`."""
         return self.form(self.func)
 
     @cached_property

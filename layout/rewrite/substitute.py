@@ -16,11 +16,11 @@ from tvm.tirx.buffer import is_buffer_var
 from ...analysis.blocks.blocks import sizes_of
 from ...analysis.lifting.tir.node import NodeDict, items
 from ..model.layout import Layout
-from .candidate import Unmovable, decl
+from .candidate_rewrite import Unmovable, decl
 
 
 def substituted(func: Any, layouts: Sequence[Layout | None]) -> Any:
-    """The PrimFunc over buffers in these layouts. Raises :class:`Unmovable`."""
+    """The PrimFunc over buffers in these layouts. Raises `Unmovable`."""
     moved = _Moved(func, layouts)
     body = tvm_ffi.structural_mutate(func.body, moved.rules)
     if moved.refused:

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..access.flow import Flow
-from ..graph.graph import Op, Value
+from ..access.flow import BlockGraph
+from ..graph.relax_graph import Op, Value
+from ..model.buffer_bytes import size_of
 from ..model.digit import Digit
 from ..model.layout import Layout
-from ..model.sizes import size_of
 from .constraints import Want
 
 GIVEN = "as given"
@@ -57,7 +57,7 @@ class Kind:
     may be met, beside which it only stays as given. ``strings`` are the operator's layout strings.
     """
 
-    flow: Flow | None
+    flow: BlockGraph | None
     reason: str = ""
     want: Want | None = None
     moves: bool = False
@@ -139,7 +139,7 @@ def weight(v: Value) -> int:
     return size_of(v.shape, v.dtype)
 
 
-def _buffer(flow: Flow, param: int) -> int:
+def _buffer(flow: BlockGraph, param: int) -> int:
     found = flow.params[param]
     assert found is not None
     return found
@@ -181,7 +181,7 @@ def _asked(op: Op, kind: Kind, candidates: Candidates) -> Iterator[Choice]:
 LEADING = 3
 
 
-def _leading(op: Op, flow: Flow, laid: Sequence[int]) -> list[int]:
+def _leading(op: Op, flow: BlockGraph, laid: Sequence[int]) -> list[int]:
     """The largest input, and those whose layouts decide the ones of inner buffers.
 
     A convolution pads its data, however large the kernel is.
@@ -194,7 +194,7 @@ def _leading(op: Op, flow: Flow, laid: Sequence[int]) -> list[int]:
 
 
 def _choice(
-    op: Op, kind: Kind, flow: Flow, candidates: Candidates, seeds: dict[int, Layout]
+    op: Op, kind: Kind, flow: BlockGraph, candidates: Candidates, seeds: dict[int, Layout]
 ) -> Iterator[Choice]:
     """The choices with these layouts of some buffers, one for all that is wanted or offered."""
     known = flow.spread(seeds)
@@ -204,7 +204,7 @@ def _choice(
 
 
 def _met(
-    op: Op, want: Want | None, flow: Flow, candidates: Candidates, seeds: dict[int, Layout],
+    op: Op, want: Want | None, flow: BlockGraph, candidates: Candidates, seeds: dict[int, Layout],
     known: dict[int, Layout],
 ) -> Iterator[Choice]:  # fmt: skip
     takes = _anything if want is None else want.takes

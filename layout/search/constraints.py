@@ -10,7 +10,7 @@ from typing import Any
 from ...analysis.answer.recover import Recovered
 from ...analysis.recognise import recognisers
 from ...analysis.results.op_info import OpInfo
-from ...analysis.terms.term import Tensor
+from ...analysis.terms.term import TensorVar
 from ..model.digit import Digit
 from ..model.layout import Layout
 from ..model.string import parse
@@ -125,7 +125,7 @@ def want(found: Recovered, desired: Wishes, func: Any) -> Want | None:
 
 
 def _staying(found: Recovered) -> Want:
-    tensors = [k for k, p in enumerate(found.params) if isinstance(p, Tensor)]
+    tensors = [k for k, p in enumerate(found.params) if isinstance(p, TensorVar)]
     return Want({k: Layout.identity(_rank(found, k)) for k in tensors}, "to stay as given")
 
 
@@ -188,7 +188,7 @@ def _channels(found: Recovered, info: OpInfo, k: object) -> int | None:
     if not isinstance(k, int) or "C" not in info.layouts[k]:
         return None
     param = found.params[k]
-    assert isinstance(param, Tensor)
+    assert isinstance(param, TensorVar)
     return param.shape[info.layouts[k].index("C")].const
 
 
@@ -213,7 +213,7 @@ def _layout(found: Recovered, k: int, text: str, current: str) -> Layout:
     if sorted(letters) != sorted(current):
         raise ValueError(f"desired: {text!r} for a tensor in the layout {current!r}")
     param = found.params[k]
-    assert isinstance(param, Tensor)
+    assert isinstance(param, TensorVar)
     dims = []
     for axis, div, extent in parse(text, current):
         if param.shape[axis].const == 1:
@@ -226,5 +226,5 @@ def _layout(found: Recovered, k: int, text: str, current: str) -> Layout:
 
 def _rank(found: Recovered, k: int) -> int:
     param = found.params[k]
-    assert isinstance(param, Tensor)
+    assert isinstance(param, TensorVar)
     return len(param.shape)

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import isfinite
 
-from ..graph.graph import Graph, Op, Value
+from ..graph.relax_graph import Graph, Op, Value
+from ..model.buffer_bytes import size_of
 from ..model.layout import Layout
-from ..model.sizes import size_of
 from .alternatives import Choice, Kind, as_given, choices, constants, weight
-from .candidates import candidates
-from .problem import CHANGE, Problem, problem
+from .candidate_layouts import candidates
+from .layout_problem import CHANGE, LayoutProblem, problem
 from .solve import Solution, solve
 
 Cost = Callable[[Value, Layout], float]
@@ -65,7 +65,7 @@ class Space:
     ways: Mapping[Op, list[Choice]]
 
 
-Extend = Callable[[Space, Problem, float], None]
+Extend = Callable[[Space, LayoutProblem, float], None]
 """Adds to a problem what else is to be chosen with it; a byte costs 1 / the number."""
 
 

@@ -14,7 +14,7 @@ from math import prod
 from typing import Any
 
 from ...analysis.blocks.blocks import Opaque, stages
-from ..model.sizes import SYMBOLIC
+from ..model.buffer_bytes import SYMBOLIC
 
 
 @dataclass(frozen=True)

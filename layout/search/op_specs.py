@@ -8,14 +8,14 @@ from typing import Any
 
 from ...analysis.answer.recover import Analyser
 from ...analysis.blocks.blocks import Forms, Opaque
-from ...analysis.certify.same import ByStructure
-from ...analysis.lifting.effects.comprehension import Lifted
+from ...analysis.certify.structural_equality import ByStructure
+from ...analysis.lifting.effects.tensor_expression import TensorExpression
 from ...analysis.results.op_info import Answer, Refusal
 from ...analysis.support.progress import stage
 from ...analysis.terms.flat import volume
 from ...analysis.terms.term import Load
-from ..access.flow import Flow, flow
-from ..graph.graph import Graph, Op
+from ..access.flow import BlockGraph, flow
+from ..graph.relax_graph import Graph, Op
 from ..model.layout import Layout
 from ..verify.verify import known, prove_moved
 from .alternatives import Kind
@@ -41,7 +41,7 @@ class Kinds:
         self.desired, self.given, self.offers, self.form = desired, given, offers, Forms()
         self.analyse = analyse or Analyser()
         self.known = ByStructure(self.kind)
-        self.flows: dict[Flow, Flow] = {}  # convolutions of any widths flow alike
+        self.flows: dict[BlockGraph, BlockGraph] = {}  # convolutions of any widths flow alike
 
     def of(self, graph: Graph) -> dict[Op, Kind]:
         """By op. Raises ``ValueError`` where desired layouts do not fit an operator."""
@@ -52,7 +52,7 @@ class Kinds:
         return found
 
     def kind(self, func: Any) -> Kind:
-        found: Flow | None = None
+        found: BlockGraph | None = None
         reason = ""
         try:
             found = flow(func, self.form)
@@ -91,7 +91,7 @@ def _replaced(func: Any, given: Implementation) -> Want | None:
     return Want(layouts, f"{given.op} has an implementation of its own", exact=True)
 
 
-def only_moves(lifted: Lifted | Refusal) -> bool:
+def only_moves(lifted: TensorExpression | Refusal) -> bool:
     """Whether each output element is one of the only input, and there are as many of both."""
     if isinstance(lifted, Refusal) or len(lifted.outputs) != 1 or len(lifted.inputs) != 1:
         return False
@@ -103,5 +103,5 @@ def _load(body: Any) -> Any:
     return getattr(body, "atom", None) or body
 
 
-def _size(lifted: Lifted, k: int) -> Any:
+def _size(lifted: TensorExpression, k: int) -> Any:
     return volume(getattr(lifted.params[k], "shape", ()))

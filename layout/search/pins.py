@@ -8,7 +8,7 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, relax, tirx
 
-from ..graph.graph import Graph, Value
+from ..graph.relax_graph import Graph, Value
 from ..model.layout import Layout
 
 

@@ -1,8 +1,8 @@
 """Solve a program to proven optimality, its independent parts one by one (HiGHS).
 
 A part that occurs several times is solved once. Its linear relaxation comes first: a solution of
-that in integers is optimal; where it has fractions, variables are eliminated (:mod:`.eliminate`),
-and only where too many of them meet for that branch and bound decides.
+that in integers is optimal; where it has fractions, variables are eliminated
+(`layout.search.eliminate`), and only where too many of them meet for that branch and bound decides.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import highspy
 import numpy as np
 
 from .eliminate import Part, eliminated
-from .problem import Program
+from .layout_problem import BinaryProgram
 
 Row = tuple[float, dict[int, float]]
 
@@ -35,8 +35,8 @@ class Solution:
     parts: int
 
 
-def solve(program: Program, *, seconds: float = 60.0) -> Solution:
-    """The cheapest solution. Raises :class:`NoSolution` if there is none."""
+def solve(program: BinaryProgram, *, seconds: float = 60.0) -> Solution:
+    """The cheapest solution. Raises `NoSolution` if there is none."""
     rows, fixed = _fixed(program)
     chosen = {x for x, value in fixed.items() if value}
     bound_to = {x for _, row in rows for x in row}
@@ -58,7 +58,7 @@ def solve(program: Program, *, seconds: float = 60.0) -> Solution:
     return Solution(frozenset(chosen), objective, bound, status, len(parts))
 
 
-def _fixed(program: Program) -> tuple[list[Row], dict[int, int]]:
+def _fixed(program: BinaryProgram) -> tuple[list[Row], dict[int, int]]:
     """Rows without the variables that a row of a single positive one sets to 1."""
     fixed: dict[int, int] = {}
     rows = [(low, dict(row)) for low, row in program.rows]
@@ -105,7 +105,7 @@ def _parts(rows: Sequence[Row]) -> list[list[Row]]:
     return list(groups.values())
 
 
-def _alone(program: Program, rows: Sequence[Row], columns: Sequence[int]) -> Part:
+def _alone(program: BinaryProgram, rows: Sequence[Row], columns: Sequence[int]) -> Part:
     """Some rows over the numbers of their columns."""
     place = {x: k for k, x in enumerate(columns)}
     own = tuple((low, tuple(sorted((place[x], k) for x, k in row.items()))) for low, row in rows)

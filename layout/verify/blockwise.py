@@ -10,7 +10,7 @@ old iterators over the new ones, that
   back to logical coordinates, and none of them between the elements.
 
 A buffer inside the old function may be missing in the new one if a stage does nothing but define
-it: what is loaded from it is its definition then (:mod:`...analysis.blocks.definitions`).
+it: what is loaded from it is its definition then (`analysis.blocks.definitions`).
 
 The layouts of inner buffers and ``at`` are what a rewriter says they are: nothing of it is trusted.
 """
@@ -27,24 +27,31 @@ import tvm_ffi
 from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
-from ...analysis.blocks.blocks import Access, Env, Opaque, Sizes, Stage, Standard, standard
-from ...analysis.blocks.definitions import Definition, Undefined, resolved
+from ...analysis.blocks.blocks import (
+    BlockAccess,
+    BlockEnv,
+    Opaque,
+    SizeTerms,
+    Stage,
+    Standard,
+    standard,
+)
+from ...analysis.blocks.definitions import BlockDefinition, Undefined, resolved
 from ...analysis.certify.assumptions import partial
 from ...analysis.certify.certify import flags
-from ...analysis.lifting.tir.from_tir import Reader, Unliftable
+from ...analysis.lifting.tir.from_tir import ExpressionReader, Unliftable
 from ...analysis.lifting.tir.node import NodeDict, items
 from ...analysis.proofs.equal import Proof
 from ...analysis.results.op_info import ASSUMED, Certificate, Refusal
 from ...analysis.terms.integer import floordiv
 from ...analysis.terms.order import nonneg
 from ...analysis.terms.quotient import is_div
-from ...analysis.terms.rewrite import free, ints
 from ...analysis.terms.term import (
     ONE,
     ZERO,
-    Call,
+    CallTerm,
     Int,
-    Tensor,
+    TensorVar,
     Term,
     Var,
     as_int,
@@ -53,6 +60,7 @@ from ...analysis.terms.term import (
     raw_call,
     variable,
 )
+from ...analysis.terms.traversal import free, ints
 from ..model.extents import literal, physical, term
 from ..model.layout import Layout
 
@@ -118,10 +126,10 @@ class _Buffers:
     """The buffers of both functions, and one tensor for the two."""
 
     def __init__(
-        self, func: Any, new: Any, witness: Witness, sizes: Sizes, new_sizes: Sizes
+        self, func: Any, new: Any, witness: Witness, sizes: SizeTerms, new_sizes: SizeTerms
     ) -> None:
-        self.old, self.new = NodeDict[Tensor](), NodeDict[tuple[Tensor, Layout]]()
-        self.tensors: list[Tensor] = []
+        self.old, self.new = NodeDict[TensorVar](), NodeDict[tuple[TensorVar, Layout]]()
+        self.tensors: list[TensorVar] = []
         for b, c, layout in witness.buffers:
             shape = sizes.shape(b)
             if b in self.old or c in self.new or b.ty.dtype != c.ty.dtype:
@@ -130,7 +138,7 @@ class _Buffers:
                 raise Disagree(f"{b.name} has not the physical shape of {layout}")
             if layout.padded(literal(shape)):
                 raise Disagree(f"{b.name} has padding")
-            t = Tensor(b.name, shape, str(b.ty.dtype))
+            t = TensorVar(b.name, shape, str(b.ty.dtype))
             self.old[b], self.new[c] = t, (t, layout)
             self.tensors.append(t)
         pairs = list(zip(items(func.params), items(new.params), strict=True))
@@ -144,10 +152,10 @@ class _Buffers:
         if any(b not in self.new for b in items(new.body.block.alloc_buffers)):
             raise Disagree("a buffer inside has no other one")
         self.inlined = [b for b in items(func.body.block.alloc_buffers) if b not in self.old]
-        self.defined = NodeDict[Definition]()
+        self.defined = NodeDict[BlockDefinition]()
 
 
-def _value(sizes: Sizes, p: Any) -> Term | None:
+def _value(sizes: SizeTerms, p: Any) -> Term | None:
     return sizes.env.get(p)
 
 
@@ -159,8 +167,8 @@ class _Pair:
     two: Stage
     said: Mapping[Var, Int]
     buffers: _Buffers
-    sizes: Sizes
-    new_sizes: Sizes
+    sizes: SizeTerms
+    new_sizes: SizeTerms
     given: tuple[str, ...] = ()
 
     def check(self, proof: Proof) -> None:
@@ -189,10 +197,10 @@ class _Pair:
 
     # ------------------------------------------------------------------ loads and stores
 
-    def logical_old(self, found: Any, index: Index) -> tuple[Tensor, Index]:
+    def logical_old(self, found: Any, index: Index) -> tuple[TensorVar, Index]:
         return found, index
 
-    def logical(self, found: Any, index: Index) -> tuple[Tensor, Index]:
+    def logical(self, found: Any, index: Index) -> tuple[TensorVar, Index]:
         """An access of a physical buffer as one of the logical buffer."""
         t, layout = found
         if layout.is_identity:
@@ -304,7 +312,7 @@ def _over_digits(p: Int) -> Int:
     """
     cuts: dict[Var, set[int]] = {}
     for atom in (a for m, _ in p.terms for a in m):
-        if isinstance(atom, Call) and is_div(atom):
+        if isinstance(atom, CallTerm) and is_div(atom):
             v, k = as_int(atom.args[0]).atom, as_int(atom.args[1]).const
             if isinstance(v, Var) and v.extent is not None and k is not None and k > 1:
                 cuts.setdefault(v, set()).add(k)
@@ -330,7 +338,7 @@ def _wide(s: Stage, *, reduced: bool) -> set[Var]:
     return {v for v in s.axes if (v.kind == "reduce") == reduced and v.extent is not ONE}
 
 
-def _coordinates(a: Access) -> set[Var] | None:
+def _coordinates(a: BlockAccess) -> set[Var] | None:
     """The iterators that an access has as its coordinates; None if it has others."""
     found = [p.atom for p in a.indices if p is not None and p.const is None]
     if len(found) < sum(p is None or p.const is None for p in a.indices):
@@ -374,32 +382,32 @@ class _Statements:
         self,
         stage: Stage,
         at: Mapping[Var, Int],
-        sizes: Sizes,
+        sizes: SizeTerms,
         find: Callable[[Any], Any],
-        logical: Callable[[Any, Index], tuple[Tensor, Index]],
-        defined: NodeDict[Definition] | None = None,
+        logical: Callable[[Any, Index], tuple[TensorVar, Index]],
+        defined: NodeDict[BlockDefinition] | None = None,
     ) -> None:
         self.sizes, self.defined = sizes, defined or NodeDict()
-        self.env = Env(sizes.env)
+        self.env = BlockEnv(sizes.env)
         for iv, v in zip(items(stage.block.iter_vars), stage.axes, strict=True):
             self.env.axes[iv.var] = at[v]
         self.find, self.logical = find, logical
-        self.reader = Reader(self.env, self.read)
+        self.reader = ExpressionReader(self.env, self.read)
         self.values: list[Term] = []
 
     def read(self, buffer: Any, index: Index) -> Term:
         made = self.defined.get(buffer)
         if made is None:
             return load(*self.place(buffer, index))
-        env = Env(self.sizes.env)
+        env = BlockEnv(self.sizes.env)
         for v in made.units:
             env.axes[v] = ZERO
         for v, p in zip(made.iterators, index, strict=True):
             if v is not None:
                 env.axes[v] = p
-        return Reader(env, self.read)(made.value)
+        return ExpressionReader(env, self.read)(made.value)
 
-    def place(self, buffer: Any, index: Index) -> tuple[Tensor, Index]:
+    def place(self, buffer: Any, index: Index) -> tuple[TensorVar, Index]:
         found = self.find(buffer)
         if found is None:
             raise Disagree(f"{buffer.name} has no other buffer")

@@ -1,7 +1,7 @@
 """Proof that a PrimFunc over other layouts computes the same.
 
 Both are lifted. Every buffer of the new one is taken back to logical coordinates, which is one move
-(:mod:`...analysis.undo_layouts.move`) with the layout's index map; what is left are two
+(`analysis.undo_layouts.move`) with the layout's index map; what is left are two
 comprehensions over the same buffers, proved equal output by output.
 
     out[i] = out'[forward(i)],    x'[q] = x[backward(q)]    where q = forward(backward(q))
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...analysis.certify.certify import flags, given_of, regroups
-from ...analysis.lifting.effects.comprehension import Comprehension, Lifted
+from ...analysis.lifting.effects.tensor_expression import Comprehension, TensorExpression
 from ...analysis.lifting.lift import lift
 from ...analysis.lifting.loops.reduction import canonical
 from ...analysis.lifting.tir.from_tir import Unliftable
@@ -26,17 +26,15 @@ from ...analysis.proofs.pairing import Different
 from ...analysis.proofs.prove import prove as holds
 from ...analysis.results.op_info import ASSUMED, Certificate, Refusal
 from ...analysis.terms.evaluate import Unevaluable, evaluate
-from ...analysis.terms.rewrite import map_loads as rename
-from ...analysis.terms.rewrite import rebuild, subterms, tensors
 from ...analysis.terms.scalar import call, conj, eq0, ge0, identity
 from ...analysis.terms.term import (
     FALSE,
     INT_DTYPES,
-    Call,
+    CallTerm,
     Const,
     Load,
     Reduce,
-    Tensor,
+    TensorVar,
     Term,
     Var,
     as_int,
@@ -44,7 +42,16 @@ from ...analysis.terms.term import (
     integer,
     load,
 )
-from ...analysis.undo_layouts.move import Facts, Index, Move, State, map_loads, moved
+from ...analysis.terms.traversal import map_loads as rename
+from ...analysis.terms.traversal import rebuild, subterms, tensors
+from ...analysis.undo_layouts.move import (
+    CoordinateChange,
+    Facts,
+    Index,
+    LogicalState,
+    map_loads,
+    moved,
+)
 from ..model.extents import literal, physical, term
 from ..model.layout import Layout
 
@@ -54,22 +61,22 @@ _EXTRA = "the padding of operands holds their layouts' pad values"
 
 
 @dataclass(frozen=True)
-class Known:
+class VerifiedFunction:
     """A PrimFunc and what it computes."""
 
     func: Any
-    lifted: Lifted
+    lifted: TensorExpression
 
     @property
     def shapes(self) -> list[Index]:
         """Of its parameters; none for scalars."""
-        return [p.shape if isinstance(p, Tensor) else () for p in self.lifted.params]
+        return [p.shape if isinstance(p, TensorVar) else () for p in self.lifted.params]
 
 
-def known(func: Any) -> Known | Refusal:
+def known(func: Any) -> VerifiedFunction | Refusal:
     """What the PrimFunc computes, or why it is not understood."""
     try:
-        return Known(func, lift(func))
+        return VerifiedFunction(func, lift(func))
     except Unliftable as e:
         return Refusal(e.reason, e.where)
     except RecursionError:
@@ -83,11 +90,11 @@ def prove(func: Any, new: Any, layouts: Layouts) -> Certificate | Refusal:
     the padding of operands does.
     """
     found = known(func)
-    return prove_moved(found, new, layouts) if isinstance(found, Known) else found
+    return prove_moved(found, new, layouts) if isinstance(found, VerifiedFunction) else found
 
 
-def prove_moved(func: Known, new: Any, layouts: Layouts) -> Certificate | Refusal:
-    """:func:`prove` of what was lifted already."""
+def prove_moved(func: VerifiedFunction, new: Any, layouts: Layouts) -> Certificate | Refusal:
+    """`prove` of what was lifted already."""
     after = known(new)
     if isinstance(after, Refusal):
         return after
@@ -100,15 +107,15 @@ def prove_moved(func: Known, new: Any, layouts: Layouts) -> Certificate | Refusa
         return Refusal("the compute is nested too deeply")
 
 
-def _undone(after: Lifted, layouts: Layouts, func: Known) -> Lifted:
+def _undone(after: TensorExpression, layouts: Layouts, func: VerifiedFunction) -> TensorExpression:
     """What the new PrimFunc computes, over the old one's buffers; results first."""
-    state = State(after)
+    state = LogicalState(after)
     before = func.lifted.params
     if len(before) != len(after.params):
         raise Different(f"{len(after.params)} parameters instead of {len(before)}")
     for position in reversed(range(len(before))):
         one, t = before[position], after.params[position]
-        if not isinstance(one, Tensor) or not isinstance(t, Tensor):
+        if not isinstance(one, TensorVar) or not isinstance(t, TensorVar):
             if one is not t:
                 raise Different(f"parameter {position} is another scalar")
             continue
@@ -120,24 +127,24 @@ def _undone(after: Lifted, layouts: Layouts, func: Known) -> Lifted:
     return _over(state.lifted, before)
 
 
-def _over(lifted: Lifted, params: tuple[Tensor | Var, ...]) -> Lifted:
+def _over(lifted: TensorExpression, params: tuple[TensorVar | Var, ...]) -> TensorExpression:
     """The same over other tensors of the same shapes."""
-    own = {t: params[t.position] for t in lifted.params if isinstance(t, Tensor)}
+    own = {t: params[t.position] for t in lifted.params if isinstance(t, TensorVar)}
 
-    def other(t: Tensor, index: Index) -> Term:
+    def other(t: TensorVar, index: Index) -> Term:
         new = own[t]
-        assert isinstance(new, Tensor)
+        assert isinstance(new, TensorVar)
         return load(new, index)
 
     outputs = []
     for c in lifted.outputs:
         new = own[c.out]
-        assert isinstance(new, Tensor)
+        assert isinstance(new, TensorVar)
         outputs.append(replace(c, out=new, body=rename(c.body, frozenset(own), other)))
     return replace(lifted, params=params, outputs=tuple(outputs))
 
 
-def _move(layout: Layout, shape: Index, whole: Index) -> Move:
+def _move(layout: Layout, shape: Index, whole: Index) -> CoordinateChange:
     """To logical coordinates; every place of an access must be one that an element has."""
     extents = literal(shape)
 
@@ -154,11 +161,15 @@ def _move(layout: Layout, shape: Index, whole: Index) -> Move:
                 raise Different(f"an access may be outside of the physical buffer: {p}")
         return found
 
-    return Move(shape, old, new)
+    return CoordinateChange(shape, old, new)
 
 
 def _compared(
-    before: Lifted, logical: Lifted, after: Lifted, layouts: Layouts, shapes: Sequence[Index]
+    before: TensorExpression,
+    logical: TensorExpression,
+    after: TensorExpression,
+    layouts: Layouts,
+    shapes: Sequence[Index],
 ) -> Certificate | Refusal:
     if before.races != after.races or len(before.outputs) != len(after.outputs):
         return Refusal("not both write the same, or not in the same order")
@@ -194,9 +205,9 @@ def _outside(layout: Layout, index: Index, shape: Index) -> list[Term]:
 
 
 def _check_padding(
-    c: Comprehension, after: Lifted, layouts: Layouts, shapes: Sequence[Index]
+    c: Comprehension, after: TensorExpression, layouts: Layouts, shapes: Sequence[Index]
 ) -> None:
-    """Raises :class:`Different` if the padding of a result may not hold its pad value."""
+    """Raises `Different` if the padding of a result may not hold its pad value."""
     position = c.out.position
     layout = layouts[position]
     if layout is None or layout.pad_value is None or not layout.padded(literal(shapes[position])):
@@ -239,7 +250,7 @@ _EXACT = frozenset(
 def _is(t: Term, value: float) -> bool:
     """Whether a term is a number, whose sign counts where it is zero."""
     t = _folded(t)
-    if tensors(t) or any(isinstance(s, Call) and s.op not in _EXACT for s in subterms(t)):
+    if tensors(t) or any(isinstance(s, CallTerm) and s.op not in _EXACT for s in subterms(t)):
         return False
     try:
         found = evaluate(t, {})

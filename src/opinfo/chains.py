@@ -16,7 +16,7 @@ from .analysis import Chain, PartlyRead, Refusal
 from .analysis.chain import Chains
 from .inspection import NotThere, Progress, call_sites, legalize
 from .jit import specialize_shapes
-from .jit.dims.dims import static
+from .jit.dims.symbolic_dims import static
 from .printable import printable
 from .render import step
 from .report import WIDTH

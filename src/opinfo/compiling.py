@@ -15,10 +15,10 @@ from tvm import relax
 
 from .analysis.support.wording import faster
 from .byoc.codegen.executable import executable
-from .byoc.compile import Compiled
+from .byoc.compile import CompiledModule
 from .byoc.matching.diagnose import Left
 from .byoc.measure import Excluded, Timing
-from .layout.report.report import columns
+from .layout.report.plan_report import columns
 
 Array = np.ndarray[Any, Any]
 #: The largest difference to accept, relative to an output's largest value.
@@ -33,7 +33,7 @@ RUNS, SECONDS = 9, 10.0
 TIMES = ("build", "median ms", "speed")
 
 
-def explained(found: Compiled) -> list[str]:
+def explained(found: CompiledModule) -> list[str]:
     """A line for each op that stayed with TVM, for what failed, and for what rounds elsewhere."""
     rounds = Counter((t.backend, t.rounds) for t in found.dispatched.taken if t.rounds)
     return [
@@ -82,7 +82,7 @@ class Verified:
         return self.difference <= self.tolerance
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """What :data:`TIMES` names, of both."""
+        """What `TIMES` names, of both."""
         return [("unmodified", f"{self.unmodified:.3f}", ""),
                 ("compiled", f"{self.compiled:.3f}", self.speed())]  # fmt: skip
 
@@ -100,8 +100,8 @@ class Verified:
         return f"{told}; values are quantised, {self.tolerance:.1e} is accepted"
 
 
-def verified(mod: Any, found: Compiled, seed: int = 0) -> Verified:
-    """Runs both on the same inputs; each of ``mod``'s symbolic extents is :data:`EXTENT`."""
+def verified(mod: Any, found: CompiledModule, seed: int = 0) -> Verified:
+    """Runs both on the same inputs; each of ``mod``'s symbolic extents is `EXTENT`."""
     values = [tvm.runtime.tensor(a) for a in trial_inputs(mod, seed)]
     before = relax.VirtualMachine(executable(mod, "llvm"), tvm.cpu())["main"]
     after = found.machine()["main"]
@@ -112,7 +112,7 @@ def verified(mod: Any, found: Compiled, seed: int = 0) -> Verified:
     return Verified(worst, median(one), median(two), len(one), tolerance)
 
 
-def _quantises(found: Compiled) -> bool:
+def _quantises(found: CompiledModule) -> bool:
     """Whether something is rounded to few steps."""
     done = found.dispatched
     names = {op for t in done.taken for op in t.ops} | {o.op for o in done.left}
@@ -132,7 +132,7 @@ def _times(calls: Sequence[Callable[[], object]]) -> list[list[float]]:
 
 
 def difference(a: Array, b: Array) -> float:
-    """The largest one, relative to the largest value of ``a``; NaN as in :class:`Verified`."""
+    """The largest one, relative to the largest value of ``a``; NaN as in `Verified`."""
     if a.shape != b.shape:
         return float("nan")
     one, two = a.astype("float64"), b.astype("float64")

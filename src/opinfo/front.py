@@ -14,11 +14,11 @@ from tvm import relax
 
 from .byoc.backend.backend import Backend, find, unusable
 from .byoc.codegen.host import native_target
-from .byoc.compile import Compiled as CompiledModule
+from .byoc.compile import CompiledModule as CompiledModule
 from .byoc.compile import compile_module, on_gpu
 from .frontend import load
-from .jit.compile.compile import CompiledShapes, compile_shapes
-from .jit.compile.specialize import Told
+from .jit.compile.compile_shapes import CompiledShapes, compile_shapes
+from .jit.compile.specialize import SpecializedFunction
 from .jit.config.strategy import Config, Strategy
 
 #: What takes operators of models for this machine's CPU, where it is installed.
@@ -34,7 +34,7 @@ class Compiled:
 
     @property
     def library(self) -> Path:
-        """The shared library, as long as this object is held; see :meth:`export`."""
+        """The shared library, as long as this object is held; see `export`."""
         return self.made.library
 
     @cached_property
@@ -98,11 +98,11 @@ def compile(
 
     Args:
         model: A Relax module, which is not changed, or the path of a file that `opinfo.load` reads.
-        backends: Names or :class:`.Backend` objects. By default oneDNN for a CPU where it is
+        backends: Names or `Backend` objects. By default oneDNN for a CPU where it is
             installed; ``[]`` is TVM's own code.
         target: TVM's; by default the CPU that this runs on, one thread. `Compiled.target` says it.
-        shapes: How functions with symbolic shapes are compiled: ``"jit"``, :class:`.jit.Aot`, a
-            :class:`.jit.Config`. By default by one kernel for all shapes. Backends then take
+        shapes: How functions with symbolic shapes are compiled: ``"jit"``, `Aot`, a
+            `Config`. By default by one kernel for all shapes. Backends then take
             operators by the strategy ``Library``, and are not given here.
         priority: Classes of backends, see `opinfo.byoc.dispatch`.
         force: Operators that must go to one backend, see `opinfo.byoc.dispatch`.
@@ -140,7 +140,7 @@ def _default(target: Any) -> list[str]:
     return [name for name in DEFAULT if unusable(find(name)) is None]
 
 
-def _served(t: Told) -> str:
+def _served(t: SpecializedFunction) -> str:
     """How a function with symbolic shapes is compiled: ``fused_matmul: jit, rule contraction``."""
     rule = f", rule {t.rule}" if t.rule else ""
     return f"{t.function}: {type(t.strategy).__name__.lower()}{rule}{t.why and f' ({t.why})'}"

@@ -13,7 +13,7 @@ from tvm import relax, tirx
 
 from .analysis import Refusal
 from .analysis.answer.recover import Recovered, analyse
-from .analysis.certify.same import ByStructure
+from .analysis.certify.structural_equality import ByStructure
 from .analysis.lifting.tir.node import items
 from .analysis.proposal.legalise import lowered
 from .report import Report, Row

@@ -17,12 +17,12 @@ SHARES = ("backend", "regions", "ops", "FLOPs")
 
 
 def left(done: Dispatched) -> list[tuple[str, str, str, str]]:
-    """A row of :data:`LEFT` for each operator that no backend took."""
+    """A row of `LEFT` for each operator that no backend took."""
     return [(o.name, o.op, o.why, o.mend) for o in done.left]
 
 
 def failed(done: Dispatched) -> list[tuple[str, str, str, str, str, str]]:
-    """A row of :data:`FAILED` for what each backend's code failed on."""
+    """A row of `FAILED` for what each backend's code failed on."""
     return [(f.backend, ", ".join(filter(None, (f.rule, f.value and f"region {f.value}"))),
              STAGES[f.stage], f.reason, ", ".join(f.ops), ", ".join(f.now))
             for f in done.failed]  # fmt: skip

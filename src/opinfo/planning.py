@@ -10,7 +10,7 @@ import tvm
 
 from .layout.plan import plan_layout
 from .layout.report.count import count, located
-from .layout.report.report import Conversions, Report, describe, size
+from .layout.report.plan_report import Conversions, PlanReport, describe, size
 from .layout.search.implementations import IMPLEMENTATIONS
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class ModelPlan:
 
     lowered: Any
     module: Any
-    report: Report
+    report: PlanReport
     before: Conversions
     after: Conversions
 
@@ -77,8 +77,8 @@ class ModelPlan:
         return page(title, self.lowered, self.report, self.before, self.after, moving, known)
 
 
-def conversions(report: Report) -> list[tuple[str, ...]]:
-    """A row of :data:`CONVERSION` for each conversion that stays."""
+def conversions(report: PlanReport) -> list[tuple[str, ...]]:
+    """A row of `CONVERSION` for each conversion that stays."""
     return [(c.value, c.source.spell(), c.target.spell(), size(c.bytes),
              ", ".join(c.consumers), c.why) for c in report.conversions]  # fmt: skip
 

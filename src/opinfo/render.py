@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from .analysis import Constant, LayoutNormalised, OpInfo, Refusal, Result, Step
+from .analysis import Constant, LayoutNormalised, OpInfo, Refusal, Step, StepResult
 from .analysis.results.op_info import Answer
 from .printable import printable
 
@@ -25,7 +25,9 @@ def call(info: OpInfo | LayoutNormalised) -> str:
 
 def step(s: Step) -> str:
     """The same for a step of a chain: `relax.add($0, %2)`, `$0` being an earlier step."""
-    return _call(s.info, [repr(o) if isinstance(o, Result) else _operand(o) for o in s.operands])
+    return _call(
+        s.info, [repr(o) if isinstance(o, StepResult) else _operand(o) for o in s.operands]
+    )
 
 
 def _call(found: OpInfo | LayoutNormalised, operands: list[str]) -> str:

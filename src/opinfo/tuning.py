@@ -1,4 +1,4 @@
-"""`opinfo compile --tune`: its options as a :class:`.Measure`."""
+"""`opinfo compile --tune`: its options as a `Measure`."""
 
 from __future__ import annotations
 

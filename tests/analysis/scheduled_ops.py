@@ -59,7 +59,7 @@ OPS: dict[str, Build] = {
 
 
 def legal(name: str) -> Any:
-    """The legalised PrimFunc of one of :data:`OPS`."""
+    """The legalised PrimFunc of one of `OPS`."""
     op, shapes = OPS[name]
     sizes: dict[str, Any] = {}
 

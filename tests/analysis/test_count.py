@@ -9,8 +9,8 @@ from tvm.script import from_source
 from opinfo.analysis import OpInfo, Refusal, op_info
 from opinfo.analysis.lifting.lift import lift
 from opinfo.analysis.terms.evaluate import evaluate
-from opinfo.analysis.terms.rewrite import subterms
 from opinfo.analysis.terms.term import Reduce, Var
+from opinfo.analysis.terms.traversal import subterms
 
 from ..interpret import interpret
 

@@ -13,7 +13,7 @@ from opinfo.analysis.terms.scalar import eq0, extreme, ge0, ite
 from opinfo.analysis.terms.term import (
     ZERO,
     Int,
-    Tensor,
+    TensorVar,
     Var,
     as_int,
     const,
@@ -50,7 +50,7 @@ def test_integer_terms(term: Int, expected: np.ndarray) -> None:
 
 
 def test_a_reduction_over_loads() -> None:
-    t = Tensor("t", (integer(10), integer(4)), "float32")
+    t = TensorVar("t", (integer(10), integer(4)), "float32")
     data = np.random.default_rng(0).random((10, 4), dtype=np.float32)
     body = load(t, (x, y))
     total = raw_reduce("add", (Y,), body, const(0.0, "float32"), "float32")
@@ -66,7 +66,7 @@ def test_a_reduction_over_several_axes_and_an_outer_grid() -> None:
 
 def test_floats_keep_their_type() -> None:
     values = np.linspace(-2, 2, 7, dtype=np.float32)
-    t = Tensor("t", (integer(7),), "float32")
+    t = TensorVar("t", (integer(7),), "float32")
     for op, fn in (("exp", np.exp), ("tanh", np.tanh), ("abs", np.abs)):
         got = evaluate(
             raw_call(op, (load(t, (x,)),), "float32"), {X: np.arange(7)}, lambda _, at: values[at]
@@ -80,7 +80,7 @@ def test_floats_keep_their_type() -> None:
     [
         (as_int(variable("free", "z")), "no value"),
         (raw_call("mystery", (), "int"), "no numpy meaning"),
-        (load(Tensor("t", (integer(1),), "float32"), (ZERO,)), "no tensors"),
+        (load(TensorVar("t", (integer(1),), "float32"), (ZERO,)), "no tensors"),
     ],
 )
 def test_what_cannot_be_evaluated_says_why(term: Int, message: str) -> None:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from opinfo.analysis.terms.evaluate import evaluate
 from opinfo.analysis.terms.integer import floordiv, floormod
 from opinfo.analysis.terms.order import bounds, nonneg
-from opinfo.analysis.terms.rewrite import ints
 from opinfo.analysis.terms.scalar import eq0, extreme, ge0
 from opinfo.analysis.terms.term import FALSE, TRUE, Int, Var, as_int, integer, mul, size, variable
+from opinfo.analysis.terms.traversal import ints
 
 EXTENTS = (1, 2, 3, 4, 6, 8)
 VARIABLES = [variable("loop", f"v{e}", integer(e)) for e in EXTENTS]

@@ -9,7 +9,7 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
-from opinfo.analysis.certify.same import structurally_equal
+from opinfo.analysis.certify.structural_equality import structurally_equal
 from opinfo.analysis.proposal import legalise as module
 from opinfo.analysis.proposal.build import call_op
 from opinfo.analysis.proposal.expression import expressed

@@ -10,8 +10,8 @@ from opinfo.analysis.lifting.lift import lift
 from opinfo.analysis.lifting.tir.from_tir import Unliftable
 from opinfo.analysis.proofs.equal import prove_equal
 from opinfo.analysis.terms.evaluate import evaluate
-from opinfo.analysis.terms.rewrite import map_loads, tensors
-from opinfo.analysis.terms.term import Fold, Tensor, Var, as_int, integer, load
+from opinfo.analysis.terms.term import Fold, TensorVar, Var, as_int, integer, load
+from opinfo.analysis.terms.traversal import map_loads, tensors
 
 _HEAD = """
 @T.prim_func(s_tir=True)
@@ -116,7 +116,7 @@ def test_search_is_a_fold_that_finds_the_place(loops: str) -> None:
 
 def test_searches_in_another_order_of_loops_are_equal() -> None:
     one, *others = (lift(from_source(_SEARCH + s + _COPY)) for s in _SEARCHES.values())
-    given = {p.position: p for p in one.params if isinstance(p, Tensor)}
+    given = {p.position: p for p in one.params if isinstance(p, TensorVar)}
     for other in others:
         (c,) = other.outputs
         moved = map_loads(c.body, tensors(c.body), lambda t, index: load(given[t.position], index))

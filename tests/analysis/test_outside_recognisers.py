@@ -18,11 +18,11 @@ from tvm import tirx
 from opinfo.analysis import (
     Chain,
     Constant,
-    Lifted,
     OpInfo,
     Proposal,
     RecogniserWarning,
     Refusal,
+    TensorExpression,
     op_info,
     op_infos,
     recogniser,
@@ -178,33 +178,33 @@ def _set(x: Any, name: str, value: Any) -> None:
     object.__setattr__(x, name, value)
 
 
-def _body(f: Lifted) -> None:
+def _body(f: TensorExpression) -> None:
     _set(f.outputs[0], "body", f.outputs[0].body.children[0])
 
 
-def _operation(f: Lifted) -> None:
+def _operation(f: TensorExpression) -> None:
     _set(f.outputs[0].body, "op", "sin")
 
 
-def _operands(f: Lifted) -> None:
+def _operands(f: TensorExpression) -> None:
     load: Any = f.outputs[0].body.children[0]
     _set(load, "indices", load.indices[::-1])
 
 
-def _type(f: Lifted) -> None:
+def _type(f: TensorExpression) -> None:
     _set(f.params[0], "dtype", "int32")
 
 
-def _deleted(f: Lifted) -> None:
+def _deleted(f: TensorExpression) -> None:
     del f.params[0].dtype
 
 
 @pytest.mark.parametrize("change", [_body, _operation, _operands, _type, _deleted])
 @pytest.mark.parametrize("fails", [False, True])
 def test_what_others_are_asked_about_stays(
-    change: Callable[[Lifted], None], fails: bool, exp: tirx.PrimFunc
+    change: Callable[[TensorExpression], None], fails: bool, exp: tirx.PrimFunc
 ) -> None:
-    def run(f: Lifted) -> list[Proposal]:
+    def run(f: TensorExpression) -> list[Proposal]:
         change(f)
         if fails:
             raise RuntimeError("after the change")
@@ -221,7 +221,7 @@ def test_what_others_are_asked_about_stays(
 
 
 def test_a_change_of_what_others_share_is_named(exp: tirx.PrimFunc, unknown: tirx.PrimFunc) -> None:
-    def run(f: Lifted) -> list[Proposal]:
+    def run(f: TensorExpression) -> list[Proposal]:
         _type(f)
         return [RIGHT]
 
@@ -240,7 +240,7 @@ class Own(BaseException):
 def test_no_exception_but_an_interrupt_leaves(
     error: type[BaseException], exp: tirx.PrimFunc, unknown: tirx.PrimFunc
 ) -> None:
-    def run(f: Lifted) -> list[Proposal]:
+    def run(f: TensorExpression) -> list[Proposal]:
         raise error("odd")
 
     register(run)
@@ -250,7 +250,7 @@ def test_no_exception_but_an_interrupt_leaves(
 class Nameless:
     """A callable that cannot be described."""
 
-    def __call__(self, f: Lifted) -> Any:
+    def __call__(self, f: TensorExpression) -> Any:
         return None
 
     def __repr__(self) -> str:
@@ -264,7 +264,7 @@ def test_a_function_that_cannot_be_described(exp: tirx.PrimFunc, unknown: tirx.P
 
 
 def test_a_function_that_wraps_itself(exp: tirx.PrimFunc, unknown: tirx.PrimFunc) -> None:
-    def run(f: Lifted) -> Any:
+    def run(f: TensorExpression) -> Any:
         return None
 
     run.__wrapped__ = run  # type: ignore[attr-defined]
@@ -274,7 +274,7 @@ def test_a_function_that_wraps_itself(exp: tirx.PrimFunc, unknown: tirx.PrimFunc
 
 def test_one_that_wraps_ours_is_not_ours(exp: tirx.PrimFunc, unknown: tirx.PrimFunc) -> None:
     @functools.wraps(unary)
-    def run(f: Lifted) -> Any:
+    def run(f: TensorExpression) -> Any:
         return None
 
     with pytest.raises(ValueError, match="the name is taken"):

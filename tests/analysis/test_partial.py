@@ -8,7 +8,7 @@ import tvm
 from opinfo.analysis import Chain, OpInfo, Refusal, op_info, op_infos
 from opinfo.analysis.certify.assumptions import CANCELS, DIVIDES, FITS, ORDERED, SHIFTS
 from opinfo.analysis.lifting.tir.operations import bitwise
-from opinfo.analysis.terms.term import Call, Int, as_int, integer, variable
+from opinfo.analysis.terms.term import CallTerm, Int, as_int, integer, variable
 
 from .test_breaches import HEADER, converting
 
@@ -69,7 +69,7 @@ def test_a_shift_by_many_is_not_written_out() -> None:
     """A literal was tried as the count of another operator: numbers of 256 MB."""
     x = as_int(variable("scalar", "x"))
     shifted = bitwise("shr", x, integer(2**31), "int32")
-    assert isinstance(shifted, Int) and isinstance(shifted.atom, Call)
+    assert isinstance(shifted, Int) and isinstance(shifted.atom, CallTerm)
 
 
 def test_an_extreme_of_data_is_no_dimension() -> None:

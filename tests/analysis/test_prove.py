@@ -16,13 +16,12 @@ from opinfo.analysis.proofs.prove import prove
 from opinfo.analysis.proofs.smt import prove_int
 from opinfo.analysis.terms.evaluate import evaluate
 from opinfo.analysis.terms.integer import floordiv, floormod
-from opinfo.analysis.terms.rewrite import free
 from opinfo.analysis.terms.scalar import conj, disj, eq0, extreme, ge0, ite, negate
 from opinfo.analysis.terms.term import (
     TRUE,
     ZERO,
     Int,
-    Tensor,
+    TensorVar,
     Term,
     Var,
     as_int,
@@ -35,6 +34,7 @@ from opinfo.analysis.terms.term import (
     var,
     variable,
 )
+from opinfo.analysis.terms.traversal import free
 
 N, M = size("n"), size("m")
 P, Q = var("loop", "i", N), var("loop", "j", integer(7))
@@ -85,7 +85,7 @@ def test_a_refutation_has_a_point_that_refutes(goal: Term, assume: tuple[Term, .
 
 
 def test_equal_indices_read_equal_elements() -> None:
-    t = Tensor("t", (N,), "int64")
+    t = TensorVar("t", (N,), "int64")
     one, two = (as_int(load(t, (p,))) for p in (K, floordiv(K * 2, integer(2)) + P - P))
     assert prove(eq0(one - two)).proved
     other = as_int(load(t, (P,)))
@@ -183,7 +183,7 @@ def test_z3_agrees_with_enumeration(goal: Term, given_: Term) -> None:
 
 
 def test_clamping_is_the_same_in_either_order_if_the_interval_is_not_empty() -> None:
-    v = load(Tensor("v", (), "float32"), ())
+    v = load(TensorVar("v", (), "float32"), ())
 
     def clamped(outer: str, inner: str, low: float, high: float) -> Term:
         bounds = {"max": const(low, "float32"), "min": const(high, "float32")}

@@ -10,7 +10,7 @@ import tvm
 
 from opinfo.analysis import Refusal, op_info, op_infos
 from opinfo.analysis.answer.fault import FAULT
-from opinfo.analysis.index_map.maps.convert import index_map
+from opinfo.analysis.index_map.maps.to_terms import index_map
 from opinfo.analysis.lifting.tir.node import script
 
 HEADER = """# from tvm.script import tirx as T

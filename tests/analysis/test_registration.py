@@ -16,11 +16,11 @@ from tvm import tirx
 from opinfo.analysis import (
     Chain,
     Constant,
-    Lifted,
     OpInfo,
     Proposal,
     RecogniserWarning,
     Refusal,
+    TensorExpression,
     op_info,
     op_infos,
     recogniser,
@@ -56,7 +56,7 @@ def func() -> tirx.PrimFunc:
     return tvm.script.from_source(OUTER)
 
 
-def right(f: Lifted) -> Sequence[Proposal] | Refusal:
+def right(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     return [Proposal("relax.outer", (0, 1))]
 
 
@@ -114,7 +114,7 @@ def test_a_function_defined_again_replaces_the_first(func: tirx.PrimFunc) -> Non
 
 @pytest.mark.parametrize(("name", "precedence"), [("mine", 2), ("yours", 1), ("mine", 1)])
 def test_another_function_is_told_what_is_taken(name: str, precedence: int) -> None:
-    def yours(f: Lifted) -> list[Proposal]:
+    def yours(f: TensorExpression) -> list[Proposal]:
         return []
 
     register(right)
@@ -176,7 +176,7 @@ def outer(*operands: Any, **rest: Any) -> Any:
     return lambda f: [Proposal("relax.outer", operands, **rest)]
 
 
-def raising(f: Lifted) -> Any:
+def raising(f: TensorExpression) -> Any:
     return 1 // 0
 
 
@@ -187,12 +187,12 @@ class Odd:
     __hash__ = None  # type: ignore[assignment]
 
 
-def failing_later(f: Lifted) -> Any:
+def failing_later(f: TensorExpression) -> Any:
     yield Proposal("relax.outer", (0, 1))
     raise RuntimeError("late")
 
 
-def endless(f: Lifted) -> Any:
+def endless(f: TensorExpression) -> Any:
     return endless(f)
 
 
@@ -201,15 +201,15 @@ class Speechless(Exception):
         raise ValueError("no text")
 
 
-def silent(f: Lifted) -> Any:
+def silent(f: TensorExpression) -> Any:
     raise Speechless
 
 
-def leaving(f: Lifted) -> Any:
+def leaving(f: TensorExpression) -> Any:
     raise SystemExit(3)
 
 
-def spoiling(f: Lifted) -> Any:
+def spoiling(f: TensorExpression) -> Any:
     """The others are asked about the same compute."""
     object.__setattr__(f, "outputs", ())
     return None
@@ -314,7 +314,7 @@ def test_it_is_told_again_after_a_registration(func: tirx.PrimFunc) -> None:
 
 
 def test_an_interrupt_is_not_held_back(func: tirx.PrimFunc) -> None:
-    def interrupted(f: Lifted) -> Any:
+    def interrupted(f: TensorExpression) -> Any:
         raise KeyboardInterrupt
 
     register(interrupted)

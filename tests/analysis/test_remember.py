@@ -9,8 +9,8 @@ import pytest
 import tvm
 from tvm import relax
 
-from opinfo.analysis.certify.same import structurally_equal
-from opinfo.analysis.lifting.effects.comprehension import Lifted
+from opinfo.analysis.certify.structural_equality import structurally_equal
+from opinfo.analysis.lifting.effects.tensor_expression import TensorExpression
 from opinfo.analysis.lifting.lift import lift
 from opinfo.analysis.proposal import build, remember
 from opinfo.analysis.proposal.build import rebuild
@@ -38,7 +38,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return calls
 
 
-def _lifted(*shape: Any) -> Lifted:
+def _lifted(*shape: Any) -> TensorExpression:
     x, y = (relax.Var(n, relax.TensorType(shape, "float32")) for n in "xy")
     builder = relax.BlockBuilder()
     with builder.function("main", [x, y]):

@@ -8,7 +8,7 @@ import tvm
 from opinfo.analysis import Certificate, OpInfo, Refusal, lift, op_info
 from opinfo.analysis.certify.certify import certify
 from opinfo.analysis.certify.sampled import POINTS, ROUNDS, Unequal, compare
-from opinfo.analysis.lifting.effects.comprehension import Lifted
+from opinfo.analysis.lifting.effects.tensor_expression import TensorExpression
 from opinfo.analysis.proposal.proposal import Proposal
 from opinfo.analysis.terms.scalar import call
 
@@ -38,7 +38,7 @@ def main(x: T.Buffer((4, 6), "float32"), y: T.Buffer((4, 6), "float32")):
 SOFTMAX = Proposal("relax.nn.softmax", (0,), {"axis": 1})
 
 
-def lifted(text: str) -> Lifted:
+def lifted(text: str) -> TensorExpression:
     return lift(tvm.script.from_source(HEADER + text))
 
 

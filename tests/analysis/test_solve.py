@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opinfo.analysis.solving.solve import is_solution, solve
+from opinfo.analysis.solving.integer_equations import is_solution, solve
 from opinfo.analysis.terms.bits import xor
 from opinfo.analysis.terms.evaluate import evaluate
 from opinfo.analysis.terms.integer import floordiv, floormod

@@ -7,7 +7,7 @@ import pytest
 from opinfo.analysis.recognise import activation, binary, select, unary
 from opinfo.analysis.recognise._elementwise import instantiate
 from opinfo.analysis.recognise._scalar import scalar
-from opinfo.analysis.recognise._template import Op, Template, declared, learn, learned
+from opinfo.analysis.recognise._template import ElementwiseOp, Template, declared, learn, learned
 from opinfo.analysis.terms.term import Const, Term, const
 
 TYPES = ("float32", "float16", "bfloat16", "int8", "uint8", "int32", "int64", "bool")
@@ -15,7 +15,7 @@ OPS = (*activation.OPS, *unary.OPS, *binary.OPS, *select.OPS)
 
 
 @pytest.mark.parametrize("op", OPS, ids=lambda op: f"{op.name}-{len(op.attrs)}")
-def test_roots_and_uses(op: Op) -> None:
+def test_roots_and_uses(op: ElementwiseOp) -> None:
     learned = 0
     for dtype in TYPES:
         template = learn(op, dtype) if dtype in op.types else "not declared"
@@ -28,7 +28,7 @@ def test_roots_and_uses(op: Op) -> None:
 
 
 @pytest.mark.parametrize("op", [op for op in OPS if op.formula], ids=lambda op: op.name)
-def test_declared_formulas(op: Op) -> None:
+def test_declared_formulas(op: ElementwiseOp) -> None:
     """They are what is learned, but for types that TVM rejects: those never get a certificate."""
     both = [(learned(op, dtype), declared(op, dtype)) for dtype in op.types]
     taught = [(lesson, told) for lesson, told in both if isinstance(lesson, Template)]

@@ -12,7 +12,7 @@ from opinfo.analysis import Chain, OpInfo, Refusal, op_info, op_infos
 from opinfo.analysis.proofs.smt import prove_int
 from opinfo.analysis.terms import work
 from opinfo.analysis.terms.scalar import conj, disj, ge0, negate
-from opinfo.analysis.terms.term import TRUE, Call, Term, as_int, raw_call, variable
+from opinfo.analysis.terms.term import TRUE, CallTerm, Term, as_int, raw_call, variable
 from opinfo.analysis.terms.work import Exhausted, budget, spend
 
 from .test_breaches import HEADER, program
@@ -136,4 +136,4 @@ def test_negation_does_not_write_out_what_is_shared() -> None:
     c: Term = a
     for _ in range(200):
         c = disj(conj(c, b), conj(negate(c), a))
-    assert isinstance(c, Call)
+    assert isinstance(c, CallTerm)

@@ -16,7 +16,7 @@ from opinfo.byoc.dispatching.with_layouts import BYTES, Regions
 from opinfo.byoc.matching.lowered import Lowered, read
 from opinfo.byoc.matching.request import Asked
 from opinfo.byoc.patterns.pattern import Node, Pattern, many, maybe, one
-from opinfo.layout.graph.graph import Op
+from opinfo.layout.graph.relax_graph import Op
 from opinfo.layout.planner import Planner
 from opinfo.layout.search.decide import Space, bytes_moved
 from opinfo.layout.search.op_specs import Kinds

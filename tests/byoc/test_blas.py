@@ -15,7 +15,7 @@ from tvm import relax
 from opinfo.byoc.backend.backend import find
 from opinfo.byoc.backends.blas.locate import library
 from opinfo.byoc.backends.blas.patterns import PATTERNS
-from opinfo.byoc.compile import Compiled, compile_module
+from opinfo.byoc.compile import CompiledModule, compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch
 
 from ..layout import nets
@@ -151,7 +151,7 @@ def inputs(dtype: str) -> list[Any]:
 
 
 @functools.cache
-def compiled(dtype: str) -> Compiled:
+def compiled(dtype: str) -> CompiledModule:
     return compile_module(module(dtype), ["blas"], plan=False)
 
 

@@ -17,11 +17,11 @@ from tvm.script import relax as R
 from opinfo.byoc import Backend, CannotForce, Coarse, DispatchPlan, PlanRefused, dispatch, one
 from opinfo.byoc.backend.match import Match
 from opinfo.byoc.dispatching.choose import choose
-from opinfo.byoc.dispatching.replay import replay
+from opinfo.byoc.dispatching.replay_dispatch import replay
 from opinfo.byoc.matching.lowered import read
-from opinfo.byoc.patterns.dependences import Flow, bits, cycle, flows, together
+from opinfo.byoc.patterns.dependences import Dependences, bits, cycle, flows, together
 from opinfo.byoc.patterns.subgraphs import maximal
-from opinfo.layout.graph.graph import Op, graph
+from opinfo.layout.graph.relax_graph import Op, graph
 
 from ..layout import nets
 from ..run import run
@@ -33,7 +33,7 @@ ANY = Coarse("network", one(("relax.add", "relax.maximum"), static, flat),
 LARGE = Backend("large", (), convert, coarse=(ANY,))
 
 
-def flow(needs: Sequence[int]) -> Flow:
+def flow(needs: Sequence[int]) -> Dependences:
     """A block of bindings without a program."""
     above, below = [0] * len(needs), [0] * len(needs)
     for k, read_ in enumerate(needs):
@@ -43,14 +43,14 @@ def flow(needs: Sequence[int]) -> Flow:
                 below[up] |= 1 << k
     ops = {k: Op(str(k), None, None, (), ()) for k in range(len(needs))}
     places = {op: k for k, op in ops.items()}
-    return Flow((None,) * len(needs), tuple(needs), tuple(above), tuple(below), ops, places)
+    return Dependences((None,) * len(needs), tuple(needs), tuple(above), tuple(below), ops, places)
 
 
-def dag(rng: random.Random, count: int) -> Flow:
+def dag(rng: random.Random, count: int) -> Dependences:
     return flow([sum(1 << j for j in range(k) if rng.random() < 2.5 / count) for k in range(count)])
 
 
-def paths(f: Flow, a: int) -> set[int]:
+def paths(f: Dependences, a: int) -> set[int]:
     """What can be reached, step by step."""
     out: set[int] = set()
     todo = [a]
@@ -62,13 +62,13 @@ def paths(f: Flow, a: int) -> set[int]:
     return out
 
 
-def convex(f: Flow, s: int) -> bool:
+def convex(f: Dependences, s: int) -> bool:
     inside = set(bits(s))
     leaves = {x for a in inside for x in paths(f, a)} - inside
     return not any(paths(f, x) & inside for x in leaves)
 
 
-def connected(f: Flow, s: int) -> bool:
+def connected(f: Dependences, s: int) -> bool:
     inside = list(bits(s))
     reached = {inside[0]}
     for _ in inside:
@@ -107,7 +107,7 @@ def test_a_long_net_with_a_gap_in_each_block_is_quick() -> None:
     assert found == [1 << k for k in range(0, 601, 2)]
 
 
-def quotient_is_a_dag(f: Flow, groups: Sequence[int]) -> bool:
+def quotient_is_a_dag(f: Dependences, groups: Sequence[int]) -> bool:
     of = {k: -1 - g for g, s in enumerate(groups) for k in bits(s)}
     edges = {(of.get(j, j), of.get(k, k)) for k in range(len(f.needs)) for j in bits(f.needs[k])}
     left = {of.get(k, k) for k in range(len(f.needs))}

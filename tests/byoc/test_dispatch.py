@@ -18,7 +18,7 @@ from opinfo.byoc.backend.backend import Backend
 from opinfo.byoc.backend.match import Match
 from opinfo.byoc.dispatching.choose import choose
 from opinfo.byoc.patterns.pattern import Pattern, many, maybe, one
-from opinfo.layout.graph.graph import Op
+from opinfo.layout.graph.relax_graph import Op
 
 from ..layout import nets
 from ..run import run
@@ -109,7 +109,7 @@ def test_arguments_that_make_no_sense() -> None:
 
 def test_patterns_are_enumerated_with_every_prefix() -> None:
     from opinfo.analysis.answer.recover import analyse
-    from opinfo.layout.graph.graph import graph
+    from opinfo.layout.graph.relax_graph import graph
 
     mod = nets.net(chain, SHAPE)
     g = graph(mod, mod["main"])

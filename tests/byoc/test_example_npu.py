@@ -10,7 +10,7 @@ import pytest
 import tvm
 from tvm import relax
 
-from opinfo.byoc.compile import Compiled, compile_module
+from opinfo.byoc.compile import CompiledModule, compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch
 from opinfo.byoc.prepare.prepare import prepare
 
@@ -42,7 +42,7 @@ def _net(dtype: str = "float16") -> Any:
 
 
 @functools.cache
-def compiled() -> Compiled:
+def compiled() -> CompiledModule:
     return compile_module(_net(), ["example_npu"])
 
 

@@ -14,7 +14,7 @@ from opinfo.byoc.codegen.executable import MAKE_SHAPE, executable
 from opinfo.byoc.codegen.host import native_target
 from opinfo.byoc.codegen.memory import UPPER, unbounded
 from opinfo.jit import Session, compile_shapes
-from opinfo.jit.compile.compile import lowered
+from opinfo.jit.compile.compile_shapes import lowered
 from tests.jit.modules import dense, expected, rows
 
 #: Shapes are made before the branches, in one, in the other, and behind them.

@@ -15,8 +15,8 @@ from opinfo.analysis.terms.work import Exhausted
 from opinfo.byoc import Backend, Pattern, dispatch, one
 from opinfo.byoc.backend.backend import BUILT_IN, find
 from opinfo.byoc.dispatching.plan_file import PlanRefused
-from opinfo.byoc.dispatching.replay import replay
-from opinfo.byoc.patterns.failure import Raised, foreign, said
+from opinfo.byoc.dispatching.replay_dispatch import replay
+from opinfo.byoc.patterns.failure import ForeignError, foreign, said
 from opinfo.byoc.patterns.suggest import Unmet
 
 from ..layout import nets
@@ -124,7 +124,7 @@ def test_what_cannot_be_shown_is_named_by_its_type() -> None:
 
 def test_one_line_for_any_error() -> None:
     assert said(Speechless()) == "Speechless: no text, its __str__ raised KeyError"
-    with pytest.raises(Raised, match=r"^Odd: first$") as e, foreign():
+    with pytest.raises(ForeignError, match=r"^Odd: first$") as e, foreign():
         raise Odd("first\nsecond")
     assert said(e.value) == "Odd: first"
     assert convert([]).symbols == ()

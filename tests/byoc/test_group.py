@@ -14,9 +14,9 @@ from tvm import relax
 
 from opinfo.byoc import Code, Measure, Measured, Region, dispatch
 from opinfo.byoc.backend.backend import Backend
-from opinfo.byoc.patterns import unary
+from opinfo.byoc.patterns import unary_functions as unary
 from opinfo.byoc.patterns.pattern import Pattern, many, one
-from opinfo.byoc.patterns.unary import ARGUMENT, applied, number
+from opinfo.byoc.patterns.unary_functions import ARGUMENT, applied, number
 
 from ..layout import nets
 from ..layout.nets import const

@@ -29,7 +29,7 @@ from opinfo.byoc.dispatching.choose import choose
 from opinfo.byoc.dispatching.dispatch import Dispatched
 from opinfo.byoc.matching.lowered import read
 from opinfo.byoc.measure import costs
-from opinfo.byoc.measure import run as running
+from opinfo.byoc.measure import run_candidates as running
 from opinfo.byoc.measure.compare import difference
 from opinfo.byoc.measure.costs import Costing
 from opinfo.byoc.measure.database import Database
@@ -39,7 +39,7 @@ from opinfo.byoc.measure.servers import LocalServers
 from opinfo.byoc.measure.subject import subject
 from opinfo.byoc.measure.tracker import LocalTracker
 from opinfo.cli import app
-from opinfo.layout.graph.graph import Op
+from opinfo.layout.graph.relax_graph import Op
 
 from ..layout import nets
 from ..run import run
@@ -98,7 +98,7 @@ def test_a_second_run_measures_nothing(measured: Any, monkeypatch: pytest.Monkey
     def refuse(*_: Any) -> None:
         raise AssertionError("something is measured")
 
-    monkeypatch.setattr(running, "Session", refuse)
+    monkeypatch.setattr(running, "MeasureSession", refuse)
     seen: list[tuple[int, int, str]] = []
     again = dispatch(mod, [ODD], measure=Measure(database, progress=lambda *a: seen.append(a)))
     assert all(t.known for t in again.timings)

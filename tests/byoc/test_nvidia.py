@@ -24,7 +24,7 @@ from tvm import relax
 from typer.testing import CliRunner
 
 from opinfo.byoc.backend.backend import Backend, Code, find
-from opinfo.byoc.compile import Compiled, compile_module
+from opinfo.byoc.compile import CompiledModule, compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch
 from opinfo.byoc.prepare.prepare import prepare
 from opinfo.cli import app
@@ -59,7 +59,7 @@ def on_stub(name: str) -> Backend:
 
 
 @functools.cache
-def compiled(name: str) -> Compiled:
+def compiled(name: str) -> CompiledModule:
     return compile_module(module(CASES[name]), [on_stub(name)], plan=False)
 
 

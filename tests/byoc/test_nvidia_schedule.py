@@ -11,7 +11,7 @@ import tvm
 from tvm import relax
 from tvm.script import tirx as T
 
-from opinfo.byoc.backends.nvidia.schedule import DONE, compiled, in_order, scheduled
+from opinfo.byoc.backends.nvidia.tvm_schedules import DONE, compiled, in_order, scheduled
 
 from ..layout import nets
 

@@ -11,7 +11,7 @@ import tvm
 from tvm import relax
 
 from opinfo.byoc.backend.backend import find
-from opinfo.byoc.compile import Compiled, compile_module
+from opinfo.byoc.compile import CompiledModule, compile_module
 
 from ..layout import nets
 from ..layout.nets import const
@@ -20,7 +20,7 @@ from .onednn_cases import CASES, inputs, module
 
 
 @functools.cache
-def compiled() -> Compiled:
+def compiled() -> CompiledModule:
     return compile_module(module(), ["onednn"], plan=False)
 
 

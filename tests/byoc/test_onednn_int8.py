@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import tvm
 
-from opinfo.byoc.compile import Compiled, compile_module
+from opinfo.byoc.compile import CompiledModule, compile_module
 
 from .int8_cases import CASES, PART, inputs, module
 
 
 @functools.cache
-def compiled() -> Compiled:
+def compiled() -> CompiledModule:
     """For any CPU: the values are such that one without products of int8 is exact, too."""
     with pytest.MonkeyPatch.context() as m:
         m.setattr("opinfo.byoc.backends.onednn.int8.has_int8", lambda: True)

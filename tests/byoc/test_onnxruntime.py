@@ -14,7 +14,7 @@ from tvm import relax
 
 from opinfo.byoc.backend.backend import find
 from opinfo.byoc.backends.onnxruntime.ops import WRITE
-from opinfo.byoc.compile import Compiled, compile_module
+from opinfo.byoc.compile import CompiledModule, compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch
 
 from ..layout import nets
@@ -110,7 +110,7 @@ def inputs() -> list[Any]:
 
 
 @functools.cache
-def compiled() -> Compiled:
+def compiled() -> CompiledModule:
     return compile_module(module(), ["onnxruntime"], plan=False)
 
 

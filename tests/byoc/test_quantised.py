@@ -18,7 +18,7 @@ from opinfo.byoc.backend.backend import Backend
 from opinfo.byoc.backends.onednn.convert import convert
 from opinfo.byoc.backends.onednn.cpu import has_int8
 from opinfo.byoc.backends.onednn.int8 import QUANTISED
-from opinfo.byoc.compile import Compiled, compile_module
+from opinfo.byoc.compile import CompiledModule, compile_module
 from opinfo.byoc.prepare.prepare import prepare
 from opinfo.compiling import STEPS, verified
 from opinfo.frontend.from_onnx import from_model
@@ -223,7 +223,7 @@ NETS = {"mobile": qdq.mobile, "residual": qdq.residual}
 
 
 @functools.cache
-def compiled(name: str) -> tuple[Any, Compiled]:
+def compiled(name: str) -> tuple[Any, CompiledModule]:
     mod = from_model(NETS[name](), {})
     return mod, compile_module(mod, ["onednn"])
 

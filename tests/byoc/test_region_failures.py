@@ -15,7 +15,7 @@ from tvm import relax, tirx
 
 from opinfo.byoc import Backend, CannotForce, Code, Node, Pattern, Region, dispatch, maybe, one
 from opinfo.byoc.backend.backend import find, register
-from opinfo.byoc.backend.guard import guarded
+from opinfo.byoc.backend.guarded_calls import guarded
 from opinfo.byoc.codegen.abi import ABI
 from opinfo.byoc.codegen.toolchain import CompilerError, shared
 from opinfo.byoc.compile import compile_module

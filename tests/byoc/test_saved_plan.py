@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from opinfo.byoc import CannotForce, DispatchPlan, PlanRefused, dispatch
 from opinfo.byoc.backend import backend
-from opinfo.byoc.dispatching.replay import replay
+from opinfo.byoc.dispatching.replay_dispatch import replay
 from opinfo.cli import app
 
 from ..layout import nets

@@ -21,7 +21,7 @@ from opinfo.byoc.codegen.linking import steps
 from opinfo.byoc.codegen.loading import LoadError, tried
 from opinfo.byoc.codegen.toolchain import CompilerError, shared
 from opinfo.byoc.compile import compile_module
-from opinfo.byoc.measure.jobs import Build
+from opinfo.byoc.measure.measure_jobs import Build
 
 from ..layout import nets
 from . import toy

@@ -18,7 +18,7 @@ from tvm import relax, tirx
 from opinfo.analysis import Refusal
 from opinfo.jit.aot.decision_tree import decision
 from opinfo.jit.aot.merge import Bucket, Exact, Ranged, Span, Variant, merge
-from opinfo.jit.dims.dims import bind, copied
+from opinfo.jit.dims.symbolic_dims import bind, copied
 from opinfo.jit.padding import Grown, Padded, pad_safe
 from opinfo.jit.schedule import schedule
 
@@ -45,7 +45,7 @@ def compiled(func: Any) -> Any:
 
 
 def run(func: Any, n: int, m: int) -> float:
-    """The one number that a function of :func:`marked` writes everywhere."""
+    """The one number that a function of `marked` writes everywhere."""
     x = tvm.runtime.tensor(np.ones((n, m), "float32"))
     y = tvm.runtime.tensor(np.full((n, m), np.nan, "float32"))
     func(x, y)

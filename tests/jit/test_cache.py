@@ -13,7 +13,7 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
-from opinfo.jit.compile.compile import CompiledShapes, compile_shapes
+from opinfo.jit.compile.compile_shapes import CompiledShapes, compile_shapes
 from opinfo.jit.runtime.library import Sites
 from tests.jit import modules
 from tests.jit.modules import WIDTH

@@ -10,7 +10,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.script import tirx as T
 
-from opinfo.jit.dims.dims import Unbound, bind, symbols
+from opinfo.jit.dims.symbolic_dims import Unbound, bind, symbols
 
 
 @T.prim_func(s_tir=True)

@@ -14,7 +14,7 @@ import pytest
 import tvm
 
 import opinfo
-from opinfo.jit.kernels.kernel import loaded
+from opinfo.jit.kernels.build_kernel import loaded
 from opinfo.jit.store import kernel_key
 from opinfo.jit.store.kernel_key import fingerprint, key
 from opinfo.jit.store.store import KernelStore
@@ -104,7 +104,7 @@ def test_which_file_holds_what_counts_and_bytecode_does_not(copied: Path) -> Non
     (copied / "jit" / "__pycache__").mkdir()
     (copied / "jit" / "__pycache__" / "kernel.cpython-311.pyc").write_bytes(b"code")
     assert kernel_key.sources.__wrapped__() == before
-    (copied / "layout" / "dims.py").write_bytes((copied / "jit/dims/dims.py").read_bytes())
+    (copied / "layout" / "dims.py").write_bytes((copied / "jit/dims/symbolic_dims.py").read_bytes())
     added = kernel_key.sources.__wrapped__()
     (copied / "layout" / "dims.py").rename(copied / "analysis" / "dims.py")
     assert len({before, added, kernel_key.sources.__wrapped__()}) == 3
@@ -165,7 +165,7 @@ def test_features_of_the_cpu_count(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 SERVE = """
 import json, sys
 import numpy as np, tvm
-from opinfo.jit.kernels.kernel import loaded
+from opinfo.jit.kernels.build_kernel import loaded
 from opinfo.jit.store.kernel_key import key
 from opinfo.jit.store.store import KernelStore
 from tests.jit.kernels import product

@@ -19,8 +19,8 @@ from tvm import tirx
 
 from opinfo.byoc.codegen.host import native_target
 from opinfo.jit import Budget, CompiledShapes, Compiler, KernelStore, Session, compile_shapes
-from opinfo.jit.compile.compile import lowered
-from opinfo.jit.kernels import kernel as kernels
+from opinfo.jit.compile.compile_shapes import lowered
+from opinfo.jit.kernels import build_kernel as kernels
 from opinfo.jit.runtime.pages import pages
 from opinfo.jit.store import kernel_key
 from tests.jit import modules

@@ -16,7 +16,7 @@ from tvm.script import tirx as T
 from benchmarks.padding import page, rows
 from opinfo.analysis import Refusal
 from opinfo.jit.aot.merge import Bucket, merge
-from opinfo.jit.dims.dims import bind
+from opinfo.jit.dims.symbolic_dims import bind
 from opinfo.jit.padding import Padded, pad_safe
 from opinfo.jit.padding.claim import FINITE
 

@@ -9,7 +9,7 @@ import pytest
 import tvm
 
 from opinfo.jit import Aot, Budget, Config, Dim, Jit, Library, Range, specialize_shapes
-from opinfo.jit.compile.compile import lowered
+from opinfo.jit.compile.compile_shapes import lowered
 from opinfo.jit.config.ranges import parts, spans_at
 from opinfo.jit.config.sites import call_sites
 from opinfo.jit.config.strategy import config

@@ -37,9 +37,9 @@ from opinfo.jit import (
     compile_shapes,
     stats,
 )
-from opinfo.jit.compile.compile import lowered
-from opinfo.jit.dims.dims import bind
-from opinfo.jit.kernels import kernel
+from opinfo.jit.compile.compile_shapes import lowered
+from opinfo.jit.dims.symbolic_dims import bind
+from opinfo.jit.kernels import build_kernel as kernel
 from opinfo.jit.store import kernel_key
 from tests.jit import modules
 from tests.jit.legalised import kernel as kernel_of

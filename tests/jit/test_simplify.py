@@ -12,7 +12,7 @@ import tvm_ffi
 from tvm import relax, s_tir
 from tvm.ir import Op
 
-from opinfo.jit.compile.compile import fused
+from opinfo.jit.compile.compile_shapes import fused
 from opinfo.jit.kernels.simplify import DIVISIONS, simplified
 from tests.interpret import interpret
 

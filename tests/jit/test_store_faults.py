@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from opinfo.jit.store.entries import PART
-from opinfo.jit.store.entry import packed
+from opinfo.jit.store.kernel_file import packed
 from opinfo.jit.store.store import KernelStore
 
 from .kernels import KEYS, library, stored
@@ -80,7 +80,7 @@ def test_a_format_of_another_version_is_built_again(
 ) -> None:
     store = KernelStore(tmp_path)
     with monkeypatch.context() as m:
-        m.setattr("opinfo.jit.store.entry.FORMAT", 2)
+        m.setattr("opinfo.jit.store.kernel_file.FORMAT", 2)
         stored(store, KEY)
     with pytest.warns(UserWarning, match="of format 2, not 1"):
         assert store.get(KEY) is None

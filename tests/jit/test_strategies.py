@@ -29,10 +29,10 @@ from opinfo.jit import (
     compile_shapes,
     specialize_shapes,
 )
-from opinfo.jit.aot.variants import Bucket, Exact
+from opinfo.jit.aot.kernel_variants import Bucket, Exact
 from opinfo.jit.arguments.boundary import Boundary
 from opinfo.jit.arguments.signature import Signature
-from opinfo.jit.compile.compile import lowered
+from opinfo.jit.compile.compile_shapes import lowered
 from opinfo.jit.compile.specialize import _generic
 from opinfo.jit.config.named_dims import resolved
 from opinfo.jit.config.strategy import strategy
@@ -271,7 +271,7 @@ def test_numbers_that_are_none_are_told(made: Any, told: str) -> None:
 
 def test_a_buckets_own_shape_has_no_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
-    home = import_module("opinfo.jit.aot.ahead")
+    home = import_module("opinfo.jit.aot.multi_version")
     merge = home.merge
 
     def noted(func: Any, variants: Any) -> Any:

@@ -23,15 +23,24 @@ from opinfo.byoc.codegen.host import native_target
 from opinfo.byoc.measure import Excluded, Measure, Measured
 from opinfo.cli import app
 from opinfo.jit import Aot, Compiler, Config, specialize_shapes
-from opinfo.jit.dims.dims import bind
-from opinfo.jit.kernels import kernel, worker
+from opinfo.jit.dims.symbolic_dims import bind
+from opinfo.jit.kernels import build_kernel as kernel
+from opinfo.jit.kernels import worker
 from opinfo.jit.tune import timing as measuring
 from opinfo.jit.tune import tune as tuning
 from opinfo.jit.tune.intrinsics import PACKAGE, only_for
 from opinfo.jit.tune.record import Recording
-from opinfo.jit.tune.search import buffers
+from opinfo.jit.tune.schedule_database import (
+    RECORDS,
+    SEARCHED,
+    WORKLOADS,
+    OpenDatabase,
+    TuneError,
+    alone,
+    tuned,
+)
+from opinfo.jit.tune.schedule_search import buffers
 from opinfo.jit.tune.tune import tasks, tune
-from opinfo.jit.tune.tuned import RECORDS, SEARCHED, WORKLOADS, Known, TuneError, alone, tuned
 
 from .kernels import model, product
 
@@ -108,7 +117,7 @@ def test_what_was_found_is_used_and_the_fastest_of_it(tmp_path: Path, bench: Any
     assert (found.trials, found.new, found.calls, found.failed) == (3, 3, 1, ())
     assert (found.microseconds, found.structure) == (3.0, 7.0)
     assert seen[-1] == (3, 3, "site: n=4") and sum(bench.asked) == 3
-    best = Known(tmp_path).best(task.func, LLVM)
+    best = OpenDatabase(tmp_path).best(task.func, LLVM)
     assert best is not None and float(best.run_secs[0]) == pytest.approx(1e-3 / 3)
     got = tuned(tmp_path, task.func, LLVM)
     assert got is not None and got.attrs["global_symbol"] == "kernel"
@@ -196,14 +205,14 @@ def test_what_is_no_database_is_told(tmp_path: Path, bench: Any, name: str, text
     with pytest.raises(TuneError, match=f"{tmp_path} is no database of tuned kernels"):
         tuned(tmp_path, todo[0].func, LLVM)
     with pytest.raises(TuneError, match="no database of tuned kernels"):
-        Known(tmp_path / "absent")
+        OpenDatabase(tmp_path / "absent")
 
 
 def test_the_next_compile_uses_what_was_found(tmp_path: Path, bench: Any) -> None:
     """Kernels for shapes that come in, by whoever compiles them, and those ahead of time."""
     func, native = product(None, 16, 16), native_target()
     tune(tasks(recording((4, 1))), tmp_path / "db", Measure(target=str(native)), trials=2)
-    known = Known(tmp_path / "db")
+    known = OpenDatabase(tmp_path / "db")
     rules = [
         kernel.Maker(func, native, known).make({"n": n}, tmp_path / f"{n}.so", False).rule
         for n in (4, 5)
@@ -223,7 +232,7 @@ def test_the_next_compile_uses_what_was_found(tmp_path: Path, bench: Any) -> Non
     for turns, rule in [((7.0, 3.0), structure), ((3.0, 7.0), "tuned")]:
         bench.turns = turns
         tune(tasks(recording((4, 1))), tmp_path / rule, Measure(target=str(native)), trials=1)
-        again = kernel.Maker(func, native, Known(tmp_path / rule))
+        again = kernel.Maker(func, native, OpenDatabase(tmp_path / rule))
         assert again.make({"n": 4}, tmp_path / "a.so", False).rule == rule
     for n in (4, 5):
         x, w = np.ones((n, 16), "float32"), np.arange(256, dtype="float32").reshape(16, 16)

@@ -12,8 +12,8 @@ from opinfo.analysis import Refusal
 from opinfo.jit import Aot, Config, Dim, compile_shapes
 from opinfo.jit.aot.merge import merge
 from opinfo.jit.aot.padding_cost import COPIES, buffers, lowest, runs, size
-from opinfo.jit.dims.dims import bind
 from opinfo.jit.dims.span import Span
+from opinfo.jit.dims.symbolic_dims import bind
 from opinfo.jit.padding import Padded, pad_safe
 from tests.jit import modules
 
@@ -66,7 +66,7 @@ def test_below_the_lowest_the_generic_kernel_serves(
     monkeypatch: pytest.MonkeyPatch, how: Aot
 ) -> None:
     monkeypatch.setattr("opinfo.jit.aot.padding_cost.FREE_COPIES", 0)
-    home, seen = import_module("opinfo.jit.aot.ahead"), list[Any]()
+    home, seen = import_module("opinfo.jit.aot.multi_version"), list[Any]()
 
     def noted(func: Any, variants: Any) -> Any:
         seen.extend(variants)

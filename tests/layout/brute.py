@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, combinations, product
 from typing import Any
 
-from opinfo.layout.graph.graph import Graph, Op, Value, graph
+from opinfo.layout.graph.relax_graph import Graph, Op, Value, graph
 from opinfo.layout.model.layout import Layout
 from opinfo.layout.plan import check_arguments
 from opinfo.layout.search.alternatives import Choice, Kind, as_given, choices
-from opinfo.layout.search.candidates import candidates
+from opinfo.layout.search.candidate_layouts import candidates
 from opinfo.layout.search.decide import OBJECTIVES, bytes_moved, decide
 from opinfo.layout.search.op_specs import Kinds
 

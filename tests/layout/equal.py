@@ -60,7 +60,7 @@ def _flat(result: Any) -> Any:
 
 
 def planned(case: Case) -> Planned:
-    """The case's plan. Raises :class:`Different` if the planner does what it should not."""
+    """The case's plan. Raises `Different` if the planner does what it should not."""
     before = case.module.script(show_meta=True)
     found = plan_layout(
         case.module, case.desired, mode=case.mode, objective=case.objective, pins=case.pins
@@ -74,7 +74,7 @@ def planned(case: Case) -> Planned:
 
 
 def check(case: Case) -> Verdict:
-    """Plans and runs. Raises :class:`Different`."""
+    """Plans and runs. Raises `Different`."""
     found = planned(case)
     want = execute(case.module, case.inputs)
     got = execute(found.module, physical(case))
@@ -93,7 +93,7 @@ def physical(case: Case) -> list[Array]:
 
 
 def compare(want: Sequence[Array], got: Sequence[Array]) -> bool:
-    """Whether all are equal bit for bit. Raises :class:`Different` if they are not even close."""
+    """Whether all are equal bit for bit. Raises `Different` if they are not even close."""
     if [(x.shape, x.dtype) for x in want] != [(y.shape, y.dtype) for y in got]:
         raise Different(f"results of {[y.shape for y in got]} for {[x.shape for x in want]}")
     for k, (x, y) in enumerate(zip(want, got, strict=True)):

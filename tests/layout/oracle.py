@@ -30,7 +30,7 @@ def check(
     positive: Sequence[int] = (),
     seed: int = 0,
 ) -> None:
-    """Raises :class:`Wrong`."""
+    """Raises `Wrong`."""
     rng = np.random.default_rng(seed)
     assert all(map(is_buffer_var, func.params)), "a parameter is a size"
     shapes = [tuple(int(value(e, {}, sizes)) for e in p.ty.shape) for p in func.params]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tvm import relax
 
-from opinfo.layout.apply.convert import Step, converted, copy
+from opinfo.layout.apply.conversion import LayoutConversion, converted, copy
 from opinfo.layout.model.digit import Digit
 from opinfo.layout.model.layout import Layout
 from opinfo.layout.report.count import count
@@ -32,7 +32,7 @@ FUSED = Layout(((Digit(0),), (Digit(2), Digit(1)), (Digit(3),)))
 def test_a_conversion_moves_every_element(
     source: Layout, target: Layout, shape: tuple[int, ...]
 ) -> None:
-    step = Step(shape, "float32", source, target)
+    step = LayoutConversion(shape, "float32", source, target)
     x = relax.Var("x", relax.TensorType(source.physical(shape), "float32"))
     builder = relax.BlockBuilder()
     with builder.function("main", [x]):
@@ -57,7 +57,7 @@ def test_elements_of_any_type_are_converted_and_padded(
     shape, target = (1, channels, 2, 2), Layout.parse("NCHW4c", pad_value=pad)
     x = relax.Var("x", relax.TensorType(shape, dtype))
     builder = relax.BlockBuilder()
-    step = Step(shape, dtype, Layout.identity(4), target)
+    step = LayoutConversion(shape, dtype, Layout.identity(4), target)
     with builder.function("main", [x]):
         with builder.dataflow():
             out = builder.emit_output(converted(x, step, builder.add_func))
@@ -73,7 +73,9 @@ def test_elements_of_any_type_are_converted_and_padded(
 
 
 def test_a_copy_has_buffers_as_legalized_functions_have() -> None:
-    func = copy(Step((1, 6, 4, 5), "float32", Layout.parse("NCHW4c"), Layout.identity(4)))
+    func = copy(
+        LayoutConversion((1, 6, 4, 5), "float32", Layout.parse("NCHW4c"), Layout.identity(4))
+    )
     for p in func.params:
         assert {str(e.ty.dtype) for e in p.ty.shape} == {"int64"}
         assert str(p.ty.elem_offset.ty.dtype) == "int64"

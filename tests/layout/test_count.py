@@ -13,7 +13,7 @@ from tvm.script import tirx as T
 
 from opinfo.layout.access.layout_only import converts, mixed_radix
 from opinfo.layout.report.count import count
-from opinfo.layout.report.report import Conversions
+from opinfo.layout.report.plan_report import Conversions
 
 NONE = Conversions(0, 0)
 Body = Callable[[Any], Any]
@@ -259,7 +259,9 @@ def test_transposes_are_mixed_radix(shape: tuple[int, ...], order: tuple[int, ..
 
 
 def test_what_is_not_understood_is_no_copy() -> None:
-    from opinfo.analysis.chain.define import Definition
-    from opinfo.analysis.terms.term import Tensor
+    from opinfo.analysis.chain.define import TensorDefinition
+    from opinfo.analysis.terms.term import TensorVar
 
-    assert not converts(Definition(Tensor("t", (), "float32"), None, frozenset(), "unknown"))
+    assert not converts(
+        TensorDefinition(TensorVar("t", (), "float32"), None, frozenset(), "unknown")
+    )

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from opinfo.layout.graph.graph import Graph, Op, graph
+from opinfo.layout.graph.relax_graph import Graph, Op, graph
 from opinfo.layout.plan import check_arguments
 from opinfo.layout.search.alternatives import GIVEN, Choice, Kind, as_given
 from opinfo.layout.search.decide import Plan, bytes_moved, decide, space

@@ -9,7 +9,7 @@ import pytest
 
 from opinfo.layout.search import solve as solving
 from opinfo.layout.search.eliminate import Part, eliminated
-from opinfo.layout.search.problem import Program
+from opinfo.layout.search.layout_problem import BinaryProgram
 from opinfo.layout.search.solve import solve
 
 Rows = list[tuple[float, dict[int, float]]]
@@ -56,7 +56,7 @@ def test_against_branch_and_bound(seed: int, monkeypatch: pytest.MonkeyPatch) ->
     costs, rows = _ways(np.random.default_rng(seed), 20, 4)
     found = eliminated(_part(costs, rows))
     monkeypatch.setattr(solving, "eliminated", lambda part: None)
-    other = solve(Program(costs, rows))
+    other = solve(BinaryProgram(costs, rows))
     assert other.status == "optimal" and found is not None and _holds(rows, found)
     assert sum(costs[k] for k in found) == pytest.approx(other.objective)
 
@@ -70,7 +70,7 @@ def _triangles(count: int) -> tuple[list[float], Rows]:
 
 def test_parts_that_meet_in_one_value_are_solved_however_many_they_are() -> None:
     costs, rows = _triangles(2000)
-    found = solve(Program(costs, rows))
+    found = solve(BinaryProgram(costs, rows))
     assert found.status == "optimal" and found.bound == found.objective and found.parts == 1
     assert _holds(rows, found.chosen)
 
@@ -78,7 +78,7 @@ def test_parts_that_meet_in_one_value_are_solved_however_many_they_are() -> None
 def test_where_too_many_meet_there_is_no_answer() -> None:
     rows: Rows = [(1.0, {a: 1.0, b: 1.0}) for a, b in combinations(range(24), 2)]
     assert eliminated(_part([1.0] * 24, rows)) is None
-    assert solve(Program([1.0] * 24, rows)).objective == 23
+    assert solve(BinaryProgram([1.0] * 24, rows)).objective == 23
 
 
 def test_without_a_solution_there_is_no_answer() -> None:

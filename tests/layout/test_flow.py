@@ -8,7 +8,7 @@ import pytest
 from tvm import relax
 
 from opinfo.layout import Digit, Layout
-from opinfo.layout.access.flow import Flow, flow
+from opinfo.layout.access.flow import BlockGraph, flow
 
 from .lower import lowered
 
@@ -20,7 +20,7 @@ def named(text: str) -> Layout:
     return Layout.parse(text)
 
 
-def spread(found: Flow, param: int, layout: Layout) -> tuple[Any, ...] | None:
+def spread(found: BlockGraph, param: int, layout: Layout) -> tuple[Any, ...] | None:
     """The layouts of all parameters, given that of one."""
     buffer = found.params[param]
     assert buffer is not None

@@ -15,7 +15,7 @@ from benchmarks.layouts.measure import NHWC, Expected, Left, Row, plan
 from benchmarks.layouts.onnx_runtime import bracketed, exported, optimised, transposes
 from benchmarks.layouts.page import ahead, page
 from benchmarks.layouts.tvm_passes import Converted, left_by_convert_layout
-from opinfo.layout.report.report import Conversions
+from opinfo.layout.report.plan_report import Conversions
 from tests.run import run
 
 

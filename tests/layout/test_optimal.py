@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opinfo.layout.search import problem
+from opinfo.layout.search import layout_problem as problem
 
 from .brute import objectives
 from .random_graphs import case

@@ -15,7 +15,7 @@ from tvm.script import tirx as T
 
 from opinfo.analysis import Refusal
 from opinfo.layout import Layout, plan_layout
-from opinfo.layout.graph.graph import may_write
+from opinfo.layout.graph.relax_graph import may_write
 from opinfo.layout.rewrite.rewrite import rewrite
 from opinfo.layout.search.decide import bytes_moved
 from opinfo.transform import (

@@ -9,11 +9,11 @@ from tvm import relax
 
 from opinfo.layout import plan_layout
 from opinfo.layout.model.layout import Layout
-from opinfo.layout.report.report import (
+from opinfo.layout.report.plan_report import (
     Conversion,
     Conversions,
     OpChoice,
-    Report,
+    PlanReport,
     ValueChoice,
     columns,
     size,
@@ -22,7 +22,7 @@ from opinfo.layout.report.report import (
 from . import nets
 
 NCHW, NHWC = Layout.identity(4), Layout.parse("NHWC")
-REPORT = Report(
+REPORT = PlanReport(
     values=(
         ValueChoice("x", (1, 3, 8, 8), "float32", NCHW, "a parameter"),
         ValueChoice("y", (1, 16, 8, "n"), "float32", NHWC, "conv2d writes it so"),
@@ -37,7 +37,7 @@ REPORT = Report(
 
 def test_what_is_left_is_the_sum_of_the_conversions() -> None:
     assert REPORT.after == Conversions(1, 768)
-    assert Report().after == Conversions(0, 0)
+    assert PlanReport().after == Conversions(0, 0)
 
 
 def test_table_names_what_moved_and_why() -> None:

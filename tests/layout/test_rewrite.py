@@ -11,7 +11,7 @@ from tvm import relax, tirx
 from tvm.script import tirx as T
 
 from opinfo.analysis import OpInfo, op_info
-from opinfo.analysis.certify.same import structurally_equal
+from opinfo.analysis.certify.structural_equality import structurally_equal
 from opinfo.analysis.results.op_info import Refusal, to_plain
 from opinfo.layout.model.layout import Layout
 from opinfo.layout.rewrite.rewrite import Rewriter, Rewritten, rewrite

@@ -7,14 +7,14 @@ from itertools import product
 import numpy as np
 import pytest
 
-from opinfo.layout.search.problem import Program
+from opinfo.layout.search.layout_problem import BinaryProgram
 from opinfo.layout.search.solve import solve
 
 
 def test_a_relaxation_with_fractions_is_branched_on() -> None:
     """Two of three: halves of all three would be cheaper."""
     edges = [(0, 1), (1, 2), (0, 2)]
-    one = Program([1.0, 1.0, 1.0], [(1.0, {a: 1.0, b: 1.0}) for a, b in edges])
+    one = BinaryProgram([1.0, 1.0, 1.0], [(1.0, {a: 1.0, b: 1.0}) for a, b in edges])
     found = solve(one)
     assert (found.objective, found.bound, found.status, found.parts) == (2.0, 2.0, "optimal", 1)
     assert len(found.chosen) == 2
@@ -22,7 +22,7 @@ def test_a_relaxation_with_fractions_is_branched_on() -> None:
 
 def test_equal_parts_are_solved_in_their_own_variables() -> None:
     rows = [(1.0, {k: 1.0, k + 1: 1.0}) for k in (0, 2, 4)]
-    found = solve(Program([3.0, 1.0, 3.0, 1.0, 1.0, 3.0], rows))
+    found = solve(BinaryProgram([3.0, 1.0, 3.0, 1.0, 1.0, 3.0], rows))
     assert found.chosen == {1, 3, 4} and found.parts == 3
     assert found.objective == found.bound == 3.0
 
@@ -41,7 +41,7 @@ def test_against_all_assignments(seed: int) -> None:
         for x in product((0, 1), repeat=8)
         if all(sum(k * x[v] for v, k in row.items()) >= low for low, row in rows)
     ]
-    found = solve(Program(costs, rows))
+    found = solve(BinaryProgram(costs, rows))
     assert found.objective == pytest.approx(min(costing)) and found.status == "optimal"
     assert sum(costs[k] for k in found.chosen) == pytest.approx(found.objective)
     assert all(sum(k for v, k in row.items() if v in found.chosen) >= low for low, row in rows)
@@ -49,4 +49,4 @@ def test_against_all_assignments(seed: int) -> None:
 
 def test_a_program_without_a_solution_raises() -> None:
     with pytest.raises(ValueError, match="no solution"):
-        solve(Program([1.0, 1.0], [(1.0, {0: 1.0, 1: 1.0}), (0.0, {0: -1.0, 1: -1.0})]))
+        solve(BinaryProgram([1.0, 1.0], [(1.0, {0: 1.0, 1: 1.0}), (0.0, {0: -1.0, 1: -1.0})]))

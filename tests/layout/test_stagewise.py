@@ -16,7 +16,7 @@ from opinfo.analysis.terms.integer import floordiv
 from opinfo.analysis.terms.term import as_int, integer, variable
 from opinfo.layout.model.digit import Digit
 from opinfo.layout.model.layout import Layout
-from opinfo.layout.rewrite.candidate import Draft, drafted
+from opinfo.layout.rewrite.candidate_rewrite import Draft, drafted
 from opinfo.layout.verify.blockwise import Witness, _inside, prove_stages
 from opinfo.layout.verify.verify import prove
 

@@ -35,7 +35,7 @@ class Wrong(AssertionError):
 def check(
     func: Any, info: LayoutNormalised, sizes: Sizes, positive: Sequence[int], seed: int = 0
 ) -> None:
-    """Raises :class:`Wrong`."""
+    """Raises `Wrong`."""
     if wrong := faults(info):
         raise Wrong(f"layout strings: {wrong}")
     rng = np.random.default_rng(seed)

@@ -1,6 +1,6 @@
 """Calls of every operator, generated: products of attribute values, types and shapes.
 
-A family is a function that yields :class:`Variant`; :func:`variants` gathers them by operator.
+A family is a function that yields `Variant`; `variants` gathers them by operator.
 Types are texts, ``"float32[n, 3, 8]"``; a letter is a symbolic dimension, also in the attributes.
 """
 

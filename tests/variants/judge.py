@@ -20,7 +20,7 @@ from tvm import relax, tirx
 from opinfo.analysis import LayoutNormalised, OpInfo, Refusal
 from opinfo.analysis.answer.recover import Recovered, analyse
 from opinfo.analysis.proposal.build import call_op, constructor, to_prim
-from opinfo.analysis.terms.term import Int, Tensor, Var
+from opinfo.analysis.terms.term import Int, TensorVar, Var
 
 from ..run import run
 from ..strip import strip
@@ -107,7 +107,7 @@ def answered(v: Variant, low: Lowered, found: Recovered, info: OpInfo) -> Any:
         if not isinstance(o, int):
             return f"operand {o}"
         t = found.params[o]
-        assert isinstance(t, Tensor)
+        assert isinstance(t, TensorVar)
         args.append(
             relax.Var(f"p{o}", relax.TensorType([to_prim(e, sizes) for e in t.shape], t.dtype))
         )
@@ -307,7 +307,7 @@ def unequal(v: Variant, low: Lowered, found: Recovered, info: OpInfo) -> str:
     for o in info.operands:
         assert isinstance(o, int)
         t = found.params[o]
-        assert isinstance(t, Tensor)
+        assert isinstance(t, TensorVar)
         shape = [_value(e, fixed) for e in t.shape]
         operands.append(f"{t.dtype}[{', '.join(map(str, shape))}]")
         places.append(low.operands.index(o))

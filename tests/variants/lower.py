@@ -80,7 +80,7 @@ def _types(ty: Any) -> list[Any]:
 
 
 def lower(v: Variant) -> Lowered:
-    """The only PrimFunc that the variant legalises to; raises :class:`Unlowered`."""
+    """The only PrimFunc that the variant legalises to; raises `Unlowered`."""
     sizes: Sizes = {}
     operands = [tensor(f"p{k}", text, sizes) for k, text in enumerate(v.operands)]
     try:

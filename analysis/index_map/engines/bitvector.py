@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...proofs.smt import context
-from ...terms.term import TRUE, Call, Const, Int, Term, Var
-from ..maps.convert import Unsupported
+from ...terms.term import TRUE, CallTerm, Const, Int, Term, Var
+from ..maps.to_terms import Unsupported
 
 
 class Bits:
@@ -39,7 +39,7 @@ class Bits:
             return z
         if isinstance(t, Const) and t.dtype == "bool":
             return z3.BoolVal(t is TRUE, ctx=context())
-        if isinstance(t, Call) and t.op in _RULES:
+        if isinstance(t, CallTerm) and t.op in _RULES:
             return _RULES[t.op](self, *t.args)
         raise Unsupported(f"{t!r} has no bit-vector meaning")
 

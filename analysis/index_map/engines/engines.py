@@ -20,10 +20,10 @@ from ...proofs.implication import implied
 from ...proofs.verdict import Verdict
 from ...terms.evaluate import Unevaluable, evaluate
 from ...terms.scalar import disj, negate, parts
-from ...terms.term import Call, Term, Var, as_int
-from ..maps.convert import Unsupported
-from ..maps.emit import to_tvm
-from ..maps.extremes import certainly_nonneg
+from ...terms.term import CallTerm, Term, Var, as_int
+from ..maps.bounds import certainly_nonneg
+from ..maps.from_terms import to_tvm
+from ..maps.to_terms import Unsupported
 from .goal import Goal
 from .z3_engines import reach_of, z3_bv, z3_int
 
@@ -31,7 +31,7 @@ POINTS = 1 << 20
 
 
 @dataclass(frozen=True)
-class Obligation:
+class EngineAnswer:
     """What was to be proved, the answer, who gave it and in how many milliseconds."""
 
     name: str
@@ -48,7 +48,7 @@ class Obligation:
         )
 
 
-def discharge(goal: Goal, engines: Iterable[str], timeout_ms: int) -> tuple[Obligation, Verdict]:
+def discharge(goal: Goal, engines: Iterable[str], timeout_ms: int) -> tuple[EngineAnswer, Verdict]:
     """The first answer that is not ``unknown``, else the last ``unknown``."""
     start = time.perf_counter()
     verdict = Verdict("unknown", "none", reason="no engine applies")
@@ -57,7 +57,9 @@ def discharge(goal: Goal, engines: Iterable[str], timeout_ms: int) -> tuple[Obli
         if verdict.status != "unknown":
             break
     ms = (time.perf_counter() - start) * 1e3
-    done = Obligation(goal.name, goal.statement, verdict.status, verdict.engine, ms, verdict.reason)
+    done = EngineAnswer(
+        goal.name, goal.statement, verdict.status, verdict.engine, ms, verdict.reason
+    )
     return done, replace(verdict, ms=ms)
 
 
@@ -70,7 +72,7 @@ def normal_form(goal: Goal, timeout_ms: int) -> Verdict:
 
 
 def _bounded(c: Term) -> bool:
-    return isinstance(c, Call) and c.op == "ge0" and certainly_nonneg(as_int(c.args[0]))
+    return isinstance(c, CallTerm) and c.op == "ge0" and certainly_nonneg(as_int(c.args[0]))
 
 
 def numpy(goal: Goal, timeout_ms: int) -> Verdict:

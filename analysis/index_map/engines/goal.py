@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ...terms.flat import volume
-from ...terms.rewrite import free, ints, substitute
 from ...terms.scalar import conj, eq0, ge0
 from ...terms.term import ONE, TRUE, ZERO, Int, Term, Var, as_int, variable
-from ..maps.convert import Map
+from ...terms.traversal import free, ints, substitute
+from ..maps.to_terms import Map
 
 
 @dataclass(frozen=True)

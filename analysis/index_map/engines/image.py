@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..maps.convert import Map, Unsupported
 from ..maps.numeric import LIMIT, Array, evaluate
+from ..maps.to_terms import Map, Unsupported
 
 
 @dataclass(frozen=True, eq=False)

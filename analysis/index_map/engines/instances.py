@@ -14,10 +14,10 @@ import numpy as np
 
 from ...terms.evaluate import Unevaluable, evaluate
 from ...terms.term import Int
-from ..maps.convert import Map, Unsupported
 from ..maps.counterexample import Counterexample
 from ..maps.numeric import Array
 from ..maps.numeric import evaluate as evaluate_tvm
+from ..maps.to_terms import Map, Unsupported
 from .image import Image, collision, image, linear
 
 POINTS = 1 << 12

@@ -11,7 +11,7 @@ from ...proofs.smt import Formulas, context, limit
 from ...proofs.verdict import Verdict
 from ...terms.interval import Sized, sized
 from ...terms.term import Var
-from ..maps.convert import Unsupported
+from ..maps.to_terms import Unsupported
 from .bitvector import Bits
 from .goal import Goal
 

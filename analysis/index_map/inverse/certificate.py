@@ -12,17 +12,17 @@ from tvm.tirx import IndexMap
 
 from ...terms.evaluate import evaluate
 from ...terms.term import Int, Var
-from ..engines.engines import Obligation, discharge
+from ..engines.engines import EngineAnswer, discharge
 from ..engines.goal import Goal, in_range, injective, left_inverse, right_inverse, same_volume
-from ..maps.convert import Map
 from ..maps.counterexample import Counterexample
-from .table import Table
+from ..maps.to_terms import Map
+from .inverse_table import InverseTable
 
 InverseVerdict = Literal["bijective", "injective", "not_injective", "unknown"]
 
 
 @dataclass(frozen=True)
-class Problem:
+class InverseProblem:
     """The question as terms: the map, the output variables and box, and the inverse found."""
 
     map: Map
@@ -46,13 +46,13 @@ _GOALS: dict[str, Callable[[Any], Goal]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Certificate:
-    """The answer of :func:`.invert.invert`.
+class InverseCertificate:
+    """The answer of `invert`.
 
     * ``verdict``: ``bijective`` (one-to-one and onto the box ``out_shape``), ``injective``
       (one-to-one; not shown to be onto), ``not_injective`` or ``unknown``, which permits nothing.
-    * ``inverse``: an ``IndexMap`` or a :class:`.table.Table` that is right on the map's image, or
-      None.
+    * ``inverse``: an ``IndexMap`` or a `InverseTable` that is right on the map's
+      image, or None.
     * ``padding``: over ``inverse.initial_indices``, where the outputs lie that no point is mapped
       to; None where every output is hit or it is not known as an expression.
     * ``out_shape``: the output box; without a given one the smallest that starts at 0.
@@ -63,15 +63,15 @@ class Certificate:
     index_map: IndexMap
     shape: tuple[Any, ...]
     out_shape: tuple[Any, ...] | None = None
-    inverse: IndexMap | Table | None = None
+    inverse: IndexMap | InverseTable | None = None
     padding: Any = None
     counterexample: Counterexample | None = None
-    obligations: tuple[Obligation, ...] = ()
+    obligations: tuple[EngineAnswer, ...] = ()
     method: str = ""
     reason: str = ""
-    problem: Problem | None = field(default=None, repr=False)
+    problem: InverseProblem | None = field(default=None, repr=False)
 
-    def check(self, *, timeout_ms: int = 5000) -> tuple[Obligation, ...]:
+    def check(self, *, timeout_ms: int = 5000) -> tuple[EngineAnswer, ...]:
         """Every proved obligation once more, each by an engine that did not prove it before.
 
         A record says ``refuted`` if the engines disagree and ``unknown`` if no other engine can
@@ -102,12 +102,12 @@ class Certificate:
 _ORDER = ("numpy", "z3-bv", "z3-int", "tvm", "normal-form")
 
 
-def _again(goal: Goal, done: Obligation, timeout_ms: int) -> Obligation:
+def _again(goal: Goal, done: EngineAnswer, timeout_ms: int) -> EngineAnswer:
     others = [e for e in _ORDER if e != done.engine]
     return discharge(goal, others, timeout_ms)[0]
 
 
-def _replay_collision(c: Certificate, done: Obligation) -> Obligation:
+def _replay_collision(c: InverseCertificate, done: EngineAnswer) -> EngineAnswer:
     """The images of the counterexample's points, computed with terms."""
     assert c.problem is not None and c.counterexample is not None
     start = time.perf_counter()

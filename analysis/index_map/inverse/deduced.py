@@ -11,14 +11,14 @@ from tvm.tirx import IndexMap
 
 from ...proofs.verdict import Verdict
 from ...terms.term import TRUE, Int, Term, Var, variable
-from ..engines.engines import LITERAL, SYMBOLIC, Obligation, discharge
+from ..engines.engines import LITERAL, SYMBOLIC, EngineAnswer, discharge
 from ..engines.goal import left_inverse
 from ..engines.instances import find_collision, find_gap, sample_collision
-from ..maps.convert import Map, Unsupported
 from ..maps.counterexample import Counterexample
-from ..maps.emit import to_tvm
-from .candidates import Candidate, candidates
-from .certificate import Certificate, Problem
+from ..maps.from_terms import to_tvm
+from ..maps.to_terms import Map, Unsupported
+from .candidate_inverses import Candidate, candidates
+from .certificate import InverseCertificate, InverseProblem
 from .enumerated import index_map_of, padding_of
 from .tighten import symbolic_box, tight_box
 
@@ -30,13 +30,13 @@ class _Deduction:
     m: Map
     shape: tuple[int, ...] | None
     timeout_ms: int
-    obligations: list[Obligation] = field(default_factory=list)
+    obligations: list[EngineAnswer] = field(default_factory=list)
 
     @property
     def engines(self) -> tuple[str, ...]:
         return SYMBOLIC if self.shape is None else LITERAL
 
-    def prove(self, problem: Problem, name: str) -> Verdict:
+    def prove(self, problem: InverseProblem, name: str) -> Verdict:
         done, verdict = discharge(problem.goal(name), self.engines, self.timeout_ms)
         self.obligations.append(done)
         return verdict
@@ -57,7 +57,7 @@ class _Deduction:
         example = self.collision()
         if example is not None:
             ms = (time.perf_counter() - start) * 1e3
-            self.obligations = [Obligation("collision", "f(x) = f(z)", "proved", "numpy", ms)]
+            self.obligations = [EngineAnswer("collision", "f(x) = f(z)", "proved", "numpy", ms)]
             return None, example
         for candidate in found:
             if self._is_inverse(candidate, ys, self.engines[1:]):
@@ -81,7 +81,7 @@ class _Deduction:
 
 def deduced(
     m: Map, shape: tuple[Any, ...], out: tuple[Int, ...] | None, timeout_ms: int
-) -> Certificate:
+) -> InverseCertificate:
     """The certificate of a map over a symbolic or large box."""
     work = _Deduction(m, m.literal_shape, timeout_ms)
     box = work.box() if out is None else out
@@ -91,10 +91,12 @@ def deduced(
     )
     found, example = work.left(ys)
     if example is not None:
-        return _not_injective(work, shape, box, example, Problem(m, ys, box))
+        return _not_injective(work, shape, box, example, InverseProblem(m, ys, box))
     if found is None:
-        return _without_inverse(work, shape, Problem(m, ys, box))
-    return _with_inverse(work, shape, Problem(m, ys, box, found[1]), found[0], out is not None)
+        return _without_inverse(work, shape, InverseProblem(m, ys, box))
+    return _with_inverse(
+        work, shape, InverseProblem(m, ys, box, found[1]), found[0], out is not None
+    )
 
 
 def _not_injective(
@@ -102,9 +104,9 @@ def _not_injective(
     shape: tuple[Any, ...],
     box: tuple[Int, ...] | None,
     example: Counterexample,
-    problem: Problem,
-) -> Certificate:
-    return Certificate(
+    problem: InverseProblem,
+) -> InverseCertificate:
+    return InverseCertificate(
         "not_injective",
         work.m.source,
         shape,
@@ -115,15 +117,17 @@ def _not_injective(
     )
 
 
-def _without_inverse(work: _Deduction, shape: tuple[Any, ...], problem: Problem) -> Certificate:
+def _without_inverse(
+    work: _Deduction, shape: tuple[Any, ...], problem: InverseProblem
+) -> InverseCertificate:
     """Injectivity itself, where no candidate is an inverse."""
     verdict = work.prove(problem, "injective")
     if verdict.refuted and verdict.counterexample is not None:
         example = _pair(work.m, verdict.counterexample)
-        work.obligations = [Obligation("collision", "f(x) = f(z)", "proved", verdict.engine, 0.0)]
+        work.obligations = [EngineAnswer("collision", "f(x) = f(z)", "proved", verdict.engine, 0.0)]
         return _not_injective(work, shape, problem.box, example, problem)
     onto = verdict.proved and _onto(work, problem)
-    return Certificate(
+    return InverseCertificate(
         ("bijective" if onto else "injective") if verdict.proved else "unknown",
         work.m.source,
         shape,
@@ -135,8 +139,8 @@ def _without_inverse(work: _Deduction, shape: tuple[Any, ...], problem: Problem)
 
 
 def _with_inverse(
-    work: _Deduction, shape: tuple[Any, ...], problem: Problem, method: str, given: bool
-) -> Certificate:
+    work: _Deduction, shape: tuple[Any, ...], problem: InverseProblem, method: str, given: bool
+) -> InverseCertificate:
     m = work.m
     inverse = index_map_of(problem.inverse or (), problem.ys, m)
     outside, onto = None, False
@@ -145,7 +149,7 @@ def _with_inverse(
         if not onto:
             outside, _ = find_gap(m, problem.box) if work.shape is None else (None, True)
     hidden = onto or outside is not None or problem.box is None
-    return Certificate(
+    return InverseCertificate(
         "bijective" if onto else "injective",
         m.source,
         shape,
@@ -159,7 +163,7 @@ def _with_inverse(
     )
 
 
-def _onto(work: _Deduction, problem: Problem) -> bool:
+def _onto(work: _Deduction, problem: InverseProblem) -> bool:
     """In range, and as many points as places or a right inverse."""
     m = work.m
     if problem.box is None or not work.prove(problem, "range").proved:
@@ -171,7 +175,7 @@ def _onto(work: _Deduction, problem: Problem) -> bool:
     return work.prove(problem, "right_inverse").proved
 
 
-def _padding(problem: Problem, inverse: IndexMap) -> Any:
+def _padding(problem: InverseProblem, inverse: IndexMap) -> Any:
     try:
         return padding_of(problem, inverse)
     except Unsupported:

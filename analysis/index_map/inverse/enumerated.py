@@ -16,22 +16,22 @@ from tvm.tirx import IndexMap
 
 from ...terms.scalar import negate
 from ...terms.term import Int, Var, integer, variable
-from ..engines.engines import Obligation
+from ..engines.engines import EngineAnswer
 from ..engines.image import Image, collision, image
-from ..maps.convert import Map, Unsupported
 from ..maps.counterexample import Counterexample
-from ..maps.emit import to_tvm
+from ..maps.from_terms import to_tvm
 from ..maps.numeric import evaluate
-from .candidates import candidates
-from .certificate import Certificate, Problem
-from .split import hit
-from .table import Table, table
+from ..maps.to_terms import Map, Unsupported
+from .by_cases import hit
+from .candidate_inverses import candidates
+from .certificate import InverseCertificate, InverseProblem
+from .inverse_table import InverseTable, table
 
 BOX = 1 << 20
 Box = tuple[int, ...]
 
 
-def enumerated(m: Map, shape: Box, out_shape: Box | None) -> Certificate:
+def enumerated(m: Map, shape: Box, out_shape: Box | None) -> InverseCertificate:
     """The certificate of a map over a literal box. Raises ``Unsupported`` if it has no numbers."""
     start = time.perf_counter()
     points = image(m, shape)
@@ -39,21 +39,21 @@ def enumerated(m: Map, shape: Box, out_shape: Box | None) -> Certificate:
         raise Unsupported("the predicate holds at no point")
     pair = collision(points)
     if pair is not None:
-        return Certificate(
+        return InverseCertificate(
             "not_injective",
             m.source,
             shape,
             out_shape,
             counterexample=_example("collision", points, *pair),
             obligations=(_record("collision", "f(x) = f(z)", start),),
-            problem=Problem(m),
+            problem=InverseProblem(m),
         )
     return _injective(m, shape, points, out_shape, start)
 
 
 def _injective(
     m: Map, shape: Box, points: Image, out_shape: Box | None, start: float
-) -> Certificate:
+) -> InverseCertificate:
     ends = [(int(v.min()), int(v.max())) for v in points.values]
     box = out_shape or tuple(max(hi, 0) + 1 for _, hi in ends)
     outside = _outside(points, box)
@@ -63,7 +63,7 @@ def _injective(
         for k, (e, (lo, hi)) in enumerate(zip(box, ends, strict=True))
     )
     method, g, found = find_inverse(m, ys, points, shape)
-    problem = Problem(m, ys, tuple(map(integer, box)), g)
+    problem = InverseProblem(m, ys, tuple(map(integer, box)), g)
     done = [
         _record("injective" if g is None else "left_inverse", _CLAIMS[g is None], start),
     ]
@@ -73,7 +73,7 @@ def _injective(
         name = "volume" if m.source_predicate is None or g is None else "right_inverse"
         done.append(_record(name, "every place of the box is hit", start))
     hidden = onto or outside is not None or not isinstance(found, IndexMap)
-    return Certificate(
+    return InverseCertificate(
         "bijective" if onto else "injective",
         m.source,
         shape,
@@ -92,7 +92,7 @@ _CLAIMS = {False: "g(f(x)) = x", True: "f(x) = f(z) implies x = z"}
 
 def find_inverse(
     m: Map, ys: tuple[Var, ...], points: Image, shape: Box
-) -> tuple[str, tuple[Int, ...] | None, IndexMap | Table | None]:
+) -> tuple[str, tuple[Int, ...] | None, IndexMap | InverseTable | None]:
     """The first candidate that is right at every point, else a table."""
     for method, g in candidates(m, ys):
         try:
@@ -116,7 +116,7 @@ def index_map_of(g: tuple[Int, ...], ys: tuple[Var, ...], m: Map) -> IndexMap:
     return IndexMap(variables, [to_tvm(t, leaves, m.dtype) for t in g], None)
 
 
-def padding_of(problem: Problem, inverse: IndexMap) -> Any:
+def padding_of(problem: InverseProblem, inverse: IndexMap) -> Any:
     """Where no point is mapped to, over the inverse's variables."""
     m, ys, g = problem.map, problem.ys, problem.inverse
     assert g is not None
@@ -124,7 +124,7 @@ def padding_of(problem: Problem, inverse: IndexMap) -> Any:
     return to_tvm(negate(hit(m, ys, g, m.results, m.predicate)), leaves, m.dtype)
 
 
-def _padding(problem: Problem, points: Image, box: Box, inverse: Any) -> Any:
+def _padding(problem: InverseProblem, points: Image, box: Box, inverse: Any) -> Any:
     """The padding predicate, checked at every place of the box if that is not too large."""
     try:
         found = padding_of(problem, inverse)
@@ -155,5 +155,5 @@ def _example(kind: Any, points: Image, *at: int) -> Counterexample:
     )
 
 
-def _record(name: str, statement: str, start: float) -> Obligation:
-    return Obligation(name, statement, "proved", "numpy", (time.perf_counter() - start) * 1e3)
+def _record(name: str, statement: str, start: float) -> EngineAnswer:
+    return EngineAnswer(name, statement, "proved", "numpy", (time.perf_counter() - start) * 1e3)

@@ -17,7 +17,7 @@ from ...terms.integer import floordiv, floormod
 from ...terms.interval import fits
 from ...terms.term import TRUE, ZERO, Int, Var, integer
 from ..engines.goal import place
-from ..maps.convert import Map
+from ..maps.to_terms import Map
 
 SAMPLES = 32
 

@@ -9,8 +9,8 @@ from typing import Any
 from tvm.tirx import IndexMap
 
 from ..engines.engines import POINTS
-from ..maps.convert import MapLike, Scope, Unsupported, convert, extents, index_map
-from .certificate import Certificate
+from ..maps.to_terms import ExtentScope, MapLike, Unsupported, convert, extents, index_map
+from .certificate import InverseCertificate
 from .deduced import deduced
 from .enumerated import enumerated
 
@@ -22,7 +22,7 @@ def invert(
     out_shape: Sequence[Any] | None = None,
     predicate: Any = None,
     timeout_ms: int = 2000,
-) -> Certificate:
+) -> InverseCertificate:
     """Whether ``index_map`` is one-to-one on the box ``shape``, onto which box, and its inverse.
 
     ``shape`` holds integers or TVM expressions; every variable that is not an axis is a symbolic
@@ -36,7 +36,7 @@ def invert(
     >>> invert(lambda i: ((i + 3) % 10,), [10]).inverse
     T.index_map(lambda y0: ((y0 + T.int64(7)) % T.int64(10),))
     """
-    scope = Scope()
+    scope = ExtentScope()
     shape = tuple(shape)
     try:
         m = convert(index_map, shape, predicate, scope)
@@ -59,6 +59,6 @@ def _is_literal(box: Any) -> bool:
     return box is None or all(e.const is not None for e in box)
 
 
-def _unknown(source: MapLike, shape: tuple[Any, ...], reason: str) -> Certificate:
+def _unknown(source: MapLike, shape: tuple[Any, ...], reason: str) -> InverseCertificate:
     found = source if isinstance(source, IndexMap) else index_map(source, len(shape))
-    return Certificate("unknown", found, shape, reason=reason)
+    return InverseCertificate("unknown", found, shape, reason=reason)

@@ -14,8 +14,8 @@ from ..engines.goal import Goal
 from ..engines.image import Image
 from ..engines.instances import corners, sampled
 from ..engines.z3_engines import z3_bv
-from ..maps.convert import Map, Unsupported
-from ..maps.extremes import upper, uppers
+from ..maps.bounds import upper, uppers
+from ..maps.to_terms import Map, Unsupported
 
 
 def symbolic_box(m: Map) -> tuple[Int, ...] | None:

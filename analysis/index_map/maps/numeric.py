@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .convert import Unsupported
+from .to_terms import Unsupported
 
 Array = npt.NDArray[Any]
 LIMIT = 1 << 62
@@ -21,7 +21,7 @@ LIMIT = 1 << 62
 def evaluate(e: Any, env: Mapping[Any, Array]) -> Array:
     """The value of a TVM expression at arrays of points.
 
-    Raises :class:`.convert.Unsupported` for operations without a meaning here, a division by zero
+    Raises `Unsupported` for operations without a meaning here, a division by zero
     and values that may not fit 64 bits.
     """
     return _Evaluator(env)(e)

@@ -10,17 +10,16 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 from ...proofs.implication import implied
-from ...solving.solve import solve
+from ...solving.integer_equations import solve
 from ...terms.order import bounds, nonneg, ranges_over
-from ...terms.rewrite import free, ints, map_loads, substitute, tensors
 from ...terms.scalar import conj, eq0, ge0, ite, parts
 from ...terms.term import (
     FALSE,
     TRUE,
     ZERO,
-    Call,
+    CallTerm,
     Int,
-    Tensor,
+    TensorVar,
     Term,
     Var,
     as_int,
@@ -28,6 +27,7 @@ from ...terms.term import (
     load,
     variable,
 )
+from ...terms.traversal import free, ints, map_loads, substitute, tensors
 from ..tir.from_tir import Unliftable
 
 
@@ -138,7 +138,7 @@ def _satisfying(guard: Term, v: Var, rest: tuple[Term, ...]) -> Int | None:
     if any(v in free(t) for t in rest) or len(bound) != 1 or v.extent is None:
         return None
     (c,) = bound
-    if not (isinstance(c, Call) and c.op == "ge0"):
+    if not (isinstance(c, CallTerm) and c.op == "ge0"):
         return None
     p = as_int(c.args[0])
     coef = dict(p.terms).get((v,), 0)
@@ -156,10 +156,10 @@ class Effects:
     """Writes in program order, by buffer."""
 
     def __init__(self) -> None:
-        self.writes: dict[Tensor, list[Write]] = {}
-        self.outer: set[Tensor] = set()  # read by values that were bound outside
+        self.writes: dict[TensorVar, list[Write]] = {}
+        self.outer: set[TensorVar] = set()  # read by values that were bound outside
 
-    def read(self, tensor: Tensor, index: tuple[Int, ...]) -> Term:
+    def read(self, tensor: TensorVar, index: tuple[Int, ...]) -> Term:
         """The element after these effects."""
         pending: list[tuple[Term, Term]] = []
         value: Term | None = None
@@ -179,7 +179,7 @@ class Effects:
             value = ite(condition, here, value)
         return value
 
-    def store(self, tensor: Tensor, w: Write) -> None:
+    def store(self, tensor: TensorVar, w: Write) -> None:
         """Append a write whose loads are of the state before these effects."""
         before = self.writes.setdefault(tensor, [])
         if before and w.guard is TRUE:
@@ -187,7 +187,7 @@ class Effects:
         before.append(w)
 
     @staticmethod
-    def _covers(w: Write, b: Write, tensor: Tensor) -> bool:
+    def _covers(w: Write, b: Write, tensor: TensorVar) -> bool:
         try:
             return Write(w.vars, w.guard, w.index, TRUE).at(b.index, tensor.name)[0] is TRUE
         except Unliftable:
@@ -216,7 +216,7 @@ class Effects:
                     self.store(tensor, Write(w.vars, full, index, now(w.value), w.scattered))
 
 
-def _inside(tensor: Tensor, index: tuple[Int, ...]) -> tuple[Term, ...]:
+def _inside(tensor: TensorVar, index: tuple[Int, ...]) -> tuple[Term, ...]:
     """What is known of coordinates that are read from a tensor: the access is inside its buffer."""
     return tuple(
         c
@@ -231,7 +231,7 @@ def pinned(guard: Term, i: Var) -> Int | None:
     assert i.extent is not None
     lo, hi = ZERO, i.extent - 1
     for c in () if guard is TRUE else parts(guard):
-        if not (isinstance(c, Call) and c.op in ("ge0", "eq0") and i in free(c)):
+        if not (isinstance(c, CallTerm) and c.op in ("ge0", "eq0") and i in free(c)):
             continue
         p = as_int(c.args[0])
         coef = dict(p.terms).get((i,))

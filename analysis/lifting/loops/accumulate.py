@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from ...proofs.prove import prove
 from ...terms.integer import floordiv
-from ...terms.rewrite import free, rebuild, substitute, subterms, tensors
 from ...terms.scalar import call as scalar_call
 from ...terms.scalar import conj, extreme, ge0, identity, ite, negate, parts, reduce, split_guard
 from ...terms.term import (
     ZERO,
-    Call,
+    CallTerm,
     Int,
     Reduce,
-    Tensor,
+    TensorVar,
     Term,
     Var,
     as_int,
@@ -26,6 +25,7 @@ from ...terms.term import (
     integer,
     polynomial,
 )
+from ...terms.traversal import free, rebuild, substitute, subterms, tensors
 from ..effects.effects import Write
 from ..tir.from_tir import Unliftable
 
@@ -40,7 +40,7 @@ def runs(i: Var) -> Term:
     return ge0(i.extent - 1)
 
 
-def accumulate(i: Var, tensor: Tensor, w: Write, state: Term) -> Write:
+def accumulate(i: Var, tensor: TensorVar, w: Write, state: Term) -> Write:
     """``state = op(state, f(i))`` over i, with an optional reset in the first iteration."""
     varies = [c for c in parts(w.guard) if i in free(c) or occurs(state, c)]
     inside, outside = conj(*varies), conj(*(c for c in parts(w.guard) if c not in varies))
@@ -49,14 +49,14 @@ def accumulate(i: Var, tensor: Tensor, w: Write, state: Term) -> Write:
     return Write(w.vars, outside, w.index, closed(i, tensor, value, state))
 
 
-def closed(i: Var, tensor: Tensor, value: Term, state: Term) -> Term:
+def closed(i: Var, tensor: TensorVar, value: Term, state: Term) -> Term:
     """The state after the loop; a selection that does not depend on it is folded by branch."""
     assert i.extent is not None
     if not occurs(state, value):
         before = as_int(state) if isinstance(value, Int) else state
         return ite(runs(i), substitute(value, {i: i.extent - 1}), before)
     t = value.atom if isinstance(value, Int) else value
-    if isinstance(t, Call) and t.op == "ite" and not occurs(state, t.args[0]):
+    if isinstance(t, CallTerm) and t.op == "ite" and not occurs(state, t.args[0]):
         if i not in free(t.args[0]) and not occurs(state, t.args[1]):
             yes, no = (closed(i, tensor, v, state) for v in t.args[1:])
             return ite(t.args[0], yes, no)
@@ -116,7 +116,7 @@ def combiner(value: Term, state: Term) -> str | None:
     for t in (value.atom,) if isinstance(value, Int) and value.atom else (value,):
         if isinstance(t, Reduce) and occurs(state, t.init):
             return t.op
-        if isinstance(t, Call):
+        if isinstance(t, CallTerm):
             if t.op in ("add", "mul", "max", "min", "and", "or"):
                 return t.op
             if t.op == "ite":
@@ -157,7 +157,7 @@ def _peel(v: Term, op: str, state: Term, i: Var) -> tuple[Term | None, list[Term
         if unit is None:
             return None, []
         return seed, [*terms, reduce(op, t.axes, t.body, unit, t.dtype)]
-    if not isinstance(t, Call):
+    if not isinstance(t, CallTerm):
         return None, []
     if t.op == "ite":
         return _peel_ite(t, op, state, i)
@@ -187,7 +187,7 @@ def _peel_product(v: Int, op: str, state: Term, i: Var) -> tuple[Term | None, li
     return seed, [*terms, found[1]]
 
 
-def _peel_ite(t: Call, op: str, state: Term, i: Var) -> tuple[Term | None, list[Term]]:
+def _peel_ite(t: CallTerm, op: str, state: Term, i: Var) -> tuple[Term | None, list[Term]]:
     condition, yes, no = t.args
     if occurs(state, condition):
         return None, []

@@ -12,7 +12,6 @@ from collections.abc import Set
 from dataclasses import replace
 
 from ...terms.order import bounds, nonneg
-from ...terms.rewrite import free, ints, substitute, subterms, tensors
 from ...terms.scalar import conj, ge0, parts
 from ...terms.term import (
     FALSE,
@@ -20,22 +19,23 @@ from ...terms.term import (
     SIZES,
     TRUE,
     ZERO,
-    Call,
+    CallTerm,
     Int,
     Load,
-    Tensor,
+    TensorVar,
     Term,
     Var,
     as_int,
     fresh,
     load,
 )
+from ...terms.traversal import free, ints, substitute, subterms, tensors
 from ..effects.effects import Effects, Write, coordinates, pinned, same_or_later
 from ..tir.from_tir import Unliftable
 from .accumulate import NoReduction, accumulate, runs
 from .fold import close_together
 from .scan import scanned
-from .scatter import scattered, scatters
+from .scatter_loops import scattered, scatters
 
 
 def close(i: Var, body: Effects) -> Effects:
@@ -84,7 +84,7 @@ def _fix(w: Write, i: Var, value: Int) -> Write:
     )
 
 
-def _check_order(w: Write, later: Write, i: Var, tensor: Tensor) -> None:
+def _check_order(w: Write, later: Write, i: Var, tensor: TensorVar) -> None:
     """``w`` of a later iteration must not overwrite what ``later`` wrote in an earlier one."""
     flipped = Write((*w.vars, i), TRUE, w.index, TRUE)
     probe = flipped.inverse.get(i)
@@ -101,7 +101,7 @@ def _check_order(w: Write, later: Write, i: Var, tensor: Tensor) -> None:
     raise Unliftable("two stores of a loop may overwrite each other across iterations", tensor.name)
 
 
-def _close(i: Var, tensor: Tensor, w: Write, carried: Set[Term], body: Effects) -> Write:
+def _close(i: Var, tensor: TensorVar, w: Write, carried: Set[Term], body: Effects) -> Write:
     if not carried:
         return _quantify(i, w)
     own = load(tensor, w.index)
@@ -119,9 +119,9 @@ def _close(i: Var, tensor: Tensor, w: Write, carried: Set[Term], body: Effects) 
     return _quantify(i, scanned(i, tensor, w, body, carried_by))
 
 
-def _group(i: Var, tensor: Tensor, body: Effects) -> dict[Tensor, Write] | None:
+def _group(i: Var, tensor: TensorVar, body: Effects) -> dict[TensorVar, Write] | None:
     """The single writes of tensors whose elements carry each other's values around the loop."""
-    found: dict[Tensor, Write] = {}
+    found: dict[TensorVar, Write] = {}
     wanted = [tensor]
     while wanted:
         t = wanted.pop()
@@ -140,7 +140,7 @@ def _group(i: Var, tensor: Tensor, body: Effects) -> dict[Tensor, Write] | None:
     return found
 
 
-def _apart(i: Var, other: Write, w: Write, tensor: Tensor) -> bool:
+def _apart(i: Var, other: Write, w: Write, tensor: TensorVar) -> bool:
     """Whether no iteration's ``other`` writes the element that ``w`` carries."""
     every = Write((*other.vars, i), other.guard, other.index, TRUE)
     try:
@@ -177,7 +177,7 @@ def _shrunk(i: Var, w: Write) -> Write:
     """A loop whose guard says ``i < k`` for a shorter k is a loop over ``[0, k)``."""
     assert i.extent is not None
     for c in parts(w.guard):
-        if isinstance(c, Call) and c.op == "ge0":
+        if isinstance(c, CallTerm) and c.op == "ge0":
             extent = as_int(c.args[0]) + as_int(i) + 1
             if all(v.kind in SIZES for v in free(extent)) and nonneg(i.extent - extent):
                 if not nonneg(extent - 1):

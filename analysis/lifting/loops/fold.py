@@ -2,7 +2,7 @@
 
     for i in range(n): state0, state1, … = update0, update1, …        (all at once)
 
-A loop whose iterations update elements from each other's previous values is a :class:`.Fold`
+A loop whose iterations update elements from each other's previous values is a `Fold`
 over one axis, run in order. Nested loops over the same states are one fold over the fused axis.
 """
 
@@ -13,17 +13,16 @@ from collections.abc import Mapping, Sequence
 from ...proofs.context import simplify
 from ...terms.integer import floordiv
 from ...terms.order import nonneg
-from ...terms.rewrite import free, replace, substitute, subterms
 from ...terms.scalar import conj, ge0, ite, parts
 from ...terms.term import (
     FOREVER,
     INT_DTYPES,
     SIZES,
     ZERO,
-    Call,
+    CallTerm,
     Fold,
     Int,
-    Tensor,
+    TensorVar,
     Term,
     Var,
     as_int,
@@ -33,6 +32,7 @@ from ...terms.term import (
     raw_call,
     variable,
 )
+from ...terms.traversal import free, replace, substitute, subterms
 from ..effects.effects import Write
 from ..tir.from_tir import Unliftable
 
@@ -45,7 +45,7 @@ def atom(t: Term) -> Term:
 
 
 def close_together(
-    i: Var, tensor: Tensor, group: Mapping[Tensor, Write], places: Mapping[Tensor, int]
+    i: Var, tensor: TensorVar, group: Mapping[TensorVar, Write], places: Mapping[TensorVar, int]
 ) -> Write:
     """The effect on one tensor of a loop in which the writes of a group read each other's elements.
 
@@ -79,7 +79,7 @@ def _guards(i: Var, w: Write, loads: Sequence[Term]) -> tuple[Term, Term]:
 
 
 def _started(
-    i: Var, loads: Sequence[Term], states: tuple[Call, ...], updates: Terms
+    i: Var, loads: Sequence[Term], states: tuple[CallTerm, ...], updates: Terms
 ) -> tuple[Terms, Terms]:
     """Initial values and updates over the states.
 
@@ -106,7 +106,7 @@ def _resets(i: Var, loads: Sequence[Term], updates: Terms) -> dict[Term, Term]:
     later = (ge0(as_int(i) - 1),)
     found: dict[Term, Term] = {}
     for s in (s for u in updates for s in subterms(u)):
-        if isinstance(s, Call) and s.op == "ite" and i in free(s.args[0]):
+        if isinstance(s, CallTerm) and s.op == "ite" and i in free(s.args[0]):
             seen = atom(simplify(s, later))
             if seen in loads:
                 found[s] = seen
@@ -116,7 +116,7 @@ def _resets(i: Var, loads: Sequence[Term], updates: Terms) -> dict[Term, Term]:
 # ---------------------------------------------------------------------------- normal form
 
 
-def make(axis: Var, states: tuple[Call, ...], inits: Terms, updates: Terms) -> Term:
+def make(axis: Var, states: tuple[CallTerm, ...], inits: Terms, updates: Terms) -> Term:
     """The first state after the loop: without states it does not need, over one axis."""
     needed, stack = {states[0]}, [updates[0]]
     by_state = dict(zip(states, updates, strict=True))
@@ -131,7 +131,9 @@ def make(axis: Var, states: tuple[Call, ...], inits: Terms, updates: Terms) -> T
     return _flattened(axis, states, inits, updates) or _trimmed(axis, states, inits, updates)
 
 
-def _flattened(axis: Var, states: tuple[Call, ...], inits: Terms, updates: Terms) -> Term | None:
+def _flattened(
+    axis: Var, states: tuple[CallTerm, ...], inits: Terms, updates: Terms
+) -> Term | None:
     """Nested folds of the same states, the inner one starting from the outer one's."""
     inner = atom(updates[0])
     if not isinstance(inner, Fold) or {*map(atom, inner.inits)} != set(states):
@@ -165,12 +167,12 @@ def _result(f: Fold, k: int) -> Term:
     return make(f.axis, states, inits, updates)  # type: ignore[arg-type]
 
 
-def _trimmed(axis: Var, states: tuple[Call, ...], inits: Terms, updates: Terms) -> Term:
+def _trimmed(axis: Var, states: tuple[CallTerm, ...], inits: Terms, updates: Terms) -> Term:
     """Iterations at the end that change nothing, by a guard ``axis < extent``, are dropped."""
     first = atom(updates[0])
     assert axis.extent is not None
-    for c in parts(first.args[0]) if isinstance(first, Call) and first.op == "ite" else ():
-        if not (isinstance(c, Call) and c.op == "ge0"):
+    for c in parts(first.args[0]) if isinstance(first, CallTerm) and first.op == "ite" else ():
+        if not (isinstance(c, CallTerm) and c.op == "ge0"):
             continue
         extent = as_int(c.args[0]) + as_int(axis) + 1
         if any(v.kind not in SIZES for v in free(extent)) or not nonneg(extent - 1):
@@ -186,6 +188,6 @@ def _trimmed(axis: Var, states: tuple[Call, ...], inits: Terms, updates: Terms) 
 def _idle(c: Term, update: Term, state: Term) -> bool:
     """Whether an update keeps the state where the condition does not hold."""
     t = atom(update)
-    if not (isinstance(t, Call) and t.op == "ite" and c in parts(t.args[0])):
+    if not (isinstance(t, CallTerm) and t.op == "ite" and c in parts(t.args[0])):
         return False
     return atom(t.args[2]) is state

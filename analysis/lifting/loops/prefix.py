@@ -7,9 +7,9 @@
 from __future__ import annotations
 
 from ...proofs.prove import prove
-from ...terms.rewrite import substitute, tensors
 from ...terms.scalar import conj, identity, ite, negate, parts, reduce, split_guard
-from ...terms.term import FALSE, TRUE, Call, Int, Reduce, Term, as_int, fresh, integer
+from ...terms.term import FALSE, TRUE, CallTerm, Int, Reduce, Term, as_int, fresh, integer
+from ...terms.traversal import substitute, tensors
 
 
 def unpeeled(r: Reduce) -> Term | None:
@@ -25,7 +25,7 @@ def unpeeled(r: Reduce) -> Term | None:
     return reduce(r.op, (new,), substitute(r.body, {a: as_int(new) - 1}), unit, r.dtype)
 
 
-def unchosen(t: Call) -> Term | None:
+def unchosen(t: CallTerm) -> Term | None:
     """``R if c else init`` where the reduction R from init is empty without c, is R."""
     condition, yes, no = t.args
     for wanted, full, empty in ((condition, yes, no), (negate(condition), no, yes)):

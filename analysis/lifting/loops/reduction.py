@@ -14,12 +14,11 @@ from itertools import permutations
 from ...terms.integer import floordiv
 from ...terms.order import nonneg
 from ...terms.quotient import is_div
-from ...terms.rewrite import free, rebuild, replace, substitute, subterms
 from ...terms.scalar import conj, identity, ite, parts, reduce, split_guard
 from ...terms.term import (
     ONE,
     ZERO,
-    Call,
+    CallTerm,
     Fold,
     Int,
     Load,
@@ -34,7 +33,8 @@ from ...terms.term import (
     raw_reduce,
     variable,
 )
-from .count import counted
+from ...terms.traversal import free, rebuild, replace, substitute, subterms
+from .counting_loops import counted
 from .prefix import unchosen, unpeeled
 
 
@@ -49,7 +49,7 @@ def canonical(t: Term) -> Term:
             return s
         found = memo.get(s)
         if found is None:
-            merged = unchosen(s) if isinstance(s, Call) and s.op == "ite" else None
+            merged = unchosen(s) if isinstance(s, CallTerm) and s.op == "ite" else None
             found = rebuild(s, go) if merged is None else go(merged)
             atom = found.atom if isinstance(found, Int) else found
             if isinstance(s, Reduce) and isinstance(atom, Reduce):
@@ -96,7 +96,7 @@ def _shrink(r: Reduce) -> Term | None:
         return None
     guard, body = split_guard(r.body, unit)
     for c in parts(guard):
-        if not (isinstance(c, Call) and c.op == "ge0"):
+        if not (isinstance(c, CallTerm) and c.op == "ge0"):
             continue
         p = as_int(c.args[0])
         mine = [a for a in r.axes if a in free(p)]
@@ -128,7 +128,7 @@ def _index_ints(t: Term) -> list[Int]:
     for s in subterms(t):
         if isinstance(s, Load):
             out.extend(s.indices)
-        elif isinstance(s, Call):
+        elif isinstance(s, CallTerm):
             out.extend(a for a in s.args if isinstance(a, Int))
     return out
 
@@ -168,7 +168,7 @@ def _split(r: Reduce) -> Term | None:
         dens = {
             s.args[1]
             for s in subterms(r.body)
-            if isinstance(s, Call) and is_div(s) and s.args[0] is as_int(a)
+            if isinstance(s, CallTerm) and is_div(s) and s.args[0] is as_int(a)
         }
         for den in sorted((d for d in dens if isinstance(d, Int)), key=lambda d: d.uid):
             assert a.extent is not None

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...terms.rewrite import subterms, tensors
 from ...terms.scalar import conj
-from ...terms.term import FOREVER, Load, Tensor, Term, fresh, load
+from ...terms.term import FOREVER, Load, TensorVar, Term, fresh, load
+from ...terms.traversal import subterms, tensors
 from ..effects.effects import Effects, Write
 from ..tir.from_tir import Unliftable
 from .fold import atom, close_together
@@ -34,14 +34,14 @@ def repeated(condition: Term, body: Effects) -> Effects:
     return out
 
 
-def _only(t: Tensor, writes: list[Write]) -> Write:
+def _only(t: TensorVar, writes: list[Write]) -> Write:
     (w, *others) = writes
     if others or w.vars:
         raise Unliftable("a while loop stores in more than one element of a buffer", t.name)
     return w
 
 
-def _check(w: Write, changing: frozenset[Tensor], states: set[Term]) -> None:
+def _check(w: Write, changing: frozenset[TensorVar], states: set[Term]) -> None:
     """All that changes and is read are the elements that are stored."""
     if any(not tensors(e).isdisjoint(changing) for e in w.index):
         raise Unliftable("a while loop decides where to store while it runs")

@@ -4,7 +4,7 @@
     for i in range(n): s = s ⊕ f(i); out[i] = s          a running value
 
 What iteration i sees is ``start ⊕ ⊕_{r < i} f(r)``, and after it ``r <= i``. An update that is no
-reduction is a :class:`...terms.term.Fold` over the same iterations.
+reduction is a `Fold` over the same iterations.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from dataclasses import dataclass
 
-from ...terms.rewrite import free, ints, replace, substitute, subterms, tensors
 from ...terms.scalar import conj, ge0, ite, parts
 from ...terms.term import (
     INT_DTYPES,
@@ -20,7 +19,7 @@ from ...terms.term import (
     ZERO,
     Int,
     Load,
-    Tensor,
+    TensorVar,
     Term,
     Var,
     as_int,
@@ -28,6 +27,7 @@ from ...terms.term import (
     load,
     raw_call,
 )
+from ...terms.traversal import free, ints, replace, substitute, subterms, tensors
 from ..effects.effects import Effects, Write, coordinates
 from ..tir.from_tir import Unliftable
 from .accumulate import NoReduction, closed
@@ -46,10 +46,10 @@ class _State:
     """Over ``seen`` and i: what iteration i leaves for iteration i + 1."""
 
 
-def scanned(i: Var, tensor: Tensor, w: Write, body: Effects, carried: Carried) -> Write:
+def scanned(i: Var, tensor: TensorVar, w: Write, body: Effects, carried: Carried) -> Write:
     """The write with what it sees of earlier iterations as prefix reductions over them.
 
-    All its loads are of the state before the loop then. Raises :class:`Unliftable`.
+    All its loads are of the state before the loop then. Raises `Unliftable`.
     """
     values: dict[Term, Term] = {}
     changing = frozenset(body.writes)
@@ -112,7 +112,7 @@ def _recurrence(i: Var, x: Load, w: Write, own: Write, body: Effects, carried: C
     return _State(x, start, step)
 
 
-def _prefix(i: Var, tensor: Tensor, state: _State, count: Int) -> Term:
+def _prefix(i: Var, tensor: TensorVar, state: _State, count: Int) -> Term:
     """The element after the first ``count`` iterations."""
     assert i.extent is not None
     if state.seen not in subterms(state.update):

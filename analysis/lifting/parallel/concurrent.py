@@ -17,12 +17,12 @@ from itertools import combinations_with_replacement
 from ...proofs.context import simplify
 from ...proofs.equal import prove_equal
 from ...proofs.pairing import Different
-from ...terms.rewrite import substitute, tensors
 from ...terms.scalar import conj
-from ...terms.term import Tensor, Term, Var
+from ...terms.term import TensorVar, Term, Var
+from ...terms.traversal import substitute, tensors
 from ..effects.effects import Effects
 from ..tir.from_tir import Unliftable
-from .meeting import Access, Index, both, family, owned
+from .meeting import Index, SharedAccess, both, family, owned
 
 
 @dataclass
@@ -31,21 +31,21 @@ class Iterations:
 
     around: frozenset[Var]  # variables of the loops outside: the same in all iterations
     depth: int  # how many frames there are outside
-    accesses: dict[Access, None] = field(default_factory=dict)
+    accesses: dict[SharedAccess, None] = field(default_factory=dict)
 
-    def store(self, tensor: Tensor, index: Index, value: Term, facts: Sequence[Term]) -> None:
+    def store(self, tensor: TensorVar, index: Index, value: Term, facts: Sequence[Term]) -> None:
         """Note a store."""
-        self.accesses[Access(tensor, index, guard=conj(*facts), value=value)] = None
+        self.accesses[SharedAccess(tensor, index, guard=conj(*facts), value=value)] = None
 
     def read(
-        self, tensor: Tensor, index: Index, facts: Sequence[Term], frames: Sequence[Effects]
+        self, tensor: TensorVar, index: Index, facts: Sequence[Term], frames: Sequence[Effects]
     ) -> None:
         """Note a load, and whether the iteration has stored the element before."""
         known = not any(map(tensors, index))
         covered = known and any(_stored(f, tensor, index, facts) for f in frames[self.depth :])
-        self.accesses[Access(tensor, index, guard=conj(*facts), covered=covered)] = None
+        self.accesses[SharedAccess(tensor, index, guard=conj(*facts), covered=covered)] = None
 
-    def check(self, i: Var, shared: frozenset[Tensor], assumed: frozenset[Tensor]) -> None:
+    def check(self, i: Var, shared: frozenset[TensorVar], assumed: frozenset[TensorVar]) -> None:
         """Refuse accesses of different iterations to one element.
 
         Stores into the ``assumed`` buffers, and loads of what an iteration itself stores there, do
@@ -60,7 +60,7 @@ class Iterations:
                 raise Unliftable("parallel iterations access each other's elements", w.tensor.name)
 
     def one_value(
-        self, tensor: Tensor, known: Sequence[Access], changing: frozenset[Tensor]
+        self, tensor: TensorVar, known: Sequence[SharedAccess], changing: frozenset[TensorVar]
     ) -> bool:
         """Whether all stores into an element store the same, and loads come after one of them."""
         mine = [a for a in known if a.tensor is tensor]
@@ -73,7 +73,7 @@ class Iterations:
             return False
         return all(self.equal(w, a) for w, a in combinations_with_replacement(stores, 2))
 
-    def equal(self, one: Access, two: Access) -> bool:
+    def equal(self, one: SharedAccess, two: SharedAccess) -> bool:
         """Whether two stores of any iterations into one element store the same value."""
         assert one.value is not None and two.value is not None
         w, named = family(one, self.around)
@@ -84,7 +84,7 @@ class Iterations:
             return False
 
 
-def _pairs(known: Sequence[Access]) -> Iterator[tuple[Access, Access]]:
+def _pairs(known: Sequence[SharedAccess]) -> Iterator[tuple[SharedAccess, SharedAccess]]:
     """Each store with each access to its buffer, every two stores once."""
     for n, w in enumerate(known):
         if w.value is not None:
@@ -92,7 +92,7 @@ def _pairs(known: Sequence[Access]) -> Iterator[tuple[Access, Access]]:
             yield from ((w, a) for a in others if a.tensor is w.tensor)
 
 
-def _stored(frame: Effects, tensor: Tensor, index: Index, facts: Sequence[Term]) -> bool:
+def _stored(frame: Effects, tensor: TensorVar, index: Index, facts: Sequence[Term]) -> bool:
     if tensor not in frame.writes:
         return False
     try:

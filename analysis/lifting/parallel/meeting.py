@@ -6,9 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ...proofs.prove import prove
-from ...terms.rewrite import free, ints, substitute, tensors
 from ...terms.scalar import eq0, parts
-from ...terms.term import FALSE, ONE, SIZES, TRUE, Int, Tensor, Term, Var, as_int, fresh, variable
+from ...terms.term import (
+    FALSE,
+    ONE,
+    SIZES,
+    TRUE,
+    Int,
+    TensorVar,
+    Term,
+    Var,
+    as_int,
+    fresh,
+    variable,
+)
+from ...terms.traversal import free, ints, substitute, tensors
 from ..effects.effects import Write, coordinates
 from ..tir.from_tir import Unliftable
 
@@ -19,10 +31,10 @@ Path = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
-class Access:
+class SharedAccess:
     """A load or store of an element that threads share; ``guard`` is all that decides whether."""
 
-    tensor: Tensor
+    tensor: TensorVar
     index: Index
     path: Path = ()
     guard: Term = TRUE
@@ -30,7 +42,7 @@ class Access:
     value: Term | None = None  # what a store stores
     covered: bool = False  # a load of what the same iteration has stored
 
-    def at_any_time(self, changing: frozenset[Tensor]) -> Access:
+    def at_any_time(self, changing: frozenset[TensorVar]) -> SharedAccess:
         """The access, with an unknown in place of each coordinate that reads what may change."""
         index = tuple(e if changing.isdisjoint(tensors(e)) else _unknown() for e in self.index)
         return self if index == self.index else replace(self, index=index)
@@ -40,7 +52,7 @@ def _unknown() -> Int:
     return as_int(variable("free", fresh(ONE, "u").name))
 
 
-def family(store: Access, around: frozenset[Var]) -> tuple[Write, dict[Var, Int]]:
+def family(store: SharedAccess, around: frozenset[Var]) -> tuple[Write, dict[Var, Int]]:
     """The store by another iteration, and the names that its variables have there.
 
     ``around`` are variables that have the same value in both.
@@ -54,7 +66,9 @@ def family(store: Access, around: frozenset[Var]) -> tuple[Write, dict[Var, Int]
     return Write(tuple(sorted(there, key=lambda v: v.uid)), TRUE, index, TRUE), named
 
 
-def owned(store: Access, access: Access, t: Var, around: frozenset[Var] = frozenset()) -> bool:
+def owned(
+    store: SharedAccess, access: SharedAccess, t: Var, around: frozenset[Var] = frozenset()
+) -> bool:
     """Whether only the same thread, or none, stores an element that ``t`` accesses."""
     w, named = family(store, around)
     mine, other = named.get(t), access.index
@@ -71,7 +85,9 @@ def owned(store: Access, access: Access, t: Var, around: frozenset[Var] = frozen
     return mine is not None and prove(eq0(mine - as_int(t)), both(w, named, store, access)).proved
 
 
-def both(w: Write, named: Mapping[Var, Int], store: Access, access: Access) -> list[Term]:
+def both(
+    w: Write, named: Mapping[Var, Int], store: SharedAccess, access: SharedAccess
+) -> list[Term]:
     """What holds if a store by another iteration and an access are of one element.
 
     The conditions of both accesses may say more than the indices do.

@@ -1,19 +1,20 @@
 """Iterations that run at the same time must not meet: checks of parallel loops, threads and lanes.
 
 ``shared`` are the buffers that the iterations store in and that outlive them. What is said here is
-of the effects of whole iterations; see :mod:`.concurrent` for what happens inside of them.
+of the effects of whole iterations; see `analysis.lifting.parallel.concurrent` for what happens
+inside of them.
 """
 
 from __future__ import annotations
 
-from ...terms.rewrite import free, tensors
-from ...terms.term import Tensor, Var
+from ...terms.term import TensorVar, Var
+from ...terms.traversal import free, tensors
 from ..effects.effects import Effects, Write
 from ..loops.close import carried_by
-from ..loops.scatter import scatters
+from ..loops.scatter_loops import scatters
 from ..tir.from_tir import Unliftable
 
-Shared = frozenset[Tensor]
+Shared = frozenset[TensorVar]
 
 
 def meet_by_data(i: Var, effects: Effects, shared: Shared, parallel: bool) -> Shared:

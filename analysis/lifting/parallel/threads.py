@@ -4,7 +4,7 @@ All loops of a kernel with one tag are one thread index. Every statement is exec
 before the next one, as the barriers that TVM inserts make sure for shared memory. So a kernel is a
 program over one state: each element of ``local`` memory has one more coordinate for each thread
 index, each element of ``shared`` memory one for each block index, and a store is a family of stores
-over the threads. What no barrier orders must not meet: see :meth:`Kernel.check`.
+over the threads. What no barrier orders must not meet: see `Kernel.check`.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from ...terms.rewrite import free, map_loads, substitute
 from ...terms.scalar import conj
-from ...terms.term import SIZES, ZERO, Int, Tensor, Term, Var, as_int, load
+from ...terms.term import SIZES, ZERO, Int, TensorVar, Term, Var, as_int, load
+from ...terms.traversal import free, map_loads, substitute
 from ..effects.effects import Effects, Write, pinned
 from ..tir.from_tir import Unliftable
 from ..tir.node import items
-from .meeting import Access, Index, Path, owned
+from .meeting import Index, Path, SharedAccess, owned
 
 DIVERGENT = -1
 
 
 @dataclass
-class Kernel:
+class KernelLaunch:
     """The threads of one kernel launch, and what they share."""
 
     at: dict[str, Int]
     synchronised: bool
-    extended: dict[Tensor, Tensor] = field(default_factory=dict)
-    prefix: dict[Tensor, Index] = field(default_factory=dict)
+    extended: dict[TensorVar, TensorVar] = field(default_factory=dict)
+    prefix: dict[TensorVar, Index] = field(default_factory=dict)
     path: list[tuple[int, int]] = field(default_factory=list)
     sequences: int = 0
     over: frozenset[Var] = frozenset()  # the threads that the present block reduces over
     conditions: list[Term] = field(default_factory=list)
-    reads: list[Access] = field(default_factory=list)
-    stores: list[Access] = field(default_factory=list)
-    changing: set[Tensor] = field(default_factory=set)  # all that is stored into
+    reads: list[SharedAccess] = field(default_factory=list)
+    stores: list[SharedAccess] = field(default_factory=list)
+    changing: set[TensorVar] = field(default_factory=set)  # all that is stored into
 
     @cached_property
     def threads(self) -> frozenset[Var]:
@@ -73,26 +73,26 @@ class Kernel:
             yield part
             self.path.pop()
 
-    def store(self, tensor: Tensor, index: Index, value: Term) -> tuple[Var, ...]:
+    def store(self, tensor: TensorVar, index: Index, value: Term) -> tuple[Var, ...]:
         """The threads that a store is a family over, after noting it."""
         varies = self.differ((*index, value))
         self.changing.add(tensor)
         if not self.own(tensor):
             path, guard = tuple(self.path), conj(*self.conditions)
-            self.stores.append(Access(tensor, index, path, guard, varies))
+            self.stores.append(SharedAccess(tensor, index, path, guard, varies))
         return tuple(sorted(varies - self.over, key=lambda v: v.uid))
 
-    def read(self, tensor: Tensor, index: Index) -> None:
+    def read(self, tensor: TensorVar, index: Index) -> None:
         """Note a load."""
         if not self.own(tensor):
             guard = conj(*self.conditions)
-            self.reads.append(Access(tensor, index, tuple(self.path), guard))
+            self.reads.append(SharedAccess(tensor, index, tuple(self.path), guard))
 
-    def own(self, tensor: Tensor) -> bool:
+    def own(self, tensor: TensorVar) -> bool:
         """Whether each thread has the tensor for itself."""
         return tensor in self.prefix and self.threads <= {p.atom for p in self.prefix[tensor]}
 
-    def private(self, tensor: Tensor, scope: str) -> Tensor:
+    def private(self, tensor: TensorVar, scope: str) -> TensorVar:
         """The tensor with a coordinate for whom each copy belongs to."""
         found = self.extended.get(tensor)
         if found is None:
@@ -103,7 +103,7 @@ class Kernel:
                 p for tag, p in self.at.items() if tag.startswith(owners) and p is not ZERO
             )
             extents = tuple(_extent(p) for p in mine)
-            found = Tensor(tensor.name, (*extents, *tensor.shape), tensor.dtype)
+            found = TensorVar(tensor.name, (*extents, *tensor.shape), tensor.dtype)
             self.extended[tensor] = found
             self.prefix[found] = mine
         return found
@@ -115,7 +115,7 @@ class Kernel:
 
     # ------------------------------------------------------------------ races
 
-    def check(self, shared: frozenset[Tensor], effects: Effects) -> None:
+    def check(self, shared: frozenset[TensorVar], effects: Effects) -> None:
         """Refuse accesses of different threads to one element that nothing orders.
 
         Statements of one uniform sequence are ordered for shared memory, by barriers. Everything
@@ -137,18 +137,18 @@ class Kernel:
                             "threads access each other's elements without a barrier", w.tensor.name
                         )
 
-    def _alone(self, w: Access, t: Var) -> bool:
+    def _alone(self, w: SharedAccess, t: Var) -> bool:
         """Whether one thread stores an element, or all store the same."""
         return t not in w.varies or owned(w, w, t) or _one(w, w, t)
 
-    def _same(self, tensor: Tensor, t: Var, effects: Effects) -> bool:
+    def _same(self, tensor: TensorVar, t: Var, effects: Effects) -> bool:
         """Whether in the end all threads have stored the same, and none looked before."""
         writes = effects.writes.get(tensor, ())
         differs = any(t in free(x) for w in writes for x in (w.guard, w.value, *w.index))
         return not differs and all(r.tensor is not tensor for r in self.reads)
 
 
-def _one(a: Access, b: Access, t: Var) -> bool:
+def _one(a: SharedAccess, b: SharedAccess, t: Var) -> bool:
     """Whether both accesses are those of one and the same thread."""
     one, two = pinned(a.guard, t), pinned(b.guard, t)
     return one is not None and one is two and all(v.kind in SIZES for v in free(one))
@@ -195,7 +195,7 @@ def thread_tag(s: Any) -> str:
     return str(getattr(bound, "thread_tag", ""))
 
 
-def combined(w: Write, tensor: Tensor, prefix: Index, over: dict[Var, Var]) -> Write:
+def combined(w: Write, tensor: TensorVar, prefix: Index, over: dict[Var, Var]) -> Write:
     """A store of a block that reduces over threads, with the threads as reduction variables.
 
     ``c[t] = c[t] + x[t]`` becomes ``c[t] = c[t] + x[r]``: each thread gets all of the sum.
@@ -203,7 +203,7 @@ def combined(w: Write, tensor: Tensor, prefix: Index, over: dict[Var, Var]) -> W
     named: dict[Var, Term] = {t: as_int(r) for t, r in over.items()}
     own = len(prefix)
 
-    def mine(t: Tensor, index: Index) -> Term:
+    def mine(t: TensorVar, index: Index) -> Term:
         return load(t, (*prefix, *index[own:]))
 
     def go(p: Term) -> Term:
@@ -215,4 +215,4 @@ def combined(w: Write, tensor: Tensor, prefix: Index, over: dict[Var, Var]) -> W
     return replace(w, vars=(*kept, *threads), guard=go(w.guard), index=index, value=go(w.value))
 
 
-__all__ = ["Kernel", "apart", "bound_threads", "combined", "thread_tag"]
+__all__ = ["KernelLaunch", "apart", "bound_threads", "combined", "thread_tag"]

@@ -82,7 +82,7 @@ _size, _size_of = _ffi_api.MapSize, _ffi_api.ArraySize
 
 
 def check_annotations(node: Any, where: str) -> None:
-    """Raise :class:`Unliftable` for an annotation of a statement that is not known as neutral."""
+    """Raise `Unliftable` for an annotation of a statement that is not known as neutral."""
     annotations = node.annotations
     if annotations is not None and _size(annotations):
         keys = [k for k, v in annotations.items() if k != _ADDRESS or _size_of(v)]
@@ -90,14 +90,14 @@ def check_annotations(node: Any, where: str) -> None:
 
 
 def check_keys(kind: str, keys: Iterable[Any], where: str) -> None:
-    """:func:`check_annotations` of the keys of one kind of statement."""
+    """`check_annotations` of the keys of one kind of statement."""
     for key in sorted(map(str, keys)):
         if key not in NEUTRAL[kind]:
             raise Unliftable(f"annotation {key} is not known as neutral", f"{kind} {where}".strip())
 
 
 def check_layout(ty: Any, name: str) -> None:
-    """Raise :class:`Unliftable` for a buffer whose elements lie elsewhere than its strides say."""
+    """Raise `Unliftable` for a buffer whose elements lie elsewhere than its strides say."""
     if ty.layout is not None and not ty.layout.is_trivial():
         raise Unliftable("a buffer in a layout of its own is not understood", name)
     if len(ty.allocated_addr):

@@ -12,13 +12,12 @@ from collections.abc import Iterator, Sequence
 
 from ...terms.order import bounds, nonneg
 from ...terms.quotient import is_div
-from ...terms.rewrite import free, ints, rebuild, subterms
 from ...terms.scalar import ite, negate, parts
 from ...terms.term import (
     ONE,
     SIZES,
     ZERO,
-    Call,
+    CallTerm,
     Int,
     Load,
     Term,
@@ -28,6 +27,7 @@ from ...terms.term import (
     load,
     polynomial,
 )
+from ...terms.traversal import free, ints, rebuild, subterms
 
 Index = tuple[Int, ...]
 
@@ -61,7 +61,7 @@ def _ranges(facts: Sequence[Term]) -> Iterator[tuple[Int, Int, Int]]:
     """``low <= total <= high`` with bounds over sizes."""
     lows, highs = dict[Int, Int](), dict[Int, Int]()
     for c in facts:
-        if not (isinstance(c, Call) and c.op in ("ge0", "eq0")):
+        if not (isinstance(c, CallTerm) and c.op in ("ge0", "eq0")):
             continue
         p = as_int(c.args[0])
         total, rest = _split(p)
@@ -112,7 +112,7 @@ def settled(t: Term, facts: tuple[Term, ...] = ()) -> Term:
     def go(s: Term) -> Term:
         found = memo.get(s)
         if found is None:
-            if isinstance(s, Call) and s.op == "ite":
+            if isinstance(s, CallTerm) and s.op == "ite":
                 c, yes, no = s.args
                 found = ite(
                     c, settled(yes, (*facts, *parts(c))), settled(no, (*facts, *parts(negate(c))))

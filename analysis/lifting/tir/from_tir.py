@@ -1,7 +1,7 @@
 """TIR expressions as terms.
 
 The reader knows the value of every scalar variable in scope and asks its ``read`` callback for
-elements of buffers. An expression it does not understand raises :class:`Unliftable`; nothing is
+elements of buffers. An expression it does not understand raises `Unliftable`; nothing is
 guessed.
 """
 
@@ -70,7 +70,7 @@ _BIT_CALLS = {
 }
 
 
-class Reader:
+class ExpressionReader:
     """Converts expressions under an environment of scalar variables."""
 
     def __init__(self, env: Env, read: Read) -> None:
@@ -109,7 +109,7 @@ class Reader:
         raise Unliftable(f"expression {kind} is not understood", script(e)[:80])
 
 
-def _int_imm(r: Reader, e: Any) -> Term:
+def _int_imm(r: ExpressionReader, e: Any) -> Term:
     dtype = r.dtype_of(e)
     if dtype in INT_DTYPES:
         return integer(int(e.value))
@@ -118,11 +118,11 @@ def _int_imm(r: Reader, e: Any) -> Term:
     return const(int(e.value), dtype)
 
 
-def _float_imm(r: Reader, e: Any) -> Term:
+def _float_imm(r: ExpressionReader, e: Any) -> Term:
     return const(float(e.value), r.dtype_of(e))
 
 
-def _var(r: Reader, e: Any) -> Term:
+def _var(r: ExpressionReader, e: Any) -> Term:
     value = r.env.get(e)
     if value is None:
         if is_buffer_var(e):
@@ -131,7 +131,7 @@ def _var(r: Reader, e: Any) -> Term:
     return value
 
 
-def _load(r: Reader, e: Any) -> Term:
+def _load(r: ExpressionReader, e: Any) -> Term:
     indices = items(e.indices)
     index = tuple(r.index(i) for i in indices)
     if r.lane is not None:
@@ -146,7 +146,7 @@ def check_index(indices: Sequence[Any]) -> None:
         raise Unliftable("a vector of coordinates that is not the last", at[:80])
 
 
-def _lane(r: Reader, e: Any, inside: Sequence[Any]) -> Int:
+def _lane(r: ExpressionReader, e: Any, inside: Sequence[Any]) -> Int:
     """The number of the lane that is read; one for the whole store."""
     count = lanes_of(str(e.ty.dtype))
     if not r.vectors or count < 1 or any(lanes_of(str(x.ty.dtype)) != 1 for x in inside):
@@ -158,49 +158,49 @@ def _lane(r: Reader, e: Any, inside: Sequence[Any]) -> Int:
     return as_int(r.lane)
 
 
-def _ramp(r: Reader, e: Any) -> Term:
+def _ramp(r: ExpressionReader, e: Any) -> Term:
     lane = _lane(r, e, (e.base, e.stride))
     return r.index(e.base) + mul(lane, r.index(e.stride))
 
 
-def _broadcast(r: Reader, e: Any) -> Term:
+def _broadcast(r: ExpressionReader, e: Any) -> Term:
     _lane(r, e, (e.value,))
     return r(e.value)
 
 
-def _floordiv(r: Reader, e: Any) -> Term:
+def _floordiv(r: ExpressionReader, e: Any) -> Term:
     a, b = r(e.a), r(e.b)
     if isinstance(a, Int) and isinstance(b, Int):
         return floordiv(a, b)
     return call("floordiv_elem", (a, b), r.dtype_of(e))
 
 
-def _floormod(r: Reader, e: Any) -> Term:
+def _floormod(r: ExpressionReader, e: Any) -> Term:
     a, b = r(e.a), r(e.b)
     if isinstance(a, Int) and isinstance(b, Int):
         return floormod(a, b)
     return call("floormod_elem", (a, b), r.dtype_of(e))
 
 
-def _truncmod(r: Reader, e: Any) -> Term:
+def _truncmod(r: ExpressionReader, e: Any) -> Term:
     a, b = r(e.a), r(e.b)
     if isinstance(a, Int) and isinstance(b, Int):
         return a - b * truncdiv(a, b)
     return call("truncmod", (a, b), r.dtype_of(e))
 
 
-def _cast(r: Reader, e: Any) -> Term:
+def _cast(r: ExpressionReader, e: Any) -> Term:
     value, dtype = r(e.value), r.dtype_of(e)
     if isinstance(value, Int) and dtype == "int32" and r.dtype_of(e.value) == "int32":
         return value
     return cast(value, dtype)
 
 
-def _select(r: Reader, e: Any) -> Term:
+def _select(r: ExpressionReader, e: Any) -> Term:
     return _choice(r, e.condition, e.true_value, e.false_value)
 
 
-def _choice(r: Reader, condition: Any, yes: Any, no: Any) -> Term:
+def _choice(r: ExpressionReader, condition: Any, yes: Any, no: Any) -> Term:
     """A selection; each branch is read under its condition."""
     c, outside = r(condition), r.given
     try:
@@ -213,8 +213,8 @@ def _choice(r: Reader, condition: Any, yes: Any, no: Any) -> Term:
     return ite(c, one, two)
 
 
-def _let(r: Reader, e: Any) -> Term:
-    inner = Reader(_Inner(e.var, r(e.value), r.env), r.read)
+def _let(r: ExpressionReader, e: Any) -> Term:
+    inner = ExpressionReader(_Inner(e.var, r(e.value), r.env), r.read)
     inner.vectors, inner.lane, inner.given = r.vectors, r.lane, r.given
     body = inner(e.body)
     r.lane = inner.lane
@@ -233,7 +233,7 @@ class _Inner:
         return self.value if v.same_as(self.var) else self.outer.get(v)
 
 
-def _bits(r: Reader, op: str, e: Any, a: Any, b: Any) -> Term:
+def _bits(r: ExpressionReader, op: str, e: Any, a: Any, b: Any) -> Term:
     count, dtype = getattr(b, "value", None), r.dtype_of(e)
     if op in ("shl", "shr") and isinstance(count, int) and not 0 <= count < width(dtype):
         raise Unliftable("a shift by no less than the width has no result", script(e)[:80])
@@ -244,7 +244,7 @@ _EFFECT = "TCallEffectKind"
 _UNPACKED = {"likely", "if_then_else"}
 
 
-def _call(r: Reader, e: Any) -> Term:
+def _call(r: ExpressionReader, e: Any) -> Term:
     if not isinstance(e.op, tvm.ir.Op):
         raise Unliftable("call of a function that is not an operator", script(e)[:80])
     name = str(e.op.name).split(".")[-1]
@@ -280,11 +280,11 @@ def _check_lanes(e: Any) -> None:
         raise Unliftable(f"call of {e.op.name} on vectors is not understood", script(e)[:80])
 
 
-def _argument(r: Reader, a: Any) -> Term:
+def _argument(r: ExpressionReader, a: Any) -> Term:
     return const(str(a.value), "str") if type(a).__name__ == "StringImm" else r(a)
 
 
-_RULES: dict[str, Callable[[Reader, Any], Term]] = {
+_RULES: dict[str, Callable[[ExpressionReader, Any], Term]] = {
     "IntImm": _int_imm,
     "FloatImm": _float_imm,
     "Var": _var,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from ...terms.integer import floordiv, floormod
 from ...terms.interval import interval
 from ...terms.order import bounds, nonneg
-from ...terms.rewrite import free, subterms, tensors
 from ...terms.scalar import call, conj, disj, eq0, ge0, ite, negate
-from ...terms.term import INT_DTYPES, Call, Int, Term, as_int, integer, raw_call
+from ...terms.term import INT_DTYPES, CallTerm, Int, Term, as_int, integer, raw_call
+from ...terms.traversal import free, subterms, tensors
 
 
 def arithmetic(op: str, a: Term, b: Term, dtype: str) -> Term:
@@ -128,4 +128,4 @@ def _coefs(t: Term) -> tuple[int, ...]:
 
 
 def _is_int32(value: Int) -> bool:
-    return isinstance(value.atom, Call) and value.atom.dtype == "int32"
+    return isinstance(value.atom, CallTerm) and value.atom.dtype == "int32"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ....layout.graph.graph import Value
-from ...patterns import unary
-from ...patterns.pattern import Node, Pattern, Step, one
-from ...patterns.shapes import same_shape, spread
+from ....layout.graph.relax_graph import Value
+from ...patterns import unary_functions as unary
+from ...patterns.pattern import Node, Pattern, PatternStep, one
 from ...patterns.suggest import Unmet, cast
+from ...patterns.symbolic_shapes import same_shape, spread
 from .epilogue import BINARY, UNARY
 
 #: Axes of a tensor, at most.
@@ -70,7 +70,7 @@ def _operands(node: Node) -> list[Value]:
     return [v for v in found if v is not None]
 
 
-POST = Step(frozenset((*UNARY, *BINARY)), (floating, follows), 0, LONGEST)
+POST = PatternStep(frozenset((*UNARY, *BINARY)), (floating, follows), 0, LONGEST)
 PRODUCT = one("relax.matmul", floating, matrices)
 PATTERNS = (
     Pattern("matmul", PRODUCT, POST),

@@ -8,11 +8,11 @@ from ...backend.backend import Backend, Code, register
 from ...backend.region import Region
 from ..onednn.post import number
 from ..onednn.source import Constants
-from .costs import cost
 from .dtypes import CUDA
+from .estimated_cost import cost
 from .gemm import Gemm, gemm, patterns
 from .locate import CUBLASLT, CUDART, available, options
-from .source import Frame, function, named, whole
+from .source import GpuFunction, function, named, whole
 
 #: Its GELU is the one by tanh.
 EPILOGUES = {None: "DEFAULT", "relax.nn.relu": "RELU", "relax.nn.gelu_tanh": "GELU"}
@@ -22,7 +22,7 @@ LIBRARIES = (CUBLASLT, CUDART)
 def source(regions: Sequence[Region]) -> tuple[str, Constants]:
     """The C++ of all regions, and the constants that it reads."""
     constants = Constants()
-    functions = [function(r, _body(Frame(r, constants), gemm(r))) for r in regions]
+    functions = [function(r, _body(GpuFunction(r, constants), gemm(r))) for r in regions]
     return whole("cublaslt.hpp", functions, [r.symbol for r in regions]), constants
 
 
@@ -34,7 +34,7 @@ def convert(regions: Sequence[Region]) -> Code:
     return Code(text, symbols, named(constants, symbols[0]), options(*LIBRARIES), rounds)
 
 
-def _body(frame: Frame, g: Gemm) -> list[str]:
+def _body(frame: GpuFunction, g: Gemm) -> list[str]:
     """``type`` is that of the operands, ``result`` that of what is written and added."""
     body = ["Gemm g;", f"g.type = {CUDA[g.a.dtype]};",
             f"g.result = {CUDA[frame.region.result.dtype]};",

@@ -15,14 +15,14 @@ from ....analysis.proposal.proposal import Constant
 from ...backend.backend import Backend, Code, register
 from ...backend.region import Array, Region, Tensor
 from ...patterns.pattern import Condition, Node, Pattern, many, maybe, one
-from ...patterns.shapes import same_shape, spread, static
+from ...patterns.symbolic_shapes import same_shape, spread, static
 from ..onednn.post import Folded, fold, number
 from ..onednn.source import Constants, ints
-from .costs import cost
 from .dtypes import typed
+from .estimated_cost import cost
 from .gemm import added_to, sums, whole
 from .locate import CUDART, CUDNN, available, options
-from .source import Frame, function, named
+from .source import GpuFunction, function, named
 from .source import whole as whole_file
 
 CONV = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
@@ -163,7 +163,7 @@ def source(regions: Sequence[Region]) -> tuple[str, Constants, tuple[tuple[str, 
     constants = Constants()
     functions, rounds = [], []
     for r in regions:
-        body, told = _body(Frame(r, constants))
+        body, told = _body(GpuFunction(r, constants))
         functions.append(function(r, body))
         rounds += [(r.symbol, "; ".join(told))] * bool(told)
     return whole_file("cudnn.hpp", functions, [r.symbol for r in regions]), constants, tuple(rounds)
@@ -176,7 +176,7 @@ def convert(regions: Sequence[Region]) -> Code:
     return Code(text, symbols, named(constants, symbols[0]), options(*LIBRARIES), rounds)
 
 
-def _body(frame: Frame) -> tuple[list[str], list[str]]:
+def _body(frame: GpuFunction) -> tuple[list[str], list[str]]:
     region = frame.region
     call = region.calls[0]
     attrs = call.attrs
@@ -209,7 +209,7 @@ def _folded(region: Region, data: str) -> Folded:
     return replace(folded, shift=np.broadcast_to(folded.shift, (count,)))
 
 
-def _weights(frame: Frame, t: Tensor, folded: Folded, data: str) -> str:
+def _weights(frame: GpuFunction, t: Tensor, folded: Folded, data: str) -> str:
     """Constant weights in the order that goes with the data, multiplied by what follows."""
     if t.source != "constant":
         return frame.view(t)
@@ -222,7 +222,7 @@ def _weights(frame: Frame, t: Tensor, folded: Folded, data: str) -> str:
     return frame.constant(array)
 
 
-def _after(frame: Frame, folded: Folded, data: str) -> list[str]:
+def _after(frame: GpuFunction, folded: Folded, data: str) -> list[str]:
     """Bias, residual and activation. One kernel does them if there is a bias: zeros if need be."""
     region, body = frame.region, []
     calls = list(folded.rest)

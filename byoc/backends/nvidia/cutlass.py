@@ -24,11 +24,11 @@ from ...codegen import trust
 from ...patterns.pattern import Node
 from ..onednn.post import number
 from ..onednn.source import Constants
-from .costs import cost
 from .dtypes import DLPACK
+from .estimated_cost import cost
 from .gemm import Gemm, gemm, patterns
 from .locate import CUDART, available, options
-from .source import Frame, function, named, whole
+from .source import GpuFunction, function, named, whole
 
 EPILOGUES = {None: "Identity", "relax.nn.relu": "Relu", "relax.nn.gelu": "Gelu",
              "relax.nn.silu": "Silu", "relax.sigmoid": "Sigmoid"}  # fmt: skip
@@ -55,7 +55,7 @@ def extents(node: Node) -> str | None:
 def source(regions: Sequence[Region]) -> tuple[str, Constants]:
     """The CUDA C++ of all regions, and the constants that it reads."""
     constants = Constants()
-    functions = [function(r, _body(Frame(r, constants), gemm(r))) for r in regions]
+    functions = [function(r, _body(GpuFunction(r, constants), gemm(r))) for r in regions]
     return whole("cutlass.cuh", functions, [r.symbol for r in regions]), constants
 
 
@@ -69,7 +69,7 @@ def convert(regions: Sequence[Region]) -> Code:
                 (str(made), *options(CUDART)), rounds)  # fmt: skip
 
 
-def _body(frame: Frame, g: Gemm) -> list[str]:
+def _body(frame: GpuFunction, g: Gemm) -> list[str]:
     dtype = g.a.dtype
     added = g.bias if g.bias is not None else g.residual
     layouts = ["ColumnMajor" if t else "RowMajor" for t in g.turned]
@@ -99,7 +99,7 @@ def _read(dtype: str, extent: object) -> int:
 
 def compiled(text: str) -> Path:
     """The object file of a source: the one that was made for it before, or a new one. Raises
-    :class:`.trust.Untrusted` where others could have written it."""
+    `Untrusted` where others could have written it."""
     command = [_nvcc(), "-c", "-O3", "-std=c++17", "-Xcompiler", "-fPIC,-O1",
                "--expt-relaxed-constexpr", *_architecture(), *_includes()]  # fmt: skip
     key = hashlib.sha256("\0".join([text, *command]).encode()).hexdigest()[:32]

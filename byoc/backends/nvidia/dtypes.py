@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....layout.graph.graph import Value
+from ....layout.graph.relax_graph import Value
 from ...patterns.pattern import Node
 
 #: DLPack's code and bits.

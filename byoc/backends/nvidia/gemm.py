@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ....analysis.proposal.proposal import Constant
 from ...backend.region import Call, Region, Tensor
 from ...patterns.pattern import Condition, Node, Pattern, maybe, one
-from ...patterns.shapes import same, same_shape
+from ...patterns.symbolic_shapes import same, same_shape
 from ..onednn.post import literal
 from .dtypes import typed
 

@@ -14,7 +14,7 @@ import tvm
 
 
 @dataclass(frozen=True)
-class Library:
+class CudaLibrary:
     """A library by its header, its shared object and the packages that may hold them."""
 
     name: str
@@ -48,15 +48,15 @@ class Library:
         return f"{self.shared} is not installed ({mend})" if self.library() is None else None
 
 
-CUDART = Library("CUDA", "cuda_runtime_api.h", "libcudart",
+CUDART = CudaLibrary("CUDA", "cuda_runtime_api.h", "libcudart",
                  ("nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12"))  # fmt: skip
-CUBLASLT = Library("cuBLASLt", "cublasLt.h", "libcublasLt",
+CUBLASLT = CudaLibrary("cuBLASLt", "cublasLt.h", "libcublasLt",
                    ("nvidia-cublas", "nvidia-cublas-cu12"))  # fmt: skip
-CUDNN = Library("cuDNN", "cudnn.h", "libcudnn", ("nvidia-cudnn-cu13", "nvidia-cudnn-cu12"))
-TENSORRT = Library("TensorRT", "NvInfer.h", "libnvinfer", ())
+CUDNN = CudaLibrary("cuDNN", "cudnn.h", "libcudnn", ("nvidia-cudnn-cu13", "nvidia-cudnn-cu12"))
+TENSORRT = CudaLibrary("TensorRT", "NvInfer.h", "libnvinfer", ())
 
 
-def available(*libraries: Library) -> str | None:
+def available(*libraries: CudaLibrary) -> str | None:
     """Why code for these libraries cannot be built and run here, None if it can."""
     if shutil.which("g++") is None:
         return "there is no g++"
@@ -71,7 +71,7 @@ def no_gpu() -> str | None:
     return None if tvm.cuda(0).exist else "no NVIDIA GPU is visible to TVM's CUDA runtime"
 
 
-def options(*libraries: Library) -> tuple[str, ...]:
+def options(*libraries: CudaLibrary) -> tuple[str, ...]:
     """What the compiler needs. Libraries are found by their paths when the result is loaded."""
     out = ["-O1", "-std=c++17", "-Wl,--no-as-needed,-z,now"]
     for lib in libraries:

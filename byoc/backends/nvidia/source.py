@@ -18,7 +18,7 @@ UNKNOWN = -1
 
 
 @dataclass
-class Frame:
+class GpuFunction:
     """A region whose C++ is being written."""
 
     region: Region

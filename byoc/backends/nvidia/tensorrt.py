@@ -11,14 +11,14 @@ import numpy as np
 
 from ...backend.backend import Backend, Code, register
 from ...backend.region import Array, Call, Region, Tensor
-from ...patterns.pattern import Node, Pattern, Step, one
-from ...patterns.shapes import same_shape, spread, static
+from ...patterns.pattern import Node, Pattern, PatternStep, one
+from ...patterns.symbolic_shapes import same_shape, spread, static
 from ..onednn.post import literal, number
 from ..onednn.source import Constants, ints
-from .costs import cost
 from .dtypes import typed
+from .estimated_cost import cost
 from .locate import CUDART, TENSORRT, available, options
-from .source import Frame, function, named, whole
+from .source import GpuFunction, function, named, whole
 
 DTYPES = {"float32": "DataType::kFLOAT", "float16": "DataType::kHALF",
           "bfloat16": "DataType::kBF16"}  # fmt: skip
@@ -80,7 +80,9 @@ def pointwise(node: Node) -> str | None:
     return None
 
 
-POST = Step(frozenset((*BINARY, *UNARY, *ACTIVATIONS, *BOUNDED)), (typed, pointwise), 0, LONGEST)
+POST = PatternStep(
+    frozenset((*BINARY, *UNARY, *ACTIVATIONS, *BOUNDED)), (typed, pointwise), 0, LONGEST
+)
 PATTERNS = (
     Pattern("conv", one(CONV, typed, convolution), POST),
     Pattern("pool", one(POOL, typed, pooling), POST),
@@ -89,10 +91,10 @@ PATTERNS = (
 )
 
 
-class Writer:
+class LayerWriter:
     """The layers of one region."""
 
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: GpuFunction) -> None:
         self.frame, self.region = frame, frame.region
         self.type = DTYPES[frame.region.result.dtype]
         self.rank = len(frame.region.result.shape)
@@ -163,7 +165,7 @@ def _sizes(*lists: Sequence[int]) -> str:
     return f"{{{', '.join(f'{{{ints(x)}}}' for x in lists)}}}"
 
 
-def _conv(w: Writer, c: Call) -> str:
+def _conv(w: LayerWriter, c: Call) -> str:
     """Weights in the order OIHW."""
     x, kernel = c.operands[:2]
     assert isinstance(x, Tensor) and isinstance(kernel, Tensor)
@@ -177,7 +179,7 @@ def _conv(w: Writer, c: Call) -> str:
     return f"n.convolution({w.value(x)}, {k}, {w.type}, {sizes}, {c.attrs['groups']})"
 
 
-def _pool(w: Writer, c: Call) -> str:
+def _pool(w: LayerWriter, c: Call) -> str:
     (x,) = c.operands
     assert isinstance(x, Tensor)
     how = "kMAX" if "max" in c.op else "kAVERAGE"
@@ -187,19 +189,19 @@ def _pool(w: Writer, c: Call) -> str:
     return f"n.pooling({w.value(x)}, PoolingType::{how}, {sizes}, false, {padded})"
 
 
-def _matmul(w: Writer, c: Call) -> str:
+def _matmul(w: LayerWriter, c: Call) -> str:
     a, b = c.operands
     assert isinstance(a, Tensor) and isinstance(b, Tensor)
     return f"n.matmul({w.value(a)}, {w.value(b)})"
 
 
-def _softmax(w: Writer, c: Call) -> str:
+def _softmax(w: LayerWriter, c: Call) -> str:
     (x,) = c.operands
     assert isinstance(x, Tensor)
     return f"n.softmax({w.value(x)}, {int(c.attrs['axis']) % len(x.shape)})"
 
 
-ANCHORS: dict[str, Callable[[Writer, Call], str]] = {
+ANCHORS: dict[str, Callable[[LayerWriter, Call], str]] = {
     **dict.fromkeys(CONV, _conv), **dict.fromkeys(POOL, _pool),
     "relax.matmul": _matmul, "relax.nn.softmax": _softmax,
 }  # fmt: skip
@@ -208,7 +210,7 @@ ANCHORS: dict[str, Callable[[Writer, Call], str]] = {
 def source(regions: Sequence[Region]) -> tuple[str, Constants]:
     """The C++ of all regions, and the constants that it reads."""
     constants = Constants()
-    functions = [function(r, Writer(Frame(r, constants)).body()) for r in regions]
+    functions = [function(r, LayerWriter(GpuFunction(r, constants)).body()) for r in regions]
     return whole("tensorrt.hpp", functions, [r.symbol for r in regions]), constants
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ...backend.region import Tensor
 from .post import lines
-from .source import Frame
+from .source import OneDnnFunction
 
 
-def concat(frame: Frame) -> list[str]:
+def concat(frame: OneDnnFunction) -> list[str]:
     call = frame.region.calls[0]
     rank = len(call.result.shape)
 

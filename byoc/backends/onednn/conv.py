@@ -8,10 +8,10 @@ from typing import Any
 
 from ...backend.region import Array, Call, Tensor
 from .post import Folded, fold, lines
-from .source import Frame, ints, moved, permuted
+from .source import OneDnnFunction, ints, moved, permuted
 
 
-def convolution(frame: Frame) -> list[str]:
+def convolution(frame: OneDnnFunction) -> list[str]:
     """conv1d, conv2d, conv3d and their transposes; any permutation of axes, groups, dilation."""
     call = frame.region.calls[0]
     attrs = call.attrs
@@ -62,7 +62,7 @@ def sizes_of(attrs: Any, rank: int, transposed: bool) -> list[list[int]]:
     return [list(attrs["strides"]), [int(d) - 1 for d in attrs["dilation"]], left, right]
 
 
-def _folded(frame: Frame, out: str, kernel: str, groups: int, transposed: bool) -> Folded:
+def _folded(frame: OneDnnFunction, out: str, kernel: str, groups: int, transposed: bool) -> Folded:
     weights = frame.region.calls[0].operands[1]
     assert isinstance(weights, Tensor)
     count = frame.region.result.shape[out.index("C")]
@@ -79,7 +79,7 @@ def _full(a: Array, count: int) -> Array:
     return np.ascontiguousarray(np.broadcast_to(a, (count,)))
 
 
-def _weights(frame: Frame, t: Tensor, folded: Folded, kernel: str) -> str:
+def _weights(frame: OneDnnFunction, t: Tensor, folded: Folded, kernel: str) -> str:
     if folded.scale is None:
         return frame.view(t)
     array = frame.region.constants[t.index]

@@ -15,9 +15,9 @@ from .matmul import matmul
 from .norm import layer_norm, softmax
 from .patterns import CONV, CONV_TRANSPOSE, GLOBAL, POOL
 from .pointwise import pointwise
+from .pooling import mean, pooling
 from .quantised import quantised
-from .source import Constants, Converter, Frame, function, start
-from .window import mean, pooling
+from .source import Constants, Converter, OneDnnFunction, function, start
 
 CONVERTERS: dict[str, Converter] = {
     **dict.fromkeys((*CONV, *CONV_TRANSPOSE), convolution),
@@ -36,7 +36,7 @@ def convert(regions: Sequence[Region]) -> Code:
     constants = Constants()
     functions, rounds = [], []
     for r in regions:
-        frame = Frame(r, constants)
+        frame = OneDnnFunction(r, constants)
         small = r.find(QUANTIZE, DEQUANTIZE) is not None
         converter = quantised if small else CONVERTERS.get(r.calls[0].op, pointwise)
         functions.append(function(r, converter(frame)))

@@ -15,11 +15,11 @@ from math import isfinite, prod
 import numpy as np
 
 from ....analysis.proposal.proposal import Constant
-from ....layout.graph.graph import Op, Value
+from ....layout.graph.relax_graph import Op, Value
 from ...backend.region import Array
-from ...patterns.pattern import Condition, Node, Pattern, Step, maybe, one
-from ...patterns.shapes import same_shape, spread, static
+from ...patterns.pattern import Condition, Node, Pattern, PatternStep, maybe, one
 from ...patterns.suggest import Unmet, bind, want
+from ...patterns.symbolic_shapes import same_shape, spread, static
 from ...prepare.integers import DEQUANTIZE, POOLS, QUANTIZE, SMALL
 from .cpu import has_int8
 from .patterns import CONV, FOLLOWS, follows, kernel, matrices, parts, plain, tensors, window
@@ -216,7 +216,7 @@ def first(node: Node) -> Sequence[Op]:
     return operands(node)[:1]
 
 
-POST = Step(FOLLOWS, (in_between,), 0, LONGEST, residual)
+POST = PatternStep(FOLLOWS, (in_between,), 0, LONGEST, residual)
 INTO = maybe(QUANTIZE, whole)
 
 CONVOLUTION = one(

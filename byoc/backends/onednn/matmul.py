@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 
 from ...backend.region import Region, Tensor
-from ...patterns.shapes import same_shape, spread
+from ...patterns.symbolic_shapes import same_shape, spread
 from .post import Folded, fold, lines
-from .source import Frame
+from .source import OneDnnFunction
 
 
-def matmul(frame: Frame) -> list[str]:
+def matmul(frame: OneDnnFunction) -> list[str]:
     """Rows of a batch that meet one constant matrix become the rows of one matrix."""
     region = frame.region
     one, two = region.calls[0].operands

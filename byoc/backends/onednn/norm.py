@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ...backend.region import Tensor
 from .post import lines, number
-from .source import Frame
+from .source import OneDnnFunction
 
 
-def softmax(frame: Frame) -> list[str]:
+def softmax(frame: OneDnnFunction) -> list[str]:
     call = frame.region.calls[0]
     (source,) = call.operands
     assert isinstance(source, Tensor)
@@ -22,7 +22,7 @@ def softmax(frame: Frame) -> list[str]:
     ]
 
 
-def layer_norm(frame: Frame) -> list[str]:
+def layer_norm(frame: OneDnnFunction) -> list[str]:
     call = frame.region.calls[0]
     source, *given = call.operands
     assert isinstance(source, Tensor)
@@ -39,7 +39,7 @@ def layer_norm(frame: Frame) -> list[str]:
             f"return layer_norm(src, {arguments}, dst, {epsilon}, post);"]  # fmt: skip
 
 
-def _post(frame: Frame, rank: int) -> list[str]:
+def _post(frame: OneDnnFunction, rank: int) -> list[str]:
     def turned(t: Tensor) -> str:
         return f"{frame.view(t)}.expanded({rank})"
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from math import isnan
 
-from ....layout.graph.graph import Value
-from ...patterns.pattern import Condition, Node, Pattern, Step, one
-from ...patterns.shapes import same_shape, spread, static
+from ....layout.graph.relax_graph import Value
+from ...patterns.pattern import Condition, Node, Pattern, PatternStep, one
 from ...patterns.suggest import Unmet, bind, cast
-from ...patterns.unary import HARD_SWISH
+from ...patterns.symbolic_shapes import same_shape, spread, static
+from ...patterns.unary_functions import HARD_SWISH
 from .cpu import has_bfloat16
 from .post import BINARY, SAME, eltwise_of
 
@@ -210,7 +210,7 @@ ACTIVATIONS = tuple(f"relax.nn.{n}" for n in ("relu", "relu6", "leakyrelu", "gel
 UNARY = tuple(f"relax.{n}" for n in ("sigmoid", "tanh", "exp", "abs", "sqrt", "square", "log",
                                      "negative", "clip"))  # fmt: skip
 FOLLOWS = frozenset((*ACTIVATIONS, *UNARY, *BINARY, *SAME, HARD_SWISH))
-POST = Step(FOLLOWS, (follows,), 0, LONGEST)
+POST = PatternStep(FOLLOWS, (follows,), 0, LONGEST)
 
 
 def anchored(

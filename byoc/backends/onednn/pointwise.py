@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ...backend.region import Tensor
 from .post import BINARY, eltwise, eltwise_of, lines, literal, scalar
-from .source import Frame
+from .source import OneDnnFunction
 
 
-def pointwise(frame: Frame) -> list[str]:
+def pointwise(frame: OneDnnFunction) -> list[str]:
     call, *rest = frame.region.calls
     tensors = [o for o in call.operands if isinstance(o, Tensor)]
     rank = len(frame.region.result.shape)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ...backend.region import Array, Call, Region, Tensor
-from ...patterns import unary
-from ...patterns.shapes import spread
+from ...patterns import unary_functions as unary
+from ...patterns.symbolic_shapes import spread
 
 BINARY = {
     "relax.add": "binary_add", "relax.subtract": "binary_sub", "relax.multiply": "binary_mul",

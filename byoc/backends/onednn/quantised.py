@@ -17,7 +17,7 @@ from ...prepare.integers import DEQUANTIZE, QUANTIZE
 from .conv import sizes_of, spatial_of
 from .matmul import rows
 from .post import Folded, eltwise, fold, lines
-from .source import Frame, ints, permuted
+from .source import OneDnnFunction, ints, permuted
 
 EVEN = "halves are quantised to the even neighbour"
 EXACT = "products of int8 are summed without rounding"
@@ -80,7 +80,7 @@ def _elements(region: Region, o: Tensor | Constant) -> Array:
     return np.asarray(region.constants[o.index]).reshape(-1)
 
 
-def convolution(frame: Frame) -> list[str]:
+def convolution(frame: OneDnnFunction) -> list[str]:
     """conv1d, conv2d and conv3d, of any groups and dilation."""
     inner = stripped(frame.region)
     call = inner.region.calls[0]
@@ -106,7 +106,7 @@ def convolution(frame: Frame) -> list[str]:
             ]  # fmt: skip
 
 
-def matmul(frame: Frame) -> list[str]:
+def matmul(frame: OneDnnFunction) -> list[str]:
     """Rows of a batch that meet one matrix become the rows of one matrix."""
     inner = stripped(frame.region)
     call = inner.region.calls[0]
@@ -129,7 +129,13 @@ def matmul(frame: Frame) -> list[str]:
 
 
 def _around(
-    frame: Frame, inner: Stripped, folded: Folded, channels: int, count: Any, rank: int, view: Any
+    frame: OneDnnFunction,
+    inner: Stripped,
+    folded: Folded,
+    channels: int,
+    count: Any,
+    rank: int,
+    view: Any,
 ) -> list[str]:
     """Scales, bias and post-ops; ``channels`` is the mask of the weights' output channels.
 
@@ -151,7 +157,7 @@ def _around(
     return [*body, "Post post;", *_post(inner, folded.rest, view)]
 
 
-def _scale(frame: Frame, arg: str, q: Scaled) -> list[str]:
+def _scale(frame: OneDnnFunction, arg: str, q: Scaled) -> list[str]:
     out = [f"scales.scale({arg}, 0, {frame.constant(_plain(q.scale))});"]
     if q.zero:
         out.append(f"scales.zero({arg}, {frame.constant(np.asarray([q.zero], 'int32'))});")
@@ -180,7 +186,7 @@ def _post(inner: Stripped, calls: Any, view: Any) -> list[str]:
     return out
 
 
-def add(frame: Frame) -> list[str]:
+def add(frame: OneDnnFunction) -> list[str]:
     """A sum of two quantised tensors, quantised again."""
     inner = stripped(frame.region)
     call, *rest = inner.region.calls
@@ -208,7 +214,7 @@ def add(frame: Frame) -> list[str]:
     ]  # fmt: skip
 
 
-def alone(frame: Frame) -> list[str]:
+def alone(frame: OneDnnFunction) -> list[str]:
     """A quantize, a dequantize, or both."""
     calls = frame.region.calls
     source = calls[0].operands[0]
@@ -221,7 +227,7 @@ def alone(frame: Frame) -> list[str]:
             *told, "return converted(src, dst, scales);"]  # fmt: skip
 
 
-def quantised(frame: Frame) -> list[str]:
+def quantised(frame: OneDnnFunction) -> list[str]:
     """Any region with a quantize or a dequantize."""
     names = [c.op for c in frame.region.calls]
     if {QUANTIZE, DEQUANTIZE}.issuperset(names):

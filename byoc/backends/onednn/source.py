@@ -21,7 +21,7 @@ class Constants:
 
 
 @dataclass
-class Frame:
+class OneDnnFunction:
     """A region whose C++ is being written; ``rounds``: how it is rearranged."""
 
     region: Region
@@ -43,7 +43,7 @@ class Frame:
         return self.view(self.region.result)
 
 
-Converter = Callable[[Frame], list[str]]
+Converter = Callable[[OneDnnFunction], list[str]]
 """The statements of a function of ``in``, the shapes, that returns a ``Kernel``."""
 
 

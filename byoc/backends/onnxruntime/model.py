@@ -6,7 +6,7 @@ from typing import Any
 
 from ....analysis.proposal.proposal import Constant
 from ...backend.region import Region, Tensor
-from .graph import Writer
+from .graph_writer import GraphWriter
 from .ops import WRITE
 
 #: The operators' version, and that of the file format: ONNX Runtime 1.17 knows both.
@@ -18,7 +18,7 @@ def model(region: Region) -> bytes:
     import onnx
     from onnx import helper
 
-    w = Writer()
+    w = GraphWriter()
     constants = [w.constant(a) for a in region.constants]
     made: list[str] = []
 

@@ -9,15 +9,15 @@ from collections.abc import Callable
 from typing import Any
 
 from ....analysis.results.op_info import to_plain
-from ....layout.graph.graph import Value
+from ....layout.graph.relax_graph import Value
 from ...backend.region import Call, Tensor
-from ...patterns.pattern import Condition, Node, Step, one
-from ...patterns.shapes import static
+from ...patterns.pattern import Condition, Node, PatternStep, one
 from ...patterns.subgraphs import Coarse
 from ...patterns.suggest import Unmet, bind, cast
-from .graph import Writer
+from ...patterns.symbolic_shapes import static
+from .graph_writer import GraphWriter
 
-Write = Callable[[Writer, Call, list[str]], str]
+Write = Callable[[GraphWriter, Call, list[str]], str]
 
 
 def float32(node: Node) -> Unmet | None:
@@ -85,7 +85,7 @@ def plain(name: str, **fixed_: Any) -> Write:
 def binary(name: str) -> Write:
     """One node over two operands, of which one may be a literal."""
 
-    def write(w: Writer, c: Call, xs: list[str]) -> str:
+    def write(w: GraphWriter, c: Call, xs: list[str]) -> str:
         given = (x for x, o in zip(xs, c.operands, strict=True) if isinstance(o, Tensor))
         both = [next(given) if isinstance(a, Tensor) else w.scalar(a, c.result.dtype)
                 for a in c.arguments]  # fmt: skip
@@ -94,7 +94,7 @@ def binary(name: str) -> Write:
     return write
 
 
-def conv(w: Writer, c: Call, xs: list[str]) -> str:
+def conv(w: GraphWriter, c: Call, xs: list[str]) -> str:
     more = {}
     if c.op.endswith("_transpose"):
         more["output_padding"] = _ints(c.attrs["output_padding"])
@@ -103,7 +103,7 @@ def conv(w: Writer, c: Call, xs: list[str]) -> str:
                   group=int(c.attrs["groups"]), **more)  # fmt: skip
 
 
-def pool(w: Writer, c: Call, xs: list[str]) -> str:
+def pool(w: GraphWriter, c: Call, xs: list[str]) -> str:
     told = {"kernel_shape": _ints(c.attrs["pool_size"]), "strides": _ints(c.attrs["strides"]),
             "pads": _ints(c.attrs["padding"]), "dilations": _ints(c.attrs["dilation"])}  # fmt: skip
     if "max" in c.op:
@@ -112,7 +112,7 @@ def pool(w: Writer, c: Call, xs: list[str]) -> str:
 
 
 def reduce(name: str) -> Write:
-    def write(w: Writer, c: Call, xs: list[str]) -> str:
+    def write(w: GraphWriter, c: Call, xs: list[str]) -> str:
         axes = c.attrs["axis"]
         given = [*xs, w.ints(axes)] if axes is not None else xs
         return w.node(name, given, keepdims=int(c.attrs["keepdims"]))
@@ -120,34 +120,34 @@ def reduce(name: str) -> Write:
     return write
 
 
-def reshape(w: Writer, c: Call, xs: list[str]) -> str:
+def reshape(w: GraphWriter, c: Call, xs: list[str]) -> str:
     shape = [e if isinstance(e, int) else -1 for e in c.result.shape]
     return w.node("Reshape", [*xs, w.ints(shape)])
 
 
-def permute(w: Writer, c: Call, xs: list[str]) -> str:
+def permute(w: GraphWriter, c: Call, xs: list[str]) -> str:
     axes = c.attrs["axes"]
     return w.node("Transpose", xs, **({} if axes is None else {"perm": _ints(axes)}))
 
 
-def slice_(w: Writer, c: Call, xs: list[str]) -> str:
+def slice_(w: GraphWriter, c: Call, xs: list[str]) -> str:
     order = ("begin", "end", "axes", "strides")
     return w.node("Slice", [*xs, *(w.ints(c.attrs[k]) for k in order)])
 
 
-def pad(w: Writer, c: Call, xs: list[str]) -> str:
+def pad(w: GraphWriter, c: Call, xs: list[str]) -> str:
     width = _ints(c.attrs["pad_width"])
     value = w.scalar(c.attrs["pad_value"], c.result.dtype)
     return w.node("Pad", [*xs, w.ints(width[::2] + width[1::2]), value])
 
 
-def norm(w: Writer, c: Call, xs: list[str]) -> str:
+def norm(w: GraphWriter, c: Call, xs: list[str]) -> str:
     return w.node("LayerNormalization", xs, axis=-len(c.attrs["axes"]),
                   epsilon=float(c.attrs["epsilon"]))  # fmt: skip
 
 
 def clipped(low: float | None = None, high: float | None = None) -> Write:
-    def write(w: Writer, c: Call, xs: list[str]) -> str:
+    def write(w: GraphWriter, c: Call, xs: list[str]) -> str:
         least = c.attrs["min"] if low is None else low
         most = c.attrs["max"] if high is None else high
         return w.node("Clip", [*xs, *(w.scalar(v, c.result.dtype) for v in (least, most))])
@@ -155,7 +155,7 @@ def clipped(low: float | None = None, high: float | None = None) -> Write:
     return write
 
 
-def silu(w: Writer, c: Call, xs: list[str]) -> str:
+def silu(w: GraphWriter, c: Call, xs: list[str]) -> str:
     return w.node("Mul", [*xs, w.node("Sigmoid", xs)])
 
 
@@ -211,7 +211,7 @@ WRITE: dict[str, Write] = {
 }  # fmt: skip
 
 
-def _steps() -> list[Step]:
+def _steps() -> list[PatternStep]:
     own = (one(k, float32, *cs) for k, (_, cs) in OTHERS.items())
     return [one((*ELEMENTS, *REDUCED), float32, tensor), one(SHAPED, float32, one_unknown), *own]
 

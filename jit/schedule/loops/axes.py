@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from ..nest.access import Access
 from ..nest.kernel import Kernel
 from ..nest.program import Axis
+from ..nest.strided_access import StridedAccess
 from .tile import Tile
 
 #: What a symbolic extent is taken for where extents are compared.
@@ -82,11 +82,11 @@ def order(kernel: Kernel, i: Axis | None, j: Axis, tile: Tile) -> list[Axis]:
     return [*ahead, *right, *left]
 
 
-def _uses(accesses: Sequence[Access], a: Axis) -> bool:
+def _uses(accesses: Sequence[StridedAccess], a: Axis) -> bool:
     return any(x.step(a.var) != 0 for x in accesses)
 
 
-def _size(kernel: Kernel, accesses: Sequence[Access]) -> int:
+def _size(kernel: Kernel, accesses: Sequence[StridedAccess]) -> int:
     """About how many elements some accesses read."""
     every = [(a, extent(kernel, a)) for a in kernel.all_axes]
     return max(prod(n for a, n in every if x.step(a.var) != 0) for x in accesses)

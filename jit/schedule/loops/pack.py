@@ -21,12 +21,12 @@ import tvm_ffi
 from tvm import tirx
 
 from ....analysis.lifting.tir.node import items
-from ..nest.access import Access, access
 from ..nest.kernel import Kernel
 from ..nest.program import Axis
+from ..nest.strided_access import StridedAccess, access
 from ..nest.tir import Values, dtype_of, integer, loads, local, loop, seq, substitute, values
-from .emit import Columns, Nest, Rows, Run
-from .machine import Machine, bits
+from .loop_nest import Columns, LoopNest, Rows, Run
+from .machine import VectorUnits, bits
 from .tile import Tile
 
 #: How many tiles of rows use a strip at least, and the most bytes it has. A copied vector took as
@@ -46,7 +46,7 @@ class Strip:
 
 
 def worthwhile(
-    kernel: Kernel, machine: Machine, tile: Tile, loops: Sequence[Axis], i: Axis | None, j: Axis
+    kernel: Kernel, machine: VectorUnits, tile: Tile, loops: Sequence[Axis], i: Axis | None, j: Axis
 ) -> Strip | None:
     """The operand to pack; None where it is used too seldom, or is too small or too large."""
     if i is None or j.static is None or machine.cores > 1:
@@ -76,7 +76,7 @@ def worthwhile(
     return Strip(e, reduced, local("strip", [*counts, wide], dtype_of(e)))
 
 
-def _gap(x: Access, reduced: Sequence[Axis], size: int) -> int:
+def _gap(x: StridedAccess, reduced: Sequence[Axis], size: int) -> int:
     """The largest power of two of which the bytes between rows are a multiple; 1 if not known."""
     steps = [x.step(a.var) for a in reduced]
     bytes_ = gcd(*(s * size if s is not None and s > 0 else 1 for s in steps))
@@ -84,7 +84,7 @@ def _gap(x: Access, reduced: Sequence[Axis], size: int) -> int:
 
 
 @dataclass
-class Packed(Nest):
+class Packed(LoopNest):
     """A nest that reads one operand from a strip; ``lane`` is the place of an element in it."""
 
     strip: Strip | None = None
@@ -92,8 +92,8 @@ class Packed(Nest):
 
     @classmethod
     def of(
-        cls, kernel: Kernel, machine: Machine, tile: Tile, loops: Sequence[Axis], i: Axis | None,
-        j: Axis, strip: Strip,
+        cls, kernel: Kernel, machine: VectorUnits, tile: Tile, loops: Sequence[Axis],
+        i: Axis | None, j: Axis, strip: Strip,
     ) -> Packed:  # fmt: skip
         lane = tirx.Var("lane", dtype_of(j.var))
         load = tirx.BufferLoad(strip.buffer, [*(a.var for a in strip.axes), lane])

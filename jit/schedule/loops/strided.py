@@ -17,7 +17,7 @@ from tvm import tirx
 from tvm.sym import detect_linear_equation
 
 from ....analysis.lifting.tir.node import NodeDict, items
-from ..nest.kernel import Kernel, Part, Result, twice
+from ..nest.kernel import Kernel, KernelOutput, Part, twice
 from ..nest.program import Axis
 from ..nest.tir import as_dtype, dtype_of, integer, loads, local, mentions, static, values
 from .axes import vector_axis
@@ -171,12 +171,12 @@ def _copy(p: _Phases, made: Kernel, phase: int) -> Kernel:
     at = values((last.var, q.var * integer(p.stride, q.var) + integer(phase, q.var)))
     moved = made.at(at, (*outer, q), ())
     index = (*(a.var for a in outer), integer(phase, q.var), q.var)
-    return replace(moved, results=(Result(p.new, index, moved.results[0].value),))
+    return replace(moved, results=(KernelOutput(p.new, index, moved.results[0].value),))
 
 
 def identity(buffer: Any) -> Kernel:
     """The kernel that copies a buffer to itself: to be given another result."""
     axes = tuple(Axis(tirx.Var("c", dtype_of(e)), e) for e in items(buffer.ty.shape))
     index = tuple(a.var for a in axes)
-    result = Result(buffer, index, tirx.BufferLoad(buffer, list(index)))
+    result = KernelOutput(buffer, index, tirx.BufferLoad(buffer, list(index)))
     return Kernel(axes, (), (), (), (), (result,))

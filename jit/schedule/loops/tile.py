@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from .machine import Machine
+from .machine import VectorUnits
 
 LATENCY = 4
 #: Rows of a tile, where vectors are shared among them.
@@ -74,7 +74,7 @@ def _within(extent: int, lanes: int) -> int:
 
 
 def best(
-    rows: int, vectors: int, depth: int, lanes: int, m: Machine, sizes: Sequence[int] = ()
+    rows: int, vectors: int, depth: int, lanes: int, m: VectorUnits, sizes: Sequence[int] = ()
 ) -> Tile:
     """The tile for so many rows and vectors and a reduction of ``depth`` points; of so many rows
     as ``sizes`` has, where it has some."""
@@ -82,7 +82,7 @@ def best(
     return Tile(r, v, lanes)
 
 
-def cycles(rows: int, vectors: int, depth: int, m: Machine) -> float:
+def cycles(rows: int, vectors: int, depth: int, m: VectorUnits) -> float:
     """What the best tile takes for all of them."""
     return _cycles(rows, vectors, depth, *_best(rows, vectors, depth, m.registers, ()))
 

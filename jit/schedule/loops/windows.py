@@ -21,13 +21,13 @@ from tvm import tirx
 from tvm.sym import detect_linear_equation
 
 from ....analysis.lifting.tir.node import NodeDict, items
-from ..nest.access import Access
 from ..nest.collapse import follows
-from ..nest.kernel import Kernel, Part, Result, twice
+from ..nest.kernel import Kernel, KernelOutput, Part, twice
 from ..nest.program import Axis
+from ..nest.strided_access import StridedAccess
 from ..nest.tir import as_dtype, dtype_of, integer, loads, local, mentions, static, values
 from .axes import TYPICAL, depth, extent
-from .machine import Machine, bits
+from .machine import VectorUnits, bits
 from .strided import identity, maker
 from .tile import columns, cycles
 
@@ -66,7 +66,7 @@ class _Windows:
         return sorted({f % self.y.stride for f in self.y.offsets})
 
 
-def joined(parts: Sequence[Part], inner: NodeDict[None], machine: Machine) -> list[Part]:
+def joined(parts: Sequence[Part], inner: NodeDict[None], machine: VectorUnits) -> list[Part]:
     """The parts with such reads replaced where it is faster; ``inner`` gets the new buffers."""
     out: list[Part] = []
     for k, part in enumerate(parts):
@@ -86,12 +86,12 @@ def joined(parts: Sequence[Part], inner: NodeDict[None], machine: Machine) -> li
     return out
 
 
-def _found(kernel: Kernel, inner: NodeDict[None], machine: Machine) -> _Windows | None:
+def _found(kernel: Kernel, inner: NodeDict[None], machine: VectorUnits) -> _Windows | None:
     if len(kernel.axes) < 2 or len(kernel.accumulators) != 1 or kernel.before:
         return None
     y, x = kernel.axes[-2:]
 
-    def follow(every: Sequence[Access]) -> bool:
+    def follow(every: Sequence[StridedAccess]) -> bool:
         return all(follows(a, y, x, kernel.analyzer) for a in every)
 
     if not _fixed(kernel, y, x) or not follow(kernel.late) or not follow(kernel.writes):
@@ -152,7 +152,7 @@ def _inside(place: _Place, size: Any) -> bool:
     return known is not None and last < known
 
 
-def _gains(kernel: Kernel, found: _Windows, inner: NodeDict[None], machine: Machine) -> bool:
+def _gains(kernel: Kernel, found: _Windows, inner: NodeDict[None], machine: VectorUnits) -> bool:
     """Whether full vectors gain more than the copies cost, beyond the one that is made anyway:
     that with a padding, or with strides taken apart."""
     y, x = found.y.axis, found.x.axis
@@ -191,7 +191,7 @@ def _copies(found: _Windows, made: Kernel) -> list[Kernel]:
         moved = made.at(at, (*outer, h, x), ())
         place = phase if len(found.phases) > 1 else 0
         index = (*(a.var for a in outer), integer(k, x.var), integer(place, x.var), h.var, x.var)
-        out.append(replace(moved, results=(Result(found.new, index, moved.results[0].value),),
+        out.append(replace(moved, results=(KernelOutput(found.new, index, moved.results[0].value),),
                            copy=False))  # fmt: skip
     return out
 

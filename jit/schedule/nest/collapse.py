@@ -18,9 +18,9 @@ from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from ....analysis.lifting.tir.node import NodeDict, items
-from .access import Access, access, same
-from .kernel import Kernel, Result
+from .kernel import Kernel, KernelOutput
 from .program import Axis
+from .strided_access import StridedAccess, access, same
 from .tir import as_dtype, dtype_of, integer, local, static, values
 
 
@@ -50,7 +50,7 @@ def _copied(kernel: Kernel, views: Views) -> Kernel:
         return kernel
     v = tirx.Var("f", dtype_of(shape[0]))
     axis = Axis(v, prod(shape[1:], start=shape[0]))
-    new = Result(views.of(result.buffer), (v,), tirx.BufferLoad(views.of(source), [v]))
+    new = KernelOutput(views.of(result.buffer), (v,), tirx.BufferLoad(views.of(source), [v]))
     return replace(kernel, axes=(axis,), results=(new,), copy=False)
 
 
@@ -78,7 +78,7 @@ def _together(kernel: Kernel, a: Axis, b: Axis, views: Views) -> bool:
     return b.static is not None or all(x.step(b.var) == 0 or x.buffer in views for x in every)
 
 
-def follows(x: Access, a: Axis, b: Axis, analyzer: Any) -> bool:
+def follows(x: StridedAccess, a: Axis, b: Axis, analyzer: Any) -> bool:
     """Whether a step of ``a`` is as far as all of ``b``."""
     outer, inner = x.steps.get(a.var), x.steps.get(b.var)
     if outer is None or inner is None:
@@ -155,10 +155,10 @@ def _flat(kernel: Kernel, b: Any, views: Views) -> Kernel:
     def put(e: Any) -> Any:
         return tvm_ffi.structural_mutate(e, [(tvm.ir.TensorLoad, load)])
 
-    def stored(r: Result) -> Result:
+    def stored(r: KernelOutput) -> KernelOutput:
         x = access(r.buffer, r.indices, axes, kernel.analyzer)
         same_place = x.step(b) == 0
-        return Result(r.buffer if same_place else views.of(r.buffer),
+        return KernelOutput(r.buffer if same_place else views.of(r.buffer),
                       r.indices if same_place else (x.flat,), put(r.value))  # fmt: skip
 
     return replace(

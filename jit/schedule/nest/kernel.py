@@ -18,15 +18,15 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from ....analysis.blocks.definitions import Definition
+from ....analysis.blocks.definitions import BlockDefinition
 from ....analysis.lifting.tir.node import NodeDict, items
 from ....analysis.terms.flat import volume
 from ....layout.access.copies import copies
-from ...dims.dims import variables
-from .access import Access, access, analyzer_of
-from .inline import Expander, Let, virtual
-from .program import Axis, Program, Step, Update
-from .sizes import UNSAID, Bounds, Sizes
+from ...dims.symbolic_dims import variables
+from .inlined_blocks import Expander, Let, virtual
+from .program import Axis, LoopProgram, LoopStep, Update
+from .strided_access import StridedAccess, access, analyzer_of
+from .symbolic_sizes import UNSAID, Bounds, SymbolicSizes
 from .tir import Values, as_dtype, integer, is_guard, loads, static, substitute, values
 
 
@@ -41,7 +41,7 @@ class Accumulator:
 
 
 @dataclass(frozen=True)
-class Result:
+class KernelOutput:
     """``buffer[indices] = value``."""
 
     buffer: Any
@@ -63,11 +63,11 @@ class Kernel:
     accumulators: tuple[Accumulator, ...]
     before: tuple[Let, ...]
     after: tuple[Let, ...]
-    results: tuple[Result, ...]
+    results: tuple[KernelOutput, ...]
     name: str = ""
     twice: bool = True
     copy: bool = False
-    sizes: Sizes = UNSAID
+    sizes: SymbolicSizes = UNSAID
 
     def bounds(self, a: Axis) -> Bounds:
         """What is known of an axis's extent."""
@@ -82,21 +82,21 @@ class Kernel:
         return analyzer_of(self.all_axes, self.sizes)
 
     @cached_property
-    def reads(self) -> tuple[Access, ...]:
+    def reads(self) -> tuple[StridedAccess, ...]:
         """The accesses of what is evaluated at every point of the reduction."""
         return self._accesses([a.update for a in self.accumulators] + [e for _, e in self.before])
 
     @cached_property
-    def late(self) -> tuple[Access, ...]:
+    def late(self) -> tuple[StridedAccess, ...]:
         """The loads of what is stored."""
         return self._accesses([r.value for r in self.results] + [e for _, e in self.after])
 
     @cached_property
-    def writes(self) -> tuple[Access, ...]:
+    def writes(self) -> tuple[StridedAccess, ...]:
         axes = [a.var for a in self.all_axes]
         return tuple(access(r.buffer, r.indices, axes, self.analyzer) for r in self.results)
 
-    def _accesses(self, parts: Sequence[Any]) -> tuple[Access, ...]:
+    def _accesses(self, parts: Sequence[Any]) -> tuple[StridedAccess, ...]:
         axes = [a.var for a in self.all_axes]
         return tuple(access(e.source, items(e.indices), axes, self.analyzer)
                      for p in parts for e in loads(p))  # fmt: skip
@@ -128,7 +128,8 @@ class Kernel:
             before=tuple((v, put(e)) for v, e in self.before),
             after=tuple((v, put(e)) for v, e in self.after),
             results=tuple(
-                Result(r.buffer, tuple(map(put, r.indices)), put(r.value)) for r in self.results
+                KernelOutput(r.buffer, tuple(map(put, r.indices)), put(r.value))
+                for r in self.results
             ),
         )
 
@@ -141,14 +142,14 @@ def _note(found: NodeDict[None], v: Any) -> None:
 class Plain:
     """A step that is left as it was, and why."""
 
-    step: Step
+    step: LoopStep
     reason: str
 
 
 Part = Kernel | Plain
 
 
-def parts(made: Program) -> list[Part]:
+def parts(made: LoopProgram) -> list[Part]:
     """What is to be computed, in an order in which it can be."""
     left, found = virtual(made)
     into = _epilogues(left, made.inner, found)
@@ -172,12 +173,12 @@ def twice(kernel: Kernel, inner: NodeDict[None]) -> bool:
 
 
 def _epilogues(
-    left: Sequence[Step], inner: NodeDict[None], found: NodeDict[Definition]
-) -> dict[int, Step]:
+    left: Sequence[LoopStep], inner: NodeDict[None], found: NodeDict[BlockDefinition]
+) -> dict[int, LoopStep]:
     """For a spatial step the reduction that is computed with it, which nothing else reads."""
-    out: dict[int, Step] = {}
-    taken: dict[int, Step] = {}
-    readers: NodeDict[list[Step]] = NodeDict()
+    out: dict[int, LoopStep] = {}
+    taken: dict[int, LoopStep] = {}
+    readers: NodeDict[list[LoopStep]] = NodeDict()
     for s in left:
         for b, _ in _real_reads(s, found).items():
             readers[b] = [*(readers.get(b) or ()), s]
@@ -192,7 +193,7 @@ def _epilogues(
     return out
 
 
-def _real_reads(s: Step, found: NodeDict[Definition]) -> NodeDict[None]:
+def _real_reads(s: LoopStep, found: NodeDict[BlockDefinition]) -> NodeDict[None]:
     """The buffers that a step reads once what is not stored is put in."""
     seen: NodeDict[None] = NodeDict()
 
@@ -210,7 +211,7 @@ def _real_reads(s: Step, found: NodeDict[Definition]) -> NodeDict[None]:
     return seen
 
 
-def _joins(r: Step, e: Step, found: NodeDict[Definition]) -> bool:
+def _joins(r: LoopStep, e: LoopStep, found: NodeDict[BlockDefinition]) -> bool:
     """Whether a step reads each element of a reduction once, at one place known by its axes."""
     if e.reduced or not e.updates or not _direct(r) or isinstance(_part(r, found), Plain):
         return False
@@ -221,7 +222,7 @@ def _joins(r: Step, e: Step, found: NodeDict[Definition]) -> bool:
     return len(_places(r, e, found)) == 1
 
 
-def _direct(r: Step) -> bool:
+def _direct(r: LoopStep) -> bool:
     """Whether the results of a reduction are stored at its spatial axes, each at one."""
     if not r.updates or any(not _same(u.indices, r.updates[0].indices) for u in r.updates):
         return False
@@ -233,7 +234,9 @@ def _direct(r: Step) -> bool:
     )
 
 
-def _places(r: Step, e: Step, found: NodeDict[Definition]) -> list[tuple[Any, ...] | None]:
+def _places(
+    r: LoopStep, e: LoopStep, found: NodeDict[BlockDefinition]
+) -> list[tuple[Any, ...] | None]:
     """The places at which a step reads the results of a reduction; None where it may not read."""
     expand = Expander(found)
     texts = [expand(u.value) for u in e.updates] + [x for _, x in expand.lets]
@@ -271,7 +274,7 @@ def _coupled(updates: Sequence[Update]) -> bool:
     return False
 
 
-def _part(s: Step, found: NodeDict[Definition]) -> Part:
+def _part(s: LoopStep, found: NodeDict[BlockDefinition]) -> Part:
     """A step as a kernel."""
     if not s.updates:
         return Plain(s, "its body is more than updates of elements")
@@ -288,7 +291,7 @@ def _part(s: Step, found: NodeDict[Definition]) -> Part:
     if any(not _at_store(e, own) for u in s.updates for e in loads(u.value)):
         return Plain(s, "a reduction reads other elements of its result")
     accumulators, before = _reduction(s, found)
-    results = tuple(Result(u.buffer, u.indices, a.var)
+    results = tuple(KernelOutput(u.buffer, u.indices, a.var)
                     for u, a in zip(s.updates, accumulators, strict=True))  # fmt: skip
     return Kernel(s.spatial, s.reduced, accumulators, before, (), results,
                   s.stage.block.name_hint)  # fmt: skip
@@ -299,18 +302,18 @@ def _at_store(e: Any, own: dict[int, Update]) -> bool:
     return u is None or _same(items(e.indices), u.indices)
 
 
-def _spatial(s: Step, found: NodeDict[Definition]) -> Part:
+def _spatial(s: LoopStep, found: NodeDict[BlockDefinition]) -> Part:
     if any(e.source.same_as(b) for b in s.writes for u in s.updates for e in loads(u.value)):
         return Plain(s, "it reads what it writes")
     expand = Expander(found)
-    results = tuple(Result(u.buffer, u.indices, expand(u.value)) for u in s.updates)
+    results = tuple(KernelOutput(u.buffer, u.indices, expand(u.value)) for u in s.updates)
     made = Kernel(s.axes, (), (), (), tuple(expand.lets), results, s.stage.block.name_hint)
     same = copies(s.stage) and loads(s.updates[0].value)[0].source not in found
     return replace(made, copy=same)
 
 
 def _reduction(
-    s: Step, found: NodeDict[Definition]
+    s: LoopStep, found: NodeDict[BlockDefinition]
 ) -> tuple[tuple[Accumulator, ...], tuple[Let, ...]]:
     """The accumulators of a reduction, and what is bound before."""
     expand = Expander(found)
@@ -335,7 +338,9 @@ def loaded(e: Any, held: NodeDict[Any]) -> Any:
     return tvm_ffi.structural_mutate(e, [(tvm.ir.TensorLoad, load)])
 
 
-def _merged(r: Step, e: Step, found: NodeDict[Definition], sizes: Sizes) -> Part:
+def _merged(
+    r: LoopStep, e: LoopStep, found: NodeDict[BlockDefinition], sizes: SymbolicSizes
+) -> Part:
     """A reduction and the step that reads it, over the axes of the latter."""
     whole = _part(r, found)
     if isinstance(whole, Plain):  # it is not what _joins took it for
@@ -353,7 +358,7 @@ def _merged(r: Step, e: Step, found: NodeDict[Definition], sizes: Sizes) -> Part
         held[u.buffer] = a.var
     expand = Expander(found)
     values_ = [expand(u.value) for u in e.updates]
-    results = tuple(Result(u.buffer, u.indices, loaded(v, held))
+    results = tuple(KernelOutput(u.buffer, u.indices, loaded(v, held))
                     for u, v in zip(e.updates, values_, strict=True))  # fmt: skip
     after = tuple((v, loaded(x, held)) for v, x in expand.lets)
     return replace(moved, after=after, results=results)

@@ -16,7 +16,7 @@ from tvm import tirx
 
 from ....analysis.blocks.blocks import Opaque, Stage, standard
 from ....analysis.lifting.tir.node import NodeDict, items
-from .sizes import UNSAID, Sizes
+from .symbolic_sizes import UNSAID, SymbolicSizes
 from .tir import Values, integer, loads, loop, seq, static, substitute, values
 
 
@@ -44,7 +44,7 @@ class Update:
 
 
 @dataclass(frozen=True)
-class Step:
+class LoopStep:
     """A loop nest; ``updates`` is empty where its body is more than updates."""
 
     axes: tuple[Axis, ...]
@@ -94,13 +94,13 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Program:
+class LoopProgram:
     """The steps of a PrimFunc; ``inner`` are the buffers that it allocates."""
 
     func: Any
-    steps: tuple[Step, ...]
+    steps: tuple[LoopStep, ...]
     inner: NodeDict[None]
-    sizes: Sizes = UNSAID
+    sizes: SymbolicSizes = UNSAID
 
 
 class Unscheduled(Exception):
@@ -111,8 +111,8 @@ class Unscheduled(Exception):
         self.reason = reason
 
 
-def program(func: Any, sizes: Sizes = UNSAID) -> Program:
-    """The steps of a PrimFunc, of symbolic ``sizes``. Raises :class:`Unscheduled`."""
+def program(func: Any, sizes: SymbolicSizes = UNSAID) -> LoopProgram:
+    """The steps of a PrimFunc, of symbolic ``sizes``. Raises `Unscheduled`."""
     attrs = func.attrs or {}
     if not bool(attrs.get("tirx.noalias", False)):
         raise Unscheduled("the parameters may overlap: the function has no tirx.noalias")
@@ -123,16 +123,16 @@ def program(func: Any, sizes: Sizes = UNSAID) -> Program:
     inner: NodeDict[None] = NodeDict()
     for b in items(func.body.block.alloc_buffers):
         inner[b] = None
-    made = Program(func, tuple(map(_step, stages)), inner, sizes)
+    made = LoopProgram(func, tuple(map(_step, stages)), inner, sizes)
     _pure(made)
     return made
 
 
-def _step(stage: Stage) -> Step:
+def _step(stage: Stage) -> LoopStep:
     axes = tuple(
         Axis(iv.var, iv.dom.extent, int(iv.iter_type) == 2) for iv in items(stage.block.iter_vars)
     )
-    return Step(axes, _updates(stage.block), stage)
+    return LoopStep(axes, _updates(stage.block), stage)
 
 
 def _updates(block: Any) -> tuple[Update, ...]:
@@ -184,7 +184,7 @@ def _all(conditions: list[Any]) -> Any:
     return out
 
 
-def _pure(made: Program) -> None:
+def _pure(made: LoopProgram) -> None:
     """Every buffer has one writer, which comes before its readers."""
     written: NodeDict[int] = NodeDict()
     for k, s in enumerate(made.steps):

@@ -17,7 +17,7 @@ import tvm_ffi
 from tvm import tirx
 from tvm.sym import detect_linear_equation
 
-from .kernel import Kernel, Result
+from .kernel import Kernel, KernelOutput
 from .program import Axis
 from .tir import as_dtype, dtype_of, integer, is_guard, mentions, static, values
 
@@ -74,7 +74,7 @@ def _replaced(kernel: Kernel, call: Any, value: Any) -> Kernel:
     return replace(
         kernel,
         after=tuple((v, put(e)) for v, e in kernel.after),
-        results=tuple(Result(r.buffer, r.indices, put(r.value)) for r in kernel.results),
+        results=tuple(KernelOutput(r.buffer, r.indices, put(r.value)) for r in kernel.results),
     )
 
 

@@ -14,10 +14,10 @@ from functools import cache
 from typing import Any
 
 from ....analysis import Refusal
-from ..loops.machine import Machine
+from ..loops.machine import VectorUnits
 from ..nest.kernel import Kernel
 
-Run = Callable[[Kernel, Machine], "Any | Refusal"]
+Run = Callable[[Kernel, VectorUnits], "Any | Refusal"]
 
 
 @dataclass(frozen=True)

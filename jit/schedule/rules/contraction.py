@@ -12,13 +12,13 @@ from typing import Any
 
 from ....analysis import Refusal
 from ..loops.axes import depth, extent, order, reuses, row_axis, vector_axis
-from ..loops.emit import Nest
-from ..loops.machine import Machine, bits
+from ..loops.loop_nest import LoopNest
+from ..loops.machine import VectorUnits, bits
 from ..loops.pack import Packed, worthwhile
 from ..loops.tile import Tile, best, columns, divisors
 from ..nest.kernel import Kernel
 from ..nest.program import Axis
-from ..nest.sizes import Bounds
+from ..nest.symbolic_sizes import Bounds
 from . import rule
 
 #: Rows and vectors of a tile where the number of rows is not known.
@@ -26,7 +26,7 @@ ROWS, VECTORS = 6, 4
 
 
 @rule("contraction", precedence=20)
-def contraction(kernel: Kernel, machine: Machine) -> Any | Refusal:
+def contraction(kernel: Kernel, machine: VectorUnits) -> Any | Refusal:
     if not kernel.reduced:
         return Refusal("nothing is reduced")
     j = vector_axis(kernel)
@@ -39,20 +39,20 @@ def contraction(kernel: Kernel, machine: Machine) -> Any | Refusal:
         strip = worthwhile(kernel, machine, t, loops, i, j)
         if strip is not None:
             return Packed.of(kernel, machine, t, loops, i, j, strip)()
-    return Nest(kernel, machine, tile, order(kernel, i, j, tile), i, j)()
+    return LoopNest(kernel, machine, tile, order(kernel, i, j, tile), i, j)()
 
 
-def _narrow(tile: Tile, machine: Machine) -> Tile:
+def _narrow(tile: Tile, machine: VectorUnits) -> Tile:
     """A tile of two vectors, and as many elements as registers hold: its strip is small."""
     rows = min((machine.registers - 3) // 2, max(1, tile.rows * tile.vectors // 2))
     return tile if tile.vectors <= 2 else Tile(rows, 2, tile.lanes)
 
 
-def _tile(kernel: Kernel, machine: Machine, i: Axis | None, j: Axis) -> Tile:
+def _tile(kernel: Kernel, machine: VectorUnits, i: Axis | None, j: Axis) -> Tile:
     width = max(bits(a.dtype) for a in kernel.accumulators)
     lanes = max(1, machine.vector_bits // width)
     each = len(kernel.accumulators)
-    share = Machine(machine.vector_bits, machine.registers // each, machine.cores)
+    share = VectorUnits(machine.vector_bits, machine.registers // each, machine.cores)
     rows = 1 if i is None else extent(kernel, i)
     if j.static is not None:
         found = columns(j.static, lanes)
@@ -72,7 +72,7 @@ def _tile(kernel: Kernel, machine: Machine, i: Axis | None, j: Axis) -> Tile:
 
 
 def _ranged(
-    rows: Bounds, vectors: int, depth: int, lanes: int, share: Machine, some: int
+    rows: Bounds, vectors: int, depth: int, lanes: int, share: VectorUnits, some: int
 ) -> Tile | None:
     """The tile that divides any number of rows that there may be, or has as many as there may be
     at most; None where neither is worthwhile."""

@@ -13,12 +13,12 @@ from typing import Any
 
 from ....analysis import Refusal
 from ..loops.axes import extent
-from ..loops.lanes import Lanes, term
-from ..loops.machine import Machine
+from ..loops.lane_reduction import Lanes, term
+from ..loops.machine import VectorUnits
 from ..loops.tile import Tile, columns
-from ..nest.functions import vectorizable
 from ..nest.kernel import Kernel
 from ..nest.program import Axis
+from ..nest.vector_functions import vectorizable
 from . import rule
 
 #: Rows and columns whose parts are in registers at a time.
@@ -26,7 +26,7 @@ ROWS, COLUMNS = 4, 4
 
 
 @rule("lanes", precedence=30)
-def lanes(kernel: Kernel, machine: Machine) -> Any | Refusal:
+def lanes(kernel: Kernel, machine: VectorUnits) -> Any | Refusal:
     if not kernel.reduced:
         return Refusal("nothing is reduced")
     if any(term(a) is None for a in kernel.accumulators):

@@ -9,8 +9,8 @@ from typing import Any
 
 from ....analysis import Refusal
 from ..loops.axes import extent
-from ..loops.emit import Nest
-from ..loops.machine import Machine
+from ..loops.loop_nest import LoopNest
+from ..loops.machine import VectorUnits
 from ..loops.tile import Tile, columns
 from ..nest.kernel import Kernel
 from ..nest.program import Axis
@@ -23,17 +23,17 @@ UNROLL = 4
 
 
 @rule("pointwise", precedence=10)
-def pointwise(kernel: Kernel, machine: Machine) -> Any | Refusal:
+def pointwise(kernel: Kernel, machine: VectorUnits) -> Any | Refusal:
     if kernel.reduced:
         return Refusal("something is reduced")
     j = max(kernel.axes, key=lambda a: _value(kernel, a), default=None)
     if j is None:
-        return Nest(kernel, machine, Tile(1, 1, 1), kernel.axes, None, None)()
+        return LoopNest(kernel, machine, Tile(1, 1, 1), kernel.axes, None, None)()
     place = kernel.axes.index(j)
     return seq([_nest(part, kernel, machine, part.axes[place]) for part in segments(kernel, j)])
 
 
-def _nest(kernel: Kernel, whole: Kernel, machine: Machine, j: Axis) -> Any:
+def _nest(kernel: Kernel, whole: Kernel, machine: VectorUnits, j: Axis) -> Any:
     lanes = min(machine.lanes(dtype_of(r.value)) for r in kernel.results)
     wide = UNROLL
     if j.static is not None:
@@ -42,7 +42,7 @@ def _nest(kernel: Kernel, whole: Kernel, machine: Machine, j: Axis) -> Any:
     elif not kernel.late and kernel.axes != whole.axes:
         lanes = wide = 1  # a border, most likely of a few elements
     others = [a for a in kernel.axes if a is not j]
-    return Nest(kernel, machine, Tile(1, wide, lanes), [*others, j], None, j)()
+    return LoopNest(kernel, machine, Tile(1, wide, lanes), [*others, j], None, j)()
 
 
 def _value(kernel: Kernel, a: Axis) -> tuple[int, int, int]:

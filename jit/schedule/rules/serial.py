@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ....analysis import Refusal
-from ..loops.emit import Nest
-from ..loops.machine import Machine
+from ..loops.loop_nest import LoopNest
+from ..loops.machine import VectorUnits
 from ..loops.tile import Tile
 from ..nest.kernel import Kernel
 from . import rule
 
 
 @rule("serial", precedence=90)
-def serial(kernel: Kernel, machine: Machine) -> Any | Refusal:
-    return Nest(kernel, machine, Tile(1, 1, 1), kernel.axes, None, None)()
+def serial(kernel: Kernel, machine: VectorUnits) -> Any | Refusal:
+    return LoopNest(kernel, machine, Tile(1, 1, 1), kernel.axes, None, None)()

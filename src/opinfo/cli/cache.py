@@ -15,7 +15,7 @@ from .common import Problem, app, emit, show, working
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..jit.store.store import KernelStore, Row
+    from ..jit.store.store import KernelStore, StoreEntry
 
 cache = typer.Typer(help="Compiled kernels on disk.")
 app.add_typer(cache, name="cache")
@@ -104,7 +104,7 @@ def _checked(folder: Path | None) -> KernelStore:
     return store
 
 
-def _table(rows: Sequence[Row]) -> Table:
+def _table(rows: Sequence[StoreEntry]) -> Table:
     table = Table("key", "function", "shape", "schedule", "target", box=None, pad_edge=False)
     table.add_column("bytes", justify="right")
     table.add_column("last used", justify="right")
@@ -124,7 +124,7 @@ def _escaped(text: str) -> str:
     return escape(text)
 
 
-def _total(rows: Sequence[Row]) -> str:
+def _total(rows: Sequence[StoreEntry]) -> str:
     return f"{_count(len(rows))}, {sum(r.size for r in rows):,} bytes"
 
 

@@ -63,7 +63,7 @@ def working() -> Iterator[Console]:
 
 @contextmanager
 def refusing(model: Path) -> Iterator[None]:
-    """What TVM, a backend or an option's parser raises, as a :class:`Problem`.
+    """What TVM, a backend or an option's parser raises, as a `Problem`.
 
     What other code of ours raises goes on: it is a fault, and said to be one.
     """
@@ -97,7 +97,7 @@ def say(console: Console, text: str) -> None:
 
 
 def loaded(model: Path, shapes: Sequence[str] | None) -> Any:
-    """Raises as `frontend.load` does, and :class:`Problem` for two shapes of one input."""
+    """Raises as `frontend.load` does, and `Problem` for two shapes of one input."""
     found = [frontend.parse_shape(text) for text in shapes or ()]
     once("--shape", [(name, ",".join(map(str, shape))) for name, shape in found])
     return frontend.load(model, dict(found))
@@ -137,7 +137,7 @@ def positive(value: float | None) -> float | None:
 
 
 def once(option: str, pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The values of an option by name. Raises :class:`Problem` for a name that comes again."""
+    """The values of an option by name. Raises `Problem` for a name that comes again."""
     found: dict[str, str] = {}
     for name, value in pairs:
         if name in found:

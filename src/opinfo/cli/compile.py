@@ -32,7 +32,7 @@ from .output import output as checked
 from .showing import counting
 
 if TYPE_CHECKING:
-    from ..byoc.compile import Compiled
+    from ..byoc.compile import CompiledModule
     from ..compiling import Verified
     from ..tuning import Tuning
 
@@ -124,7 +124,7 @@ def compile_model(
 def _check(
     tune: bool, tuning: Mapping[str, object], plan: Path | None, choosing: Mapping[str, object]
 ) -> None:
-    """Raises :class:`Problem` for options that would do nothing beside the others."""
+    """Raises `Problem` for options that would do nothing beside the others."""
     for name, value in tuning.items():
         if value is not None and not tune:
             raise Problem(f"{name}: expected with --tune only")
@@ -146,7 +146,7 @@ class Dispatching:
     tuning: Tuning | None
     strict: bool = False
 
-    def compiled(self, mod: Any) -> Compiled:
+    def compiled(self, mod: Any) -> CompiledModule:
         from ..byoc import DispatchPlan
         from ..byoc.compile import compile_module
         from ..planning import parse_wants

@@ -56,7 +56,7 @@ class Commands(TyperGroup):
 
 
 def everywhere(words: list[str]) -> tuple[list[str], list[str]]:
-    """The other words, and the options of :data:`EVERYWHERE` among them."""
+    """The other words, and the options of `EVERYWHERE` among them."""
     end = words.index("--") if "--" in words else len(words)
     found = [w for w in words[:end] if w in EVERYWHERE]
     return [w for w in words[:end] if w not in EVERYWHERE] + words[end:], found

@@ -91,7 +91,7 @@ def lowered(model: Path, shapes: list[str]) -> Any:
 def _served(library: Path, as_json: bool) -> None:
     """The strategies that a library was compiled by; its code does not run."""
     with working(), refusing(library):
-        from ..jit.runtime.table import read
+        from ..jit.runtime.library_table import read
 
         if not library.exists():
             raise Problem(f"{library}: no such file")

@@ -25,11 +25,11 @@ class Output:
         return f"{self.option} {self.path}"
 
     def write(self, text: str) -> None:
-        """Raises :class:`Problem`."""
+        """Raises `Problem`."""
         self.fill(lambda path: path.write_text(text, encoding="utf-8"))
 
     def fill(self, make: Callable[[Path], object]) -> None:
-        """What ``make`` writes to a path comes to be at this one. Raises :class:`Problem`.
+        """What ``make`` writes to a path comes to be at this one. Raises `Problem`.
 
         A device or a pipe is written to; any other file is replaced.
         """
@@ -50,7 +50,7 @@ class Output:
 
 
 def output(option: str, path: Path, *inputs: Path | None) -> Output:
-    """A file that does not yet exist or may be replaced. Raises :class:`Problem` if it cannot."""
+    """A file that does not yet exist or may be replaced. Raises `Problem` if it cannot."""
     found = Output(option, path)
     _check_file(found, inputs)
     if not path.parent.exists():
@@ -61,12 +61,12 @@ def output(option: str, path: Path, *inputs: Path | None) -> Output:
 
 
 def optional(option: str, path: Path | None, *inputs: Path | None) -> Output | None:
-    """:func:`output`, or None if the option is not given."""
+    """`output`, or None if the option is not given."""
     return None if path is None else output(option, path, *inputs)
 
 
 def appended(option: str, path: Path | None, *inputs: Path | None) -> Output | None:
-    """A file that is added to; its folder is made. Raises :class:`Problem`."""
+    """A file that is added to; its folder is made. Raises `Problem`."""
     if path is None:
         return None
     found = Output(option, path)
@@ -78,7 +78,7 @@ def appended(option: str, path: Path | None, *inputs: Path | None) -> Output | N
 
 
 def folder(option: str, path: Path) -> None:
-    """Make a folder for files. Raises :class:`Problem` if there can be none."""
+    """Make a folder for files. Raises `Problem` if there can be none."""
     found = Output(option, path)
     if path.exists() and not path.is_dir():
         raise Problem(f"{found}: is a file, expected a folder")
@@ -88,7 +88,7 @@ def folder(option: str, path: Path) -> None:
 
 
 def distinct(*outputs: Output | None) -> None:
-    """Raises :class:`Problem` if two outputs are one file."""
+    """Raises `Problem` if two outputs are one file."""
     seen: dict[Path, Output] = {}
     for o in filter(None, outputs):
         if _special(o.path):

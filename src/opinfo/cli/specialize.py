@@ -79,7 +79,7 @@ def specialize_model(
 
 
 def strategies(rows: Iterable[tuple[str, ...]]) -> Table:
-    """How functions are compiled, by what `opinfo.jit.Told` calls its row."""
+    """How functions are compiled, by what `SpecializedFunction` calls its row."""
     from rich.table import Table
     from rich.text import Text
 

@@ -105,7 +105,7 @@ def _table(found: Sequence[Found]) -> Table:
 
 
 def _summary(found: Sequence[Found], database: Path) -> str:
-    from ..jit.tune.tuned import Searched
+    from ..jit.tune.schedule_database import Searched
 
     wins = sum(Searched(0, f.microseconds, f.structure).wins for f in found)
     new = sum(f.new for f in found)

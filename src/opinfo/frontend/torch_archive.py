@@ -47,7 +47,7 @@ class BadArchive(ValueError):
 
 
 def rebuilt(path: Path) -> io.BytesIO:
-    """An archive of the same program for `torch.export.load`. Raises :class:`BadArchive`."""
+    """An archive of the same program for `torch.export.load`. Raises `BadArchive`."""
     out = io.BytesIO()
     with zipfile.ZipFile(path) as archive, zipfile.ZipFile(out, "w") as clean:
         records = _records(archive)
@@ -110,7 +110,7 @@ def _walk(value: Any, where: str, key: str) -> Iterator[tuple[str, str, Any]]:
 
 
 def _check(where: str, key: str, text: str) -> None:
-    """Raise :class:`BadArchive` for a string that is more than data."""
+    """Raise `BadArchive` for a string that is more than data."""
     shown = f"{key} is {text[:80]!r}"
     if not all(c.isprintable() or c in "\n\t" for c in text):
         raise BadArchive(f"{shown}: control characters")

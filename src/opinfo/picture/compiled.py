@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..analysis.support.wording import plural
-from ..byoc.compile import Compiled
+from ..byoc.compile import CompiledModule
 from ..byoc.dispatching.dispatch import Dispatched
-from ..byoc.dispatching.result import Taken
+from ..byoc.dispatching.dispatched import Taken
 from ..byoc.matching.diagnose import Left
 from ..byoc.measure import Timing
 from ..compiling import TIMES, Verified
-from ..layout.report.report import Report, describe
+from ..layout.report.plan_report import PlanReport, describe
 from ..offloading import FAILED, LEFT, SHARES, failed, left, share, shares
 from ..planning import CONVERSION, conversions
 from .dataflow import INPUT, OUTPUT, Node, dataflow, main_of
@@ -23,7 +23,7 @@ VALUE = ("value", "type", "layout", "why")
 CANDIDATE = ("candidate", "operators", "shapes", "result", "from")
 
 
-def compiled_page(title: str, compiled: Compiled, verified: Verified | None) -> str:
+def compiled_page(title: str, compiled: CompiledModule, verified: Verified | None) -> str:
     """The page as HTML."""
     done = compiled.dispatched
     parts = [
@@ -78,7 +78,9 @@ def _graph(done: Dispatched) -> dict[str, Any]:
         edges += [(place[value], k) for value in n.reads]
         place |= dict.fromkeys(n.gives, k)
     note = plural(len(done.taken), "region")
-    return graph(nodes, range(len(nodes)), {"compiled": edges}, {"compiled": ("Compiled:", note)})
+    return graph(
+        nodes, range(len(nodes)), {"compiled": edges}, {"compiled": ("Compiled:", note)}
+    )
 
 
 def _end(n: Node) -> dict[str, Any]:
@@ -144,7 +146,7 @@ def _listed(ops: Sequence[str]) -> str:
     return ", ".join(ops)
 
 
-def _layouts(report: Report) -> str:
+def _layouts(report: PlanReport) -> str:
     moved = [(v.name, describe(v), v.layout.spell(), v.why) for v in report.moved()]
     return section("Conversions left", CONVERSION, conversions(report), report.summary()) + (
         section("Values in another layout", VALUE, moved)

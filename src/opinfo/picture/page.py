@@ -9,7 +9,14 @@ from typing import Any
 
 import tvm
 
-from ..layout.report.report import Conversion, Conversions, OpChoice, Report, ValueChoice, size
+from ..layout.report.plan_report import (
+    Conversion,
+    Conversions,
+    OpChoice,
+    PlanReport,
+    ValueChoice,
+    size,
+)
 from .dataflow import INPUT, OUTPUT, Node, dataflow, main_of
 from .template import Card, filled, graph, node
 
@@ -17,7 +24,7 @@ from .template import Card, filled, graph, node
 def page(
     title: str,
     mod: tvm.IRModule,
-    report: Report,
+    report: PlanReport,
     before: Conversions,
     after: Conversions,
     moving: Mapping[str, int],
@@ -42,7 +49,7 @@ def page(
     return filled(title, "layout plan", _cards(report, before, after), data, "")
 
 
-def _cards(report: Report, before: Conversions, after: Conversions) -> list[Card]:
+def _cards(report: PlanReport, before: Conversions, after: Conversions) -> list[Card]:
     saved = before.bytes - after.bytes
     plan = f"costs {report.objective:,.0f} bytes moved"
     if report.status != "optimal":
@@ -71,7 +78,7 @@ class _Drawing:
     def __init__(
         self,
         flow: Sequence[Node],
-        report: Report,
+        report: PlanReport,
         moving: Mapping[str, int],
         operators: Mapping[str, str],
     ) -> None:
@@ -126,7 +133,8 @@ class _Drawing:
         stored = value.why if value else ""
         layout = value.layout.spell() if value and not value.layout.is_identity else ""
         facts = [
-            ("model's node", n.node), ("value", n.name), ("type", n.type), ("operator", call or n.op),
+            ("model's node", n.node), ("value", n.name), ("type", n.type),
+            ("operator", call or n.op),
             ("layout", value.layout.spell() if value else ""), ("stored so", stored),
             ("implementation", op.implementation if op else ""),
             ("computed so", op.why if op and op.why not in stored else ""),

@@ -13,9 +13,9 @@ from tvm.script import tirx as T
 
 from opinfo.analysis import Chain, Refusal, op_infos
 from opinfo.analysis.chain.define import define
+from opinfo.analysis.chain.definition_window import DefinitionWindow, Growing, Recover
 from opinfo.analysis.chain.peel import BUDGET, Peel
 from opinfo.analysis.chain.segment import segment
-from opinfo.analysis.chain.window import Growing, Recover, Window
 from tests.compose import differs
 from tests.strip import strip
 
@@ -172,7 +172,7 @@ def _windows(formula: str) -> tuple[Any, int]:
     seen: list[Any] = []
 
     class Counting(Recover):
-        def __call__(self, w: Window, *rest: Any) -> Any:
+        def __call__(self, w: DefinitionWindow, *rest: Any) -> Any:
             seen.append(w)
             return super().__call__(w, *rest)
 

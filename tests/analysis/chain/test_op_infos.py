@@ -9,7 +9,7 @@ from tvm.script import relax as R
 from tvm.script import tirx as T
 
 from benchmarks.fused import measure
-from opinfo.analysis import Chain, PartlyRead, Refusal, Result, op_info, op_infos
+from opinfo.analysis import Chain, PartlyRead, Refusal, StepResult, op_info, op_infos
 from tests.compose import differs
 from tests.strip import strip
 
@@ -44,10 +44,14 @@ def test_conv_add_relu() -> None:
     assert isinstance(chain, Chain), chain
     assert chain.names == ("relax.nn.conv2d", "relax.add", "relax.nn.relu")
     conv, add, relu = chain.steps
-    assert (conv.operands, add.operands, relu.operands) == ((0, 1), (Result(0), 2), (Result(1),))
+    assert (conv.operands, add.operands, relu.operands) == (
+        (0, 1),
+        (StepResult(0), 2),
+        (StepResult(1),),
+    )
     assert (conv.attrs["strides"], conv.attrs["groups"]) == ((2, 2), 2)
     assert {s.info.certificate.kind for s in chain.steps} == {"rebuilt"}
-    assert chain.outputs == (Result(2),) and chain.kind == "kOutEWiseFusable"
+    assert chain.outputs == (StepResult(2),) and chain.kind == "kOutEWiseFusable"
     assert differs(func, chain) == 0
 
 
@@ -94,8 +98,8 @@ def test_results_are_shared_and_several_outputs_told() -> None:
     chain = op_infos(strip(shared))
     assert isinstance(chain, Chain), chain
     assert chain.names == ("relax.exp", "relax.add", "relax.subtract")
-    assert chain.steps[2].operands == (Result(1), Result(0))
-    assert chain.outputs == (Result(1), Result(2))
+    assert chain.steps[2].operands == (StepResult(1), StepResult(0))
+    assert chain.outputs == (StepResult(1), StepResult(2))
     assert differs(shared, chain) == 0
 
 
@@ -194,7 +198,7 @@ def test_a_buffer_that_is_used_again_is_another_value() -> None:
     chain = op_infos(reused)
     assert isinstance(chain, Chain)
     assert chain.names == ("relax.exp", "relax.nn.relu", "relax.sqrt", "relax.add")
-    assert set(chain.steps[3].operands) == {Result(1), Result(2)}
+    assert set(chain.steps[3].operands) == {StepResult(1), StepResult(2)}
 
 
 def test_only_prim_funcs() -> None:

@@ -12,7 +12,7 @@ from tvm.tirx import IndexMap
 
 from opinfo.analysis import compose, invert, prove_equal, prove_identity
 from opinfo.analysis.index_map.inverse.deduced import deduced
-from opinfo.analysis.index_map.maps.convert import convert
+from opinfo.analysis.index_map.maps.to_terms import convert
 
 from . import fuzz
 from .oracle import as_python, images, truth, undone_everywhere

@@ -18,7 +18,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from opinfo.jit.dims.dims import Symbol, symbols
+from opinfo.jit.dims.symbolic_dims import Symbol, symbols
 from tests import interpret
 
 Array = np.ndarray[Any, Any]
@@ -86,7 +86,7 @@ class Kernel:
 
 
 def compiled(func: Any) -> Kernel:
-    """Raises :class:`Unbuilt`."""
+    """Raises `Unbuilt`."""
     try:
         named = func.with_attr("global_symbol", "kernel")
         built = tvm.tirx.build(tvm.IRModule({"kernel": named}), target=TARGET)["kernel"]

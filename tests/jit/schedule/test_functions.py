@@ -11,7 +11,7 @@ import pytest
 from tvm import relax, tirx
 from tvm.target.codegen import target_has_features
 
-from opinfo.jit.schedule.nest.functions import Written, vectorizable
+from opinfo.jit.schedule.nest.vector_functions import Written, vectorizable
 
 from .fused import TARGET, built, fused_one, run, scheduled
 

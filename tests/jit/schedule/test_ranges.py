@@ -11,7 +11,7 @@ from tvm import relax, tirx
 
 from opinfo.jit.dims.span import Span
 from opinfo.jit.schedule import Scheduled, schedule
-from opinfo.jit.schedule.nest.sizes import Bounds, Sizes
+from opinfo.jit.schedule.nest.symbolic_sizes import Bounds, SymbolicSizes
 
 from .fused import Expr, Shape, built, fused_one, inputs, run
 
@@ -143,7 +143,7 @@ def test_columns_are_packed_where_there_are_always_many_rows() -> None:
 
 def test_what_is_known_of_expressions() -> None:
     n, m, free = (tirx.Var(k, "int64") for k in ("n", "m", "free"))
-    sizes = Sizes((n, Span(8, 128, 8)), (m, Span()))
+    sizes = SymbolicSizes((n, Span(8, 128, 8)), (m, Span()))
     expected = [
         (4 * n, Bounds(32, 512, 32)), (n // 4, Bounds(2, 32, 2)), (n + 1, Bounds(9, 129)),
         (n - 8, Bounds(0, 120, 8)), (n * m, Bounds(8, None, 8)), (n + free, Bounds()),

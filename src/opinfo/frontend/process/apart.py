@@ -34,7 +34,7 @@ class Reader(LineProcess):
     name: ClassVar[str] = "reader"
 
     def read(self, path: Path, shapes: Shapes, seconds: int | None = None) -> bytes:
-        """The module that a file holds as JSON, unchecked. Raises :class:`FrontendError`.
+        """The module that a file holds as JSON, unchecked. Raises `FrontendError`.
 
         Args:
             path: the file.

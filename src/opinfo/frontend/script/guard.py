@@ -53,7 +53,7 @@ DECORATORS = {"I.ir_module", "R.function", "T.prim_func"}
 
 
 def check(tree: ast.stmt, scope: dict[str, str]) -> None:
-    """Raise :class:`Refused` for the first node of a function or class that is not let through.
+    """Raise `Refused` for the first node of a function or class that is not let through.
 
     Args:
         tree: a decorated function or class.

@@ -1,0 +1,127 @@
+"""What is known of a fused function: its operators in order and what flows between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..proposal.proposal import Constant
+from ..results.op_info import LayoutNormalised, OpInfo, PatternKind, Refusal, to_plain
+from ..terms.term import TensorVar, Var
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What a step of the chain computed; ``output`` tells the results of one step apart."""
+
+    step: int
+    output: int = 0
+
+    def __repr__(self) -> str:
+        return f"${self.step}" + (f".{self.output}" if self.output else "")
+
+
+#: A parameter of the PrimFunc, by position, or the result of an earlier step.
+Value = int | StepResult
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operator of a chain.
+
+    ``info`` is over buffers of its own: its position k is ``buffers[k]``, a parameter of the fused
+    PrimFunc or a result of an earlier step, or of this step for what it writes. ``operands`` are
+    the operator's arguments in these terms. ``shapes`` are the buffers' types as text. Where the
+    operator is only that of logical buffers, ``info`` is `LayoutNormalised` and ``name`` is
+    ``layout_normalised(relax.tan)``, the name of no operator.
+    """
+
+    info: OpInfo | LayoutNormalised
+    buffers: tuple[Value, ...]
+    shapes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.info.name if isinstance(self.info, OpInfo) else self.info.label
+
+    @property
+    def operator(self) -> OpInfo:
+        """The operator that is computed, over whatever layouts of the buffers."""
+        return self.info if isinstance(self.info, OpInfo) else self.info.logical
+
+    @property
+    def attrs(self) -> Any:
+        return self.operator.attrs
+
+    @property
+    def operands(self) -> tuple[Value | Constant, ...]:
+        found = self.operator.operands
+        return tuple(o if isinstance(o, Constant) else self.buffers[o] for o in found)
+
+    def __repr__(self) -> str:
+        inside = [_value(o) for o in self.operands]
+        inside += [f"{k}={to_plain(v)!r}" for k, v in self.attrs.items()]
+        return f"{self.name}({', '.join(inside)}) : {self.info.kind}, {self.info.certificate.kind}"
+
+    def to_json(self) -> dict[str, Any]:
+        told = self.info.to_json()
+        op = told if isinstance(self.info, OpInfo) else told["layout_normalised"]
+        op["operands"] = [
+            _value(o) if not isinstance(o, Constant) else to_plain(o.value) for o in self.operands
+        ]
+        return told
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The operators of a fused PrimFunc, each after those it reads.
+
+    ``outputs`` are the results that the PrimFunc's output buffers hold, in the parameters' order;
+    ``kind`` is the pattern kind of the whole function, ``params`` are what its parameters became.
+    """
+
+    steps: tuple[Step, ...]
+    outputs: tuple[StepResult, ...]
+    kind: PatternKind
+    params: tuple[TensorVar | Var, ...] = ()
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The operators' names, in order."""
+        return tuple(s.name for s in self.steps)
+
+    def __repr__(self) -> str:
+        lines = [f"${k} = {s!r}" for k, s in enumerate(self.steps)]
+        return "\n".join([*lines, f"return {', '.join(map(repr, self.outputs))}"])
+
+    def to_json(self) -> dict[str, Any]:
+        """A value that ``json.dumps`` takes."""
+        return {
+            "kind": self.kind,
+            "steps": [s.to_json() for s in self.steps],
+            "outputs": [repr(o) for o in self.outputs],
+        }
+
+
+@dataclass(frozen=True, repr=False)
+class PartlyRead(Refusal):
+    """A fused function with a part that is not understood.
+
+    ``reason`` and ``where`` tell which; ``steps`` are the operators that are known all the same
+    (what they read of unknown parts is the result of the step number -1).
+    """
+
+    steps: tuple[Step, ...] = ()
+    params: tuple[TensorVar | Var, ...] = ()
+
+
+def _value(o: Value | Constant) -> str:
+    if isinstance(o, Constant):
+        return str(to_plain(o.value))
+    return f"%{o}" if isinstance(o, int) else repr(o)

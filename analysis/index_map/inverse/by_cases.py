@@ -1,0 +1,109 @@
+"""Inversion by cases: a selection in the results splits the domain in two.
+
+With ``f = f1 where c, else f2`` and ``g1``, ``g2`` the only candidates for their inverses,
+``g = g1 if (g1(y) in the domain and c(g1(y)) and f1(g1(y)) = y) else g2`` is the inverse of f if f
+has one: a y that passes the test is ``f(g1(y))``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...terms.scalar import call, conj, eq0, ge0, ite, negate
+from ...terms.term import FALSE, CallTerm, Int, Term, Var, as_int
+from ...terms.traversal import ints, rebuild, substitute, subterms
+from ..engines.goal import place
+from ..maps.to_terms import Map
+
+Results = tuple[Int, ...]
+Solve = Callable[[Results, Term], "Results | None"]
+Choice = Callable[[Term], "Term | None"]
+DEPTH = 5
+
+
+def by_cases(m: Map, ys: tuple[Var, ...], solve: Solve) -> Results | None:
+    """Inverse results over ``ys``, each case solved by ``solve(results, condition)``."""
+    return _cases(m, ys, m.results, m.predicate, solve, DEPTH)
+
+
+def _cases(
+    m: Map, ys: tuple[Var, ...], results: Results, where: Term, solve: Solve, depth: int
+) -> Results | None:
+    split = selection(results)
+    if split is None or depth == 0:
+        return None if split is not None else solve(results, where)
+    condition, first, second = split
+    f1, f2 = (tuple(as_int(_chosen(r, choice)) for r in results) for choice in (first, second))
+    here, there = conj(where, condition), conj(where, negate(condition))
+    if here is FALSE or there is FALSE:
+        return _cases(m, ys, f2 if here is FALSE else f1, where, solve, depth)
+    g1 = _cases(m, ys, f1, here, solve, depth - 1)
+    g2 = None if g1 is None else _cases(m, ys, f2, there, solve, depth - 1)
+    if g1 is None or g2 is None:
+        return None
+    taken = hit(m, ys, g1, f1, here)
+    return tuple(as_int(ite(taken, a, b)) for a, b in zip(g1, g2, strict=True))
+
+
+def hit(m: Map, ys: tuple[Var, ...], g: Sequence[Int], results: Results, where: Term) -> Term:
+    """Whether ``g(y)`` is a point of the domain, with ``where``, whose image is ``y``."""
+    inner = dict(zip(m.axes, g, strict=True))
+    return conj(
+        *(c for t, e in zip(g, m.extents, strict=True) for c in (ge0(t), ge0(e - 1 - t))),
+        substitute(where, inner),
+        *(eq0(ints(r, inner) - place(y)) for r, y in zip(results, ys, strict=True)),
+    )
+
+
+def selection(results: Sequence[Int]) -> tuple[Term, Choice, Choice] | None:
+    """The condition of an innermost selection, and what it makes of selections either way."""
+    for r in results:
+        for t in subterms(r):
+            if isinstance(t, CallTerm) and t.op in ("ite", "min", "max") and _plain(t):
+                if t.op == "ite":
+                    c = t.args[0]
+                    return c, _decided(c, True), _decided(c, False)
+                a, b = as_int(t.args[0]), _rest(t)
+                c = ge0(b - a if t.op == "min" else a - b)
+                return c, _replacing(t, a), _replacing(t, b)
+    return None
+
+
+def _replacing(old: Term, new: Int) -> Choice:
+    return lambda t: new if t is old else None
+
+
+def _decided(c: Term, value: bool) -> Choice:
+    """Takes one side of every selection by ``c`` or its negation."""
+    other = negate(c)
+
+    def choice(t: Term) -> Term | None:
+        if isinstance(t, CallTerm) and t.op == "ite" and t.args[0] in (c, other):
+            return t.args[1 if (t.args[0] is c) is value else 2]
+        return None
+
+    return choice
+
+
+def _plain(t: CallTerm) -> bool:
+    return not any(
+        isinstance(s, CallTerm) and s.op in ("ite", "min", "max")
+        for a in t.args
+        for s in subterms(a)
+    )
+
+
+def _rest(t: CallTerm) -> Int:
+    return as_int(t.args[1]) if len(t.args) == 2 else as_int(call(t.op, t.args[1:], t.dtype))
+
+
+def _chosen(r: Int, choice: Choice) -> Term:
+    memo: dict[Term, Term] = {}
+
+    def go(t: Term) -> Term:
+        if t not in memo:
+            side = choice(t)
+            memo[t] = rebuild(t, go) if side is None else go(side)
+        return memo[t]
+
+    return go(r)

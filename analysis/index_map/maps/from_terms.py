@@ -1,0 +1,139 @@
+"""Terms as TVM expressions, with ``x % d`` written where the polynomial has ``x - d * (x // d)``.
+
+Before: ``y0 + 4*y1 - 12*((y0 + 4*y1) // 12)``. After: ``(y0 + y1 * 4) % 12``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import tvm
+from tvm import tirx
+
+from ...solving.remainder import remainder
+from ...terms.order import nonneg
+from ...terms.term import TRUE, CallTerm, Const, Int, Term, Var, as_int
+from ...terms.traversal import free
+from .to_terms import Unsupported
+
+Piece = tuple[Int, Any]
+"""A coefficient (literal or over sizes) and what it multiplies, as a TVM expression or None."""
+
+
+def to_tvm(t: Term, leaves: Mapping[Var, Any], dtype: str = "int64") -> Any:
+    """The expression of a term; ``leaves`` gives the expression of each variable.
+
+    Raises `Unsupported` for a variable without an expression or an operation that
+    has none.
+    """
+    return Emitter(leaves, dtype)(t)
+
+
+class Emitter:
+    """`to_tvm`, once for each term."""
+
+    def __init__(self, leaves: Mapping[Var, Any], dtype: str) -> None:
+        self.leaves, self.dtype = leaves, dtype
+        self.rank = {v: k for k, v in enumerate(leaves)}
+        self.memo: dict[Term, Any] = {}
+
+    def __call__(self, t: Term) -> Any:
+        if t not in self.memo:
+            self.memo[t] = self.emit(t)
+        return self.memo[t]
+
+    def emit(self, t: Term) -> Any:
+        if isinstance(t, Int):
+            return self.total(self.pieces(t))
+        if isinstance(t, Var):
+            if t not in self.leaves:
+                raise Unsupported(f"variable {t!r} has no expression")
+            return self.leaves[t]
+        if isinstance(t, Const) and t.dtype == "bool":
+            return tirx.IntImm("bool", int(t is TRUE))
+        rule = _CALLS.get(t.op) if isinstance(t, CallTerm) else None
+        if rule is None:
+            raise Unsupported(f"{t!r} has no index expression")
+        return rule(self, *t.args)  # type: ignore[attr-defined]
+
+    def pieces(self, p: Int) -> list[tuple[int, Any]]:
+        """Signed summands, digits first recognised as remainders."""
+        out: list[tuple[int, Any]] = []
+        while (found := remainder(p)) is not None:
+            k, num, den, p = found
+            digit = tvm.tirx.floormod(self(num), self(den))
+            sign = -1 if nonneg(-k) else 1
+            out.append(self.scaled(k * sign, digit, sign))
+        for mono, coef in sorted(p.terms, key=self.first):
+            factors = [self(a) for a in mono]
+            part = functools.reduce(lambda a, b: a * b, factors) if factors else None
+            out.append((coef, part))
+        return out
+
+    def first(self, part: tuple[tuple[Term, ...], int]) -> int:
+        """Equal factors are in the order of the leaves, whatever was made when."""
+        found = (self.rank.get(v, len(self.rank)) for a in part[0] for v in free(a))
+        return min(found, default=len(self.rank))
+
+    def scaled(self, k: Int, e: Any, sign: int) -> tuple[int, Any]:
+        return (k.const * sign, e) if k.const is not None else (sign, e * self(k))
+
+    def literal(self, value: int) -> Any:
+        return tirx.IntImm(self.dtype, value)
+
+    def total(self, pieces: list[tuple[int, Any]]) -> Any:
+        """The sum, positive parts first, large factors before small ones, the literal last."""
+        out = None
+        for coef, e in sorted(pieces, key=lambda c: (c[0] < 0, c[1] is None, -abs(c[0]))):
+            size = self.literal(abs(coef)) if e is None else e if abs(coef) == 1 else e * abs(coef)
+            if out is None:
+                out = size if coef > 0 else self.literal(coef) if e is None else e * coef
+            else:
+                out = out + size if coef > 0 else out - size
+        return self.literal(0) if out is None else out
+
+    def compare(self, p: Int, op: Any) -> Any:
+        """``p op 0`` with the negative parts moved to the right."""
+        pieces = self.pieces(p)
+        left = [c for c in pieces if c[0] > 0]
+        right = [(-c, e) for c, e in pieces if c < 0]
+        return op(self.total(left), self.total(right))
+
+    def ge0(self, p: Term) -> Any:
+        p = as_int(p)
+        shift = next((c for m, c in p.terms if not m), 0)
+        if shift == -1:
+            return self.compare(p + 1, tirx.GT)
+        if shift > 0 and all(c < 0 for m, c in p.terms if m):
+            return self.compare(p + 1, tirx.GT)
+        return self.compare(p, tirx.GE)
+
+    def fold(self, op: Any, *args: Term) -> Any:
+        return functools.reduce(op, (self(a) for a in args))
+
+    def negation(self, t: Term) -> Any:
+        if isinstance(t, CallTerm) and t.op == "eq0":
+            return self.compare(as_int(t.args[0]), tirx.NE)
+        return tirx.Not(self(t))
+
+
+_CALLS: dict[str, Any] = {
+    "floordiv": lambda emit, a, b: tirx.floordiv(emit(a), emit(b)),
+    "floordiv_any": lambda emit, a, b: tirx.floordiv(emit(a), emit(b)),
+    "floormod_any": lambda emit, a, b: tirx.floormod(emit(a), emit(b)),
+    "truncdiv": lambda emit, a, b: tirx.truncdiv(emit(a), emit(b)),
+    "min": lambda emit, *args: emit.fold(tirx.Min, *args),
+    "max": lambda emit, *args: emit.fold(tirx.Max, *args),
+    "ite": lambda emit, c, a, b: tirx.Select(emit(c), emit(a), emit(b)),
+    "bitxor": lambda emit, *args: emit.fold(lambda a, b: a ^ b, *args),
+    "bitand": lambda emit, *args: emit.fold(lambda a, b: a & b, *args),
+    "bitor": lambda emit, *args: emit.fold(lambda a, b: a | b, *args),
+    "shr": lambda emit, a, b: emit(a) >> emit(b),
+    "and": lambda emit, *args: emit.fold(tirx.And, *args),
+    "or": lambda emit, *args: emit.fold(tirx.Or, *args),
+    "not": lambda emit, a: emit.negation(a),
+    "ge0": lambda emit, p: emit.ge0(p),
+    "eq0": lambda emit, p: emit.compare(as_int(p), tirx.EQ),
+}

@@ -1,0 +1,203 @@
+"""Index maps as terms: ``tvm.tirx.IndexMap``, Python functions and expressions in, terms out.
+
+The caller's map is kept beside the terms (`Map.source`), so that what is found with terms can
+be checked on the expressions that were given.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import tvm
+from tvm import tirx
+from tvm.tirx import IndexMap
+
+from ...lifting.tir.from_tir import ExpressionReader, Unliftable
+from ...lifting.tir.node import script
+from ...terms.term import TRUE, ZERO, Int, Term, Var, as_int, integer, variable
+from ...terms.traversal import free
+
+MapLike: TypeAlias = "IndexMap | Callable[..., Any]"
+
+
+class Unsupported(Exception):
+    """An expression that index maps do not know; the answer about the map is ``unknown``."""
+
+
+@dataclass(frozen=True)
+class Map:
+    """``results`` over ``axes`` with ``0 <= axes[k] < extents[k]``, where ``predicate`` holds.
+
+    ``sizes`` pairs each symbolic extent with its TVM variable; ``source_predicate`` is over the
+    variables of ``source``.
+    """
+
+    axes: tuple[Var, ...]
+    extents: tuple[Int, ...]
+    results: tuple[Int, ...]
+    predicate: Term
+    source: IndexMap
+    source_predicate: Any
+    sizes: tuple[tuple[Var, Any], ...]
+    dtype: str
+
+    @property
+    def literal_shape(self) -> tuple[int, ...] | None:
+        """The extents as numbers, or None where one is symbolic or a result mentions a size."""
+        shape = tuple(e.const for e in self.extents)
+        if self.sizes or any(k is None for k in shape):
+            return None
+        return tuple(k for k in shape if k is not None)
+
+    def coordinate(self, k: int) -> Int:
+        """Axis ``k`` as it occurs in the results: 0 where its extent is 1."""
+        return ZERO if self.extents[k].const == 1 else as_int(self.axes[k])
+
+
+class ExtentScope:
+    """Symbolic extents of the maps of one question: the same TVM variable is the same term."""
+
+    def __init__(self) -> None:
+        self.sizes: dict[Any, Var] = {}
+
+    def size(self, v: Any) -> Var:
+        if v not in self.sizes:
+            taken = {s.name for s in self.sizes.values()}
+            name = v.name if v.name not in taken else f"{v.name}_{len(taken)}"
+            self.sizes[v] = variable("size", name)
+        return self.sizes[v]
+
+    def read(self, e: Any, axes: Mapping[Any, Term]) -> Term:
+        """An expression over axes; every other variable is a size, at least 1."""
+        env = {v: axes[v] if v in axes else as_int(self.size(v)) for v in variables(e)}
+        try:
+            return ExpressionReader(env, _no_loads)(e)
+        except Unliftable as error:
+            raise Unsupported(str(error)) from error
+
+
+def _no_loads(buffer: Any, indices: tuple[Int, ...]) -> Term:
+    raise Unliftable("an index map does not read buffers", str(buffer))
+
+
+def index_map(source: MapLike, rank: int, what: str = "index_map") -> IndexMap:
+    """The TVM map of a map or function. Raises on another type, another rank or float results."""
+    if not isinstance(source, IndexMap):
+        if not callable(source):
+            raise TypeError(
+                f"{what}: expected a tvm.tirx.IndexMap or a function, got {type(source).__name__}"
+            )
+        source = _called(source, rank, what)
+    if len(source.initial_indices) != rank:
+        raise ValueError(
+            f"{what}: expected a map of {rank} axes as the shape has, "
+            f"got one of {len(source.initial_indices)}"
+        )
+    for k, e in enumerate(source.final_indices):
+        if not str(e.ty.dtype).startswith("int"):
+            raise TypeError(f"{what}: result {k} must be an integer, got {e.ty.dtype}: {script(e)}")
+    return source
+
+
+def _called(fn: Callable[..., Any], rank: int, what: str) -> IndexMap:
+    """The map that a function of the axes describes; parameters with a default are no axes."""
+    names = [
+        p.name
+        for p in inspect.signature(fn).parameters.values()
+        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ][:rank]
+    names += [f"i{k}" for k in range(len(names), rank)]
+    axes = [tirx.Var(name, "int64") for name in names]
+    try:
+        inspect.signature(fn).bind(*axes)
+    except TypeError as error:
+        raise ValueError(
+            f"{what}: expected a function of {rank} axes as the shape has ({error})"
+        ) from None
+    results = fn(*axes)
+    results = list(results) if isinstance(results, (tuple, list)) else [results]
+    for k, r in enumerate(results):
+        if isinstance(r, bool) or not (isinstance(r, int) or tvm.ir.is_prim_expr(r)):
+            raise TypeError(f"{what}: result {k} must be an integer expression, got {script(r)}")
+    final = [tirx.IntImm("int64", r) if isinstance(r, int) else r for r in results]
+    return IndexMap(axes, final, None)
+
+
+def extents(shape: Sequence[Any], scope: ExtentScope, what: str = "shape") -> tuple[Int, ...]:
+    """The extents as terms. Raises where one is not a positive integer or integer expression."""
+    out = []
+    for k, e in enumerate(shape):
+        if isinstance(e, bool) or not (isinstance(e, int) or tvm.ir.is_prim_expr(e)):
+            raise TypeError(f"{what}[{k}]: expected an int or a TVM expression, got {script(e)}")
+        if not isinstance(e, int) and not str(e.ty.dtype).startswith("int"):
+            raise TypeError(f"{what}[{k}]: expected an integer expression, got {e.ty.dtype}")
+        p = integer(e) if isinstance(e, int) else as_int(scope.read(e, {}))
+        if p.const is not None and p.const < 1:
+            raise ValueError(f"{what}[{k}]: expected a positive extent, got {p.const}")
+        out.append(p)
+    return tuple(out)
+
+
+def convert(
+    source: MapLike,
+    shape: Sequence[Any],
+    predicate: Any = None,
+    scope: ExtentScope | None = None,
+    what: str = "index_map",
+) -> Map:
+    """The map over the box ``shape``, where ``predicate`` (expression or function) holds.
+
+    Raises ``TypeError`` / ``ValueError`` on arguments that do not fit together and
+    `Unsupported` on expressions that are not understood.
+    """
+    scope = scope or ExtentScope()
+    sizes = extents(shape, scope)
+    m = index_map(source, len(sizes), what)
+    axes = tuple(variable("axis", f"x{k}", e) for k, e in enumerate(sizes))
+    env: dict[Any, Term] = {
+        v: ZERO if e.const == 1 else as_int(a)
+        for v, a, e in zip(m.initial_indices, axes, sizes, strict=True)
+    }
+    if callable(predicate):
+        predicate = predicate(*m.initial_indices)
+    if isinstance(predicate, bool):
+        predicate = tirx.IntImm("bool", int(predicate))
+    if predicate is not None and str(predicate.ty.dtype) != "bool":
+        raise TypeError(f"predicate: expected a boolean expression, got {predicate.ty.dtype}")
+    results = tuple(as_int(scope.read(e, env)) for e in m.final_indices)
+    where = TRUE if predicate is None else scope.read(predicate, env)
+    used = frozenset[Var]().union(free(where), *map(free, (*sizes, *results)))
+    pairs = tuple((s, v) for v, s in scope.sizes.items() if s in used)
+    first = m.initial_indices[0] if len(sizes) else None
+    dtype = "int64" if first is None else str(first.ty.dtype)
+    return Map(axes, sizes, results, where, m, predicate, pairs, dtype)
+
+
+_CHILDREN = ("a", "b", "value", "condition", "true_value", "false_value", "body")
+
+
+def children(e: Any) -> Iterator[Any]:
+    """Operands of an expression, in order."""
+    if type(e).__name__ == "Call":
+        yield from e.args
+    elif type(e).__name__ not in ("IntImm", "FloatImm", "StringImm", "Var"):
+        for name in _CHILDREN:
+            child = getattr(e, name, None)
+            if child is not None:
+                yield child
+
+
+def variables(e: Any) -> list[Any]:
+    """The variables of an expression, in order of occurrence."""
+    seen: dict[Any, None] = {}
+    stack = [e]
+    while stack:
+        s = stack.pop()
+        if type(s).__name__ == "Var":
+            seen[s] = None
+        else:
+            stack.extend(children(s))
+    return list(seen)

@@ -1,0 +1,44 @@
+"""What lifting gives: tensor comprehensions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...terms.term import Int, TensorVar, Term, Var
+
+
+@dataclass(frozen=True)
+class Comprehension:
+    """``out[axes] = body``; an axis of extent 1 is the literal 0."""
+
+    out: TensorVar
+    axes: tuple[Int, ...]
+    body: Term
+
+    def __repr__(self) -> str:
+        return f"{self.out.name}[{', '.join(map(repr, self.axes))}] = {self.body!r}"
+
+
+@dataclass(frozen=True)
+class TensorExpression:
+    """What a PrimFunc computes. ``params`` are in its own order, outputs among them.
+
+    ``races`` says that data decides where iterations of a parallel loop store: it computes this
+    only where no two of them store in one element. ``stages`` is the number of buffers that are
+    stored into, 0 if that was not counted. ``promises`` says that it has a ``T.assume``.
+    """
+
+    params: tuple[TensorVar | Var, ...]
+    outputs: tuple[Comprehension, ...]
+    races: bool = False
+    stages: int = field(default=0, compare=False)
+    promises: bool = field(default=False, compare=False)
+
+    @property
+    def inputs(self) -> tuple[TensorVar | Var, ...]:
+        """The parameters that are not written."""
+        written = {id(c.out) for c in self.outputs}
+        return tuple(p for p in self.params if id(p) not in written)
+
+    def __repr__(self) -> str:
+        return "\n".join(map(repr, self.outputs))

@@ -1,0 +1,71 @@
+"""Counting loops in closed form: integers summed that are one number wherever a guard holds.
+
+    Σ_{r < R} (k if lo <= r <= hi else 0)  =  k * max(0, min(R - 1, hi) - max(0, lo) + 1)
+
+The guard is a conjunction of conditions ``c * r + rest >= 0``, each over one axis at most; axes are
+counted by themselves, and their counts multiplied.
+"""
+
+from __future__ import annotations
+
+from ...terms.integer import floordiv
+from ...terms.scalar import conj, extreme, ite, parts, split_guard
+from ...terms.term import ONE, ZERO, CallTerm, Int, Reduce, Term, Var, as_int, integer, mul
+from ...terms.traversal import free
+
+#: Lower and upper ends of what is counted.
+Ends = tuple[list[Int], list[Int]]
+
+
+def counted(r: Reduce) -> Term | None:
+    """A sum of one integer in closed form."""
+    if r.op != "add" or not isinstance(r.body, Int):
+        return None
+    guard, body = split_guard(r.body, ZERO)
+    axes = frozenset(r.axes)
+    value = as_int(body)
+    if not axes.isdisjoint(free(value)):
+        return None
+    ends: dict[Var, Ends] = {}
+    for a in r.axes:
+        if a.extent is None or not axes.isdisjoint(free(a.extent)):
+            return None
+        ends[a] = [ZERO], [a.extent - 1]
+    outside = []
+    for c in parts(guard):
+        here = [a for a in r.axes if a in free(c)]
+        if not here:
+            outside.append(c)
+        elif len(here) > 1 or not _bounded(c, here[0], ends[here[0]]):
+            return None
+    number = ONE
+    for low, high in ends.values():
+        number = mul(number, _extreme("max", [ZERO, _span(low, high)]))
+    return as_int(r.init) + as_int(ite(conj(*outside), mul(value, number), ZERO))
+
+
+def _bounded(c: Term, a: Var, ends: Ends) -> bool:
+    """Add the end that ``k * a + rest >= 0`` is; False where it is no such condition."""
+    if not (isinstance(c, CallTerm) and c.op == "ge0"):
+        return False
+    p = as_int(c.args[0])
+    k = dict(p.terms).get((a,), 0)
+    rest = p - as_int(a) * k
+    if not k or a in free(rest):
+        return False
+    if k > 0:  # a >= ceil(-rest / k)
+        ends[0].append(-floordiv(rest, integer(k)))
+    else:
+        ends[1].append(floordiv(rest, integer(-k)))
+    return True
+
+
+def _span(low: list[Int], high: list[Int]) -> Int:
+    return _extreme("min", high) - _extreme("max", low) + 1
+
+
+def _extreme(op: str, args: list[Int]) -> Int:
+    out = args[0]
+    for x in args[1:]:
+        out = as_int(extreme(op, out, x))
+    return out

@@ -1,0 +1,91 @@
+"""Conversions and copies.
+
+    astype(x)[y] = convert(x[y])       dropout(x) = (x, 1), as it is when nothing is trained
+
+A widening conversion of integers is the identity on terms: only the types of the buffers tell it.
+A plain copy is a conversion to its own type: of the operators that are the identity, it is the one
+that names no shape, is elementwise and holds in every layout. Reshape comes as an alternative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
+from ..lifting.tir.operations import cast
+from ..proposal.proposal import Proposal
+from ..proposal.undetermined import numbers
+from ..results.op_info import Refusal
+from ..terms.scalar import is_const
+from ..terms.term import INT_DTYPES, Load, Term, as_int
+from . import Matches, Refuses, recogniser
+from ._scalar import scalar
+
+TYPES = ("float32", "float16", "int8", "uint8", "int32", "int64", "bool")
+
+MATCHES = [
+    *(Matches("relax.astype", (f"{a}[2, n]",), {"dtype": b}) for a in TYPES for b in TYPES),
+    Matches("relax.astype", ("float32[3]",), {"dtype": "bfloat16"}),
+    Matches("relax.nn.dropout", ("float32[3, n]",), {"rate": 0.25}, {"rate": 0.5}),
+]
+
+REFUSES = [
+    Refuses(
+        "the conversion goes through a narrower type",
+        """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((4,), "int64"), out: T.Buffer((4,), "float32")):
+    for i in range(4):
+        with T.sblock("c"):
+            vi = T.axis.spatial(4, i)
+            out[vi] = T.Cast("float32", T.Cast("int32", x[vi]))
+""",
+    ),
+    Refuses(
+        "the elements are reversed",
+        """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((4,), "float32"), out: T.Buffer((4,), "float16")):
+    for i in range(4):
+        with T.sblock("c"):
+            vi = T.axis.spatial(4, i)
+            out[vi] = T.Cast("float16", x[3 - vi])
+""",
+    ),
+]
+
+
+RATE = numbers(["rate"], "nothing is dropped in inference")
+
+
+@recogniser("convert", precedence=140, ops=("relax.astype", "relax.nn.dropout"))
+def convert(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+    """``out[y] = convert(x[y])``, and the second output of a dropout is constantly one."""
+    if not f.outputs or len(f.outputs) > 2:
+        return Refusal("a conversion has one output")
+    c = f.outputs[0]
+    x = _source(c)
+    if isinstance(x, Refusal):
+        return x
+    if len(f.outputs) == 1:
+        return [Proposal("relax.astype", (x.tensor.position,), {"dtype": c.out.dtype})]
+    if c.out.dtype != x.tensor.dtype or not is_const(f.outputs[1].body, 1):
+        return Refusal("the second output is not constantly one")
+    operands = (x.tensor.position,)
+    return [Proposal("relax.nn.dropout", operands, {"rate": 0.5}, undetermined=RATE)]
+
+
+def _source(c: Comprehension) -> Load | Refusal:
+    """The load that is converted."""
+    s = scalar(c.body)
+    if s.reason or len(s.loads) != 1:
+        return Refusal(s.reason or "the compute does not read exactly one element")
+    (x,) = s.loads
+    if x.indices != c.axes or x.tensor.shape != c.out.shape:
+        return Refusal("the operand is not read at the output's own coordinates")
+    value: Term = as_int(x) if x.tensor.dtype in INT_DTYPES else x
+    if x.tensor.dtype != c.out.dtype:
+        value = cast(value, c.out.dtype)
+    if value is not c.body:
+        return Refusal("the compute is not a conversion", s.root)
+    return x

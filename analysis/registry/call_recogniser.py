@@ -1,0 +1,149 @@
+"""Asking a recogniser: what fails in one costs its own proposals and nothing else.
+
+A recogniser may raise, return anything, or propose an invalid call. Its failure is a refusal that
+names it, the error and the line, and a `RecogniserWarning`, once for each reason.
+"""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from ..lifting.effects.tensor_expression import TensorExpression
+from ..proposal.proposal import Proposal
+from ..real import TooLarge
+from ..results.op_info import Refusal
+from ..terms.work import Exhausted
+from .checked_proposal import Invalid, checked
+from .registry import Recogniser, generation
+from .unchanged import Snapshot
+
+T = TypeVar("T")
+
+
+class RecogniserWarning(UserWarning):
+    """A recogniser failed; the answer is that of the others."""
+
+
+@dataclass(frozen=True, repr=False)
+class RecogniserFailure(Refusal):
+    """Why a recogniser, or a proposal of one, is left out."""
+
+
+def proposals(r: Recogniser, lifted: TensorExpression) -> Sequence[Proposal] | Refusal:
+    """What a recogniser believes, or why it has none.
+
+    One from outside gets a copy, as all are asked about the same object, and its proposals are
+    checked.
+    """
+    try:
+        return r.run(lifted) if r.built_in else _outside(r, lifted)
+    except (KeyboardInterrupt, Exhausted):
+        raise
+    except BaseException as e:
+        return _refused(r, e)
+
+
+def _outside(r: Recogniser, lifted: TensorExpression) -> Sequence[Proposal] | Refusal:
+    shared = Snapshot(lifted)
+    try:
+        copy = replace(lifted, outputs=tuple(map(replace, lifted.outputs)))
+        found = checked(r, r.run(copy), lifted)
+    finally:
+        changed = shared.restore()
+    if changed:
+        raise Invalid("it changed the compute that it was asked about, which others share")
+    return found
+
+
+def attempt(r: Recogniser, act: Callable[[], T], about: Proposal | None = None) -> T | Refusal:
+    """What ``act`` returns; what it raises is a refusal in the recogniser's name."""
+    try:
+        return act()
+    except (KeyboardInterrupt, Exhausted):
+        raise
+    except BaseException as e:
+        return _refused(r, e, about)
+
+
+def _refused(r: Recogniser, e: BaseException, about: Proposal | None = None) -> Refusal:
+    if r.built_in and not isinstance(e, Exception):
+        raise e  # a signal's handler, or another thread: no line of this package raises it
+    if isinstance(e, TooLarge):
+        return Refusal(str(e), r.name)
+    if isinstance(e, RecursionError) and r.built_in:
+        return Refusal("the compute is nested too deeply", r.name)
+    return _failed(r, e, about)
+
+
+def _failed(r: Recogniser, e: BaseException, about: Proposal | None) -> RecogniserFailure:
+    error = str(e) if isinstance(e, Invalid) else f"{type(e).__name__}: {_text(e)}"
+    first = " ".join(error.split())[:200]
+    place = _place(r, e)
+    subject = "" if about is None else f"its {about.name} cannot be checked: "
+    why = f"recogniser {r.name!r} failed: {subject}{first} ({place})"
+    _warn(why, r, (r.name, type(e), place))
+    return RecogniserFailure(why, r.name)
+
+
+def _text(e: BaseException) -> str:
+    """What an error says; whatever its ``__str__`` does."""
+    try:
+        return str(e)
+    except (KeyboardInterrupt, Exhausted):
+        raise
+    except BaseException as another:
+        return f"no text, its __str__ raised {type(another).__name__}"
+
+
+def _place(r: Recogniser, e: BaseException) -> str:
+    """Where a recogniser failed; its name where its function cannot be described."""
+    try:
+        return _line(r.run, e)
+    except (KeyboardInterrupt, Exhausted):
+        raise
+    except BaseException:
+        return r.name
+
+
+def _line(run: Any, e: BaseException) -> str:
+    """The innermost line of the recogniser's file that the error came through.
+
+    An error that did not come through it: where the recogniser is, and where the error is from.
+    """
+    code = getattr(inspect.unwrap(run), "__code__", None)
+    here = f"{code.co_filename}:{code.co_firstlineno}" if code else repr(run)
+    frames = traceback.extract_tb(e.__traceback__)
+    own = [f for f in frames if code is not None and f.filename == code.co_filename]
+    if own:
+        return f"{own[-1].filename}:{own[-1].lineno}"
+    if isinstance(e, Invalid):
+        return here
+    return f"{here}; raised at {frames[-1].filename}:{frames[-1].lineno}"
+
+
+_warned: tuple[int, set[Any]] = (-1, set())
+
+
+def _warn(text: str, r: Recogniser, reason: Any) -> None:
+    """Once for a reason, and again after a registration: it may have been mended.
+
+    Where warnings are errors, one about a recogniser of this package is raised: it is a fault of
+    ours. One about another costs no answer.
+    """
+    global _warned
+    if _warned[0] != generation():
+        _warned = (generation(), set())
+    if reason in _warned[1]:
+        return
+    try:
+        warnings.warn(f"{text}; the answers are those of the others", RecogniserWarning,
+                      stacklevel=2)  # fmt: skip
+    except Exception:
+        if r.built_in:
+            raise
+    _warned[1].add(reason)

@@ -1,0 +1,35 @@
+"""What a package exports: imported on first use, under its name or, with a warning, its old one."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def exports(
+    package: str, homes: Mapping[str, tuple[str, ...]], renamed: Mapping[str, str] | None = None
+) -> Callable[[str], Any]:
+    """The `__getattr__` of a package.
+
+    Args:
+        package: Its ``__name__``.
+        homes: The names that each of its modules holds.
+        renamed: New names by old ones, which work for one release.
+    """
+    modules = {name: module for module, names in homes.items() for name in names}
+
+    def get(name: str) -> Any:
+        if renamed and name in renamed:
+            new = renamed[name]
+            warnings.warn(f"{package}.{name} is {package}.{new} now", DeprecationWarning, 2)
+            return getattr(sys.modules[package], new)
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(f".{modules[name]}", package), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return get

@@ -1,0 +1,158 @@
+"""What a comprehension does with its buffers' coordinates: every access, all axes told apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..terms.term import (
+    INT_DTYPES,
+    CallTerm,
+    Fold,
+    Int,
+    Load,
+    Reduce,
+    TensorVar,
+    Term,
+    Var,
+    as_int,
+    fold,
+    fresh,
+    polynomial,
+)
+from ..terms.term import raw_reduce as reduce
+from ..terms.traversal import free, ints, rebuild, substitute, subterms
+from .move import LogicalState
+
+
+@dataclass(frozen=True)
+class Access:
+    """A load, or the store of an output: the parameter and its indices."""
+
+    position: int
+    indices: tuple[Int, ...]
+
+
+@dataclass(frozen=True)
+class Accesses:
+    """All accesses, and the integers in conditions and arithmetic beside them.
+
+    Each output and each reduction has axes of its own here.
+    """
+
+    all: tuple[Access, ...]
+    conditions: tuple[Int, ...]
+    numbers: tuple[Int, ...]
+    outputs: frozenset[Var]
+
+    def at(self, position: int) -> list[Access]:
+        return self._by_position.get(position, [])
+
+    @cached_property
+    def _by_position(self) -> dict[int, list[Access]]:
+        found: dict[int, list[Access]] = {}
+        for a in self.all:
+            found.setdefault(a.position, []).append(a)
+        return found
+
+
+def accesses(state: LogicalState) -> Accesses:
+    """The accesses of all outputs of a state."""
+    found: list[Access] = []
+    conditions: dict[Int, None] = {}
+    numbers: dict[Int, None] = {}
+    outputs: set[Var] = set()
+    for c in state.lifted.outputs:
+        own = {v: fresh(v.extent, "o") for a in c.axes
+               if isinstance(v := a.atom, Var) and v.extent is not None}  # fmt: skip
+        outputs |= set(own.values())
+        at = {v: as_int(o) for v, o in own.items()}
+        found.append(Access(c.out.position, tuple(ints(a, at) for a in c.axes)))
+        for s in subterms(apart(substitute(c.body, at))):
+            if isinstance(s, Load):
+                found.append(Access(s.tensor.position, s.indices))
+            elif isinstance(s, CallTerm) and s.dtype not in INT_DTYPES:
+                kept = conditions if s.op in ("ge0", "eq0") else numbers
+                kept.update(dict.fromkeys(a for a in s.args if isinstance(a, Int)))
+    return Accesses(
+        tuple(dict.fromkeys(found)), tuple(conditions), tuple(numbers), frozenset(outputs)
+    )
+
+
+def apart(t: Term) -> Term:
+    """The term with axes of its own for every reduction, as no normal form has them."""
+    memo: dict[Term, Term] = {}
+
+    def go(s: Term) -> Term:
+        found = memo.get(s)
+        if found is None:
+            if isinstance(s, Reduce):
+                names = {a: fresh(a.extent, "q") for a in s.axes if a.extent is not None}
+                body = go(substitute(s.body, {a: as_int(v) for a, v in names.items()}))
+                found = reduce(s.op, tuple(names.values()), body, go(s.init), s.dtype)
+            elif isinstance(s, Fold):
+                found = _fold(s, go)
+            else:
+                found = rebuild(s, go)
+            memo[s] = found
+        return found
+
+    return go(t)
+
+
+def _fold(s: Fold, go: object) -> Term:
+    assert s.axis.extent is not None and callable(go)
+    axis = fresh(s.axis.extent, "q")
+    updates = tuple(go(substitute(u, {s.axis: as_int(axis)})) for u in s.updates)
+    return fold(axis, s.states, tuple(map(go, s.inits)), updates)
+
+
+# ---------------------------------------------------------------------------- which share an axis
+
+Dim = tuple[int, int]
+
+
+def classes(a: Accesses, tensors: tuple[TensorVar, ...]) -> dict[Dim, int]:
+    """Dimensions of buffers, numbered so that those indexed by a common axis have one number."""
+    parent: dict[object, object] = {}
+
+    def root(x: object) -> object:
+        parent.setdefault(x, x)
+        while parent[x] != x:
+            x = parent[x]
+        return x
+
+    for access in a.all:
+        for d, p in enumerate(access.indices):
+            for v in free(p):
+                if v.kind not in ("size", "scalar"):
+                    parent[root((access.position, d))] = root(v)
+    numbers: dict[object, int] = {}
+    return {
+        (t.position, d): numbers.setdefault(root((t.position, d)), len(numbers))
+        for t in tensors
+        for d in range(len(t.shape))
+    }
+
+
+def bare(t: Term) -> Term:
+    """A term without the polynomial around a single atom."""
+    return (t.atom or t) if isinstance(t, Int) else t
+
+
+def only(p: Int) -> Var | None:
+    """The variable if the index is exactly one variable."""
+    return p.atom if isinstance(p.atom, Var) else None
+
+
+def coefficient(p: Int, v: Var) -> Int | None:
+    """The factor of a variable in a polynomial, 0 if it is not there, None if it is not linear."""
+    terms = {}
+    for mono, c in p.terms:
+        if mono.count(v) > 1:
+            return None
+        if v in mono:
+            rest = list(mono)
+            rest.remove(v)
+            terms[tuple(rest)] = c
+    return polynomial(terms)

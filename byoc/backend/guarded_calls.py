@@ -1,0 +1,140 @@
+"""Code of a backend's author, called so that what it raises costs what it was asked about.
+
+    condition, takes    the operator is not taken by this pattern
+    cost                the region has the default cost
+    wants               no layouts are wanted
+    version             it has no version
+
+Each is noted once as a `Failure`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import isfinite
+
+from ...layout.graph.relax_graph import Op
+from ...layout.search.constraints import check
+from ..patterns.failure import Failure, ForeignError, foreign
+from ..patterns.pattern import (
+    Condition,
+    Node,
+    Pattern,
+    PatternStep,
+    Sources,
+    name_of,
+    nothing,
+    unmet,
+)
+from ..patterns.subgraphs import Coarse
+from ..patterns.suggest import Unmet
+from .backend import Backend
+from .region import Region
+from .sized import sized
+
+#: What a region costs, in microseconds, where nothing is known.
+COST = 0.0
+
+
+def guarded(b: Backend, failures: list[Failure]) -> Backend:
+    """The backend with its functions so; what fails is appended to ``failures``."""
+    return _Guard(b, failures).backend()
+
+
+class _Guard:
+    def __init__(self, b: Backend, failures: list[Failure]) -> None:
+        self.b, self.failures = b, failures
+        self.seen: set[tuple[str, str, str]] = set()
+
+    def backend(self) -> Backend:
+        b = self.b
+        return replace(
+            b,
+            patterns=tuple(Pattern(p.name, *self.steps(p)) for p in b.patterns),
+            coarse=tuple(Coarse(c.name, *self.steps(c)) for c in b.coarse),
+            cost=None if b.cost is None else self.cost,
+            wants=self.wants(),
+            version=self.version,
+        )
+
+    def failed(self, stage: str, reason: str, rule: str = "", ops: Sequence[str] = ()) -> None:
+        """Once for each function and reason, with the first operators that it was asked about."""
+        if (stage, rule, reason) not in self.seen:
+            self.seen.add((stage, rule, reason))
+            told = f" of {', '.join(ops)}" if ops else ""
+            self.failures.append(Failure(self.b.name, stage, reason, rule=f"{rule}{told}"))
+
+    def steps(self, p: Pattern | Coarse) -> list[PatternStep]:
+        return [
+            replace(
+                s,
+                conditions=tuple(self.condition(p.name, c) for c in s.conditions),
+                laid=tuple(self.condition(p.name, c) for c in s.laid),
+                takes=s.takes if s.takes is nothing else self.takes(p.name, s.takes),
+            )
+            for s in p.steps
+        ]
+
+    def condition(self, pattern: str, c: Condition) -> Condition:
+        def checked(node: Node) -> Unmet | None:
+            try:
+                with foreign():
+                    return unmet(c, c(node))
+            except ForeignError as e:
+                rule = f"pattern {pattern}, condition {name_of(c)}"
+                self.failed("condition", str(e), rule, [node.info.name])
+                return Unmet(f"the condition {name_of(c)} failed: {e}")
+
+        return checked
+
+    def takes(self, pattern: str, takes: Sources) -> Sources:
+        def checked(node: Node) -> Sequence[Op]:
+            try:
+                with foreign():
+                    found = tuple(takes(node))
+                    wrong = next((x for x in found if not isinstance(x, Op)), None)
+                    if wrong is not None:
+                        raise TypeError(f"it returned {wrong!r} among the sources, expected an Op")
+                return found
+            except ForeignError as e:
+                rule = f"pattern {pattern}, takes {name_of(takes)}"
+                self.failed("takes", str(e), rule, [node.info.name])
+                return ()
+
+        return checked
+
+    def cost(self, region: Region) -> float:
+        names = [c.op for c in region.calls]
+        assert self.b.cost is not None
+        try:
+            with foreign():
+                found = self.b.cost(sized(region))
+                if isinstance(found, bool) or not isfinite(found) or found < 0:
+                    raise ValueError(f"it returned {found!r}, expected microseconds")
+                return float(found)
+        except ForeignError as e:
+            reason = f"{e}; the default cost of {COST:g} is taken"
+            self.failed("cost", reason, f"cost {name_of(self.b.cost)}", names)
+            return COST
+
+    def wants(self) -> dict[str, Sequence[str]]:
+        try:
+            with foreign():
+                wants = dict(self.b.wants)
+                check({op: layouts for op, layouts in wants.items() if layouts})
+            return wants
+        except ForeignError as e:
+            self.failed("wants", str(e))
+            return {}
+
+    def version(self) -> str:
+        try:
+            with foreign():
+                found = self.b.version()
+                if not isinstance(found, str):
+                    raise TypeError(f"it returned {found!r}, expected a string")
+            return found
+        except ForeignError as e:
+            self.failed("version", str(e))
+            return ""

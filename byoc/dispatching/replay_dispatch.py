@@ -1,0 +1,98 @@
+"""A saved dispatch done again: nothing is chosen, everything is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...layout.graph.relax_graph import Op
+from ..backend.backend import Backend, find, given, unusable
+from ..backend.guarded_calls import guarded
+from ..backend.match import Match
+from ..codegen.call_converters import code
+from ..matching.lowered import Lowered, read
+from ..patterns.dependences import Dependences
+from ..patterns.failure import Failure, ForeignError
+from .assemble import assembled, by_backend, handed, of_layouts
+from .dispatch import Dispatched
+from .plan_file import DispatchPlan, PlannedRegion, PlanRefused
+from .with_layouts import in_layouts
+
+
+def replay(mod: Any, plan: DispatchPlan, backends: Sequence[str | Backend] = ()) -> Dispatched:
+    """Do a dispatch again: nothing is chosen, what was chosen is checked.
+
+    ``backends`` are objects for the plan's names; the others are those that are registered.
+    Raises `PlanRefused` if the module, a backend or its version is another one, a region is
+    not what the plan says, or a backend cannot be used.
+    """
+    named = {b.name: b for b in given(backends)}
+    used = {r.backend for r in plan.regions}
+    try:
+        known = {n: named.get(n) or find(n) for n in sorted({*plan.backends, *used})}
+    except ValueError as e:
+        raise PlanRefused(f"the plan needs a backend: {e}") from e
+    for b in known.values():
+        if (reason := unusable(b)) is not None:
+            raise PlanRefused(f"the plan needs {b.name}, which is not available: {reason}")
+    failures: list[Failure] = []
+    known = {n: guarded(b, failures) for n, b in known.items()}
+    lowered = read(mod, "replay")
+    plan.check(mod, {b.name: b.version() for b in known.values()})
+    here, relaid = lowered, None
+    try:
+        if plan.layouts:
+            relaid = in_layouts(lowered, plan.layouts, plan.status)
+            here = read(relaid.module, "replay", lowered.analyse)
+    except ValueError as e:
+        raise PlanRefused(f"the plan's layouts do not fit: {e}") from e
+    matches = _planned(here, plan, known)
+    if (failed := next((f for f in failures if f.stage != "wants"), None)) is not None:
+        raise PlanRefused(str(failed))
+    regions = handed(here, matches, list(known.values()))
+    codes = []
+    for name, mine in by_backend(regions).items():
+        try:
+            codes.append(code(known[name], mine))
+        except ForeignError as e:
+            raise PlanRefused(f"{name}: its converter failed: {e}") from e
+    done = assembled(here, regions, codes, list(known.values()), plan.status)
+    return of_layouts(done, lowered, relaid)
+
+
+def _planned(lowered: Lowered, plan: DispatchPlan, backends: Mapping[str, Backend]) -> list[Match]:
+    """The matches of a plan, each looked for where the plan says."""
+    graphs = {str(g.name_hint): x for g, x in lowered.functions.items()}
+    flows = {str(g.name_hint): f for g, f in lowered.flows.items()}
+    taken: set[Op] = set()
+    out = []
+    for r in plan.regions:
+        place = f"the plan's region {r.ops} of {r.function}"
+        there = graphs[r.function].ops if r.function in graphs else ()
+        if not r.ops or not all(0 <= k < len(there) for k in r.ops):
+            raise PlanRefused(f"{place} is not in the module")
+        ops = tuple(there[k] for k in r.ops)
+        alone = len(ops) == 1 or not graphs[r.function].mutates
+        if not alone or not _allowed(r, ops, backends[r.backend], lowered, flows[r.function]):
+            raise PlanRefused(f"{place} is not what {r.backend}, pattern {r.pattern}, takes")
+        if taken & set(ops):
+            raise PlanRefused(f"{place} overlaps another one")
+        taken |= set(ops)
+        out.append(Match(r.backend, r.pattern, ops, 0.0))
+    if lowered.ring(out) is not None:
+        raise PlanRefused("regions of the plan need each other's results")
+    return out
+
+
+def _allowed(
+    r: PlannedRegion,
+    ops: tuple[Op, ...],
+    b: Backend,
+    lowered: Lowered,
+    flows: Sequence[Dependences],
+) -> bool:
+    chains = [p for p in b.patterns if p.name == r.pattern]
+    if any(ops == m for p in chains for op in ops for m in p.matches(op, lowered.infos)):
+        return True
+    coarse = [c for c in b.coarse if c.name == r.pattern]
+    return any(c.allows(flows, ops, lowered.infos) for c in coarse)

@@ -1,0 +1,250 @@
+"""The processes, servers and files of one run; libraries and cases that candidates share."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import TypeVar
+
+import tvm
+
+from ..codegen import trust
+from .candidate import Candidate, ConverterFailed, arrays, program
+from .measure import Measure
+from .measure_jobs import Build, Compute, NotLoaded, Time, Unreachable
+from .measured import Excluded, MeasureError, Result
+from .processes import Died, Processes
+from .servers import LocalServers
+from .subject import Subject, joined
+from .tracker import Tracker
+
+Put = Callable[[Candidate, Result], None]
+T = TypeVar("T")
+K = TypeVar("K")
+#: How many candidates are built together, and how many bytes they may read.
+TOGETHER = 24
+BYTES = 256 << 20
+#: What cases are computed with, on this machine.
+HOST = "llvm"
+#: Seconds that a fleet's only server may take to start again.
+RESTART = 10.0
+#: Servers to try that are gone when they are reached.
+ATTEMPTS = 3
+#: Seconds beside the server's own limit until a session is given up.
+GRACE = 15.0
+
+
+@dataclass(frozen=True)
+class BuiltCandidate:
+    """A function of a library; ``alone`` if there is nothing else in it."""
+
+    library: Path
+    function: str
+    alone: bool
+
+
+class MeasureSession:
+    """``put`` is called with each result, by any thread. To be closed, then removed."""
+
+    def __init__(self, how: Measure, candidates: Sequence[Candidate], put: Put) -> None:
+        self.how, self.put = how, put
+        self.folder = trust.temporary("opinfo-measure-")
+        self.numbers = itertools.count()
+        self.closed = threading.Event()
+        self.lock = threading.Lock()
+        self.building = threading.Lock()  # TVM's BlockBuilder has one stack for all threads
+        self.left = Counter(c.subject.hash for c in candidates)
+        unique = {c.subject.hash: c.subject for c in candidates}
+        self.groups = list(together(list(unique.values()), lambda s: s))
+        self.place = {s.hash: (n, k) for n, g in enumerate(self.groups) for k, s in enumerate(g)}
+        self.hosts: dict[int, Future[list[BuiltCandidate | Excluded]]] = {}
+        self.cases: dict[str, Future[Path | Excluded]] = {}
+        self.slots = how.number if how.tracker is None else _servers(how.tracker, how.wait)
+        self.processes = Processes(Path(self.folder.name), how.threads, _modules(candidates))
+        self.local: LocalServers | None = None
+        if how.tracker is None:
+            self.local = LocalServers(self.processes, how.number)
+            self.tracker = self.local.address
+        else:
+            self.tracker = how.tracker
+
+    def close(self) -> None:
+        self.closed.set()
+        if self.local is not None:
+            self.local.close()
+        self.processes.close()
+
+    def remove(self) -> None:
+        self.folder.cleanup()
+
+    def measure(self, batch: Sequence[Candidate]) -> None:
+        """Build candidates of one backend together, then time one after the other."""
+        for c, built in zip(batch, self.built(batch), strict=True):
+            result = self.result(c, built)
+            if isinstance(result, NotLoaded):
+                (alone,) = self.built([c], alone=True)
+                result = self.result(c, alone)
+            self.forget(c.subject)
+            self.put(c, result.excluded if isinstance(result, NotLoaded) else result)
+
+    def result(self, c: Candidate, built: BuiltCandidate | Excluded) -> Result | NotLoaded:
+        if isinstance(built, Excluded):
+            return built
+        case = self.case(c.subject)
+        if isinstance(case, Excluded):
+            return case
+        found = self.timed(c, built, case)
+        return found.excluded if isinstance(found, NotLoaded) and built.alone else found
+
+    def built(
+        self, batch: Sequence[Candidate], alone: bool = False
+    ) -> Iterator[BuiltCandidate | Excluded]:
+        """Each candidate's function: of one library if that can be, else of one for each."""
+        if batch[0].by is None and batch[0].key.target == HOST and not alone:
+            yield from (self.host(c.subject) for c in batch)
+            return
+        whole = self.library(batch)
+        if not isinstance(whole, Excluded) or len(batch) == 1:
+            yield from (_function(whole, k, len(batch)) for k in range(len(batch)))
+            return
+        for c in batch:
+            yield _function(self.library([c]), 0, 1)
+
+    def library(self, batch: Sequence[Candidate]) -> Path | Excluded:
+        try:
+            with self.building:
+                module, code = program(batch)
+        except ConverterFailed as e:
+            return Excluded(str(e))
+        return self.build(lambda to: Build(module, code, batch[0].key.target, to))
+
+    def build(self, job: Callable[[str], Build]) -> Path | Excluded:
+        to = Path(self.folder.name) / f"library{next(self.numbers)}.so"
+        try:
+            failed = self.processes.run(job(str(to)), self.how.build_timeout)
+        except TimeoutError as e:
+            return Excluded(f"its compiler hangs: {e}")
+        except Died as e:
+            return Excluded(f"its compiler crashes: {e}")
+        return to if failed is None else Excluded(f"it does not build: {failed}")
+
+    def host(self, s: Subject) -> BuiltCandidate | Excluded:
+        """TVM's own code for this machine."""
+        n, k = self.place[s.hash]
+        return _once(self.lock, self.hosts, n, lambda: self.hosted(self.groups[n]))[k]
+
+    def hosted(self, group: Sequence[Subject]) -> list[BuiltCandidate | Excluded]:
+        def build(some: Sequence[Subject]) -> Path | Excluded:
+            with self.building:
+                module = tvm.ir.save_json(joined(some))
+            return self.build(lambda to: Build(module, None, HOST, to))
+
+        whole = build(group)
+        if not isinstance(whole, Excluded) or len(group) == 1:
+            return [_function(whole, k, len(group)) for k in range(len(group))]
+        return [_function(build([s]), 0, 1) for s in group]
+
+    def case(self, s: Subject) -> Path | Excluded:
+        """Inputs and what must come out, computed once for all candidates."""
+        return _once(self.lock, self.cases, s.hash, lambda: self.computed(s))
+
+    def computed(self, s: Subject) -> Path | Excluded:
+        host, path = self.host(s), Path(self.folder.name) / f"case-{s.hash}"
+        failed: str | None = None
+        if isinstance(host, Excluded):
+            failed = host.reason
+        else:
+            job = Compute(str(host.library), host.function, arrays(s), str(path))
+            try:
+                failed = self.processes.run(job, self.how.timeout)
+            except (Died, TimeoutError) as e:
+                failed = str(e)
+        return path if failed is None else Excluded(f"TVM does not compute the operators: {failed}")
+
+    def forget(self, s: Subject) -> None:
+        """Remove a case that no candidate needs any more."""
+        with self.lock:
+            self.left[s.hash] -= 1
+            last = not self.left[s.hash]
+        if last:
+            (Path(self.folder.name) / f"case-{s.hash}").unlink(missing_ok=True)
+
+    def timed(self, c: Candidate, built: BuiltCandidate, case: Path) -> Result | NotLoaded:
+        effort = self.how.effort
+        kind = str(tvm.target.Target(c.key.target).kind.name)
+        device = "cpu" if kind in ("llvm", "c") else kind
+        reason = ""
+        for _ in range(ATTEMPTS):
+            server = self.tracker.request(self.how.wait, self.closed)
+            job = Time(str(built.library), built.function, str(case), c.inputs, server, device,
+                       effort)  # fmt: skip
+            try:
+                found: Result | NotLoaded | Unreachable = self.processes.run(
+                    job, effort.timeout + GRACE
+                )
+            except TimeoutError:
+                return Excluded(f"it hangs: its server does not answer after {effort.timeout:g} s")
+            except Died as e:
+                return Excluded(f"it crashes: what talks to its server ended with {e}")
+            if not isinstance(found, Unreachable):
+                return found
+            reason = found.reason
+        raise MeasureError(f"tracker {self.tracker}: servers cannot be reached: {reason}")
+
+
+def together(items: Sequence[T], subject_of: Callable[[T], Subject]) -> Iterator[list[T]]:
+    """Parts of at most `TOGETHER` items that read at most `BYTES`, or of one item."""
+    part: list[T] = []
+    size = 0
+    for item in items:
+        more = sum(prod(b.shape) * 4 for b in subject_of(item).buffers)
+        if part and (len(part) == TOGETHER or size + more > BYTES):
+            yield part
+            part, size = [], 0
+        part.append(item)
+        size += more
+    if part:
+        yield part
+
+
+def _modules(candidates: Sequence[Candidate]) -> list[str]:
+    """Those of the backends, which may register what their code calls."""
+    converters = (c.by.backend.convert for c in candidates if c.by is not None)
+    found = {str(getattr(f, "__module__", None) or "__main__") for f in converters}
+    return sorted(found - {"__main__"})
+
+
+def _servers(tracker: Tracker, seconds: float) -> int:
+    """How many there are; one that ended a moment ago may come back in these seconds."""
+    end = time.monotonic() + min(seconds, RESTART)
+    while not (found := tracker.servers()):
+        if time.monotonic() > end:
+            raise MeasureError(f"tracker {tracker} has no servers of this key")
+        time.sleep(0.2)
+    return found
+
+
+def _function(library: Path | Excluded, number: int, count: int) -> BuiltCandidate | Excluded:
+    if isinstance(library, Excluded):
+        return library
+    return BuiltCandidate(library, f"main_{number}", count == 1)
+
+
+def _once(lock: threading.Lock, memory: dict[K, Future[T]], key: K, make: Callable[[], T]) -> T:
+    """What is made once, by the thread that asks first; the others wait for it."""
+    with lock:
+        mine = key not in memory
+        future = memory.setdefault(key, Future())
+    if mine:
+        try:
+            future.set_result(make())
+        except BaseException as e:
+            future.set_exception(e)
+    return future.result()

@@ -1,0 +1,115 @@
+"""Elementwise operators that are one function of one value, which they alone read.
+
+Before: a = add(v, 3); b = clip(a, 0, 6); c = divide(b, 6); w = multiply(v, c)
+After:  w = hard_swish(v)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite, nan
+
+from ...analysis.answer.recover import Recovered
+from ...analysis.proposal.proposal import Constant
+from ...analysis.results.op_info import Certificate, OpInfo
+from ...layout.graph.relax_graph import Op, Value
+from . import unary_functions as unary
+from .symbolic_shapes import same_shape
+from .unary_functions import ARGUMENT, Poly
+
+Infos = Mapping[Op, Recovered]
+
+#: No function that has a name is written in more operators.
+LONGEST = 10
+
+
+@dataclass(frozen=True)
+class Group:
+    """The operators ``ops``, of which the last one makes the result, as the one that they are."""
+
+    ops: tuple[Op, ...]
+    argument: Value
+    info: OpInfo
+
+    @property
+    def op(self) -> Op:
+        """It as an op of a graph."""
+        last = self.ops[-1]
+        return Op(last.name, last.func, last.call, (self.argument,), last.outputs, last.origin)
+
+
+def group(v: Value, infos: Infos) -> Group | None:
+    """What the readers of a value that has several make of it together; None if it has no name."""
+    program = v.of or v
+    if program.pinned is not None or len(program.uses) < 2:
+        return None
+    known: dict[Value, Poly] = {v: ARGUMENT}
+    ops: list[Op] = []
+    while len(ops) < LONGEST:
+        found = _next(v, ops, known, infos)
+        if found is None:
+            return None
+        op, made = found
+        ops.append(op)
+        known[op.outputs[0]] = made
+        inside = set(map(_origin, ops))
+        told = unary.named(made) if v.only_in(inside) else None
+        if told is not None and all(o.outputs[0].only_in(inside) for o in ops[:-1]):
+            return Group(tuple(ops), v, _info(*told, infos[op].info))
+    return None
+
+
+def _next(
+    v: Value, ops: Sequence[Op], known: dict[Value, Poly], infos: Infos
+) -> tuple[Op, Poly] | None:
+    """An op that reads only what is known, and what it makes."""
+    inside = set(map(_origin, ops))
+    for read in known:
+        for op in read.uses:
+            if _origin(op) in inside or len(op.outputs) != 1:
+                continue
+            (out,) = op.outputs
+            if out.dtype != v.dtype or not same_shape(out.shape, v.shape):
+                continue
+            made = _made(op, known, infos)
+            if made is not None:
+                return op, made
+    return None
+
+
+def _made(op: Op, known: dict[Value, Poly], infos: Infos) -> Poly | None:
+    info = infos[op].info
+    if not isinstance(info, OpInfo) or info.relaid:
+        return None
+    literals = {k: _literal(info.attrs[k]) for k in ("x1", "x2") if k in info.attrs}
+    given = [literals.get("x1"), *(_operand(o, op, known) for o in info.operands),
+             literals.get("x2")]  # fmt: skip
+    told = [g for g in given if g is not None]
+    if len(told) != len(info.operands) + len(literals):
+        return None
+    return unary.applied(info.name, info.attrs, told)
+
+
+def _operand(k: int | Constant, op: Op, known: dict[Value, Poly]) -> Poly | None:
+    if isinstance(k, Constant):
+        return _literal(k.value)
+    v = op.values[k]
+    if v is not None and v.constant and all(e == 1 for e in v.shape):
+        return _literal(v.expr.value.numpy().reshape(()).item())
+    return None if v is None else known.get(v)
+
+
+def _literal(value: object) -> Poly | None:
+    found = float(value) if isinstance(value, (int, float)) else nan
+    return unary.number(found) if isfinite(found) else None
+
+
+def _origin(op: Op) -> Op:
+    return op.origin or op
+
+
+def _info(name: str, attrs: dict[str, float], last: object) -> OpInfo:
+    assert isinstance(last, OpInfo)
+    certificate = Certificate("real", False, ("real arithmetic",))
+    return OpInfo(name, attrs, (0,), "kElemWise", ("", ""), certificate)

@@ -1,0 +1,190 @@
+"""Kernels for declared shapes, compiled ahead and chosen by the shape in the PrimFunc itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+
+from ...analysis import Refusal
+from ..arguments.boundary import Range
+from ..config.dim_values import values_at
+from ..config.ranges import parts, spans_at
+from ..config.sites import CallSite
+from ..config.strategy import Aot, Dim
+from ..dims.span import Span
+from ..dims.symbolic_dims import bind, copied
+from ..padding import Padded, pad_safe
+from ..schedule import schedule
+from ..tune.schedule_database import OpenDatabase, scheduled
+from .kernel_variants import Bucket, Exact, Ranged, Variant
+from .merge import merge
+from .padding_cost import ADDRESSED, buffers, lowest, size
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """The PrimFunc that chooses, and what is in it."""
+
+    func: Any
+    told: str
+
+
+def ahead(func: Any, generic: Any, sites: Sequence[CallSite], dims: Mapping[str, Dim], how: Aot,
+          target: Any, known: OpenDatabase | None = None) -> Ahead | Refusal:  # fmt: skip
+    """``generic`` with kernels for the declared shapes of ``func`` at these calls of it.
+
+    Schedules that are ``known`` from tuning are taken. A refusal where no shape is declared. The
+    first shapes are taken where there are more than ``how.max_variants``, then the first ranges.
+    """
+    of = {name: _values(name, d, how) for name, d in dims.items()} | dict(how.buckets)
+    ranges = {name: _parts(name, d, how) for name, d in dims.items()} | how.checked()
+    shapes = sorted(dict.fromkeys(v for s in sites for v in values_at(s, dims, of)))
+    spans: list[dict[str, Span]] = []
+    for s in sites:
+        spans += [x for x in spans_at(s, ranges) if x not in spans]
+    if not shapes and not spans:
+        return Refusal(_undeclared(sites[0], ranges, how))
+    names = [s.name for s in sites[0].symbols]
+    safe, why = _padded(func, names, how.finite) if how.pad or how.max else ((), "")
+    at = {s: dict(zip(names, s, strict=True)) for s in shapes}
+    full = {s: bind(func, at[s]) for s in shapes if min(s) > 0}
+    huge = [s for s in full if _largest(full[s], s) > ADDRESSED]
+    empty = [s for s in shapes if s not in huge and (s not in full or _empty(full[s]))]
+    shapes = [s for s in shapes if s not in empty and s not in huge]
+    taken = shapes[: how.max_variants]
+    some = spans[: how.max_variants - len(taken)]
+    low = {s: lowest(func, full[s], at[s], safe) for s in taken}
+    variants = [v for s in taken for v in _variants(full[s], at[s], safe, low[s], target, known)]
+    found = [_ranged(func, s, target) for s in some]
+    kept = [v for v in found if not isinstance(v, Refusal)]
+    grown = any(isinstance(v, Bucket) for v in variants)
+    counts = [f"{len(taken)} shapes{_told(safe) if grown else ''}"] if taken else []
+    counts += [f"{len(kept)} ranges"] if kept else []
+    told = [", ".join(counts)] if counts else []
+    left = len(shapes) + len(spans) - len(taken) - len(some)
+    told += [f"{left} more are left to the generic kernel"] if left else []
+    told += [f"{len(huge)} with a tensor that no machine addresses are left, too"] if huge else []
+    told += [f"{len(empty)} at which a tensor is empty are left, too"] if empty else []
+    told += [f"not padded: {why}"] if why else []
+    told += [why for s in taken for why in _above(at[s], low[s])]
+    told += list(dict.fromkeys(f"no ranges: {v.reason}" for v in found if isinstance(v, Refusal)))
+    return Ahead(merge(generic, [*variants, *kept]), "; ".join(told))
+
+
+def _undeclared(site: CallSite, ranges: Mapping[str, Sequence[Range]], how: Aot) -> str:
+    """Why there is nothing to compile ahead."""
+    names = ", ".join(s.name for s in site.symbols)
+    of = {name: ranges[name] for name in map(site.called, site.free()) if ranges.get(name)}
+    if of:
+        told = ", ".join(f"{name} in {' or '.join(map(str, some))}" for name, some in of.items())
+        return f"with {told} its dimensions are as good as without bounds"
+    if how.max:
+        return f"no upper end is declared for {names}: give `Dim(low, high)`"
+    return (f"no values are declared for {names}: give `Dim(likely=…)`, `Aot(buckets=…)` or "
+            "`Aot(ranges=…)`")  # fmt: skip
+
+
+def _told(safe: Sequence[Padded]) -> str:
+    return f", padded in {', '.join(p.name for p in safe)}" if safe else ""
+
+
+def _values(name: str, d: Dim, how: Aot) -> tuple[int, ...]:
+    """The values of a dimension that is not named: the likely ones, or all where they are few."""
+    last = d.last()
+    if how.max:
+        return () if last is None else (last,)
+    if d.likely or last is None or name in how.ranges:
+        return d.likely
+    return _every(d, how) or (last,)
+
+
+def _every(d: Dim, how: Aot) -> tuple[int, ...]:
+    """All values of a dimension; none where they are not few."""
+    if d.high is None or (d.high - d.low) // d.multiple_of > how.max_variants:
+        return ()
+    every = tuple(v for v in range(max(1, d.low), d.high + 1) if v in d)
+    return every if len(every) <= how.max_variants else ()
+
+
+def _parts(name: str, d: Dim, how: Aot) -> tuple[Range, ...]:
+    """The ranges of a dimension that is not named: none where there is a kernel for each value, or
+    its values are said."""
+    if how.max or name in how.buckets or (not d.likely and _every(d, how)):
+        return ()
+    return parts(d)
+
+
+def _padded(func: Any, names: Sequence[str], finite: bool) -> tuple[tuple[Padded, ...], str]:
+    """The proofs for the dimensions that may be padded, and why others may not."""
+    found = [(n, pad_safe(func, n)) for n in names]
+    why = [f"{n}: {p.reason}" for n, p in found if isinstance(p, Refusal)]
+    safe = [p for _, p in found if isinstance(p, Padded)]
+    safe, apart = _agreeing(safe)
+    why += apart
+    why += [
+        f"{p.name}: only where {', '.join(p.assumes)}" for p in safe if p.assumes and not finite
+    ]
+    return tuple(p for p in safe if finite or not p.assumes), "; ".join(why)
+
+
+def _agreeing(safe: Sequence[Padded]) -> tuple[list[Padded], list[str]]:
+    """Those whose paddings of one parameter hold the same, the first before others, and why not."""
+    held: dict[int, tuple[Any, str]] = {}
+    kept: list[Padded] = []
+    why: list[str] = []
+    for p in safe:
+        own = {g.param: (g.content, p.name) for g in p.inputs if g.content is not None}
+        other = next((k for k in own if k in held and held[k][0] != own[k][0]), None)
+        if other is None:
+            kept.append(p)
+            held |= own
+        else:
+            content, name = held[other]
+            why.append(f"{p.name}: the padding of parameter {other} would hold {own[other][0]}, "
+                       f"and that of {name} {content}")  # fmt: skip
+    return kept, why
+
+
+def _ranged(func: Any, spans: Mapping[str, Span], target: Any) -> Ranged | Refusal:
+    """A kernel by a schedule for these spans, where there is one."""
+    done = schedule(func, target, spans)
+    return done if isinstance(done, Refusal) else Ranged(done.func, spans)
+
+
+def _empty(bound: Any) -> bool:
+    """Whether a tensor of a function with a bound shape has no elements."""
+    return any(isinstance(e, tirx.IntImm) and e.value < 1
+               for b in buffers(bound) for e in b.ty.shape)  # fmt: skip
+
+
+def _largest(bound: Any, values: Sequence[int]) -> int:
+    """The largest extent or size in bytes of a function with a bound shape."""
+    return max(*values, *map(size, buffers(bound)))
+
+
+def _above(values: Mapping[str, int], low: Mapping[str, int] | Refusal) -> list[str]:
+    """What is told where not all that is smaller is padded."""
+    if isinstance(low, Refusal):
+        return [f"not padded to {_at(values)}: {low.reason}"]
+    return (
+        [f"padded to {_at(values)} from {_at(low)} on"] if max(low.values(), default=1) > 1 else []
+    )
+
+
+def _at(values: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _variants(bound: Any, values: Mapping[str, int], padded: tuple[Padded, ...],
+              low: Mapping[str, int] | Refusal, target: Any,
+              known: OpenDatabase | None) -> tuple[Variant, ...]:  # fmt: skip
+    """The kernel of a shape, which needs no copies, and over copies for those from ``low`` on."""
+    done = scheduled(bound, target, known)
+    made = copied(bound) if isinstance(done, Refusal) else done.func
+    exact = Exact(made, values)
+    if not padded or isinstance(low, Refusal):
+        return (exact,)
+    return exact, Bucket(made, values, padded, low)

@@ -1,0 +1,69 @@
+"""The C++ of a module's call sites, one file that is linked with the kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..runtime.library_table import SECTION
+
+HERE = Path(__file__).parent
+#: A string literal may be of limited length; adjacent ones are one.
+PIECE = 12_000
+
+
+@dataclass(frozen=True)
+class SiteCode:
+    """A site: its symbol, the generic kernel's, and where the dimensions stand in the arguments
+    (axis -1 for an argument that is the number)."""
+
+    symbol: str
+    generic: str
+    probes: tuple[tuple[int, int], ...]
+
+
+def source(sites: Sequence[SiteCode], about: str) -> str:
+    """A translation unit with all sites, or none; ``about`` is handed out as it is."""
+    generics = sorted({s.generic for s in sites})
+    declared = [f"int __tvm_ffi_{g}(void*, const TVMFFIAny*, int32_t, TVMFFIAny*);"
+                for g in generics]  # fmt: skip
+    made = ",\n".join(f"    {{{k}, __tvm_ffi_{s.generic}, {{{_probes(s)}}}}}"
+                      for k, s in enumerate(sites))  # fmt: skip
+    return "\n".join([
+        (HERE / "site.hpp").read_text(encoding="utf-8"),
+        'extern "C" {', *declared, "}",
+        "namespace opinfo_jit {", "namespace {",
+        f"constexpr int kSites = {len(sites)};",
+        "#ifdef __ELF__  // who inspects the file reads it there, see `table.read`",
+        f'__attribute__((section("{SECTION.decode()}"), used))',
+        "#endif",
+        f"const char kTold[] =\n{literal(about)};",
+        "// Never freed: a thread may be in a call when the process ends.",
+        f"Site* const sites = new Site[kSites]{{\n{made}}};" if sites else
+        "Site* const sites = nullptr;",
+        "}  // namespace", "}  // namespace opinfo_jit",
+        "using opinfo_jit::sites;",
+        *(f"OPINFO_SITE({s.symbol}, {k})" for k, s in enumerate(sites)),
+        (HERE / "straight.hpp").read_text(encoding="utf-8"),
+        (HERE / "control.hpp").read_text(encoding="utf-8"),
+    ])  # fmt: skip
+
+
+def _probes(site: SiteCode) -> str:
+    return ", ".join(f"{{{arg}, {axis}}}" for arg, axis in site.probes)
+
+
+def literal(text: str) -> str:
+    """A C string literal of a text, in pieces."""
+    pieces = [text[k : k + PIECE] for k in range(0, len(text), PIECE)] or [""]
+    return "\n".join(f'"{_escaped(p)}"' for p in pieces)
+
+
+def _escaped(text: str) -> str:
+    out = []
+    for byte in text.encode():
+        c = chr(byte)
+        plain = 32 <= byte < 127 and c not in '"\\?'
+        out.append(c if plain else f"\\{byte:03o}")
+    return "".join(out)

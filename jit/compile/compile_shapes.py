@@ -1,0 +1,166 @@
+"""The whole way for symbolic shapes: lower, fuse, choose strategies, build one library."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm import relax, tirx
+from tvm.support import cc
+
+from ...analysis.lifting.tir.node import items
+from ...analysis.support.progress import stage
+from ...byoc.codegen import toolchain
+from ...byoc.codegen.arity import check_calls
+from ...byoc.codegen.deduplicate import once
+from ...byoc.codegen.executable import executable
+from ...byoc.codegen.host import native_target
+from ...byoc.codegen.loading import tried
+from ...byoc.compile import placed
+from ...byoc.dispatching.dispatch import Dispatched, warn
+from ...byoc.dispatching.retry import Attempt
+from ...byoc.prepare.fuse import fuse
+from ...byoc.prepare.prepare import prepare
+from ...layout.graph.unused import check_defined
+from ..config.named_dims import resolved
+from ..config.strategy import Config, Strategy, config
+from ..kernels.build_kernel import compiled
+from ..kernels.simplify import simplified
+from ..process.errors import last_line
+from ..process.folder import Folder
+from .library_calls import handed_over
+from .specialize import Specialized, SpecializedFunction, specialize_shapes
+
+RESHAPE = tvm.ir.Op.get("relax.reshape")
+#: For the C++ compiler; what two libraries have in common must not be one in a process.
+OPTIONS = ["-fno-gnu-unique"]
+
+
+@dataclass(frozen=True)
+class CompiledShapes:
+    """A shared library for TVM's virtual machine, and how each symbolic function is compiled.
+
+    ``dispatched`` is what backends have, where the strategy of operators is `Library`.
+    """
+
+    library: Path
+    functions: tuple[SpecializedFunction, ...]
+    dispatched: Dispatched | None = None
+    _folder: Folder | None = None
+
+    def export(self, path: str | Path) -> None:
+        """Write the library; it loads in any process that has the TVM runtime."""
+        placed(self.library, Path(path))
+
+
+def compile_shapes(mod: Any, given: Config | Strategy | str = "jit",
+                   target: Any = None) -> CompiledShapes:  # fmt: skip
+    """Compile a Relax module with symbolic shapes; ``mod`` is not changed.
+
+    ``target`` is TVM's for a CPU, by default this one and one thread. Raises ``TypeError`` for what
+    is no module, ``ValueError`` for a configuration that is none, a GPU, a module without a Relax
+    function or with a variable that nothing defines, ``FileNotFoundError`` without a C++ compiler.
+    """
+    _check(mod)
+    wanted = _target(target)
+    found = resolved(config(given), mod)
+    prepared = prepare(mod)
+    attempt = handed_over(prepared, found)
+    while True:
+        handed = None if attempt is None else attempt.done()
+        done, made = _built(fused(prepared if handed is None else handed.module), found, wanted)
+        folder = Folder("opinfo-")
+        library = folder.path / "model.so"
+        try:
+            _exported(made, library, attempt, () if handed is None else handed.options)
+        except Exception as e:  # the compiler, the linker or the loader
+            if attempt is None or not attempt.diagnose(e):
+                raise
+            continue
+        if handed is not None:
+            warn(handed)
+        return CompiledShapes(library, done.functions, handed, folder)
+
+
+def _exported(made: Any, library: Path, attempt: Attempt | None, options: Sequence[str]) -> None:
+    """Write the library; with regions of backends it is loaded, so that what is missing is found.
+
+    Raises what the compiler, the linker and the loader do.
+    """
+    stage("linking")
+    given = [*toolchain.OPTIONS, *OPTIONS, *options]
+    made.export_library(str(library), fcompile=toolchain.shared, options=given)
+    regions = [] if attempt is None else [h.placed.region for h in attempt.regions]
+    if regions:
+        check_calls(tried(str(library), tvm.cpu()), regions)
+
+
+def _check(mod: Any) -> None:
+    check_defined(mod, "compile_shapes")
+    functions = {g.name_hint: f for g, f in mod.functions.items() if isinstance(f, relax.Function)}
+    if not functions:
+        raise ValueError("compile_shapes: the module has no Relax function")
+    for name, func in functions.items():
+        if free := relax.analysis.free_vars(func):
+            raise ValueError("compile_shapes: nothing defines the variable "
+                             f"{', '.join(v.name for v in free)} of {name}")  # fmt: skip
+    if cc.get_cc() is None:
+        raise FileNotFoundError("compile_shapes: there is no C++ compiler (g++ or clang++) on PATH "
+                                "to link the library with")  # fmt: skip
+
+
+def _target(given: Any) -> Any:
+    target = tvm.target.Target(given if given is not None else native_target())
+    if "gpu" in target.keys:
+        raise ValueError(
+            f"compile_shapes: the target is {target.kind.name}; kernels for shapes "
+            "are made for CPUs (for a GPU: opinfo compile --target cuda)"
+        )
+    return target
+
+
+def _built(mod: Any, found: Config, target: Any) -> tuple[Specialized, Any]:
+    """Compiled; functions whose schedules TVM does not build are as they were, which is told."""
+    done = specialize_shapes(mod, found, target)
+    try:
+        return done, executable(done.module, target)
+    except Exception:
+        failed = {}
+        for told in done.functions:
+            try:
+                compiled(done.module[told.function], target, told.function)
+            except Exception as e:  # what TVM's lowering and LLVM raise
+                failed[told.function] = f"its schedule does not build: {last_line(e)[:200]}"
+        if not failed:
+            raise
+    done = specialize_shapes(mod, found, target, failed)
+    return done, executable(done.module, target)
+
+
+def lowered(mod: Any) -> Any:
+    """Prepared, lowered and fused."""
+    return fused(prepare(mod))
+
+
+def fused(mod: Any) -> Any:
+    """A lowered module, fused; what only reshapes is a view, which needs no kernel."""
+    return once(relax.transform.RewriteDataflowReshape()(fuse(simplified(mod))), _view)
+
+
+def _view(value: Any) -> tuple[Any, ...] | None:
+    """The tensor and the extents, where a view is made. Views share memory: also where something
+    is written in place, two of them are one."""
+    if not (isinstance(value, relax.Call) and value.op == RESHAPE
+            and isinstance(value.args[1], relax.ShapeExpr)):  # fmt: skip
+        return None
+    extents = [_extent(e) for e in items(value.args[1].values)]
+    return None if None in extents else (value.args[0].__chandle__(), *extents)
+
+
+def _extent(e: Any) -> tuple[str, int] | None:
+    if isinstance(e, tirx.IntImm):
+        return "number", int(e.value)
+    return ("variable", e.__chandle__()) if isinstance(e, tvm.ir.Var) else None

@@ -1,0 +1,197 @@
+"""Symbolic dimensions of a PrimFunc: where their values stand, and the function with them bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import s_tir, tirx
+
+#: Arithmetic that is done where both operands are numbers.
+FOLDED = (tirx.Add, tirx.Sub, tirx.Mul, tirx.FloorDiv, tirx.FloorMod, tirx.Min, tirx.Max, tirx.LT,
+          tirx.LE, tirx.GT, tirx.GE, tirx.EQ, tirx.NE)  # fmt: skip
+
+
+class Unbound(ValueError):
+    """A symbolic dimension stands alone in no shape: its value cannot be read off a tensor."""
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A symbolic dimension and where to read it: ``shape[axis]`` of the parameter ``param``.
+
+    ``axis`` is None where the parameter is the number itself. A number on which no shape and no
+    loop depends is no dimension.
+    """
+
+    name: str
+    param: int
+    axis: int | None
+    var: Any
+
+
+def symbols(func: Any) -> tuple[Symbol, ...]:
+    """The symbolic dimensions of a PrimFunc, in the order in which they first stand alone.
+
+    Names are made unique: the second of two variables ``n`` is ``n_1``. Raises `Unbound`
+    where a shape has a variable that stands nowhere alone.
+    """
+    found: list[Symbol] = []
+    inside: list[Any] = []
+    sizes = _sizes(func)
+    for k, p in enumerate(func.params):
+        if not tirx.is_buffer_var(p):
+            if any(p.same_as(v) for v in sizes):
+                _note(found, p, k, None)
+            continue
+        for axis, extent in enumerate(p.ty.shape):
+            if isinstance(extent, tirx.Var):
+                _note(found, extent, k, axis)
+            else:
+                inside += variables(extent)
+    for v in inside:
+        if not any(s.var.same_as(v) for s in found):
+            raise Unbound(f"the dimension {v.name} of {name(func)} stands in no shape alone")
+    return tuple(found)
+
+
+def _sizes(func: Any) -> list[Any]:
+    """The integers among the parameters on which a shape or how often a loop runs depends."""
+    numbers = [p for p in func.params
+               if not tirx.is_buffer_var(p) and p.ty.dtype.startswith("int")]  # fmt: skip
+    if not numbers:
+        return []
+    used = [v for p in func.params if tirx.is_buffer_var(p) for e in p.ty.shape
+            for v in variables(e)]  # fmt: skip
+    bound: list[tuple[Any, Any]] = []
+
+    def note(*expressions: Any) -> None:
+        used.extend(v for e in expressions for v in variables(e))
+
+    tvm_ffi.structural_walk(func.body, [
+        (tirx.For, lambda s: note(s.min, s.extent)),
+        (s_tir.SBlock, lambda s: note(*(iv.dom.extent for iv in s.iter_vars),
+                                      *(e for b in s.alloc_buffers for e in b.ty.shape))),
+        (tirx.AllocBuffer, lambda s: note(*s.buffer.ty.shape)),
+        (tirx.DeclBuffer, lambda s: note(*s.buffer.ty.shape)),
+        (tirx.Bind, lambda s: bound.append((s.var, s.value))),
+        (tirx.While, lambda s: note(s.condition)),
+    ])  # fmt: skip
+    for v, e in reversed(bound):  # what a name stands for
+        if any(v.same_as(u) for u in used):
+            note(e)
+    return [p for p in numbers if any(p.same_as(v) for v in used)]
+
+
+def _note(found: list[Symbol], var: Any, param: int, axis: int | None) -> None:
+    if any(s.var.same_as(var) for s in found):
+        return
+    taken = {s.name for s in found}
+    unique = next(n for n in _names(var.name) if n not in taken)
+    found.append(Symbol(unique, param, axis, var))
+
+
+def _names(stem: str) -> Iterator[str]:
+    yield stem
+    k = 1
+    while True:
+        yield f"{stem}_{k}"
+        k += 1
+
+
+def variables(expr: Any) -> list[Any]:
+    """The variables of an integer expression."""
+    found: list[Any] = []
+
+    def visit(node: Any) -> None:
+        if isinstance(node, tirx.Var) and not any(node.same_as(v) for v in found):
+            found.append(node)
+
+    if not isinstance(expr, int):
+        tvm_ffi.structural_walk(expr, visit, order="post")
+    return found
+
+
+def static(func: Any) -> bool:
+    """Whether a PrimFunc has but one shape."""
+    return not _sizes(func) and all(isinstance(e, tirx.IntImm) for p in func.params
+                                    if tirx.is_buffer_var(p) for e in p.ty.shape)  # fmt: skip
+
+
+def rooted(func: Any) -> Any:
+    """With a root block, which TVM's passes over Relax look for in each PrimFunc."""
+    if isinstance(func.body, s_tir.SBlockRealize):
+        return func
+    root = s_tir.SBlock([], [], [], "root", func.body)
+    body = s_tir.SBlockRealize([], True, root)
+    made = tirx.PrimFunc(func.params, body, func.ret_type, func.attrs)
+    return made.with_attr("s_tir", True)
+
+
+def name(func: Any) -> str:
+    """What a PrimFunc is called, for messages."""
+    return str((func.attrs or {}).get("global_symbol", "the PrimFunc"))
+
+
+def copied(func: Any) -> Any:
+    """A deep copy: a ``Schedule`` may change the body that it is given."""
+    return tvm.ir.load_json(tvm.ir.save_json(func))
+
+
+def bind(func: Any, values: Mapping[str, int]) -> Any:
+    """The PrimFunc at one shape: ``values`` has each of its `symbols` by name.
+
+    Before: ``f(x: Buffer((n, 4)), y: Buffer((2 * n, 4)))``, ``{"n": 3}``
+    After:  ``f(x: Buffer((3, 4)), y: Buffer((6, 4)))``
+
+    Attributes are kept, the function given is not changed. A parameter that is the number itself
+    stays a parameter, by the dimension's name, but is not read. Raises ``ValueError`` where values
+    and symbols are not the same names, or a value is not positive.
+    """
+    known = symbols(func)
+    wanted = {s.name for s in known}
+    if wanted != set(values):
+        raise ValueError(f"bind: {name(func)} has the dimensions {sorted(wanted)}, got values of "
+                         f"{sorted(values)}")  # fmt: skip
+    for key, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ValueError(f"bind: {key} must be a positive integer, got {value!r}")
+    own = copied(func)
+    given = symbols(own)
+    numbers = {s.var: tirx.IntImm(s.var.ty.dtype, values[s.name]) for s in given}
+    names = [next((s.name for s in given if s.var.same_as(p)), None) for p in own.params]
+    bare = tirx.PrimFunc([p for p, n in zip(own.params, names, strict=True) if n is None],
+                         own.body, own.ret_type, own.attrs)  # fmt: skip
+    bound = _substituted(bare, numbers)
+    if not any(names):
+        return bound
+    rest = iter(bound.params)
+    params = [next(rest) if n is None else tirx.Var(n, p.ty.dtype)
+              for p, n in zip(own.params, names, strict=True)]  # fmt: skip
+    return tirx.PrimFunc(params, bound.body, bound.ret_type, bound.attrs)
+
+
+def _substituted(node: Any, numbers: Mapping[Any, Any]) -> Any:
+    """With numbers in the place of variables, and what is then of numbers alone as a number."""
+    simplify = tvm.sym.Analyzer().simplify
+
+    def folded(e: Any) -> Any:
+        operands = [getattr(e, k) for k in ("a", "b") if hasattr(e, k)]
+        return simplify(e) if all(isinstance(x, tirx.IntImm) for x in operands) else e
+
+    return tvm_ffi.structural_map(node, [
+        (tvm.ir.Var, lambda v: numbers.get(v, v)),
+        (FOLDED, folded),
+        (tvm.ir.Call, _decided),
+    ])  # fmt: skip
+
+
+def _decided(call: Any) -> Any:
+    """The branch that is taken, where the condition is a number."""
+    if getattr(call.op, "name", "") != "prim.if_then_else" or len(call.args) < 3:
+        return call
+    known = isinstance(call.args[0], tirx.IntImm)
+    return (call.args[1] if call.args[0].value else call.args[2]) if known else call

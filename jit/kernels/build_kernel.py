@@ -1,0 +1,189 @@
+"""One kernel at one shape: bound, scheduled, built into a library, compared with the generic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+from ...analysis import Refusal
+from ..dims.symbolic_dims import bind, copied
+from ..schedule import schedule
+from ..tune.schedule_database import OpenDatabase, scheduled
+
+#: What a float may differ by from the generic kernel's, relative to the largest value: sums are
+#: made in another order.
+WITHIN = {"float64": 1e-9, "float32": 1e-4, "float16": 2e-2, "bfloat16": 5e-2}
+#: The name of the function in its library.
+ENTRY = "kernel"
+#: Calls that are timed, and what is no difference.
+ROUNDS, NOISE = 7, 1.05
+
+
+class Differs(RuntimeError):
+    """A compiled kernel gives another result than the generic one."""
+
+
+@dataclass(frozen=True)
+class BuiltKernel:
+    """A library with one kernel: by which rule it is scheduled, and what it took."""
+
+    library: Path
+    rule: str
+    milliseconds: float
+
+
+class Maker:
+    """Makes the kernels of one PrimFunc; what they are compared with is compiled once."""
+
+    def __init__(self, func: Any, target: Any, known: OpenDatabase | None = None) -> None:
+        self.func, self.target, self.known = func, target, known
+
+    def make(self, values: Mapping[str, int], library: Path, check: bool = True) -> BuiltKernel:
+        """Compile the function at one shape into a shared library.
+
+        A schedule that is ``known`` from tuning goes before those by structure; where neither is as
+        fast as the one for all shapes, it is that one with its shape bound. Raises
+        `Differs` where the kernel gives another result than the function unscheduled.
+        """
+        start = perf_counter()
+        bound = bind(self.func, values)
+        done = scheduled(bound, self.target, self.known)
+        rule, made = ("none", bound) if isinstance(done, Refusal) else (done.rule, done.func)
+        file, kernel = self._built(made, library, "special")
+        if check and self.symbolic is not None and slower(kernel, self.symbolic[1], bound, values):
+            file.unlink()
+            rule = "generic"
+            file, kernel = self._built(bind(self.symbolic[0], values), library, rule)
+        if check:
+            compare(kernel, self.plain, self.func, values)
+        file.replace(library)
+        return BuiltKernel(library, rule, 1e3 * (perf_counter() - start))
+
+    def _built(self, func: Any, library: Path, name: str) -> tuple[Path, Any]:
+        """A library of its own name, since the loader knows those that it has by their names."""
+        file = library.with_name(f"{library.name}.{name}.so")
+        compiled(func, self.target, ENTRY).export_library(str(file))
+        return file, loaded(file)
+
+    @cached_property
+    def plain(self) -> Any:
+        """The function as it is: what is right."""
+        return compiled(self.func, self.target, "plain")["plain"]
+
+    @cached_property
+    def symbolic(self) -> tuple[Any, Any] | None:
+        """By its schedule for all shapes, and compiled; None where there is none."""
+        done = schedule(self.func, self.target)
+        if isinstance(done, Refusal):
+            return None
+        return done.func, compiled(done.func, self.target, "symbolic")["symbolic"]
+
+
+def loaded(library: Path) -> Any:
+    """The function of a kernel's library, which is unloaded when the function is let go."""
+    if not library.is_file():
+        raise ValueError(f"cannot find file {library}")
+    return tvm_ffi.load_module(str(library), keep_module_alive=False)[ENTRY]
+
+
+def slower(kernel: Any, other: Any, bound: Any, values: Mapping[str, int]) -> bool:
+    """Whether a kernel takes more time than another one at its shape, by more than a little."""
+    given = _tensors(arguments(bound, values))
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(ROUNDS):
+        for call, taken in zip((kernel, other), times, strict=True):
+            start = perf_counter()
+            call(*given)
+            taken.append(perf_counter() - start)
+    return min(times[0]) > NOISE * min(times[1])
+
+
+def compiled(func: Any, target: Any, name: str) -> Any:
+    """A PrimFunc as an executable in this process."""
+    func = func.with_attr("global_symbol", name).with_attr("tirx.noalias", True)
+    return tvm.tirx.build(tvm.IRModule({name: func}), target=target)
+
+
+def compare(kernel: Any, generic: Any, func: Any, values: Mapping[str, int], seed: int = 0) -> None:
+    """Call both on random inputs at one shape; raises `Differs` where an output does."""
+    bound = bind(copied(func), values)
+    given = arguments(bound, values, seed)
+    one, other = _tensors(given), _tensors(given)
+    kernel(*one)
+    generic(*other)
+    for k, (a, b) in enumerate(zip(one, other, strict=True)):
+        if not isinstance(a, int):
+            _same(a.numpy(), b.numpy(), k, values)
+
+
+def arguments(bound: Any, values: Mapping[str, int], seed: int = 0) -> list[Any]:
+    """Random arguments of a function with a bound shape. Integers are 0 where data decide on an
+    index: what is read must be there."""
+    rng, most = np.random.default_rng(seed), 0 if indexed_by_data(bound) else 2
+    return [_random(p, rng, values, most) for p in bound.params]
+
+
+def _tensors(given: list[Any]) -> list[Any]:
+    """Arrays as tensors of their own; numbers as they are."""
+    return [tvm.runtime.tensor(a) if isinstance(a, np.ndarray) else a for a in given]
+
+
+def indexed_by_data(func: Any) -> bool:
+    """Whether an index may be read from a buffer; one that has a name is taken for such."""
+    found: list[Any] = []
+
+    def search(e: Any) -> None:
+        tvm_ffi.structural_walk(e, (tvm.ir.TensorLoad, found.append))
+
+    def named(node: Any) -> None:
+        if str(node.var.ty.dtype).startswith(("int", "uint")):
+            search(node.value)
+
+    def indices(node: Any) -> None:
+        for index in node.indices:
+            search(index)
+
+    tvm_ffi.structural_walk(func.body, [(tvm.ir.TensorLoad, indices), (tirx.BufferStore, indices),
+                                        (tirx.Bind, named), (tirx.Let, named)])  # fmt: skip
+    return bool(found)
+
+
+def _random(param: Any, rng: np.random.Generator, values: Mapping[str, int], most: int) -> Any:
+    if not tirx.is_buffer_var(param):
+        return values.get(param.name, 1)
+    shape = [int(e) for e in param.ty.shape]
+    dtype = str(param.ty.dtype)
+    if dtype in WITHIN:
+        return rng.standard_normal(shape).astype(np.float32).astype(_numpy(dtype))
+    low = -most if dtype.startswith("int") else 0
+    return rng.integers(low, max(most, 1), shape).astype(dtype)
+
+
+def _numpy(dtype: str) -> Any:
+    if dtype == "bfloat16":
+        import ml_dtypes
+
+        return ml_dtypes.bfloat16
+    return np.dtype(dtype)
+
+
+def _same(a: np.ndarray, b: np.ndarray, k: int, values: Mapping[str, int]) -> None:
+    within = WITHIN.get(str(a.dtype), 0)
+    wide = np.float64 if within else a.dtype
+    a, b = a.astype(wide), b.astype(wide)
+    finite = np.isfinite(b)
+    largest = float(np.abs(b[finite]).max(initial=0))
+    same = np.where(finite, np.isfinite(a), True)
+    with np.errstate(invalid="ignore"):
+        near = np.abs(a - b) <= within * largest if within else a == b
+    if not np.all(np.where(finite, same & near, (a == b) | (np.isnan(a) & np.isnan(b)))):
+        raise Differs(f"parameter {k} differs from the generic kernel's at {dict(values)}")

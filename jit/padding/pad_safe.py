@@ -1,0 +1,140 @@
+"""The proof that a dimension may be padded, and the search for what the padding must hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ...analysis import Refusal, lift
+from ...analysis.lifting.effects.tensor_expression import TensorExpression
+from ...analysis.lifting.tir.from_tir import Unliftable
+from ...analysis.terms.scalar import SMALL, ge0
+from ...analysis.terms.term import Const, TensorVar, Term, Var, variable
+from ...analysis.terms.traversal import free, subterms
+from ..dims.symbolic_dims import Symbol, Unbound, symbols
+from .claim import FINITE, Grown, Padded
+from .padding_equality import PaddingEquality
+from .padding_problem import Needs, PaddingProblem, Unproved
+from .padding_value import Number
+from .traps import demands
+
+#: Contents that are tried for one dimension of one function.
+TRIES = 64
+
+
+def pad_safe(func: Any, name: str) -> Padded | Refusal:
+    """Whether the dimension ``name`` of a PrimFunc may be padded (see `Padded`).
+
+    ``name`` is one of `symbols`; raises ``ValueError`` where it is not.
+    """
+    try:
+        return _proved(func, name)
+    except (Unproved, Needs) as e:
+        return Refusal(str(e), name)
+    except Unliftable as e:
+        return Refusal(f"the function is not understood: {e}", name)
+    except RecursionError:
+        return Refusal("the compute is nested too deeply", name)
+
+
+def _proved(func: Any, name: str) -> Padded:
+    try:
+        known = symbols(func)
+    except Unbound as e:
+        raise Unproved(str(e)) from None
+    symbol = next((s for s in known if s.name == name), None)
+    if symbol is None:
+        raise ValueError(f"pad_safe: expected one of the dimensions {[s.name for s in known]}, got "
+                         f"{name!r}")  # fmt: skip
+    lifted = lift(func, _positive(func, known))
+    place = lifted.params[symbol.param]
+    dim: Term | None = place if isinstance(place, Var) else None
+    if isinstance(place, TensorVar) and symbol.axis is not None:
+        dim = place.shape[symbol.axis].atom
+    if not isinstance(dim, Var) or dim.kind != "size":
+        raise Unproved(f"{name} is not known to be positive")
+    if lifted.races:
+        raise Unproved("data decides where iterations of a parallel loop store")
+    grown = _grown(lifted, dim)
+    zero = demands(func, lifted, grown)
+    start: dict[TensorVar, Number] = {
+        t: 0 for t in grown if t.position in zero and "int" in t.dtype
+    }
+    return _searched(lifted, dim, grown, start, name)
+
+
+def _positive(func: Any, known: Sequence[Symbol]) -> list[Any]:
+    """The parameters that are dimensions, as sizes: who pads sees to it that they are at least 1
+    (see `Padded`)."""
+    numbers = {s.param: s.name for s in known if s.axis is None}
+    taken = max((len(s.var.name) for s in known), default=0)
+    return [variable("size", f"{numbers[k]}{'#' * (taken + 1)}") if k in numbers else None
+            for k in range(len(func.params))]  # fmt: skip
+
+
+def _grown(lifted: TensorExpression, dim: Var) -> dict[TensorVar, tuple[int, ...]]:
+    """The axes of each parameter that get longer with the dimension; none may get shorter."""
+    out = {}
+    problem = PaddingProblem(dim, {})
+    for t in lifted.params:
+        if not isinstance(t, TensorVar):
+            continue
+        axes = tuple(d for d, e in enumerate(t.shape) if dim in free(e))
+        for d in axes:
+            e = t.shape[d]
+            if not problem.holds(ge0(problem.at(e) - e), ()):
+                raise Unproved(f"axis {d} of {t.name}, {e!r}, may get shorter when {dim!r} grows")
+        if axes:
+            out[t] = axes
+    return out
+
+
+def _searched(lifted: TensorExpression, dim: Var, grown: Mapping[TensorVar, tuple[int, ...]],
+              start: Mapping[TensorVar, Number], name: str) -> Padded:  # fmt: skip
+    """The first contents of the padding with which the proof goes through."""
+    left, first = TRIES, None
+    stack: list[Mapping[TensorVar, Number]] = [start]
+    questions: dict[Any, bool] = {}
+    while stack and left:
+        left -= 1
+        problem = PaddingProblem(dim, grown, stack.pop(), questions=questions)
+        try:
+            same = PaddingEquality(problem)
+            for out in lifted.outputs:
+                same(out.body, ())
+            return _claim(lifted, problem, name)
+        except Unproved as e:
+            first = first or e
+        except Needs as e:
+            more = [{**problem.contents, e.tensor: v} for v in _candidates(lifted, e.tensor)]
+            stack += reversed(more)
+    raise first or Unproved("no content of the padding was found with which it is safe")
+
+
+def _candidates(lifted: TensorExpression, t: TensorVar) -> Iterator[Number]:
+    """What the padding of a tensor may have to hold: identities of combiners, literals."""
+    if t.dtype == "bool":
+        yield from (False, True)
+        return
+    if "float" in t.dtype:
+        yield from (0.0, -math.inf, math.inf, 1.0)
+    else:
+        ends = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1), **SMALL}
+        yield from (0, *ends.get(t.dtype, ()), 1, *(() if t.dtype.startswith("u") else (-1,)))
+    terms = {s for c in lifted.outputs for s in subterms(c.body)}
+    literals = {s.value for s in terms if isinstance(s, Const) and s.dtype == t.dtype}
+    found = sorted(v for v in literals if v not in (0, 1) and math.isfinite(v))
+    yield from (found if len(found) <= 4 else ())
+
+
+def _claim(lifted: TensorExpression, problem: PaddingProblem, name: str) -> Padded:
+    outputs = {c.out for c in lifted.outputs}
+    every = [Grown(t.position, axes, problem.contents.get(t)) for t, axes in problem.grown.items()]
+    tensors = list(problem.grown)
+    return Padded(
+        name,
+        tuple(g for g, t in zip(every, tensors, strict=True) if t not in outputs),
+        tuple(g for g, t in zip(every, tensors, strict=True) if t in outputs),
+        (FINITE,) if problem.finite else (),
+    )

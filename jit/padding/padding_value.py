@@ -1,0 +1,219 @@
+"""What is known of an element in the padding, and of what is computed of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...analysis.terms.evaluate import numpy_dtype
+from ...analysis.terms.term import CallTerm, Term
+
+Number = float | int | bool
+
+
+@dataclass(frozen=True)
+class KnownNumber:
+    """One number."""
+
+    number: Number
+
+
+@dataclass(frozen=True)
+class Valid:
+    """An element that is valid; ``computed`` says that it is a number that the kernel computes with
+    in every iteration at n too."""
+
+    computed: bool = False
+
+
+@dataclass(frozen=True)
+class LoopState:
+    """What a loop has come to before this iteration."""
+
+    state: Term
+
+
+@dataclass(frozen=True)
+class Anything:
+    """It may be any number, NaN too."""
+
+
+Value = KnownNumber | Valid | LoopState | Anything
+VALID, COMPUTED, ANYTHING = Valid(), Valid(True), Anything()
+
+
+def known(number: Any) -> Value:
+    """A number that numpy computed; NaN is anything."""
+    plain = number.item() if hasattr(number, "item") else number
+    return ANYTHING if isinstance(plain, float) and math.isnan(plain) else KnownNumber(plain)
+
+
+def joined(a: Value, b: Value) -> Value:
+    """One of the two, it is not known which."""
+    if a == b:
+        return a
+    finite = [isinstance(x, Valid) or (isinstance(x, KnownNumber) and math.isfinite(x.number))
+              for x in (a, b)]  # fmt: skip
+    return VALID if all(finite) else ANYTHING
+
+
+#: Operations that are exact in every implementation.
+_EXACT: dict[str, Callable[..., Any]] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "min": np.minimum,
+    "max": np.maximum, "neg": np.negative, "abs": np.abs, "sqrt": np.sqrt, "floor": np.floor,
+    "ceil": np.ceil, "trunc": np.trunc, "lt": np.less, "le": np.less_equal, "gt": np.greater,
+    "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal, "isnan": np.isnan,
+    "isinf": np.isinf, "isfinite": np.isfinite,
+}  # fmt: skip
+_INF = math.inf
+#: Values of other functions that are exact in every implementation.
+_POINTS: dict[str, dict[float, float]] = {
+    "exp": {-_INF: 0.0, 0.0: 1.0, _INF: _INF},
+    "exp2": {-_INF: 0.0, 0.0: 1.0, _INF: _INF},
+    "tanh": {0.0: 0.0},
+    "erf": {0.0: 0.0},
+    "sin": {0.0: 0.0},
+    "sigmoid": {-_INF: 0.0, _INF: 1.0, 0.0: 0.5},
+    "log": {1.0: 0.0},
+    "round": {0.0: 0.0, 1.0: 1.0},
+    "nearbyint": {0.0: 0.0, 1.0: 1.0},
+}
+#: Finite for finite operands, of about their size.
+_BOUNDED = frozenset({"abs", "neg", "min", "max", "tanh", "sigmoid", "erf", "floor", "ceil"})
+
+
+def computed(t: CallTerm, args: list[Value]) -> tuple[Value, bool]:
+    """The value of an operation on floating-point numbers, and whether valid ones must be finite
+    for it."""
+    if all(isinstance(a, KnownNumber) for a in args):
+        return _of_numbers(t, [a.number for a in args if isinstance(a, KnownNumber)]), False
+    pair = _one_number(args)
+    if pair is None:
+        if (t.op in _BOUNDED or _widens(t)) and all(isinstance(a, Valid) for a in args):
+            return VALID, True
+        return ANYTHING, False
+    number, other, first = pair
+    return _RULES.get(t.op, _no_rule)(number, other, first, t)
+
+
+def _widens(t: CallTerm) -> bool:
+    return (
+        t.op == "cast"
+        and t.dtype in ("float32", "float64")
+        and "float" in t.args[0].dtype
+        and (t.dtype == "float64" or t.args[0].dtype != "float64")
+    )
+
+
+def _of_numbers(t: CallTerm, numbers: list[Number]) -> Value:
+    if t.op == "cast":
+        return _cast(numbers[0], t.dtype)
+    if t.op in _POINTS:
+        found = _POINTS[t.op].get(float(numbers[0]))
+        return ANYTHING if found is None else KnownNumber(found)
+    fn = _EXACT.get(t.op)
+    if fn is None:
+        return ANYTHING
+    kind = numpy_dtype(t.args[0].dtype)
+    with np.errstate(all="ignore"):
+        if t.op == "div" and not np.issubdtype(kind, np.floating):
+            return ANYTHING
+        return known(fn(*(np.asarray(x, kind) for x in numbers)))
+
+
+def _cast(number: Number, dtype: str) -> Value:
+    if isinstance(number, float) and not math.isfinite(number) and "float" not in dtype:
+        return ANYTHING
+    if dtype.startswith(("float8", "float4")):
+        return ANYTHING
+    kind = numpy_dtype(dtype)
+    if kind.kind in "iu":
+        info = np.iinfo(kind)
+        if not info.min <= int(number) <= info.max:
+            return ANYTHING
+    with np.errstate(all="ignore"):
+        return known(np.asarray(number).astype(kind))
+
+
+def _one_number(args: list[Value]) -> tuple[float, Value, bool] | None:
+    """``(number, the other operand, whether the number is the first)`` of two operands."""
+    if len(args) != 2:
+        return None
+    for k in (0, 1):
+        a, other = args[k], args[1 - k]
+        if isinstance(a, KnownNumber) and isinstance(other, (Valid, LoopState)):
+            return float(a.number), other, k == 0
+    return None
+
+
+Ruled = tuple[Value, bool]
+_NOT: Ruled = (ANYTHING, False)
+
+
+def _no_rule(number: float, other: Value, first: bool, t: CallTerm) -> Ruled:
+    return _NOT
+
+
+def _add(number: float, other: Value, first: bool, t: CallTerm) -> Ruled:
+    if number == 0:
+        return other, False
+    return (KnownNumber(number), True) if math.isinf(number) else _NOT
+
+
+def _sub(number: float, other: Value, first: bool, t: CallTerm) -> Ruled:
+    if number == 0 and not first:
+        return other, False
+    return (KnownNumber(number if first else -number), True) if math.isinf(number) else _NOT
+
+
+def _mul(number: float, other: Value, first: bool, t: CallTerm) -> Ruled:
+    if number == 1:
+        return other, False
+    return (KnownNumber(0.0), True) if number == 0 else _NOT
+
+
+def _div(number: float, other: Value, first: bool, t: CallTerm) -> Ruled:
+    if number == 0 and first and other == COMPUTED:
+        return KnownNumber(0.0), True  # at n something is divided by it, and comes out finite
+    return (other, False) if number == 1 and not first else _NOT
+
+
+def _least(number: float, other: Value, first: bool, t: CallTerm) -> Ruled:
+    return _end(number, other, _INF)
+
+
+def _most(number: float, other: Value, first: bool, t: CallTerm) -> Ruled:
+    return _end(number, other, -_INF)
+
+
+def _end(number: float, other: Value, neutral: float) -> Ruled:
+    """``min`` or ``max`` with an infinity, or with a number."""
+    if number == neutral:
+        return other, True
+    if number == -neutral:
+        return KnownNumber(number), True
+    return (VALID, True) if isinstance(other, Valid) else _NOT
+
+
+def _less(number: float, other: Value, first: bool, t: CallTerm) -> Ruled:
+    """Comparisons with an infinity."""
+    if not math.isinf(number) or "float" not in t.args[0].dtype:
+        return _NOT
+    below = (number < 0) == first  # the first operand is the smaller one
+    return KnownNumber(below if t.op in ("lt", "le") else not below), True
+
+
+def _differs(number: float, other: Value, first: bool, t: CallTerm) -> Ruled:
+    if not math.isinf(number) or "float" not in t.args[0].dtype:
+        return _NOT
+    return KnownNumber(t.op == "ne"), True
+
+
+_RULES: dict[str, Callable[[float, Value, bool, CallTerm], Ruled]] = {
+    "add": _add, "sub": _sub, "mul": _mul, "div": _div, "min": _least, "max": _most,
+    "lt": _less, "le": _less, "gt": _less, "ge": _less, "eq": _differs, "ne": _differs,
+}  # fmt: skip

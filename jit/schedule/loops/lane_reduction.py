@@ -1,0 +1,188 @@
+"""Loop nests with vectors along a reduction: each lane takes a part of it.
+
+    out[i] = sum over k of x[i, k]
+
+    for kt: for l in vectorized(16): acc[l] += x[i, kt * 16 + l]
+    the lanes of acc are summed in halves, then the elements that are left are added
+
+That changes the order of the terms, so it is for what is associative: sums, products, extremes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from tvm import tirx
+
+from ..nest.kernel import Accumulator, Kernel
+from ..nest.program import Axis
+from ..nest.symbolic_sizes import Bounds
+from ..nest.tir import Values, as_dtype, integer, local, loop, mentions, seq, values
+from .loop_nest import LoopNest, Rows, Run
+from .tile import columns
+
+#: Vectors of a reduction that are taken at a time where there is one element to reduce to.
+CHAINS = 4
+
+
+@dataclass(frozen=True)
+class LaneUpdate:
+    """``acc`` is combined with a value by ``op``, whose neutral element is ``neutral``."""
+
+    op: Any
+    value: Any
+    neutral: Any
+
+
+_NEUTRAL = {tirx.Add: 0, tirx.Mul: 1, tirx.Max: None, tirx.Min: None}
+
+
+def term(a: Accumulator) -> LaneUpdate | None:
+    """The term that an update adds, if it combines associatively."""
+    e = a.update
+    if type(e) not in _NEUTRAL:
+        return None
+    for acc, value in ((e.a, e.b), (e.b, e.a)):
+        if acc.same_as(a.var) and a.var not in mentions(value):
+            start = _NEUTRAL[type(e)]
+            # An extreme may take its start several times.
+            neutral = a.init if start is None else tirx.const(start, a.dtype)
+            return LaneUpdate(type(e), value, neutral)
+    return None
+
+
+@dataclass
+class Lanes(LoopNest):
+    """A nest over rows and single columns, with vectors of ``wide`` along the reduction ``k``."""
+
+    k: Axis | None = None
+    wide: int = 1
+
+    def micro(self, rows: Rows, cols: Sequence[Run]) -> Any:
+        assert self.k is not None
+        runs = cols or [Run(lambda c: None)]
+        return seq([_Block(self, self._based(), rows, run, self.k)() for run in runs])
+
+
+class _Block:
+    """Some rows and columns: parts in lanes, the lanes together, the rest, the stores."""
+
+    def __init__(self, nest: Lanes, kernel: Kernel, rows: Rows, run: Run, k: Axis) -> None:
+        self.nest, self.kernel, self.rows, self.run, self.k = nest, kernel, rows, run, k
+        self.count = rows.count if rows else 1
+        self.spots = self.count * run.count
+        self.bounds = kernel.bounds(k)
+        self.lanes, self.chains = nest.wide, _chains(self.bounds, nest.wide, self.spots)
+        self.width = self.lanes * self.chains  # of one row and column
+        self.terms = [t for a in kernel.accumulators if (t := term(a))]
+        kinds = [a.dtype for a in kernel.accumulators]
+        self.parts = [local("part", [self.spots * self.width], d) for d in kinds]
+        self.whole = [local("acc", [self.spots], d) for d in kinds]
+
+    def __call__(self) -> Any:
+        steps = [tirx.AllocBuffer(b) for b in (*self.parts, *self.whole)]
+        steps.append(self.vector(self.spots * self.width, lambda x: seq([
+            tirx.BufferStore(b, t.neutral, [x])
+            for b, t in zip(self.parts, self.terms, strict=True)])))  # fmt: skip
+        steps.append(self.each(lambda at, s: seq(
+            self.nest.start(self.kernel, [(b, s) for b in self.whole], at))))  # fmt: skip
+        others = tuple(a for a in self.kernel.reduced if a is not self.k)
+        steps.append(self.nest.reduce(
+            replace(self.kernel, reduced=others), lambda at: seq(self.along(at))))  # fmt: skip
+        steps.append(self.each(lambda at, s: seq(self.together(s))))
+        steps.append(self.each(lambda at, s: seq(
+            self.nest.store(self.kernel, [(b, s) for b in self.whole], at))))  # fmt: skip
+        return seq(steps)
+
+    def each(self, body: Callable[[Values, Any], Any]) -> Any:
+        """For each row and column: its axes, and its number."""
+        like, unroll = self.k.var, tirx.ForKind.UNROLLED
+
+        def spot(r: Any, c: Any) -> Any:
+            at = self.nest.place(self.rows, self.run, r, c, integer(0, c))
+            return body(at, r * integer(self.run.count, r) + c)
+
+        return loop("r", self.count, like, lambda r: loop(
+            "c", self.run.count, like, lambda c: spot(r, c), unroll), unroll)  # fmt: skip
+
+    def vector(self, lanes: int, body: Callable[[Any], Any]) -> Any:
+        return loop("l", lanes, self.k.var, body, tirx.ForKind.VECTORIZED)
+
+    # ------------------------------------------------------------------------ along the reduction
+
+    def along(self, kernel: Kernel) -> list[Any]:
+        """All of the axis: steps of several vectors, vectors, and what is left."""
+        if self.k.static is None:
+            end = as_dtype(self.k.extent, str(self.k.var.ty.dtype))
+            step = integer(self.width, self.k.var)
+            whole = tirx.FloorDiv(end, step)
+            base = whole * step
+            count = tirx.FloorDiv(end - base, integer(self.lanes, self.k.var))
+            rest = base + count * integer(self.lanes, self.k.var)
+            vectors = self.bounds.multiple % self.width != 0 and self.chains > 1
+            single = self.bounds.multiple % self.lanes != 0
+            return [
+                self.steps(kernel, integer(0, self.k.var), whole, self.chains),
+                *([self.steps(kernel, base, count, 1)] if vectors else []),
+                *([loop("k", end - rest, self.k.var, lambda v: self.single(kernel, rest + v))]
+                  if single else []),
+            ]  # fmt: skip
+        whole, left = divmod(self.k.static, self.width)
+        out = [self.steps(kernel, integer(0, self.k.var), whole, self.chains)] if whole else []
+        for start, lanes in columns(left, self.lanes, twice=False) if left else ():
+            first = integer(whole * self.width + start, self.k.var)
+            out.append(self.piece(kernel, first, 0, lanes))
+        return out
+
+    def steps(self, kernel: Kernel, base: Any, count: Any, chains: int) -> Any:
+        size = integer(chains * self.lanes, self.k.var)
+        return loop("kt", count, self.k.var, lambda v: loop(
+            "u", chains, v, lambda u: self.piece(
+                kernel, base + v * size + u * integer(self.lanes, u), u, self.lanes),
+            tirx.ForKind.UNROLLED))  # fmt: skip
+
+    def piece(self, kernel: Kernel, first: Any, chain: Any, lanes: int) -> Any:
+        """A vector of terms of each row and column, into the lanes of a chain."""
+
+        def one(at: Values, s: Any, x: Any) -> Any:
+            place = (s * integer(self.chains, s) + chain) * integer(self.lanes, s) + x
+            at = values(*at.items(), (self.k.var, first + x))
+            return seq(self.nest.update(kernel, [(b, place) for b in self.parts], at))
+
+        return self.each(lambda at, s: self.vector(lanes, lambda x: one(at, s, x)))
+
+    def single(self, kernel: Kernel, place: Any) -> Any:
+        return self.each(lambda at, s: seq(self.nest.update(
+            kernel, [(b, s) for b in self.whole],
+            values(*at.items(), (self.k.var, place)))))  # fmt: skip
+
+    def together(self, s: Any) -> list[Any]:
+        """The lanes of a row and column, in halves."""
+        base = s * integer(self.width, s)
+        out = []
+        for b, t, to in zip(self.parts, self.terms, self.whole, strict=True):
+            half = self.width // 2
+            while half:
+                out.append(self.vector(half, partial(_fold, b, t, base, half)))
+                half //= 2
+            both = t.op(tirx.BufferLoad(to, [s]), tirx.BufferLoad(b, [base]))
+            out.append(tirx.BufferStore(to, both, [s]))
+        return out
+
+
+def _fold(b: Any, t: LaneUpdate, base: Any, half: int, lane: Any) -> Any:
+    place = base + lane
+    other = tirx.BufferLoad(b, [place + integer(half, place)])
+    return tirx.BufferStore(b, t.op(tirx.BufferLoad(b, [place]), other), [place])
+
+
+def _chains(k: Bounds, lanes: int, spots: int) -> int:
+    """How many vectors a step takes, so that there are some sums to do at a time."""
+    chains = 1
+    most = CHAINS * lanes if k.high is None else k.high
+    while spots * chains < CHAINS and 2 * chains * lanes <= most:
+        chains *= 2
+    return chains

@@ -1,0 +1,380 @@
+"""Loop nests of kernels, with vectors along one axis and rows of another in registers.
+
+    for i, j, k: out[i, j] += x[i, k] * w[k, j]
+
+    for jt, it:                            tiles
+      acc_0, acc_1: 16 elements each       rows it * 2 and it * 2 + 1
+      for k:
+        for l in vectorized(16): acc_0[l] += x[it * 2, k] * w[k, jt * 16 + l]
+        for l in vectorized(16): acc_1[l] += x[it * 2 + 1, k] * w[k, jt * 16 + l]
+      for l in vectorized(16): out[it * 2, jt * 16 + l] = acc_0[l]; …
+
+Nothing is predicated. Where a tile is not known to divide a symbolic axis, the last rows or vectors
+are moved back so that they end with it: some elements are computed twice, to the same value.
+Kernels whose elements may not be have single rows and elements at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tvm import tirx
+
+from ..nest.kernel import Kernel
+from ..nest.program import Axis
+from ..nest.symbolic_sizes import Bounds
+from ..nest.tir import Values, as_dtype, calls, integer, local, loop, seq, substitute, values
+from ..nest.vector_functions import Written, vectorizable
+from .machine import VectorUnits
+from .tile import Tile, columns, pieces
+
+
+@dataclass(frozen=True)
+class Run:
+    """``count`` values of an axis: rows, or where vectors of ``lanes`` elements start.
+
+    ``offset`` is how many elements of a tile are before it.
+    """
+
+    at: Callable[[Any], Any]
+    count: int = 1
+    lanes: int = 1
+    offset: int = 0
+
+
+Rows = Run | None
+Columns = Sequence[Run]
+
+
+@dataclass
+class LoopNest:
+    """A kernel whose rows are of the axis ``i``, if there is one, and vectors of the axis ``j``.
+
+    ``order`` has all axes, from the outermost loop.
+    """
+
+    kernel: Kernel
+    machine: VectorUnits
+    tile: Tile
+    order: Sequence[Axis]
+    i: Axis | None
+    j: Axis | None
+    parallel: bool = True
+    at: Values = field(default_factory=Values)
+
+    def __call__(self) -> Any:
+        return self._level(0, None, ())
+
+    def _level(self, k: int, rows: Rows, cols: Columns) -> Any:
+        if k == len(self.order):
+            return self.micro(rows, cols)
+        axis = self.order[k]
+        if axis is self.i:
+            return self._rows(axis, lambda r: self._level(k + 1, r, cols), self._kind(k))
+        if axis is self.j:
+            return self._columns(axis, lambda c: self.inside(k, rows, c), self._kind(k))
+
+        def body(v: Any) -> Any:
+            self.at[axis.var] = v
+            return self._level(k + 1, rows, cols)
+
+        return loop(axis.var.name, axis.extent, axis.var, body, self._kind(k))
+
+    def inside(self, k: int, rows: Rows, cols: Columns) -> Any:
+        """What is inside the loop over tiles of columns."""
+        return self._level(k + 1, rows, cols)
+
+    def _kind(self, k: int) -> Any:
+        wide = self.parallel and self.machine.cores > 1 and k == 0
+        return tirx.ForKind.PARALLEL if wide else tirx.ForKind.SERIAL
+
+    # ------------------------------------------------------------------------ tiles
+
+    def _rows(self, axis: Axis, body: Callable[[Run], Any], kind: Any) -> Any:
+        most = self.tile.rows
+
+        def nest(base: Any, size: int, count: Any, last: Any = None) -> Any:
+            def tiles(v: Any) -> Any:
+                first = v * integer(size, v) + base
+                return body(Run(lambda r: _least(first + r, last), size))
+
+            return loop("it", count, axis.var, tiles, kind)
+
+        if axis.static is not None:
+            return seq([nest(integer(start, axis.var), size, count)
+                        for start, count, size in pieces(axis.static, most)])  # fmt: skip
+        bounds = self.kernel.bounds(axis)
+        divides = bounds.multiple % most == 0
+        if not self.kernel.twice:
+            sizes = (most,) if divides else (most, 1)
+            return seq([nest(b, s, n) for b, s, n in _apart(axis, sizes)])
+        end, zero = as_dtype(axis.extent, str(axis.var.ty.dtype)), integer(0, axis.var)
+        if divides:
+            return nest(zero, most, tirx.FloorDiv(end, integer(most, axis.var)))
+        count = tirx.FloorDiv(end + integer(most - 1, axis.var), integer(most, axis.var))
+        return nest(zero, most, count, end - integer(1, axis.var) if most > 1 else None)
+
+    def _columns(self, axis: Axis, body: Callable[[Columns], Any], kind: Any) -> Any:
+        wide = self.tile.vectors
+        if axis.static is None:
+            return self._symbolic(axis, body, kind)
+        found = columns(axis.static, self.tile.lanes, self.kernel.twice)
+        lanes = found[0][1]
+        whole = axis.static // (lanes * wide)
+        out = []
+        if whole:
+            out.append(self._tiles(axis, body, kind, whole, lanes, wide))
+        rest = found[whole * wide :]
+        if rest:
+            out.append(body(_runs(rest, axis)))
+        return seq(out)
+
+    def _tiles(
+        self, axis: Axis, body: Callable[[Columns], Any], kind: Any, count: Any, lanes: int,
+        wide: int, base: Any = None, last: Any = None,
+    ) -> Any:  # fmt: skip
+        """Tiles of ``wide`` vectors from ``base``; none starts after ``last``."""
+
+        def tiles(v: Any) -> Any:
+            first = v * integer(lanes * wide, v)
+            if base is not None:
+                first = first + base
+            if last is None:
+                return body([_vectors(first, wide, lanes)])
+            start = tirx.Var("col", str(v.ty.dtype))
+            bound = tirx.stmt.Bind(start, tirx.Min(first, last))
+            return seq([bound, body([_vectors(start, wide, lanes)])])
+
+        return loop("jt", count, axis.var, tiles, kind)
+
+    def _symbolic(self, axis: Axis, body: Callable[[Columns], Any], kind: Any) -> Any:
+        """The extent is bound: TVM would simplify all that it is in."""
+        known = self.kernel.bounds(axis)
+        if isinstance(axis.extent, tirx.Var):
+            return self._over(axis, known, body, kind)
+        end = tirx.Var("end", str(axis.var.ty.dtype))
+        bound = tirx.stmt.Bind(end, as_dtype(axis.extent, str(axis.var.ty.dtype)))
+        return seq([bound, self._over(replace(axis, extent=end), known, body, kind)])
+
+    def _over(self, axis: Axis, known: Bounds, body: Callable[[Columns], Any], kind: Any) -> Any:
+        """Vectors that end with the axis, single elements where it has fewer than a tile.
+
+        Where nothing may be computed twice: tiles, then vectors, then elements.
+        """
+        lanes, wide = self.tile.lanes, self.tile.vectors
+        if not self.kernel.twice:
+            return seq([
+                self._tiles(axis, body, kind, n, min(size, lanes), max(1, size // lanes), base)
+                for base, size, n in _apart(axis, known.until(lanes * wide, lanes, 1))
+            ])  # fmt: skip
+        end = as_dtype(axis.extent, str(axis.var.ty.dtype))
+
+        def tiles(lanes: int, wide: int) -> Any:
+            size = integer(lanes * wide, axis.var)
+            if known.multiple % (lanes * wide) == 0:
+                return self._tiles(axis, body, kind, tirx.FloorDiv(end, size), lanes, wide)
+            count = tirx.FloorDiv(end + size - integer(1, axis.var), size)
+            return self._tiles(axis, body, kind, count, lanes, wide, last=end - size)
+
+        found: Any = None
+        for n, w in dict.fromkeys(((1, 1), (min(lanes, FEW), 1), (lanes, 1), (lanes, wide))):
+            if found is None or known.low >= n * w:
+                found = tiles(n, w)
+            elif known.high is None or known.high >= n * w:
+                found = tirx.IfThenElse(end >= integer(n * w, axis.var), tiles(n, w), found)
+        return found
+
+    # ------------------------------------------------------------------------ registers
+
+    def micro(self, rows: Rows, cols: Columns) -> Any:
+        """One tile: start the accumulators, reduce, store."""
+        kernel, base = self.kernel, self._based()
+        runs = _split(cols or [Run(lambda c: None)], rows)
+        count = rows.count if rows else 1
+        held = [[local("acc", [count * run.count * run.lanes], a.dtype)
+                 for a in kernel.accumulators] for run in runs]  # fmt: skip
+        like = self.j.var if self.j is not None else integer(0, tirx.Var("x", "int64"))
+
+        def each(
+            held: Sequence[list[Any]],
+            body: Callable[[Values, Sequence[Any]], list[Any]],
+            wide: bool = True,
+            outer: Any = tirx.ForKind.UNROLLED,
+        ) -> Any:
+            last = tirx.ForKind.VECTORIZED if wide else tirx.ForKind.UNROLLED
+
+            def one(run: Run, own: list[Any], r: Any) -> Any:
+                def element(c: Any, x: Any) -> Any:
+                    at = self.place(rows, run, r, c, x)
+                    place = (r * integer(run.count, r) + c) * integer(run.lanes, r) + x
+                    return seq(body(at, [(b, place) for b in own]))
+
+                return loop("c", run.count, like, lambda c: loop(
+                    "l", run.lanes, like, lambda x: element(c, x), last), outer)  # fmt: skip
+
+            pairs = list(zip(runs, held, strict=True))
+            return loop(
+                "r", count, like, lambda r: seq([one(run, own, r) for run, own in pairs]), outer
+            )
+
+        first, last = self._vectorizable()
+        parts: list[Any] = [tirx.AllocBuffer(b) for own in held for b in own]
+        if kernel.accumulators:
+            parts.append(each(held, lambda at, own: self.start(base, own, at)))
+            parts.append(self.reduce(base, lambda k: each(
+                held, lambda at, own: self.update(k, own, at), first)))  # fmt: skip
+        if not (kernel.accumulators and self._heavy()):
+            parts.append(each(held, lambda at, own: self.store(base, own, at), last))
+            return seq(parts)
+        tile = [[local("tile", b.ty.shape, str(b.ty.dtype)) for b in own] for own in held]
+        pairs = [[*zip(t, own, strict=True)] for t, own in zip(tile, held, strict=True)]
+        parts[:0] = [tirx.AllocBuffer(b) for own in tile for b in own]
+        parts.append(each(pairs, lambda at, own: [
+            tirx.BufferStore(to, tirx.BufferLoad(b, [x]), [x]) for (to, b), x in own]))  # fmt: skip
+        parts.append(each(tile, lambda at, own: self.store(base, own, at), last,
+                          tirx.ForKind.SERIAL))  # fmt: skip
+        return seq(parts)
+
+    def _heavy(self) -> bool:
+        """Whether results call functions: they are written once for a tile, not for each vector.
+
+        Loops need an array in memory, and the accumulators are in registers.
+        """
+        k = self.kernel
+        return any(calls(e) for e in (*(r.value for r in k.results), *(e for _, e in k.after)))
+
+    def place(self, rows: Rows, run: Run, r: Any, c: Any, lane: Any) -> Values:
+        """The axes of an element: of a row, a vector, a lane."""
+        found = Values()
+        if self.i is not None and rows is not None:
+            found[self.i.var] = rows.at(as_dtype(r, str(self.i.var.ty.dtype)))
+        if self.j is not None:
+            found[self.j.var] = run.at(c) + lane if run.lanes > 1 else run.at(c)
+        return found
+
+    def _vectorizable(self) -> tuple[bool, bool]:
+        """Whether updates are, and whether stores are."""
+        k, axis = self.kernel, None if self.j is None else self.j.var
+        first = [a.update for a in k.accumulators] + [e for _, e in k.before]
+        last = [r.value for r in k.results] + [e for _, e in k.after]
+        return all(vectorizable(e, axis) for e in first), all(vectorizable(e, axis) for e in last)
+
+    def _based(self) -> Kernel:
+        """The kernel inside the loops around."""
+        return self.kernel.at(self.at, self.kernel.axes, self.kernel.reduced)
+
+    def start(self, kernel: Kernel, own: Sequence[Any], at: Values) -> list[Any]:
+        return [tirx.BufferStore(b, substitute(a.init, at), [place])
+                for a, (b, place) in zip(kernel.accumulators, own, strict=True)]  # fmt: skip
+
+    def reduce(self, kernel: Kernel, body: Callable[[Kernel], Any]) -> Any:
+        def nest(left: tuple[Axis, ...], at: Values) -> Any:
+            if not left:
+                return body(kernel.at(at, kernel.axes, ()))
+            first = left[0]
+
+            def inner(v: Any) -> Any:
+                at[first.var] = v
+                return nest(left[1:], at)
+
+            return loop(first.var.name, first.extent, first.var, inner)
+
+        return nest(kernel.reduced, Values())
+
+    def update(self, kernel: Kernel, own: Sequence[Any], at: Values) -> list[Any]:
+        lets, at = _bound(kernel.before, _held(kernel, own, at))
+        for a, (b, place) in zip(kernel.accumulators, own, strict=True):
+            lets += _stored(b, a.update, [place], at)
+        return lets
+
+    def store(self, kernel: Kernel, own: Sequence[Any], at: Values) -> list[Any]:
+        lets, at = _bound(kernel.after, _held(kernel, own, at))
+        for r in kernel.results:
+            lets += _stored(r.buffer, r.value, [substitute(e, at) for e in r.indices], at)
+        return lets
+
+
+#: The lanes of the vectors of a symbolic axis that is shorter than a vector.
+FEW = 4
+#: TVM has larger arrays than this on the heap, which LLVM does not take into registers.
+STACK = 1024
+
+
+def _split(cols: Columns, rows: Rows) -> list[Run]:
+    """Runs of vectors whose accumulators, of at most 64 bytes a vector, are small arrays."""
+    most = max(1, STACK // 64 // (rows.count if rows else 1))
+    out = []
+    for run in cols:
+        for k in range(0, run.count, most):
+            out.append(_from(run, k, min(most, run.count - k)))
+    return out
+
+
+def _from(run: Run, k: int, count: int) -> Run:
+    return run if k == 0 and count == run.count else replace(
+        run, at=lambda c: run.at(c + integer(k, c)), count=count,
+        offset=run.offset + k * run.lanes)  # fmt: skip
+
+
+def _vectors(first: Any, count: int, lanes: int) -> Run:
+    """Vectors side by side."""
+    return Run(lambda c: first + c * integer(lanes, c), count, lanes)
+
+
+def _runs(found: Sequence[tuple[int, int]], axis: Axis) -> list[Run]:
+    """Vectors as runs of those side by side."""
+    out: list[tuple[int, int, int]] = []
+    for start, lanes in found:
+        if out and out[-1][2] == lanes and out[-1][0] + out[-1][1] * lanes == start:
+            out[-1] = out[-1][0], out[-1][1] + 1, lanes
+        else:
+            out.append((start, 1, lanes))
+    runs, offset = [], 0
+    for s, n, lanes in out:
+        runs.append(replace(_vectors(integer(s, axis.var), n, lanes), offset=offset))
+        offset += n * lanes
+    return runs
+
+
+def _least(e: Any, last: Any) -> Any:
+    return e if last is None else tirx.Min(e, last)
+
+
+def _apart(axis: Axis, sizes: Sequence[int]) -> list[tuple[Any, int, Any]]:
+    """A symbolic axis as tiles of falling sizes: from where, the size, how many."""
+    end = as_dtype(axis.extent, str(axis.var.ty.dtype))
+    base: Any = integer(0, axis.var)
+    out = []
+    for size in dict.fromkeys(sizes):
+        count = tirx.FloorDiv(end - base, integer(size, axis.var))
+        out.append((base, size, count))
+        base = base + count * integer(size, axis.var)
+    return out
+
+
+def _held(kernel: Kernel, own: Sequence[Any], at: Values) -> Values:
+    """The accumulators' variables are worth what is in registers."""
+    pairs = ((a.var, tirx.BufferLoad(b, [place]))
+             for a, (b, place) in zip(kernel.accumulators, own, strict=True))  # fmt: skip
+    return values(*at.items(), *pairs)
+
+
+def _stored(buffer: Any, e: Any, index: Sequence[Any], at: Values) -> list[Any]:
+    """A store, after what its value needs bound."""
+    write = Written()
+    value = write(substitute(e, at))
+    return [*(tirx.stmt.Bind(v, x) for v, x in write.bound), tirx.BufferStore(buffer, value, index)]
+
+
+def _bound(lets: Sequence[tuple[Any, Any]], at: Values) -> tuple[list[Any], Values]:
+    """The bindings at a place, under variables of their own."""
+    made: list[Any] = []
+    at = values(*at.items())
+    for v, e in lets:
+        write, own = Written(), tirx.Var(v.name, str(v.ty.dtype))
+        value = write(substitute(e, at))
+        made += [tirx.stmt.Bind(x, y) for x, y in (*write.bound, (own, value))]
+        at[v] = own
+    return made, at

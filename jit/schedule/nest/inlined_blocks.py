@@ -1,0 +1,144 @@
+"""Stages whose elements are computed where they are read, and the expressions that do it.
+
+for i: t[i] = x[i] + b      for i: u[i] = t[i] * sigmoid(t[i])
+u[i] = v * sigmoid(v)  with  v = x[i] + b        v is evaluated once
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+from ....analysis.blocks.blocks import Stage
+from ....analysis.blocks.definitions import BlockDefinition, definition, resolved
+from ....analysis.blocks.definitions import loads as counted
+from ....analysis.lifting.tir.node import NodeDict, items
+from ....analysis.terms.flat import volume
+from ....analysis.terms.term import Int
+from .program import LoopProgram, LoopStep
+from .tir import as_dtype, calls, integer, is_guard, substitute, values
+
+Let = tuple[Any, Any]  # a variable and what it is
+
+
+def virtual(made: LoopProgram) -> tuple[list[LoopStep], NodeDict[BlockDefinition]]:
+    """The steps that stay, and the definitions of the buffers that are not stored."""
+    drop = _worthwhile(made)
+    left, found = resolved([s.stage for s in made.steps], drop)
+    kept = {id(s) for s in left}
+    return [s for s in made.steps if id(s.stage) in kept], found
+
+
+def _worthwhile(made: LoopProgram) -> list[Any]:
+    """Copies, and what is evaluated no more often where it is read.
+
+    What calls a function stays where two loop nests would call it.
+    """
+    drop = []
+    uses: NodeDict[list[tuple[int, Int]]] = NodeDict()  # by which nest, how often
+    for k in reversed(range(len(made.steps))):
+        s = made.steps[k]
+        places = [(k, _iterations(s.stage))]
+        found = definition(s.stage) if s.writes and s.writes[0] in made.inner else None
+        if found is not None:
+            read = uses.get(found.buffer) or []
+            own = volume(s.stage.writes[0].shape)
+            no_more = all(n is own for _, n in read)
+            together = len({nest for nest, _ in read}) <= 1
+            if _moves(found.value) or (no_more and (together or not calls(found.value))):
+                drop.append(found.buffer)
+                places = read
+        for b, _ in counted(s.stage.block.init, s.stage.block.body).items():
+            uses[b] = [*(uses.get(b) or ()), *places]
+    return drop
+
+
+def _iterations(s: Stage) -> Int:
+    return volume([v.extent for v in s.axes if v.extent is not None])
+
+
+def _moves(value: Any) -> bool:
+    """Whether an element is one of another buffer, or a literal."""
+    if isinstance(value, tvm.ir.TensorLoad):
+        return not any(isinstance(e, tvm.ir.TensorLoad) for i in items(value.indices)
+                       for e in _nodes(i))  # fmt: skip
+    return isinstance(value, (tirx.IntImm, tirx.FloatImm))
+
+
+def _nodes(e: Any) -> list[Any]:
+    found: list[Any] = []
+    tvm_ffi.structural_walk(e, found.append)
+    return found
+
+
+class Expander:
+    """Replaces loads of what is not stored; what is evaluated in any case, and twice, is bound."""
+
+    def __init__(self, found: NodeDict[BlockDefinition]) -> None:
+        self.found = found
+        self.lets: list[Let] = []
+        self.known: list[tuple[Any, tuple[Any, ...], Any]] = []
+        self.guarded = 0
+        self.rules = [
+            (tvm.ir.TensorLoad, self.load),
+            (tvm.ir.Call, self.call),
+            (tirx.Select, self.select),
+        ]
+
+    def __call__(self, e: Any) -> Any:
+        return tvm_ffi.structural_mutate(e, self.rules)
+
+    def call(self, e: Any, mutator: Any) -> Any:
+        return self.guard(e, mutator) if is_guard(e) else mutator.default_mutate(e)
+
+    def select(self, e: Any, mutator: Any) -> Any:
+        return self.guard(e, mutator)
+
+    def guard(self, e: Any, mutator: Any) -> Any:
+        self.guarded += 1
+        try:
+            return mutator.default_mutate(e)
+        finally:
+            self.guarded -= 1
+
+    def load(self, e: Any, mutator: Any) -> Any:
+        made = self.found.get(e.source)
+        if made is None:
+            return mutator.default_mutate(e)
+        index = tuple(mutator.mutate(i) for i in items(e.indices))
+        for buffer, at, value in self.known:
+            if buffer.same_as(e.source) and _equal(at, index):
+                return value
+        value = self(_value(made, index))
+        if self.guarded or not _named(value):
+            return value
+        v = tirx.Var("t", str(value.ty.dtype))
+        self.lets.append((v, value))
+        self.known.append((e.source, index, v))
+        return v
+
+
+def _named(value: Any) -> bool:
+    """Whether a value is worth a name, and TVM takes one: its analyzer looks at what integers with
+    names may be, and fails on lanes of bool."""
+    if isinstance(value, (tvm.ir.TensorLoad, tirx.IntImm, tirx.FloatImm)):
+        return False
+    if str(value.ty.dtype).startswith(("float", "bfloat")):
+        return True
+    return all(str(getattr(getattr(e, "ty", None), "dtype", "")) != "bool" for e in _nodes(value))
+
+
+def _equal(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    return all(tvm_ffi.structural_equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def _value(made: BlockDefinition, index: Sequence[Any]) -> Any:
+    at = values(*((v, integer(0, v)) for v in made.units))
+    for v, i in zip(made.iterators, index, strict=True):
+        if v is not None:
+            at[v] = as_dtype(i, str(v.ty.dtype))
+    return substitute(made.value, at)

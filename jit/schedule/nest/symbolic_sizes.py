@@ -1,0 +1,88 @@
+"""What is known of symbolic sizes: where they are, and what divides them.
+
+n in 8 … 128, a multiple of 8:    4 * n in 32 … 512, a multiple of 32;    n // 4 in 2 … 32
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm import tirx
+
+from ....analysis.lifting.tir.node import NodeDict
+from ...dims.span import Span
+from .tir import dtype_of, integer, mentions, static
+
+#: Where a size without an end is taken to end: places in memory are computed without overflow.
+END = 2**31 - 1
+#: As good as without an end.
+HUGE = 2**24
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """A size is in ``low … high`` (None: without end), and ``multiple`` divides it."""
+
+    low: int = 0
+    high: int | None = None
+    multiple: int = 1
+
+    def within(self, most: int) -> int:
+        """The size where it is known, else ``most`` where it may be that."""
+        return max(self.low, most if self.high is None else min(self.high, most))
+
+    def until(self, *sizes: int) -> list[int]:
+        """Tile sizes, to the first that is known to divide."""
+        found: list[int] = []
+        for s in sizes:
+            if not found or self.multiple % found[-1]:
+                found.append(s)
+        return found
+
+
+UNKNOWN = Bounds()
+
+
+class SymbolicSizes:
+    """Of expressions over the symbols of a function, whose values are in some spans."""
+
+    def __init__(self, *spans: tuple[Any, Span]) -> None:
+        self.spans: NodeDict[Span] = NodeDict()
+        self.analyzer = tvm.sym.Analyzer()
+        for v, span in spans:
+            self.spans[v] = span
+            # where a multiple is known, the symbol is that times another one
+            count = tirx.Var("count", dtype_of(v))
+            low, high = -(-span.low // span.multiple), (span.high or END) // span.multiple
+            self.analyzer.bind(count, _range(low, max(low, high), v))
+            self.analyzer.bind(v, count * integer(span.multiple, v))
+
+    def of(self, extent: Any) -> Bounds:
+        """What is known of a size; of one with other variables nothing."""
+        known = static(extent)
+        if known is not None:
+            return Bounds(known, known, max(known, 1))
+        if any(v not in self.spans for v, _ in mentions(extent).items()):
+            return UNKNOWN
+        simple = self.analyzer.simplify(extent)
+        bound = self.analyzer.const_int_bound(simple)
+        divided = self.analyzer.modular_set(simple)
+        high = int(bound.max_value)
+        multiple = int(divided.coeff) if int(divided.base) == 0 else 1
+        return Bounds(max(int(bound.min_value), 0), None if high > HUGE else high, max(multiple, 1))
+
+    def ranges(self) -> Iterator[tuple[Any, Any]]:
+        """The symbols and where they are, for an analyzer."""
+        for v, span in self.spans.items():
+            yield v, _range(span.low, span.high or END, v)
+
+
+#: Nothing is known.
+UNSAID = SymbolicSizes()
+
+
+def _range(low: int, high: int, like: Any) -> Any:
+    return tvm.ir.Range.from_min_extent(integer(low, like), integer(high - low + 1, like))

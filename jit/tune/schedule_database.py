@@ -1,0 +1,199 @@
+"""Schedules that were found by search, by PrimFunc and target: meta_schedule's database."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm.s_tir import Schedule
+
+from ...analysis.support.checked_json import Json, parse
+from ...byoc.codegen import trust
+from ..dims.symbolic_dims import copied
+from ..process.errors import last_line
+from ..schedule import Refusal, Scheduled, schedule
+from ..store.kernel_key import fingerprint
+
+WORKLOADS, RECORDS = "database_workload.json", "database_tuning_record.json"
+SEARCHED = "opinfo_searched.json"
+#: Of the kernel's attributes, what its code depends on.
+KEPT = ("s_tir", "tirx.noalias")
+#: Seconds of a candidate that did not run.
+FAILED = 1e9
+
+
+class TuneError(ValueError):
+    """The database cannot be used; the message says why."""
+
+
+def tuned(database: Any, func: Any, target: Any) -> Any | None:
+    """The fastest schedule that was found for a PrimFunc with a bound shape, or None.
+
+    ``database``: a folder that `tune` wrote, or one that was opened by `OpenDatabase`.
+    """
+    known = database if isinstance(database, OpenDatabase) else OpenDatabase(database)
+    record = known.best(func, searchable(target))
+    if record is None:
+        return None
+    replayed = Schedule(tvm.IRModule({"main": alone(func)}))
+    record.trace.apply_to_schedule(replayed, remove_postproc=False)
+    out = replayed.mod["main"].without_attr("global_symbol")
+    for name, value in (func.attrs or {}).items():
+        out = out.with_attr(name, value)
+    return out.with_attr("tirx.is_scheduled", True)
+
+
+def scheduled(bound: Any, target: Any, known: OpenDatabase | None = None) -> Scheduled | Refusal:
+    """By what was found for a PrimFunc with a bound shape where that is faster, or by structure."""
+    found = None
+    if known is not None and known.searched_for(bound, searchable(target)).wins:
+        found = tuned(known, bound, target)
+    return schedule(bound, target) if found is None else Scheduled(found, ("tuned",))
+
+
+@dataclass(frozen=True)
+class Searched:
+    """How many trials were asked for; microseconds of the best one, and by structure, in turns."""
+
+    trials: int = 0
+    microseconds: float | None = None
+    structure: float | None = None
+
+    @property
+    def wins(self) -> bool:
+        """Whether the best one is to be used. The best of many looks better than it is."""
+        if self.microseconds is None:
+            return False
+        return self.structure is None or self.microseconds < self.structure
+
+
+class OpenDatabase:
+    """A database that was opened once; ``mine``: this process writes it, and no other.
+
+    Its traces decide on code. Raises `TuneError` where it cannot be read, or others can
+    write it.
+    """
+
+    def __init__(self, folder: str | Path, mine: bool = False) -> None:
+        self.folder = Path(folder)
+        with contextlib.suppress(FileNotFoundError):
+            if why := trust.refusal(self.folder):
+                raise TuneError(f"the database of tuned kernels is not read: {why}")
+        self._raw = b"".join(read(self.folder / name) for name in (RECORDS, SEARCHED))
+        try:
+            self.database = _opened(self.folder) if mine else _copied(self.folder)
+            told = parse(read(self.folder / SEARCHED) or b"{}").fields()
+            self.searched = {k: _searched(v) for k, v in told.items()}
+        except Exception as e:  # TVM raises what it likes
+            raise TuneError(f"{folder} is no database of tuned kernels: {last_line(e)}") from e
+
+    @property
+    def version(self) -> str:
+        """Another one when other schedules may be the fastest."""
+        return hashlib.blake2b(self._raw, digest_size=8).hexdigest()
+
+    def records(self, func: Any, target: Any) -> list[Any]:
+        """Those of this target, the fastest first."""
+        mod = tvm.IRModule({"main": alone(func)})
+        if not self.database.has_workload(mod):
+            return []
+        found = self.database.get_top_k(self.database.commit_workload(mod), 1 << 30)
+        return [r for r in found if _ran(r) and r.target is not None and same(r.target, target)]
+
+    def best(self, func: Any, target: Any) -> Any | None:
+        return next(iter(self.records(func, target)), None)
+
+    def trials(self, func: Any, target: Any) -> int:
+        done = self.searched_for(func, target).trials
+        return max(done, len(self.records(func, target)))
+
+    def searched_for(self, func: Any, target: Any) -> Searched:
+        return self.searched.get(self._key(func, target), Searched())
+
+    def mark(self, func: Any, target: Any, done: Searched) -> None:
+        """The file is there whole or as it was."""
+        self.searched[self._key(func, target)] = done
+        told = {k: asdict(v) for k, v in self.searched.items()}
+        part = self.folder / f".{SEARCHED}-{os.getpid()}"
+        part.write_text(json.dumps(told, indent=1) + "\n")
+        part.replace(self.folder / SEARCHED)
+
+    def _key(self, func: Any, target: Any) -> str:
+        return (
+            f"{fingerprint.__wrapped__(alone(func))} {json.dumps(_plain(target), sort_keys=True)}"
+        )
+
+
+def _searched(told: Json) -> Searched:
+    microseconds, structure = (
+        None if told[k].value is None else told[k].number() for k in ("microseconds", "structure")
+    )
+    return Searched(told["trials"].integer(), microseconds, structure)
+
+
+def alone(func: Any) -> Any:
+    """A copy that is named ``main`` and has no attributes but those that its code depends on.
+
+    A schedule changes the function that it is of in place.
+    """
+    copy = copied(func)
+    for name in [str(k) for k in copy.attrs.keys()] if copy.attrs else []:
+        if name not in KEPT:
+            copy = copy.without_attr(name)
+    return copy.with_attr("global_symbol", "main")
+
+
+def searchable(target: Any, cores: int = 1) -> Any:
+    """meta_schedule wants to know how many cores a CPU has."""
+    target = tvm.target.Target(target)
+    if str(target.kind.name) != "llvm" or "num-cores" in target.attrs:
+        return target
+    return tvm.target.Target({**dict(target.export()), "num-cores": cores})
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether code for one target is code for the other."""
+    return _plain(one) == _plain(other)
+
+
+def _opened(folder: Path) -> Any:
+    from tvm.s_tir.meta_schedule.database import JSONDatabase
+
+    return JSONDatabase(*(str(folder / name) for name in (WORKLOADS, RECORDS)))
+
+
+def _copied(folder: Path) -> Any:
+    """Of the lines that are whole: another process may be writing one."""
+    with tempfile.TemporaryDirectory(prefix="opinfo-tuned-") as name:
+        # Records first: their workloads were written before them.
+        for file in (RECORDS, WORKLOADS):
+            raw = trust.read(folder / file)
+            (Path(name) / file).write_bytes(raw[: raw.rfind(b"\n") + 1])
+        return _opened(Path(name))
+
+
+def _ran(record: Any) -> bool:
+    """TVM's own tuner writes an absurd time for what failed."""
+    seconds = [float(s) for s in record.run_secs or ()]
+    return bool(seconds) and min(seconds) < FAILED
+
+
+def _plain(target: Any) -> dict[str, str]:
+    return {str(k): str(v) for k, v in target.export().items() if k not in ("num-cores", "tag")}
+
+
+def read(path: Path) -> bytes:
+    """b"" where it is not there. Raises `TuneError` where others can write it."""
+    try:
+        return trust.read(path)
+    except FileNotFoundError:
+        return b""
+    except trust.Untrusted as e:
+        raise TuneError(f"the database of tuned kernels is not read: {path}: {e}") from e

@@ -1,0 +1,104 @@
+"""Relax expressions that bring a value from one layout to another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import relax, te, tirx
+
+from ..model.layout import Layout
+
+#: The types that ``layout_transform`` is lowered for: the padding that its lowering writes, also
+#: where nothing is padded, is a float32 for all others.
+PADS = frozenset(("float16", "bfloat16", "float32", "float64", "uint8",
+                  *(f"int{n}" for n in (8, 16, 32, 64))))  # fmt: skip
+
+Add = Callable[[Any, str], Any]
+"""Adds a PrimFunc under a name to the module that is built."""
+
+
+@dataclass(frozen=True)
+class LayoutConversion:
+    """A value of logical ``shape`` from ``source`` to ``target``."""
+
+    shape: tuple[Any, ...]
+    dtype: str
+    source: Layout
+    target: Layout
+
+    @property
+    def free(self) -> bool:
+        """Whether memory stays as it is."""
+        return self.source.order(self.shape) == self.target.order(self.shape)
+
+
+def converted(x: Any, step: LayoutConversion, add: Add) -> Any:
+    """``layout_transform`` or ``permute_dims``; a PrimFunc where neither can say it."""
+    shape, source, target = step.shape, step.source, step.target
+    if source.dims == target.dims:
+        return x
+    physical = target.physical(shape)
+    if step.free and _same_padding(step):
+        return x if physical == source.physical(shape) else relax.op.reshape(x, physical)
+    order = _permutation(source, target)
+    if order is not None:
+        return relax.op.permute_dims(x, list(order))
+    plain = source.is_identity and all(len(d) == 1 for d in target.dims)
+    if plain and step.dtype in PADS:
+        pad = target.pad_value if target.padded(shape) else None
+        return relax.op.layout_transform(
+            x, index_map=target.index_map(shape), pad_value=pad,
+        )  # fmt: skip
+    gvar = add(copy(step), "layout_copy")
+    sizes = [relax.prim_value(e) for e in shape if not isinstance(e, int)]
+    ty = relax.TensorType(physical, step.dtype, getattr(x.ty, "vdevice", None))
+    return relax.call_tir(gvar, [x, *sizes], out_ty=ty)
+
+
+def _same_padding(step: LayoutConversion) -> bool:
+    """Whether what is beside the elements is also as it should be, where they stay in place."""
+    if not step.source.padded(step.shape):
+        return not step.target.padded(step.shape)
+    return step.target.pad_value in (None, step.source.pad_value)
+
+
+def _permutation(source: Layout, target: Layout) -> tuple[int, ...] | None:
+    if sorted(source.dims, key=repr) != sorted(target.dims, key=repr):
+        return None
+    return tuple(source.dims.index(d) for d in target.dims)
+
+
+def copy(step: LayoutConversion) -> Any:
+    """The PrimFunc ``target[p] = source[q]`` of one logical element; ``pad_value`` beside.
+
+    Extents that are no literals are parameters after the source. Indices are int64, as in what
+    LegalizeOps writes: TVM fuses no PrimFuncs whose buffers differ in that.
+    """
+    source, target = step.source, step.target
+    shape = tuple(e if isinstance(e, int) else tirx.Var(f"n{k}", "int64")
+                  for k, e in enumerate(step.shape))  # fmt: skip
+    sizes = [e for e in shape if not isinstance(e, int)]
+    x = te.placeholder(_wide(source.physical(shape)), step.dtype, "source")
+
+    def element(*p: Any) -> Any:
+        logical = target.backward(p, shape)
+        value = x(*source.forward(logical, shape))
+        if not target.padded(shape):
+            return value
+        inside = tirx.all(*(i < e for i, e in zip(logical, shape, strict=True)))
+        return tirx.if_then_else(inside, value, tirx.const(target.pad_value or 0, step.dtype))
+
+    out = te.compute(_wide(target.physical(shape)), element, "target")
+    func = te.create_prim_func([x, *sizes, out])
+    return func.without_attr("global_symbol").with_attr("tirx.noalias", True)
+
+
+def _wide(shape: Sequence[Any]) -> list[Any]:
+    return [tirx.IntImm("int64", e) if isinstance(e, int) else e for e in shape]
+
+
+def layouts_of(found: Sequence[Layout | None]) -> tuple[Layout | None, ...]:
+    """Without those that are as given, so that equal rewrites are found again."""
+    return tuple(None if x is None or x.is_identity else x for x in found)

@@ -1,0 +1,30 @@
+"""Bytes of buffers, also of those whose extents are only known when the program runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+#: What a symbolic variable is taken as where bytes are compared or told.
+SYMBOLIC = 64
+
+
+def extent(e: Any) -> int:
+    """An extent as a number, with `SYMBOLIC` for each of its variables."""
+    if isinstance(e, int):
+        return e
+    analyzer = tvm.sym.Analyzer()
+    for v in tirx.analysis.undefined_vars(e):
+        analyzer.bind(v, tirx.IntImm(str(v.ty.dtype), SYMBOLIC))
+    found = analyzer.simplify(e)
+    return int(found) if isinstance(found, tirx.IntImm) else SYMBOLIC
+
+
+def size_of(shape: Sequence[Any], dtype: str) -> int:
+    """The bytes of a buffer of this physical shape."""
+    return -(-prod(map(extent, shape)) * int(tvm_ffi.dtype(dtype).bits) // 8)

@@ -1,0 +1,177 @@
+"""What a plan says of itself: the layout of each value, each conversion left, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from ..model.buffer_bytes import SYMBOLIC
+from ..model.layout import Layout
+
+
+@dataclass(frozen=True)
+class Conversions:
+    """How many layout conversions of activations there are, and the bytes that they write."""
+
+    number: int = 0
+    bytes: int = 0
+
+    def __repr__(self) -> str:
+        return f"{self.number} of {size(self.bytes)}" if self.number else "none"
+
+
+@dataclass(frozen=True)
+class ValueChoice:
+    """The layout that a value is stored in, and why it is this one."""
+
+    name: str
+    shape: tuple[Any, ...]
+    dtype: str
+    layout: Layout
+    why: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name, "shape": [e if isinstance(e, int) else str(e) for e in self.shape],
+            "dtype": self.dtype, "layout": self.layout.spell(), "why": self.why,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """A ``layout_transform`` that stays: of which value, for whom, what it moves, and why."""
+
+    value: str
+    source: Layout
+    target: Layout
+    bytes: int
+    why: str
+    consumers: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "value": self.value, "source": self.source.spell(), "target": self.target.spell(),
+            "bytes": self.bytes, "why": self.why, "consumers": list(self.consumers),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class OpChoice:
+    """The implementation of an op: ``name`` is the value that it defines."""
+
+    name: str
+    op: str
+    implementation: str
+    why: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "op": self.op,
+                "implementation": self.implementation, "why": self.why}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PlanReport:
+    """Why a plan is what it is.
+
+    ``status`` is the solver's word, ``objective`` what the plan costs and ``bound`` what any plan
+    costs at least. ``counting`` counts the conversions that the model had, ``left`` those that the
+    planned one has, once somebody asks; ``conversions`` are those that the plan has a reason for.
+    """
+
+    values: tuple[ValueChoice, ...] = ()
+    conversions: tuple[Conversion, ...] = ()
+    ops: tuple[OpChoice, ...] = ()
+    status: str = "optimal"
+    objective: float = 0.0
+    bound: float = 0.0
+    counting: Callable[[], Conversions] = field(default=Conversions, compare=False, repr=False)
+    left: Callable[[], Conversions] | None = field(default=None, compare=False, repr=False)
+
+    @cached_property
+    def before(self) -> Conversions:
+        """The conversions that the model had."""
+        return self.counting()
+
+    @cached_property
+    def after(self) -> Conversions:
+        """The conversions that stay, also those that the plan knows nothing of."""
+        if self.left is not None:
+            return self.left()
+        return Conversions(len(self.conversions), sum(c.bytes for c in self.conversions))
+
+    def moved(self) -> tuple[ValueChoice, ...]:
+        """The values that are stored otherwise than the model has them."""
+        return tuple(v for v in self.values if not v.layout.is_identity)
+
+    @property
+    def symbolic(self) -> bool:
+        """Whether bytes are of extents that are only known when the program runs."""
+        return any(not isinstance(e, int) for v in self.values for e in v.shape)
+
+    def summary(self) -> str:
+        """One line: what was there, what is left, how sure it is."""
+        told = f"conversions: {self.before!r} before, {self.after!r} after"
+        return f"{told}; {self.certainty()}"
+
+    def certainty(self) -> str:
+        """How much is in another layout, what the plan costs, what any plan costs at least."""
+        relaid = f"{len(self.moved())} of {len(self.values)} values in another layout"
+        cost = f"cost {self.objective:g}, no plan below {self.bound:g} ({self.status})"
+        note = f"; symbolic extents count {SYMBOLIC}" if self.symbolic else ""
+        return f"{relaid}; {cost}{note}"
+
+    def table(self) -> str:
+        """The plan as text: values, ops with a choice, conversions, summary."""
+        values = [(v.name, describe(v), v.layout.spell(), v.why) for v in self.moved()]
+        ops = [(o.name, o.op, o.implementation, o.why) for o in self.ops]
+        left = [(c.value, f"{c.source.spell()} -> {c.target.spell()}", size(c.bytes), c.why)
+                for c in self.conversions]  # fmt: skip
+        parts = [
+            columns(("value", "type", "layout", "why"), values),
+            columns(("op of", "operator", "implementation", "why"), ops),
+            columns(("converted", "layouts", "bytes", "why"), left),
+            self.summary(),
+        ]
+        return "\n\n".join(filter(None, parts))
+
+    def to_json(self) -> dict[str, Any]:
+        """A value that `json.dumps` takes."""
+        return {
+            "status": self.status,
+            "objective": self.objective,
+            "bound": self.bound,
+            "symbolic_extents_count": SYMBOLIC if self.symbolic else None,
+            "before": {"number": self.before.number, "bytes": self.before.bytes},
+            "after": {"number": self.after.number, "bytes": self.after.bytes},
+            "values": [v.to_json() for v in self.values],
+            "conversions": [c.to_json() for c in self.conversions],
+            "ops": [o.to_json() for o in self.ops],
+        }
+
+    def __repr__(self) -> str:
+        return self.table()
+
+
+def describe(value: ValueChoice) -> str:
+    """Its type: ``float32[1, 3, n, n]``."""
+    return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
+
+
+def size(count: int) -> str:
+    """A number of bytes for people, such as ``1.5 MiB``."""
+    if count < 1024:
+        return f"{count} B"
+    return f"{count / 1024:.1f} KiB" if count < 1024**2 else f"{count / 1024**2:.1f} MiB"
+
+
+def columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Rows as aligned text, nothing where there are none."""
+    if not rows:
+        return ""
+    lines = [head, *rows]
+    wide = [max(len(line[k]) for line in lines) for k in range(len(head))]
+    return "\n".join(
+        "  ".join(c.ljust(w) for c, w in zip(line, wide, strict=True)).rstrip() for line in lines
+    )

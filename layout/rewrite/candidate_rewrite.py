@@ -1,0 +1,246 @@
+"""A PrimFunc in standard form over buffers in other layouts; nothing is proved here.
+
+Before: out[n, c, h, w] = Σ pad[n, r, h + y, w + x] * w[c, r, y, x]     all as they are
+After:  out[n, h, w, c] = Σ pad[n, h + y, w + x, r] * w[c, y, x, r]     NHWC, OHWI
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import tvm
+import tvm_ffi
+from tvm import s_tir, tirx
+from tvm.tirx.buffer import is_buffer_var
+
+from ...analysis.blocks.blocks import SizeTerms, Stage, Standard, reader_of, standard
+from ...analysis.index_map.maps.from_terms import to_tvm
+from ...analysis.lifting.tir.node import NodeDict, items
+from ...analysis.terms.term import Int, Var, as_int, variable
+from ...analysis.terms.traversal import ints
+from ..access.inner import Layouts, spread
+from ..model.extents import literal, physical
+from ..model.layout import Layout
+from ..verify.blockwise import Witness
+from .body import Body
+from .nest import BlockNest, Iterator, Loop, nest
+from .padding import harmless, keeps, only, selected
+
+LoopOrder = Literal["tiled", "layout", "given"]
+
+
+class Unmovable(Exception):
+    """Why a PrimFunc has no form over other layouts."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A PrimFunc, nothing proved, and how it is meant to correspond to the one it is from."""
+
+    func: Any
+    witness: Witness | None = None
+
+
+def drafted(
+    func: Any,
+    layouts: Sequence[Layout | None],
+    loop_order: LoopOrder = "layout",
+    read: Standard | None = None,
+) -> Draft:
+    """The PrimFunc over buffers in these layouts; None leaves one as it is.
+
+    ``read`` are its stages if they are there already.
+
+    Raises `Opaque` if it is not in standard form,
+    `Unmovable` with the reason where the padding of a result cannot be written.
+    """
+    found, sizes = read or standard(func)
+    known: Layouts = NodeDict()
+    for p, layout in zip(items(func.params), layouts, strict=True):
+        if is_buffer_var(p):
+            known[p] = layout or Layout.identity(len(p.ty.shape))
+    return _Writer(func, found, sizes, known, loop_order).written()
+
+
+def decl(b: Any, layout: Layout, shape: Sequence[Int], leaves: Mapping[Var, Any]) -> Any:
+    """A buffer like another one, in a layout."""
+    index, scope = str(b.ty.shape[0].ty.dtype), str(b.ty.storage_scope)
+    extents = [to_tvm(e, leaves, index) for e in physical(shape, layout)]
+    scope = "" if scope == "global" else scope
+    tiles = None if b.ty.layout is None else "default"
+    dtype, offset = str(b.ty.dtype), b.ty.elem_offset
+    if type(offset).__name__ != "Var":
+        return tirx.decl_buffer(extents, dtype, b.name, scope=scope, layout=tiles)
+    own = tirx.Var(offset.name, str(offset.ty.dtype))  # the caller's
+    factor = int(b.ty.offset_factor)
+    return tirx.decl_buffer(extents, dtype, b.name, None, None, own, scope, -1, factor, None, tiles)
+
+
+class _Writer:
+    def __init__(
+        self,
+        func: Any,
+        stages: Sequence[Stage],
+        sizes: SizeTerms,
+        known: Layouts,
+        loop_order: LoopOrder,
+    ) -> None:
+        self.func, self.stages, self.sizes = func, stages, sizes
+        self.follow, self.tile = loop_order != "given", loop_order == "tiled"
+        self.outside = known
+        self.layouts = spread(stages, known)
+        self.root = func.body.block
+        self.shapes = NodeDict[tuple[Int, ...]]()
+        self.buffers = NodeDict[Any]()
+        self.iterators: list[Mapping[Var, Int]] = []
+        self.started = NodeDict[bool]()  # whether a stage has written a buffer before
+
+    def written(self) -> Draft:
+        params = [self.buffer(p) if is_buffer_var(p) else p for p in items(self.func.params)]
+        inner = [self.buffer(b) for b in items(self.root.alloc_buffers)]
+        nests = [self.stage(s) for s in self.stages]
+        body = nests[0] if len(nests) == 1 else tirx.SeqStmt(nests)
+        root = s_tir.SBlock([], [], [], self.root.name_hint, body, alloc_buffers=inner)
+        realize = s_tir.SBlockRealize([], True, root)
+        func = tirx.PrimFunc(params, realize, self.func.ret_type, self.func.attrs)
+        pairs = tuple((b, new, self.layouts[b]) for b, new in self.buffers.items())
+        witness = Witness(pairs, tuple(self.iterators))
+        return Draft(func, witness)
+
+    def buffer(self, b: Any) -> Any:
+        shape = self.shapes[b] = self.sizes.shape(b)
+        layout = self.layouts.get(b)
+        if layout is None:
+            layout = self.layouts[b] = Layout.identity(len(shape))
+        if layout.is_identity:
+            self.buffers[b] = b
+            return b
+        new = self.buffers[b] = decl(b, layout, shape, self.sizes.leaves)
+        return new
+
+    # ------------------------------------------------------------------ one stage
+
+    def stage(self, s: Stage) -> Any:
+        reader = reader_of(s, self.sizes)
+        made = nest(s, self.layouts, reader, self.follow, self.tile)
+        self.iterators.append(_over_block(made))
+        dtype = _index_dtype(s)
+        leaves: dict[Var, Any] = {}
+        stems: set[str] = set()
+        for i in made.iterators:
+            leaves[i.var] = tirx.Var(f"v_{_unique(i.stem.removeprefix('v_'), stems)}", dtype)
+        leaves.update(self.sizes.leaves)
+        old = {v: iv.var for v, iv in zip(s.axes, items(s.block.iter_vars), strict=True)}
+        moved = self.layouts[s.writes[0].buffer].dims
+        stored = NodeDict[None]()  # buffers whose accesses are all at the element that is stored
+        for w in s.writes:
+            if made.place is not None and self.layouts[w.buffer].dims == moved:
+                stored[w.buffer] = None
+        body = Body(
+            made, stored, self.layouts, self.buffers, leaves, old, reader, self.shapes, dtype
+        )
+        init = None if s.block.init is None else body(s.block.init)
+        init, code = self.guarded(s, made, body, init, body(s.block.body))
+        return self.loops(s, made, body, init, code, dtype)
+
+    def guarded(
+        self, s: Stage, made: BlockNest, body: Body, init: Any, code: Any
+    ) -> tuple[Any, Any]:
+        """Elements of the padding get the pad value, or whatever comes where nobody asks."""
+        padded = [w for w in s.writes if self.layouts[w.buffer].padded(literal(w.shape))]
+        first = [w for w in padded if w.buffer not in self.started]
+        for w in s.writes:
+            self.started[w.buffer] = True
+        asked = any(self.layouts[w.buffer].pad_value is not None for w in padded)
+        if not padded:
+            return init, code
+        if made.place is None:
+            if any(self.layouts[w.buffer].pad_value is not None for w in first):
+                raise Unmovable("the padding of a result is not written by a block of its own form")
+            return init, code
+        if asked and len({self.layouts[w.buffer].dims for w in s.writes}) > 1:
+            raise Unmovable("results of one block have different layouts with padding")
+        shapes = [self.physical(a.buffer) for a in s.reads]
+        if harmless(s, made, self.layouts, shapes) and not (
+            asked and not keeps(s, made, self.layouts)
+        ):
+            return init, code
+        inside = body.index(made.inside)
+        values = NodeDict[float]()
+        for w in s.writes:
+            values[self.buffers[w.buffer]] = self.layouts[w.buffer].pad_value or 0
+        if init is None:
+            return None, selected(code, inside, values)
+        return selected(init, inside, values), only(code, inside)
+
+    def physical(self, b: Any) -> tuple[Int, ...]:
+        return physical(self.shapes[b], self.layouts[b])
+
+    def loops(self, s: Stage, made: BlockNest, body: Body, init: Any, code: Any, dtype: str) -> Any:
+        iters, values = [], []
+        split = Counter(k.iterator for k in made.loops)
+        names: dict[Loop, Any] = {}
+        value: dict[Iterator, Any] = {}
+        for k in made.loops:
+            stem = body.leaves[k.iterator.var].name.removeprefix("v_")
+            name = f"{stem}_{int(k.div == 1)}" if split[k.iterator] > 1 else stem
+            digit = names[k] = tirx.Var(name, dtype)
+            digit = digit if k.div == 1 else digit * tirx.IntImm(dtype, k.div)
+            value[k.iterator] = value[k.iterator] + digit if k.iterator in value else digit
+        for i in made.iterators:
+            dom = tvm.ir.Range(tirx.IntImm(dtype, 0), body.index(i.extent))
+            iters.append(tirx.IterVar(dom, body.leaves[i.var], 2 if i.reduced else 0))
+            values.append(value.get(i, tirx.IntImm(dtype, 0)))
+        reads, writes = ([_region(e) for e in known.values()] for known in body.touched)
+        block = s_tir.SBlock(
+            iters, _without(reads, writes, init), writes, s.block.name_hint, code, init
+        )
+        out: Any = s_tir.SBlockRealize(values, True, block)
+        for k in reversed(made.loops):
+            zero = tirx.IntImm(dtype, 0)
+            out = tirx.For(names[k], zero, body.index(k.extent), tirx.ForKind.SERIAL, out)
+        return out
+
+
+def _index_dtype(s: Stage) -> str:
+    kinds = {str(iv.var.ty.dtype) for iv in s.block.iter_vars}
+    if len(kinds) > 1:
+        raise Unmovable(f"iterators of several types: {sorted(kinds)}")
+    return kinds.pop() if kinds else "int64"
+
+
+def _over_block(made: BlockNest) -> Mapping[Var, Int]:
+    """The old iterators over the new ones as a block's stage names them."""
+    names = {
+        i.var: as_int(variable(i.var.kind, f"v{k}", i.extent)) for k, i in enumerate(made.iterators)
+    }
+    return {v: ints(p, names) for v, p in made.at.items()}
+
+
+def _unique(stem: str, taken: set[str]) -> str:
+    while stem in taken:
+        stem += "_"
+    taken.add(stem)
+    return stem
+
+
+def _region(load: Any) -> Any:
+    """The one element of an access."""
+    ranges = [
+        tvm.ir.Range.from_min_extent(i, tirx.IntImm(str(i.ty.dtype), 1)) for i in load.indices
+    ]
+    return tirx.stmt.BufferRegion(load.source, ranges)
+
+
+def _without(reads: list[Any], writes: list[Any], init: Any) -> list[Any]:
+    """What a reduction reads of its own result is not declared."""
+    if init is None:
+        return reads
+    return [r for r in reads if not any(tvm_ffi.structural_equal(r, w) for w in writes)]

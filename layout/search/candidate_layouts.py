@@ -1,0 +1,70 @@
+"""Which layouts each value might have: what is wanted, carried along the access functions."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+
+from ..graph.relax_graph import Graph, Op, Value
+from ..model.layout import Layout
+from .alternatives import Kind
+
+#: More layouts of one value are not looked at.
+LIMIT = 8
+
+
+def candidates(graph: Graph, kinds: Mapping[Op, Kind]) -> dict[Value, list[Layout]]:
+    """The given layout of each value, and what flows to it from wants and from moves."""
+    found = {v: [Layout.identity(v.rank)] for v in graph.values}
+    todo: deque[tuple[Value, Layout]] = deque()
+
+    def offer(v: Value, layout: Layout) -> None:
+        if not v.free and layout not in found[v] and len(found[v]) < LIMIT:
+            found[v].append(layout)
+            todo.append((v, layout))
+
+    for op in graph.ops:
+        for k, layout in seeds(op, kinds[op]):
+            value = op.values[k]
+            assert value is not None
+            offer(value, layout)
+    while todo:
+        v, layout = todo.popleft()
+        for op in (*v.uses, *([v.producer] if v.producer else [])):
+            for k, other in spread(op, kinds[op], v, layout):
+                value = op.values[k]
+                assert value is not None
+                offer(value, other)
+    return found
+
+
+def seeds(op: Op, kind: Kind) -> list[tuple[int, Layout]]:
+    """Where layouts come from: wants, and moves that could be no moves."""
+    out: list[tuple[int, Layout]] = []
+    for want in kind.wants:
+        out += [(k, x) for k, x in want.layouts.items() if op.values[k] is not None]
+    if kind.moves:
+        for v in op.values:
+            if v is not None:
+                out += spread(op, kind, v, Layout.identity(v.rank))
+    return out
+
+
+def spread(op: Op, kind: Kind, v: Value, layout: Layout) -> list[tuple[int, Layout]]:
+    """What a layout of one value of an op makes of the others."""
+    if kind.flow is None:
+        return []
+    out: list[tuple[int, Layout]] = []
+    for at, value in enumerate(op.values):
+        b = kind.flow.params[at]
+        if value is not v or b is None or not kind.takes(at, layout):
+            continue
+        known = kind.flow.spread({b: layout})
+        if known is None:
+            continue
+        for k, other in enumerate(op.values):
+            to = kind.flow.params[k]
+            if other is not None and other is not v and to is not None:
+                if kind.takes(k, known[to]):
+                    out.append((k, known[to]))
+    return out

@@ -1,0 +1,172 @@
+"""The one optimisation problem: an implementation for each op, layouts for each value.
+
+y[o, i] ∈ {0, 1}    op o is done in way i; one way each
+c[v, l] ∈ {0, 1}    value v is converted to layout l, once for all of its users
+s[v, l] ∈ {0, 1}    value v is reshaped to layout l, which is the memory that it is stored in
+p[v, l]             v is produced in l: the sum of the y that write it so
+y[o, i] <= Σ_l p[v, l] + c[v, l] + s[v, l]    over the layouts l in which way i may read v
+s[v, l] <= Σ_k p[v, k]                        over the other layouts k of the same memory
+minimise  Σ cost[o, i] y[o, i] + Σ cost[v, l] c[v, l] + Σ RESHAPE s[v, l]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..graph.relax_graph import Graph, Op, Value
+from ..model.layout import Layout
+from .alternatives import Choice
+
+Cost = Callable[[Value, Layout], float]
+
+#: What doing an op in another layout costs, so that nothing changes for nothing.
+CHANGE = 1.0
+#: The same where memory stays as it is; and what another shape of it costs, which separates ops
+#: that fuse.
+SAME, RESHAPE = CHANGE / 64, CHANGE / 2
+
+
+@dataclass
+class BinaryProgram:
+    """``min cost·x`` over binary x with ``low <= Σ coefficient x`` in each row."""
+
+    cost: list[float] = field(default_factory=list)
+    rows: list[tuple[float, dict[int, float]]] = field(default_factory=list)
+
+    def variable(self, cost: float) -> int:
+        self.cost.append(cost)
+        return len(self.cost) - 1
+
+
+@dataclass(frozen=True)
+class LayoutProblem:
+    """The program and what its variables mean."""
+
+    program: BinaryProgram
+    ways: tuple[tuple[Op, Choice, int], ...]
+    converted: tuple[tuple[Value, Layout, int], ...]
+
+
+def problem(
+    graph: Graph,
+    choices: Mapping[Op, Sequence[Choice]],
+    candidates: Mapping[Value, Sequence[Layout]],
+    cost: Cost,
+    needed: Mapping[Value, Layout],
+    given: Mapping[Value, Layout],
+) -> LayoutProblem:
+    """``needed``: layouts in which values have to be there. ``given``: those that exist so."""
+    made = _Maker(candidates, cost, given)
+    for op in graph.ops:
+        made.ways(op, choices[op])
+    for op in graph.ops:
+        made.reads(op, choices[op])
+    for v, layout in needed.items():
+        made.require(v, (layout,), {})
+    return LayoutProblem(made.program, tuple(made.all_ways), tuple(made.all_converted))
+
+
+class _Maker:
+    def __init__(
+        self,
+        candidates: Mapping[Value, Sequence[Layout]],
+        cost: Cost,
+        given: Mapping[Value, Layout],
+    ) -> None:
+        self.candidates, self.cost, self.given = candidates, cost, given
+        self.program = BinaryProgram()
+        self.all_ways: list[tuple[Op, Choice, int]] = []
+        self.all_converted: list[tuple[Value, Layout, int]] = []
+        self.produced: dict[Value, dict[Layout, list[int]]] = {}
+        self.converted: dict[tuple[Value, Layout], int] = {}
+        self.reshaped: dict[tuple[Value, Layout], int] = {}
+        self.variables: dict[Op, list[int]] = {}
+
+    def ways(self, op: Op, choices: Sequence[Choice]) -> None:
+        """The variables of an op's choices."""
+        mine = self.variables[op] = []
+        for c in choices:
+            x = self.program.variable(c.cost + self.moved(op, c) + _change(op, c))
+            mine.append(x)
+            self.all_ways.append((op, c, x))
+            for v, layout in zip(op.outputs, c.outputs, strict=True):
+                self.produced.setdefault(v, {}).setdefault(layout, []).append(x)
+        self.program.rows.append((1.0, dict.fromkeys(mine, 1.0)))
+        self.program.rows.append((-1.0, dict.fromkeys(mine, -1.0)))
+
+    def moved(self, op: Op, c: Choice) -> float:
+        v = op.outputs[0] if c.moves else None
+        return 0.0 if v is None else self.cost(v, Layout.identity(v.rank))
+
+    def reads(self, op: Op, choices: Sequence[Choice]) -> None:
+        """Each way needs each of its inputs in one of the layouts that it reads."""
+        for v in dict.fromkeys(v for v in op.inputs if v is not None and not v.free):
+            groups: dict[frozenset[Layout], list[int]] = {}
+            for c, x in zip(choices, self.variables[op], strict=True):
+                for mine, allowed in zip(op.inputs, c.inputs, strict=True):
+                    if mine is v and allowed is not None:
+                        groups.setdefault(allowed, []).append(x)
+            for allowed, ways in groups.items():
+                if not allowed.issuperset(self.candidates[v]):
+                    self.require(v, allowed, dict.fromkeys(set(ways), 1.0))
+
+    def require(self, v: Value, allowed: Collection[Layout], ways: Mapping[int, float]) -> None:
+        """``Σ ways <= Σ p + c + s`` over the allowed layouts; no ways: the sum is at least 1."""
+        if self.given.get(v) in allowed:
+            return
+        row: dict[int, float] = {}
+        for layout in [x for x in self.candidates[v] if x in allowed]:
+            for x in self.produced.get(v, {}).get(layout, ()):
+                row[x] = 1.0
+            row[self.conversion(v, layout)] = 1.0
+            peers = self.peers(v, layout)
+            if peers is not None:
+                row[self.reshape(v, layout, peers)] = 1.0
+        for x, k in ways.items():
+            row[x] = row.get(x, 0.0) - k
+        self.program.rows.append((0.0 if ways else 1.0, row))
+
+    def peers(self, v: Value, layout: Layout) -> list[int] | None:
+        """The variables of which one is chosen where ``v`` lies so but for its shape, or None.
+
+        None at all are needed where it is given so.
+        """
+        same = [x for x in self.candidates[v]
+                if x != layout and x.order(v.shape) == layout.order(v.shape)]  # fmt: skip
+        if self.given.get(v) in same:
+            return []
+        made = self.produced.get(v, {})
+        return [x for other in same for x in made.get(other, ())] or None
+
+    def reshape(self, v: Value, layout: Layout, peers: Sequence[int]) -> int:
+        key = (v, layout)
+        if key not in self.reshaped:
+            x = self.reshaped[key] = self.program.variable(RESHAPE)
+            if peers:
+                self.program.rows.append((0.0, {**dict.fromkeys(peers, 1.0), x: -1.0}))
+        return self.reshaped[key]
+
+    def conversion(self, v: Value, layout: Layout) -> int:
+        key = (v, layout)
+        if key not in self.converted:
+            cost = self.cost(v, layout)
+            if not math.isfinite(cost):
+                raise ValueError(f"objective: a conversion of {v.name} to {layout} costs {cost}")
+            self.converted[key] = self.program.variable(cost)
+            self.all_converted.append((v, layout, self.converted[key]))
+        return self.converted[key]
+
+
+def _change(op: Op, c: Choice) -> float:
+    """What a way costs by not being the given one, of equally good ones that nearer to it."""
+    moved = sum(x is not None and not any(y.is_identity for y in x) for x in c.inputs)
+    own = max((_own(v, x) for v, x in zip(op.outputs, c.outputs, strict=True)), default=0.0)
+    return own + CHANGE * moved / 16
+
+
+def _own(v: Value, layout: Layout) -> float:
+    if layout.is_identity:
+        return 0.0
+    return SAME if layout.order(v.shape) == Layout.identity(v.rank).order(v.shape) else CHANGE

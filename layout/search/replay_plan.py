@@ -1,0 +1,57 @@
+"""A plan from the layouts that each op is to have: nothing is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..graph.relax_graph import Graph, Op, Value
+from ..model.layout import Layout
+from .alternatives import GIVEN, Choice
+from .decide import Plan
+from .solve import Solution
+
+Layouts = Sequence[Layout | None]
+"""By parameter of an op's PrimFunc; None for what is no tensor, or lies as given."""
+
+
+def planned_in(graph: Graph, layouts: Mapping[Op, Layouts], status: str) -> Plan:
+    """The plan with these layouts and the conversions that they need.
+
+    Raises ``ValueError`` where they do not fit an op. What is planned is still to be proved.
+    """
+    found = {op: _whole(op, layouts[op]) for op in graph.ops}
+    stored = {v: Layout.identity(v.rank) for v in graph.values if v.fixed}
+    needed = {v: Layout.identity(v.rank) for v in graph.values
+              if v.pinned is not None and not v.constant}  # fmt: skip
+    reads: dict[Op, dict[int, Layout]] = {}
+    ways: dict[Op, Choice] = {}
+    for op, every in found.items():
+        count = len(op.inputs)
+        outputs = tuple(x for x in every[count:] if x is not None)
+        reads[op] = {k: x for k, x in enumerate(every[:count]) if x is not None}
+        given = all(x is None or x.is_identity for x in every)
+        inputs = tuple(None if v is None or v.free or x is None else frozenset((x,))
+                       for v, x in zip(op.inputs, every[:count], strict=True))  # fmt: skip
+        ways[op] = Choice(outputs, inputs, 0.0, GIVEN if given else "as planned before")
+        stored.update(zip(op.outputs, outputs, strict=True))
+    converted: dict[Value, dict[Layout, None]] = {}
+    wanted = [(v, x) for op in graph.ops for k, x in reads[op].items()
+              if (v := op.inputs[k]) is not None and not v.free]  # fmt: skip
+    for v, x in (*wanted, *needed.items()):
+        if v in stored and stored[v] != x:
+            converted.setdefault(v, {})[x] = None
+    kept = {v: tuple(x) for v, x in converted.items()}
+    solution = Solution(frozenset(), 0.0, 0.0, status, 0)
+    return Plan(ways, stored, kept, reads, needed, solution)
+
+
+def _whole(op: Op, layouts: Layouts) -> list[Layout | None]:
+    """With the given ones; a tensor's rank is that of its layout."""
+    if len(layouts) != len(op.values):
+        raise ValueError(f"{op.name}: {len(layouts)} layouts for {len(op.values)} buffers")
+    out: list[Layout | None] = []
+    for v, x in zip(op.values, layouts, strict=True):
+        if x is not None and (v is None or v.rank != x.rank):
+            raise ValueError(f"{op.name}: {x} for {'no tensor' if v is None else v.name}")
+        out.append(x if x is not None or v is None else Layout.identity(v.rank))
+    return out
