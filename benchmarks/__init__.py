@@ -1,1 +1,9 @@
-"""Benchmarks: each prints ratios and writes JSON."""
+"""Benchmarks, in rooms by what they measure; `python -m benchmarks` lists the commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOMS = ("analysis", "layout", "backends", "shapes", "attacks")
+# `python -m benchmarks.op_info` finds a command in whatever room it lies; imports name the room.
+__path__ += [str(Path(__file__).parent / room) for room in ROOMS]

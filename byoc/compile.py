@@ -19,7 +19,6 @@ from ..layout.report.plan_report import PlanReport
 from ..layout.search.constraints import Desired
 from .backend.backend import Backend, given
 from .backend.region import Region
-from .codegen import trust
 from .codegen.arity import check_calls
 from .codegen.executable import executable
 from .codegen.loading import tried
@@ -31,6 +30,7 @@ from .dispatching.replay_dispatch import replay
 from .prepare.fuse import fuse
 from .prepare.integers import DEQUANTIZE
 from .prepare.prepare import prepare
+from .process.folder import Folder
 
 if TYPE_CHECKING:
     from .measure import Measure
@@ -118,12 +118,12 @@ def _finished(
 
 
 def _compiled(done: Dispatched, target: Any, regions: Sequence[Region] = ()) -> CompiledModule:
-    folder = trust.temporary("opinfo-")
-    library = Path(folder.name) / "model.so"
+    folder = Folder("opinfo-")
+    library = folder.path / "model.so"
     try:
         build(done, library, target, regions)
     except BaseException:
-        folder.cleanup()
+        folder.remove()
         raise
     return CompiledModule(library, done, folder)
 

@@ -1,4 +1,4 @@
-"""The structure of the library as its own imports and definitions give it.
+"""The structure of the library and of the benchmarks, as their imports and definitions give it.
 
     python -m tests.structure
 
@@ -18,6 +18,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 LIBRARY = ("analysis", "layout", "byoc", "jit")
 FRONT = "src/opinfo"
+#: What is looked at: the package and the folders that it lies in.
+HOUSES = {"opinfo": (*LIBRARY, FRONT), "benchmarks": ("benchmarks",)}
 #: Folders with a file for each thing of one kind, which may be as many as there are things.
 COLLECTIONS = ("analysis/recognise", "jit/schedule/rules")
 MOST_FILES, MEDIAN_LINES = 15, 150
@@ -27,7 +29,7 @@ Graph = Mapping[str, frozenset[str]]
 
 @dataclass(frozen=True)
 class Source:
-    """A file of the library: its module, its path below the root, its syntax tree."""
+    """A file: its module, its path below the root, its syntax tree."""
 
     module: str
     path: Path
@@ -45,26 +47,27 @@ class Source:
 
 
 @cache
-def sources() -> Mapping[str, Source]:
-    """The library's files by module."""
-    return {s.module: s for s in _sources()}
+def sources(house: str = "opinfo") -> Mapping[str, Source]:
+    """The files of a package by module."""
+    return {s.module: s for s in _sources(house)}
 
 
-def _sources() -> Iterator[Source]:
-    for folder in (*LIBRARY, FRONT):
+def _sources(house: str) -> Iterator[Source]:
+    for folder in HOUSES[house]:
         for file in sorted((ROOT / folder).rglob("*.py")):
             path = file.relative_to(ROOT)
             inside = path.relative_to("src/opinfo") if folder == FRONT else path
             if folder == FRONT and inside.parts[0] in LIBRARY:
                 continue  # a link
-            names = ["opinfo", *inside.with_suffix("").parts]
+            parts = inside.with_suffix("").parts
+            names = [*(["opinfo"] if house == "opinfo" else []), *parts]
             module = ".".join(names[:-1] if names[-1] == "__init__" else names)
             text = file.read_text(encoding="utf-8")
             yield Source(module, path, ast.parse(text), text.count("\n"))
 
 
 def imports(source: Source, known: Mapping[str, Source]) -> Iterator[str]:
-    """The modules of the library that a file imports."""
+    """The modules of the package that a file imports."""
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Import):
             yield from (a.name for a in node.names if a.name in known)
@@ -78,16 +81,16 @@ def imports(source: Source, known: Mapping[str, Source]) -> Iterator[str]:
 
 
 @cache
-def graph() -> Graph:
+def graph(house: str = "opinfo") -> Graph:
     """Which file imports which, by module."""
-    found = sources()
+    found = sources(house)
     return {m: frozenset(imports(s, found)) - {m} for m, s in found.items()}
 
 
-def rooms() -> Graph:
+def rooms(house: str = "opinfo") -> Graph:
     """Which folder imports from which."""
-    found, out = sources(), defaultdict[str, set[str]](set)
-    for module, targets in graph().items():
+    found, out = sources(house), defaultdict[str, set[str]](set)
+    for module, targets in graph(house).items():
         here = found[module].room
         out[here] |= {found[t].room for t in targets} - {here}
     return {room: frozenset(targets) for room, targets in out.items()}
@@ -121,17 +124,18 @@ def circles(edges: Graph) -> list[list[str]]:
     return found
 
 
-def crowded() -> dict[str, int]:
+def crowded(house: str = "opinfo") -> dict[str, int]:
     """Folders with more source files than a reader takes in at once."""
     count: dict[str, int] = defaultdict(int)
-    for s in sources().values():
+    for s in sources(house).values():
         count[s.room] += s.path.name != "__init__.py"
     return {r: n for r, n in count.items() if n > MOST_FILES and r not in COLLECTIONS}
 
 
-def repeated_basenames() -> dict[str, list[str]]:
+def repeated_basenames(house: str = "opinfo") -> dict[str, list[str]]:
+    """Files that have one name."""
     found = defaultdict[str, list[str]](list)
-    for s in sources().values():
+    for s in sources(house).values():
         if not s.path.name.startswith("__"):
             found[s.path.name].append(str(s.path))
     return {name: paths for name, paths in found.items() if len(paths) > 1}
@@ -147,22 +151,31 @@ def repeated_classes() -> dict[str, list[str]]:
     return {name: paths for name, paths in found.items() if len(paths) > 1}
 
 
-def median_lines() -> float:
-    return statistics.median(s.lines for s in sources().values() if s.path.name != "__init__.py")
+def median_lines(house: str = "opinfo") -> float:
+    """The median length of files that are not a package's `__init__`."""
+    files = sources(house).values()
+    return statistics.median(s.lines for s in files if s.path.name != "__init__.py")
 
 
 def main() -> None:
     """Print the facts."""
-    print(f"{len(sources())} files, median {median_lines():.0f} lines")
-    facts: dict[str, list[str]] = {
-        "circles of files": list(map(" ".join, circles(graph()))),
-        "circles of folders": list(map(" ".join, circles(rooms()))),
-        f"folders with more than {MOST_FILES} files": [f"{r} {n}" for r, n in crowded().items()],
-        "basenames that are repeated": _listed(repeated_basenames()),
-        "public classes that are repeated": _listed(repeated_classes()),
+    for house in HOUSES:
+        print(f"{house}: {len(sources(house))} files, median {median_lines(house):.0f} lines")
+        for title, lines in _facts(house).items():
+            print(f"{len(lines)} {title}", *lines, sep="\n    ")
+
+
+def _facts(house: str) -> dict[str, list[str]]:
+    crowds = [f"{room} {count}" for room, count in crowded(house).items()]
+    facts = {
+        "circles of files": list(map(" ".join, circles(graph(house)))),
+        "circles of folders": list(map(" ".join, circles(rooms(house)))),
+        f"folders with more than {MOST_FILES} files": crowds,
+        "basenames that are repeated": _listed(repeated_basenames(house)),
     }
-    for title, lines in facts.items():
-        print(f"{len(lines)} {title}", *lines, sep="\n    ")
+    if house == "opinfo":  # each benchmark has a class of rows
+        facts["public classes that are repeated"] = _listed(repeated_classes())
+    return facts
 
 
 def _listed(found: Mapping[str, list[str]]) -> list[str]:

@@ -10,11 +10,11 @@ import pytest
 import tvm
 import tvm_ffi
 
-from benchmarks.adversary import judge, oracle
-from benchmarks.adversary.__main__ import Several
-from benchmarks.adversary.generate import FAMILIES, program
-from benchmarks.adversary.page import page, percentile
-from benchmarks.adversary.program import Program
+from benchmarks.attacks.adversary import judge, oracle
+from benchmarks.attacks.adversary.__main__ import Several
+from benchmarks.attacks.adversary.adversary_page import page, percentile
+from benchmarks.attacks.adversary.generate import FAMILIES, program
+from benchmarks.attacks.adversary.program import Program
 from opinfo.analysis import OpInfo, op_info, recogniser, recogniser_scope
 
 SEEDS = range(40_000, 40_012)

@@ -65,6 +65,14 @@ def test_no_folder_is_a_corridor() -> None:
     assert structure.median_lines() <= structure.MEDIAN_LINES
 
 
+def test_benchmarks_are_laid_out_by_the_same_rules() -> None:
+    house = "benchmarks"
+    assert len(structure.graph(house)) > 60 and len(structure.rooms(house)) >= 10
+    assert structure.circles(structure.graph(house)) == []
+    assert structure.circles(structure.rooms(house)) == []
+    assert structure.crowded(house) == {} and structure.repeated_basenames(house) == {}
+
+
 def test_circles_are_seen_through_functions_and_types(tmp_path: Path) -> None:
     edges = {"a": frozenset("b"), "b": frozenset("c"), "c": frozenset("b"), "d": frozenset("a")}
     assert structure.circles(edges) == [["b", "c"]]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.fault_cases import cases
-from benchmarks.fault_model import VICTIM, unmodified
-from benchmarks.faults import Row, judged, page
+from benchmarks.attacks.faults.__main__ import Row, judged, page
+from benchmarks.attacks.faults.injections import cases
+from benchmarks.attacks.faults.victim import VICTIM, unmodified
 
 SOME = {
     "convert a region: raises KeyError": (VICTIM,),

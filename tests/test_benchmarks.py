@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import tvm
 
-from benchmarks import byoc_page, end_to_end
-from benchmarks.measure import keep, kept
+from benchmarks.backends import byoc_page, end_to_end
+from benchmarks.common.rows import store_row, stored_rows
 
 from .layout import nets
 
@@ -26,10 +26,10 @@ def _row(
 def test_a_row_takes_the_place_of_the_one_with_its_key(tmp_path: Path) -> None:
     path = tmp_path / "rows.json"
     for row in (_row("a", 1), _row("a", 2), _row("b", 1), _row("a", 1, 9.0)):
-        keep(path, row, "model", "threads")
-    found = {(r["model"], r["threads"]): r["onednn"] for r in kept(path)}
+        store_row(path, row, "model", "threads")
+    found = {(r["model"], r["threads"]): r["onednn"] for r in stored_rows(path)}
     assert found == {("a", 1): 9.0, ("a", 2): 1.0, ("b", 1): 1.0}
-    assert len(json.loads(path.read_text())) == 3 and kept(tmp_path / "none.json") == []
+    assert len(json.loads(path.read_text())) == 3 and stored_rows(tmp_path / "none.json") == []
 
 
 def test_the_page_of_speed_has_a_table_for_each_number_of_threads() -> None:

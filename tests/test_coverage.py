@@ -8,7 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from docs import coverage
+
+from benchmarks.analysis import coverage
 
 from .registry import lowered
 from .variants import Variant, thin, variants

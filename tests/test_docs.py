@@ -12,8 +12,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from docs import operators
 
+from benchmarks.analysis import operators
 from opinfo.analysis import OpInfo, op_info, recognise, recogniser_scope, unregister
 
 from .analysis import test_recognisers as cases
@@ -82,7 +82,7 @@ def recognise_one(case: recognise.Matches) -> OpInfo:
 
 
 def test_the_operator_table_is_up_to_date() -> None:
-    assert operators.PAGE.read_text() == operators.page(), "run `python -m docs.operators`"
+    assert operators.PAGE.read_text() == operators.page(), "run `python -m benchmarks.operators`"
 
 
 def test_a_recogniser_outside_of_the_package(without_outer: None) -> None:

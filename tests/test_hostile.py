@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from benchmarks.hostile.__main__ import ANSWERED, REFUSED, Inspector, judged
-from benchmarks.hostile.case import Case, command
-from benchmarks.hostile.scripts import HEAD, PLACES, VALID
+from benchmarks.attacks.hostile.__main__ import ANSWERED, REFUSED, Inspector, judged
+from benchmarks.attacks.hostile.case import Case, command
+from benchmarks.attacks.hostile.scripts import HEAD, PLACES, VALID
 
 
 def test_verdicts(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.models import measure
+from benchmarks.analysis.models import measure
 from tests import models
 
 RUN = ("squeezenet", "bert_n", "swin")

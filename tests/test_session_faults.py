@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from benchmarks.session_faults import Result, attack, page
+from benchmarks.attacks.session_faults.__main__ import Result, attack, page
 
 GOOD = {"counts": {"right": 9, "forked": 2, "after: right": 3}, "lost": 0, "leaked": {}}
 

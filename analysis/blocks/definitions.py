@@ -15,7 +15,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from ..lifting.tir.node import NodeDict, items
+from ..lifting.tir.node import NodeDict, as_dtype, items, substitute
 from ..terms.term import ONE
 from .blocks import Stage
 
@@ -32,6 +32,16 @@ class BlockDefinition:
     iterators: tuple[Any, ...]
     units: tuple[Any, ...]
     value: Any
+
+    def at(self, index: Sequence[Any]) -> Any:
+        """The value of the element at an index."""
+        places = NodeDict[Any]()
+        for v in self.units:
+            places[v] = tirx.IntImm(str(v.ty.dtype), 0)
+        for v, i in zip(self.iterators, index, strict=True):
+            if v is not None:
+                places[v] = as_dtype(i, str(v.ty.dtype))
+        return substitute(self.value, places)
 
 
 def definition(stage: Stage) -> BlockDefinition | None:

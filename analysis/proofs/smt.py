@@ -8,27 +8,15 @@ its arguments: a proof holds for every meaning of it, a refutation does not foll
 
 from __future__ import annotations
 
-import threading
 from types import MappingProxyType
 from typing import Any
 
-from ..terms.term import FALSE, TRUE, CallTerm, Int, Load, Term, Var, as_int
+from ..terms.term import CallTerm, Int, Load, Term, Var, as_int
 from ..terms.traversal import free
 from ..terms.work import spend
 from .exhaustive import is_counterexample
 from .verdict import Verdict
-
-_LOCAL = threading.local()
-
-
-def context() -> Any:
-    """The Z3 context of this thread."""
-    if not hasattr(_LOCAL, "context"):
-        import z3
-
-        _LOCAL.context = z3.Context()
-    return _LOCAL.context
-
+from .z3_terms import Encoder, context
 
 #: What a query costs of a question's budget, and a millisecond of one that ends by its limit.
 _QUERY, _SEARCH = 300, 100
@@ -92,22 +80,14 @@ def _closure(variables: frozenset[Var]) -> frozenset[Var]:
     return frozenset(seen)
 
 
-class Formulas:
-    """Translates terms; ``side`` collects what defines the quotients, and the domains."""
+class Formulas(Encoder):
+    """``side`` collects what defines the quotients, and the domains."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.side: list[Any] = []
-        self.variables: dict[Var, Any] = {}
         self.opaque = False
         self.names: dict[object, str] = {}
-        self.memo: dict[Term, Any] = {}
-        self.ctx = context()
-
-    def __call__(self, t: Term) -> Any:
-        found = self.memo.get(t)
-        if found is None:
-            found = self.memo[t] = self.translate(t)
-        return found
 
     def domain(self, v: Var) -> None:
         z = self(v)
@@ -116,91 +96,23 @@ class Formulas:
         elif v.extent is not None:
             self.side += [z >= 0, z < self(v.extent)]
 
-    def translate(self, t: Term) -> Any:
+    def literal(self, value: int) -> Any:
         import z3
 
-        if isinstance(t, Int):
-            return self.polynomial(t)
-        if isinstance(t, Var):
-            z = z3.Int(f"v!{len(self.variables)}", ctx=self.ctx)
-            self.variables[t] = z
-            return z
-        if t is TRUE or t is FALSE:
-            return z3.BoolVal(t is TRUE, ctx=self.ctx)
-        if isinstance(t, CallTerm):
-            rule = getattr(self, f"call_{t.op}", None)
-            if rule is not None:
-                return rule(*t.args)
-        return self.uninterpreted(t)
+        return z3.IntVal(value, ctx=self.ctx)
 
-    def polynomial(self, p: Int) -> Any:
+    def variable(self, v: Var) -> Any:
         import z3
 
-        out = z3.IntVal(0, ctx=self.ctx)
-        for mono, coef in p.terms:
-            part: Any = None
-            for atom in mono:
-                z = self.number(atom)
-                part = z if part is None else part * z
-            part = (
-                z3.IntVal(coef, ctx=self.ctx)
-                if part is None
-                else part
-                if coef == 1
-                else part * coef
-            )
-            out = out + part
-        return out
+        return z3.Int(f"v!{len(self.variables)}", ctx=self.ctx)
 
-    def number(self, t: Term) -> Any:
-        import z3
-
-        z = self(t)
-        return (
-            z3.If(z, z3.IntVal(1, ctx=self.ctx), z3.IntVal(0, ctx=self.ctx)) if z3.is_bool(z) else z
-        )
-
-    def call_ge0(self, p: Term) -> Any:
-        return self(p) >= 0
-
-    def call_eq0(self, p: Term) -> Any:
-        return self(p) == 0
-
-    def call_not(self, a: Term) -> Any:
-        import z3
-
-        return z3.Not(self(a))
-
-    def call_and(self, *args: Term) -> Any:
-        import z3
-
-        return z3.And([self(a) for a in args])
-
-    def call_or(self, *args: Term) -> Any:
-        import z3
-
-        return z3.Or([self(a) for a in args])
-
-    def call_ite(self, c: Term, a: Term, b: Term) -> Any:
-        import z3
-
-        return z3.If(self(c), self(a), self(b))
-
-    def call_min(self, *args: Term) -> Any:
-        return self.extreme("min", args, lambda a, b: a <= b)
-
-    def call_max(self, *args: Term) -> Any:
-        return self.extreme("max", args, lambda a, b: a >= b)
+    def total(self, parts: list[Any]) -> Any:
+        return sum(parts, self.literal(0))
 
     def extreme(self, op: str, args: tuple[Term, ...], wins: Any) -> Any:
-        import z3
-
         if not all(isinstance(a, Int) for a in args):
             return self.uninterpreted_call(args[0].dtype, op, args)
-        out = self(args[0])
-        for a in args[1:]:
-            out = z3.If(wins(out, self(a)), out, self(a))
-        return out
+        return super().extreme(op, args, wins)
 
     def call_floordiv(self, x: Term, d: Term) -> Any:
         import z3
@@ -223,7 +135,7 @@ class Formulas:
 
     # ------------------------------------------------------------------ what is not an integer
 
-    def uninterpreted(self, t: Term) -> Any:
+    def other(self, t: Term) -> Any:
         """A function of the integers and truth values in ``t``, and of nothing else."""
         if isinstance(t, CallTerm):
             return self.uninterpreted_call(t.dtype, t.op, t.args)

@@ -1,1 +1,1 @@
-"""Models with symbolic shapes under streams of requests."""
+"""Symbolic shapes: kernels, sessions, schedules, padding."""

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import use_threads
+from benchmarks.common.resources import use_threads
 
 CHAIN, WIDTH = 64, 16
 HELD = (1, 4, 32, 256)

@@ -1,6 +1,6 @@
 """Real models with symbolic shapes: outputs and times by each strategy against TVM's own build.
 
-    python -m benchmarks.shapes.real [--json FILE] [--page FILE] [MODEL ...]
+    python -m benchmarks.shapes.real [--json FILE] [--page [FILE]] [MODEL ...]
 
 CNNs, PP-OCRv4 and transformers with a symbolic batch are compiled for `generic`, `aot` (two sizes)
 and `jit`, and called at sizes among which some have no kernel of their own. Exits with 1 where an
@@ -19,9 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import keep, kept
-
-from .stream import asked, in_turns
+from benchmarks.common.rows import store_row, stored_rows
+from benchmarks.shapes.stream import asked, in_turns
 
 CNNS = ("resnet50", "squeezenet", "densenet121", "inception_v1", "ocr_det",
         "ocr_rec", "ocr_cls")  # fmt: skip
@@ -54,11 +53,11 @@ class Row:
 
 def cnn(name: str) -> tuple[Any, Callable[[int], list[Array]]]:
     import opinfo
-    from benchmarks import whole
+    from benchmarks.common import full_models
 
     with tempfile.TemporaryDirectory() as folder:
-        path, _ = whole.save(name, Path(folder))
-        ((key, sample),) = whole.inputs(name).items()
+        path, _ = full_models.save(name, Path(folder))
+        ((key, sample),) = full_models.inputs(name).items()
         mod = opinfo.load(path, {key: ("n", *sample.shape[1:])})
     return mod, lambda n: [np.concatenate([sample * (1 + k / 9) for k in range(n)])]
 
@@ -131,7 +130,7 @@ def difference(got: Sequence[Array], right: Sequence[Array]) -> float:
 
 
 def page(rows: list[Row]) -> str:
-    from benchmarks.layouts.page import table
+    from benchmarks.common.pages import table
 
     names = ("TVM default", "generic", "aot")
     columns = ("model", "functions", "scheduled", "call sites", "kernels", "jit, ms",
@@ -143,7 +142,7 @@ def page(rows: list[Row]) -> str:
     return f"# Real models with symbolic shapes\n\n{HEAD}\n\n{table(columns, lines)}\n"
 
 
-HEAD = """Written by `python -m benchmarks.shapes.real --json FILE --page docs/shapes-models.md`.
+HEAD = """Written by `python -m benchmarks.shapes.real --json FILE --page`.
 Outputs of all strategies are compared with TVM's own build of the symbolic module at the sizes 1,
 2 and 3; times are of a call at size 1, one thread, medians of calls in turns, over that of `jit`
 once its kernels are there. **Scheduled** is how many PrimFuncs have a schedule of opinfo for
@@ -158,9 +157,10 @@ def main() -> int:
         row = measure(name)
         worst = max(worst, row.apart)
         print(row.told(), flush=True)
-        keep(options.json, row, "model")
+        store_row(options.json, row, "model")
     if options.page:
-        options.page.write_text(page([Row(**r) for r in kept(options.json)]), encoding="utf-8")
+        rows = [Row(**r) for r in stored_rows(options.json)]
+        options.page.write_text(page(rows), encoding="utf-8")
     return int(worst > TOLERANCE)
 
 

@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import fresh, percentile, use_threads
-
-from . import models
+from benchmarks.common.resources import percentile, use_threads
+from benchmarks.common.rows import run_worker
+from benchmarks.shapes import symbolic_models
 
 
 def timed(call: Callable[[], Any]) -> float:
@@ -41,12 +41,12 @@ def latency(seconds: float) -> None:
 
     from opinfo.jit import Session, compile_shapes
 
-    mod = models.module("mlp")
+    mod = symbolic_models.module("mlp")
     with Session(compile_shapes(mod, "jit")) as ours, \
             Session(compile_shapes(mod, "generic")) as generic:  # fmt: skip
         rng = np.random.default_rng(0)
         sizes = [int(n) for n in rng.integers(1, 65, 64)]
-        inputs = {n: tvm.runtime.tensor(models.given("mlp", n)) for n in set(sizes)}
+        inputs = {n: tvm.runtime.tensor(symbolic_models.given("mlp", n)) for n in set(sizes)}
         for n in inputs:
             generic(inputs[n])
         first = [(timed(lambda n=n: ours(inputs[n])), timed(lambda n=n: generic(inputs[n])))
@@ -73,9 +73,9 @@ def restart(seconds: float) -> None:
 
     with tempfile.TemporaryDirectory() as name:
         library, kernels = str(Path(name) / "model.so"), str(Path(name) / "kernels")
-        compile_shapes(models.module("mlp"), "jit").export(library)
+        compile_shapes(symbolic_models.module("mlp"), "jit").export(library)
         for number in (1, 2):
-            told = fresh("benchmarks.shapes.serving", library, kernels)
+            told = run_worker("benchmarks.shapes.serving", library, kernels)
             loaded = [took for what, took in told if what == "loaded"]
             each = (f": {statistics.median(loaded):.2f} ms each, the first {loaded[0]:.2f}, 95% "
                     f"{percentile(loaded, 0.95):.2f}" if loaded else "")  # fmt: skip
@@ -90,7 +90,7 @@ def worker(library: str, kernels: str) -> list[tuple[str, float]]:
 
     with Session(library, store=KernelStore(kernels)) as session:
         for n in range(1, 21):
-            x = tvm.runtime.tensor(models.given("mlp", n))
+            x = tvm.runtime.tensor(symbolic_models.given("mlp", n))
             session(x), session(x)
         if not session.settle(600):
             raise RuntimeError("kernels are not compiled after ten minutes")

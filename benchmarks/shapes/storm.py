@@ -27,9 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import percentile, resident, use_threads
-
-from . import models
+from benchmarks.common.resources import percentile, resident, use_threads
+from benchmarks.shapes import symbolic_models
 
 #: Requests of a block, and how many of them are of the storm; the others are of a few sizes.
 BLOCK, STORM = 50, 45
@@ -49,7 +48,7 @@ def worker(library: str, kernels: int, size: int) -> None:
             sizes = json.loads(line)
             taken = []
             for n in sizes:
-                x = tvm.runtime.tensor(models.given("mlp", n))
+                x = tvm.runtime.tensor(symbolic_models.given("mlp", n))
                 start = time.perf_counter_ns()
                 session(x)
                 taken.append((time.perf_counter_ns() - start) / 1e3)
@@ -93,7 +92,7 @@ def storm(shapes: int, seconds: float, kernels: int, size: int) -> list[Any]:
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as name:
         servers = []
-        mod = models.module("mlp")
+        mod = symbolic_models.module("mlp")
         for k, how in enumerate(("jit", "generic", "generic")):
             compile_shapes(mod, how).export(Path(name) / f"{how}{k}.so")
             servers.append(Server.start(Path(name) / f"{how}{k}.so", kernels, size))

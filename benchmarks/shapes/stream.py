@@ -1,6 +1,6 @@
 """A stream of 50 shapes against what else runs them, one thread, in turns.
 
-    python -m benchmarks.shapes.stream [--json FILE] [--page FILE] [MODEL ...]
+    python -m benchmarks.shapes.stream [--json FILE] [--page [FILE]] [MODEL ...]
 
 For each size of the stream: opinfo with `jit` once its kernels are there, TVM's default symbolic
 build, opinfo's own symbolic schedules (`generic`), a static build for that size by the same
@@ -16,14 +16,14 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import keep, kept, of_models, use_threads
-
-from . import models
+from benchmarks.common.pages import add_page_option
+from benchmarks.common.resources import use_threads
+from benchmarks.common.rows import model_parser, store_row, stored_rows
+from benchmarks.shapes import symbolic_models
 
 Call = Callable[[int], Any]
 ROUNDS = 9
@@ -54,9 +54,9 @@ def measure(name: str) -> Row:
 
     from opinfo.jit import Session, compile_shapes
 
-    mod = models.module(name)
-    sizes = models.sizes(name)
-    tensors = {n: tvm.runtime.tensor(models.given(name, n)) for n in sizes}
+    mod = symbolic_models.module(name)
+    sizes = symbolic_models.sizes(name)
+    tensors = {n: tvm.runtime.tensor(symbolic_models.given(name, n)) for n in sizes}
     with Session(compile_shapes(mod, "jit")) as session, \
             Session(compile_shapes(mod, "generic")) as generic:  # fmt: skip
         for _ in range(3):
@@ -113,8 +113,8 @@ def _torch(name: str, sizes: list[int]) -> Call:
     import torch
 
     torch.set_num_threads(1)
-    compiled = torch.compile(models.torch_model(name), dynamic=True)
-    given = {n: torch.from_numpy(models.given(name, n)) for n in sizes}
+    compiled = torch.compile(symbolic_models.torch_model(name), dynamic=True)
+    given = {n: torch.from_numpy(symbolic_models.given(name, n)) for n in sizes}
 
     def call(n: int) -> Any:
         with torch.inference_mode():
@@ -164,7 +164,7 @@ def in_turns(calls: Mapping[str, Callable[[], Any]], rounds: int = ROUNDS) -> di
 
 
 def page(rows: list[Row]) -> str:
-    from benchmarks.layouts.page import table
+    from benchmarks.common.pages import table
 
     names = list(rows[0].milliseconds)
     columns = ("model", "stream, ms", *(f"{n} / jit" for n in names if n != "jit"),
@@ -177,19 +177,19 @@ def page(rows: list[Row]) -> str:
     return f"# Streams of shapes\n\n{HEAD}\n\n{table(columns, lines)}\n"
 
 
-HEAD = """Written by `python -m benchmarks.shapes.stream --json FILE --page docs/shapes.md`: the
+HEAD = """Written by `python -m benchmarks.shapes.stream --json FILE --page`: the
 time that 50 requests take, each of its own size, over that of opinfo's `jit` once its kernels are
 there (more than 1: slower than opinfo). One thread, medians of calls in turns. **TVM default** is
 `tvm.compile` of the symbolic module for this CPU, **generic** opinfo's schedules for symbolic
 shapes (near 1: they are as fast as kernels for the size), **static** a build for each size by the
 same schedules, **ONNX Runtime** its backend, which takes the whole graph, in TVM's virtual machine.
-Models: `benchmarks/shapes/models.py`."""
+Models: `benchmarks/shapes/symbolic_models.py`."""
 
 
 def asked(module: str, doc: str | None, names: Sequence[str]) -> Any:
     """The options of a benchmark of models that writes a page; the process gets one thread."""
-    parser = of_models(module, doc, names)
-    parser.add_argument("--page", metavar="FILE", type=Path, help="write what --json keeps")
+    parser = model_parser(module, doc, names)
+    add_page_option(parser, "shapes.md")
     options = parser.parse_args()
     if options.page and not options.json:
         parser.error("--page needs --json")
@@ -199,13 +199,14 @@ def asked(module: str, doc: str | None, names: Sequence[str]) -> Any:
 
 
 def main() -> int:
-    options = asked("benchmarks.shapes.stream", __doc__, models.NAMES)
+    options = asked("benchmarks.shapes.stream", __doc__, symbolic_models.NAMES)
     for name in options.model:
         row = measure(name)
         print(row.told(), flush=True)
-        keep(options.json, row, "model")
+        store_row(options.json, row, "model")
     if options.page:
-        options.page.write_text(page([Row(**r) for r in kept(options.json)]), encoding="utf-8")
+        rows = [Row(**r) for r in stored_rows(options.json)]
+        options.page.write_text(page(rows), encoding="utf-8")
     return 0
 
 

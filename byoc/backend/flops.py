@@ -10,15 +10,15 @@ from typing import Any
 from ...analysis.answer.recover import Recovered
 from ...analysis.results.op_info import LayoutNormalised, Refusal
 from ...layout.graph.relax_graph import Op
-from ...layout.model.buffer_bytes import extent
-from .region import Call, Tensor
+from ...layout.model.buffer_bytes import extent, size_of
+from .region import Call, Region, Tensor
 
 Shape = Sequence[Any]
 
 
 def flops(found: Recovered, op: Op) -> int:
     """Multiplications and additions; one for each element of the result where none are known."""
-    out = sum(_elements(v.shape) for v in op.outputs)
+    out = sum(elements(v.shape) for v in op.outputs)
     info = found.operator
     if info is not None and info.kind == "kOutEWiseFusable":
         for k in info.operands[1:2]:
@@ -41,7 +41,7 @@ def products(call: Call) -> int:
     weight = call.operands[1]
     assert isinstance(weight, Tensor)
     layout = str(call.attrs.get("kernel_layout") or "")
-    return _elements(call.result.shape) * _terms(layout, weight.shape)
+    return elements(call.result.shape) * _terms(layout, weight.shape)
 
 
 def _terms(layout: str, weight: Shape) -> int:
@@ -52,5 +52,11 @@ def _terms(layout: str, weight: Shape) -> int:
     return prod(extent(e) for e, c in zip(weight, dims, strict=True) if c not in "Oo")
 
 
-def _elements(shape: Shape) -> int:
+def moved(region: Region) -> int:
+    """The bytes that a region reads and writes, for converters' costs."""
+    return sum(size_of(t.shape, t.dtype) for t in (*region.inputs, *region.results))
+
+
+def elements(shape: Shape) -> int:
+    """How many there are; unknown extents are taken as a likely number."""
     return prod(map(extent, shape))

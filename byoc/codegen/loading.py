@@ -9,16 +9,15 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import os
-import time
 from collections.abc import Callable
 from typing import Any
 
 import tvm
 from tvm import relax
 
-from ...analysis.support.patience import Patience
+from ..process.fork import forked
+from ..process.status import signal_name
 from .arithmetic import Arithmetic
-from .toolchain import signal_name
 
 #: How long a library may take to be opened, of CPU time or doing nothing.
 SECONDS = 60.0
@@ -58,50 +57,23 @@ def _survives(work: Callable[[], str]) -> None:
     ``work`` returns what is wrong, or an empty string. The exit status says nothing of it: a
     library may end the process with any.
     """
-    end, write = os.pipe()
-    try:
-        pid = os.fork()
-        if pid == 0:
-            _fork(work, write)
-        os.close(write)
-        status = _status(pid)
-        os.set_blocking(end, False)  # a process that the library started may have the other end
-        with contextlib.suppress(BlockingIOError):
-            if text := os.read(end, 1 << 12):
-                if reason := text.removeprefix(END).decode():
-                    raise LoadError(reason)
-                return
-    finally:
-        os.close(end)
-    if os.WIFSIGNALED(status):
-        raise LoadError(f"it ends the process by {signal_name(os.WTERMSIG(status))}")
-    raise LoadError(f"it ends the process with status {os.WEXITSTATUS(status)}")
 
-
-def _fork(work: Callable[[], str], write: int) -> None:
-    """Do the work and say so; does not return."""
-    try:
-        silent = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(silent, 1)
-        os.dup2(silent, 2)
+    def silent() -> bytes:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.dup2(nowhere, 2)
         faulthandler.disable()
         reason = ""
         with contextlib.suppress(Exception):  # it is raised again where the fork was made
             reason = work()
-        os.write(write, END + reason.encode())
-    finally:
-        os._exit(0)
+        return END + reason.encode()
 
-
-def _status(pid: int) -> int:
-    """How the fork ended. Raises `LoadError` where it had to be killed."""
-    patience = Patience(pid, SECONDS)
-    while True:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            return status
-        if patience.is_over():
-            os.kill(pid, 9)
-            os.waitpid(pid, 0)
-            raise LoadError(f"it did not end within {SECONDS:g} s")
-        time.sleep(0.001)
+    try:
+        text, code = forked(silent, SECONDS)
+    except TimeoutError as e:
+        raise LoadError(str(e)) from None
+    if not text:
+        how = f"status {code}" if code >= 0 else signal_name(-code)
+        raise LoadError(f"it ends the process {'with' if code >= 0 else 'by'} {how}")
+    if reason := text.removeprefix(END).decode():
+        raise LoadError(reason)

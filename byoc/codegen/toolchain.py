@@ -14,6 +14,7 @@ from typing import Any
 from tvm.support import cc
 
 from ..patterns.failure import first_error
+from ..process.status import signal_name
 from .linking import is_source, steps
 
 #: Seconds that one call may take: a whole model of CUTLASS kernels takes minutes.
@@ -83,11 +84,3 @@ def _run(command: Sequence[str]) -> tuple[int, str]:
             os.killpg(process.pid, signal.SIGKILL)
             raise
         return process.returncode, text.decode("utf-8", errors="replace")
-
-
-def signal_name(number: int) -> str:
-    """``SIGSEGV`` of 11."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

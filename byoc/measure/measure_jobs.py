@@ -1,7 +1,6 @@
 """What runs in processes of their own: build a candidate, compute what it must, time it, serve.
 
-They are forked from one that has imported this (see `byoc.measure.forked`), so that each starts at
-once, and may crash or hang.
+They run in forks of a process that has imported this, and may crash or hang.
 """
 
 from __future__ import annotations
@@ -13,7 +12,8 @@ import re
 import socket
 import statistics
 import time
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,13 @@ from tvm.rpc.server import PopenRPCServerState
 from ..backend.backend import Code
 from ..codegen.partition import attached
 from ..codegen.toolchain import OPTIONS, shared
+from ..patterns.failure import last_line
 from ..prepare.fuse import fuse
 from .compare import Array, difference
 from .measured import Excluded, Measured, Result
 
-#: The first of the stages that a candidate goes through.
-LOADED = "it was loaded"
+#: The stages that a candidate goes through.
+LOADED, CALLED, TIMED = "it was loaded", "it was called", "it was timed"
 
 
 @dataclass(frozen=True)
@@ -103,64 +104,89 @@ class NotLoaded:
 
 
 @dataclass(frozen=True)
-class Time:
-    """Run a function of a library on a server, compare the results, and time it.
+class Server:
+    """Where a session is to be opened: its address, its key, and what to do there."""
 
-    ``inputs`` are those of the case that it takes, by number.
-    """
-
-    library: str
-    function: str
-    case: str
-    inputs: tuple[int, ...]
-    server: tuple[str, int, str]
+    host: str
+    port: int
+    key: str
     device: str
     effort: Effort
 
+
+@dataclass(frozen=True)
+class OnServer(ABC):
+    """Run code of a library on a server, compare the results with the case's, and time it."""
+
+    library: str
+    case: str
+    server: Server
+
     def run(self) -> Result | Unreachable | NotLoaded:
-        host, port, match = self.server
-        begun = time.monotonic()
+        s, begun = self.server, time.monotonic()
         try:
-            remote = client.connect(host, port, match, session_timeout=self.effort.timeout)
+            remote = client.connect(s.host, s.port, s.key, session_timeout=s.effort.timeout)
         except Exception as e:  # refused, or closed before it was accepted
             return Unreachable(first_line(e))
         stage = [LOADED]
         try:
-            return self._timed(remote, stage)
+            name = os.path.basename(self.library)
+            remote.upload(self.library, name)
+            module = remote.load_module(name)
+            inputs, expected = pickle.loads(Path(self.case).read_bytes())
+            return self.timed(module, remote.device(s.device, 0), inputs, expected, stage)
         except Exception as e:  # what the server says, or that it says nothing any more
             why = self._why(remote, e, stage[-1], time.monotonic() - begun)
             return NotLoaded(why) if stage == [LOADED] else why
 
-    def _timed(self, remote: Any, stage: list[str]) -> Result:
-        inputs, expected = pickle.loads(Path(self.case).read_bytes())
-        name = os.path.basename(self.library)
-        remote.upload(self.library, name)
-        device = remote.device(self.device, 0)
-        machine = relax.VirtualMachine(remote.load_module(name), device)
-        given = [tvm.runtime.tensor(inputs[k], device=device) for k in self.inputs]
-        machine.set_input(self.function, *given)
-        stage.append("it was called")
-        machine.invoke_stateful(self.function)
-        apart = difference(flat(machine.get_outputs(self.function)), expected)
-        if apart is not None:
-            return Excluded(apart)
-        machine.save_function(self.function, "timed", *given, include_return=False)
-        stage.append("it was timed")
-        once = machine.time_evaluator("timed", device, number=1, repeat=1)().mean
-        repeat = min(self.effort.repeat, max(1, int(self.effort.longest / max(once, 1e-9))))
-        timer = machine.time_evaluator("timed", device, number=1, repeat=repeat,
-                                       min_repeat_ms=self.effort.milliseconds)  # fmt: skip
-        return Measured(statistics.median(timer().results) * 1e6)
+    @abstractmethod
+    def timed(
+        self, module: Any, device: Any, inputs: Sequence[Array], expected: Sequence[Array],
+        stage: list[str],
+    ) -> Result:  # fmt: skip
+        """Of a module that was loaded; what is done from now on is put into ``stage``."""
+
+    def median(self, timer: Callable[..., Any]) -> Measured:
+        """The time of a call; ``timer`` takes the arguments of TVM's time evaluators."""
+        effort = self.server.effort
+        once = timer(number=1, repeat=1).mean
+        repeat = min(effort.repeat, max(1, int(effort.longest / max(once, 1e-9))))
+        times = timer(number=1, repeat=repeat, min_repeat_ms=effort.milliseconds).results
+        return Measured(statistics.median(times) * 1e6)
 
     def _why(self, remote: Any, error: Exception, stage: str, seconds: float) -> Excluded:
-        limit = self.effort.timeout
+        limit = self.server.effort.timeout
         if "RPCSessionTimeout" in str(error) or seconds >= limit:
             return Excluded(f"it hangs: {limit:g} s passed when {stage}")
         try:
             remote.get_function("tvm.rpc.server.workpath")("")
         except Exception:  # whatever it is: nobody answers
             return Excluded(f"it crashes: the server's session ended when {stage}")
-        return Excluded(f"it fails when {stage}: {first_line(error)}")
+        return Excluded(f"it fails when {stage}: {last_line(error)}")
+
+
+@dataclass(frozen=True)
+class Time(OnServer):
+    """Time a function of a Relax library; ``inputs`` are those of the case it takes, by number."""
+
+    function: str
+    inputs: tuple[int, ...]
+
+    def timed(
+        self, module: Any, device: Any, inputs: Sequence[Array], expected: Sequence[Array],
+        stage: list[str],
+    ) -> Result:  # fmt: skip
+        machine = relax.VirtualMachine(module, device)
+        given = [tvm.runtime.tensor(inputs[k], device=device) for k in self.inputs]
+        machine.set_input(self.function, *given)
+        stage.append(CALLED)
+        machine.invoke_stateful(self.function)
+        apart = difference(flat(machine.get_outputs(self.function)), expected)
+        if apart is not None:
+            return Excluded(apart)
+        machine.save_function(self.function, "timed", *given, include_return=False)
+        stage.append(TIMED)
+        return self.median(lambda **how: machine.time_evaluator("timed", device, **how)())
 
 
 @dataclass(frozen=True)
@@ -178,9 +204,6 @@ class Serve:
         state = PopenRPCServerState("127.0.0.1", port, port + 200, tracker_addr=self.tracker,
                                     key=self.key)  # fmt: skip
         state.thread.join()
-
-
-Job = Build | Compute | Time | Serve
 
 
 def flat(result: Any) -> Sequence[Array]:

@@ -1,8 +1,7 @@
-"""The processes, servers and files of one run; libraries and cases that candidates share."""
+"""One run of measurements; libraries and cases are shared by candidates."""
 
 from __future__ import annotations
 
-import itertools
 import threading
 import time
 from collections import Counter
@@ -15,13 +14,11 @@ from typing import TypeVar
 
 import tvm
 
-from ..codegen import trust
+from .bench import Bench
 from .candidate import Candidate, ConverterFailed, arrays, program
 from .measure import Measure
-from .measure_jobs import Build, Compute, NotLoaded, Time, Unreachable
+from .measure_jobs import Build, Compute, NotLoaded, Time
 from .measured import Excluded, MeasureError, Result
-from .processes import Died, Processes
-from .servers import LocalServers
 from .subject import Subject, joined
 from .tracker import Tracker
 
@@ -35,10 +32,6 @@ BYTES = 256 << 20
 HOST = "llvm"
 #: Seconds that a fleet's only server may take to start again.
 RESTART = 10.0
-#: Servers to try that are gone when they are reached.
-ATTEMPTS = 3
-#: Seconds beside the server's own limit until a session is given up.
-GRACE = 15.0
 
 
 @dataclass(frozen=True)
@@ -50,14 +43,13 @@ class BuiltCandidate:
     alone: bool
 
 
-class MeasureSession:
+class MeasureSession(Bench):
     """``put`` is called with each result, by any thread. To be closed, then removed."""
 
     def __init__(self, how: Measure, candidates: Sequence[Candidate], put: Put) -> None:
-        self.how, self.put = how, put
-        self.folder = trust.temporary("opinfo-measure-")
-        self.numbers = itertools.count()
-        self.closed = threading.Event()
+        self.slots = how.number if how.tracker is None else _servers(how.tracker, how.wait)
+        super().__init__(how, _modules(candidates))
+        self.put = put
         self.lock = threading.Lock()
         self.building = threading.Lock()  # TVM's BlockBuilder has one stack for all threads
         self.left = Counter(c.subject.hash for c in candidates)
@@ -66,23 +58,6 @@ class MeasureSession:
         self.place = {s.hash: (n, k) for n, g in enumerate(self.groups) for k, s in enumerate(g)}
         self.hosts: dict[int, Future[list[BuiltCandidate | Excluded]]] = {}
         self.cases: dict[str, Future[Path | Excluded]] = {}
-        self.slots = how.number if how.tracker is None else _servers(how.tracker, how.wait)
-        self.processes = Processes(Path(self.folder.name), how.threads, _modules(candidates))
-        self.local: LocalServers | None = None
-        if how.tracker is None:
-            self.local = LocalServers(self.processes, how.number)
-            self.tracker = self.local.address
-        else:
-            self.tracker = how.tracker
-
-    def close(self) -> None:
-        self.closed.set()
-        if self.local is not None:
-            self.local.close()
-        self.processes.close()
-
-    def remove(self) -> None:
-        self.folder.cleanup()
 
     def measure(self, batch: Sequence[Candidate]) -> None:
         """Build candidates of one backend together, then time one after the other."""
@@ -100,7 +75,10 @@ class MeasureSession:
         case = self.case(c.subject)
         if isinstance(case, Excluded):
             return case
-        found = self.timed(c, built, case)
+        place = str(built.library), str(case)
+        found = self.timed(
+            c.key.target, lambda server: Time(*place, server, built.function, c.inputs)
+        )
         return found.excluded if isinstance(found, NotLoaded) and built.alone else found
 
     def built(
@@ -126,13 +104,10 @@ class MeasureSession:
         return self.build(lambda to: Build(module, code, batch[0].key.target, to))
 
     def build(self, job: Callable[[str], Build]) -> Path | Excluded:
-        to = Path(self.folder.name) / f"library{next(self.numbers)}.so"
-        try:
-            failed = self.processes.run(job(str(to)), self.how.build_timeout)
-        except TimeoutError as e:
-            return Excluded(f"its compiler hangs: {e}")
-        except Died as e:
-            return Excluded(f"its compiler crashes: {e}")
+        to = self.path("library.so")
+        failed = self.run(job(str(to)), self.how.build_timeout, "its compiler")
+        if isinstance(failed, Excluded):
+            return failed
         return to if failed is None else Excluded(f"it does not build: {failed}")
 
     def host(self, s: Subject) -> BuiltCandidate | Excluded:
@@ -156,17 +131,15 @@ class MeasureSession:
         return _once(self.lock, self.cases, s.hash, lambda: self.computed(s))
 
     def computed(self, s: Subject) -> Path | Excluded:
-        host, path = self.host(s), Path(self.folder.name) / f"case-{s.hash}"
-        failed: str | None = None
-        if isinstance(host, Excluded):
-            failed = host.reason
-        else:
+        host, path = self.host(s), self.folder.path / f"case-{s.hash}"
+        failed: str | Excluded | None = host if isinstance(host, Excluded) else None
+        if isinstance(host, BuiltCandidate):
             job = Compute(str(host.library), host.function, arrays(s), str(path))
-            try:
-                failed = self.processes.run(job, self.how.timeout)
-            except (Died, TimeoutError) as e:
-                failed = str(e)
-        return path if failed is None else Excluded(f"TVM does not compute the operators: {failed}")
+            failed = self.run(job, self.how.timeout, "it")
+        if failed is None:
+            return path
+        why = failed.reason if isinstance(failed, Excluded) else failed
+        return Excluded(f"TVM does not compute the operators: {why}")
 
     def forget(self, s: Subject) -> None:
         """Remove a case that no candidate needs any more."""
@@ -174,29 +147,7 @@ class MeasureSession:
             self.left[s.hash] -= 1
             last = not self.left[s.hash]
         if last:
-            (Path(self.folder.name) / f"case-{s.hash}").unlink(missing_ok=True)
-
-    def timed(self, c: Candidate, built: BuiltCandidate, case: Path) -> Result | NotLoaded:
-        effort = self.how.effort
-        kind = str(tvm.target.Target(c.key.target).kind.name)
-        device = "cpu" if kind in ("llvm", "c") else kind
-        reason = ""
-        for _ in range(ATTEMPTS):
-            server = self.tracker.request(self.how.wait, self.closed)
-            job = Time(str(built.library), built.function, str(case), c.inputs, server, device,
-                       effort)  # fmt: skip
-            try:
-                found: Result | NotLoaded | Unreachable = self.processes.run(
-                    job, effort.timeout + GRACE
-                )
-            except TimeoutError:
-                return Excluded(f"it hangs: its server does not answer after {effort.timeout:g} s")
-            except Died as e:
-                return Excluded(f"it crashes: what talks to its server ended with {e}")
-            if not isinstance(found, Unreachable):
-                return found
-            reason = found.reason
-        raise MeasureError(f"tracker {self.tracker}: servers cannot be reached: {reason}")
+            (self.folder.path / f"case-{s.hash}").unlink(missing_ok=True)
 
 
 def together(items: Sequence[T], subject_of: Callable[[T], Subject]) -> Iterator[list[T]]:

@@ -8,9 +8,8 @@ import threading
 import time
 import uuid
 
+from ..process.fork_pool import ForkPool, JobFailed, Process
 from .measure_jobs import Serve
-from .measured import MeasureError
-from .processes import Process, Processes
 from .tracker import LocalTracker, Tracker
 
 #: Seconds before a server that ended at once is started again.
@@ -20,8 +19,8 @@ PAUSE = 0.5
 class LocalServers:
     """``number`` servers, in processes that have their number of threads."""
 
-    def __init__(self, processes: Processes, number: int) -> None:
-        self.processes = processes
+    def __init__(self, pool: ForkPool, number: int) -> None:
+        self.pool = pool
         self.tracker = LocalTracker(f"opinfo-{uuid.uuid4().hex[:8]}")
         self.closed = threading.Event()
         for _ in range(number):
@@ -38,7 +37,7 @@ class LocalServers:
 
     def _start(self) -> None:
         serve = Serve((self.address.host, self.address.port), self.address.key)
-        self.processes.start(serve, functools.partial(self._ended, time.monotonic()))
+        self.pool.start(serve, functools.partial(self._ended, time.monotonic()))
 
     def _ended(self, begun: float, _: Process) -> None:
         """Called by the thread that reads what the processes say: it must not wait."""
@@ -48,6 +47,6 @@ class LocalServers:
         timer.start()
 
     def _again(self) -> None:
-        if not self.closed.is_set() and not self.processes.gone:
-            with contextlib.suppress(MeasureError):  # they went in this moment
+        if not self.closed.is_set() and not self.pool.gone:
+            with contextlib.suppress(JobFailed):  # they went in this moment
                 self._start()

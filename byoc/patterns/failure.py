@@ -118,3 +118,8 @@ def first_error(text: str) -> str:
         if found is not None:
             return found
     return next((line for line in lines if not line.endswith("error:")), "")
+
+
+def last_line(e: BaseException) -> str:
+    """The line of an error of TVM that says why: those before say where it came from."""
+    return (str(e).strip() or type(e).__name__).splitlines()[-1].strip()

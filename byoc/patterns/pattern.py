@@ -21,7 +21,7 @@ from ...layout.graph.relax_graph import Op, Value
 from .elementwise_groups import Infos, group
 from .failure import ForeignError, foreign
 from .op_names import check_names
-from .suggest import Unmet
+from .suggest import Unmet, cast
 
 Condition = Callable[["Node"], "str | Unmet | bool | None"]
 """None if it holds, else why not, for people, and what would mend it where that is known.
@@ -68,9 +68,23 @@ class Node:
     def result(self) -> Value:
         return self.op.outputs[0]
 
+    @property
+    def tensors(self) -> list[Value]:
+        """The result and the operands."""
+        found = (self.result, *(self.operand(k) for k in range(len(self.info.operands))))
+        return [v for v in found if v is not None]
+
 
 Sources = Callable[["Node"], Sequence[Op]]
 """Those ops of `Node.source` that are taken with an op."""
+
+
+def float32(node: Node) -> Unmet | None:
+    """A condition: all tensors of the op are float32."""
+    for v in node.tensors:
+        if v.dtype != "float32":
+            return Unmet(f"the dtype is {v.dtype}, float32 is taken", cast(v.dtype, "float32"))
+    return None
 
 
 def nothing(node: Node) -> Sequence[Op]:

@@ -22,15 +22,15 @@ from ...byoc.codegen.loading import tried
 from ...byoc.compile import placed
 from ...byoc.dispatching.dispatch import Dispatched, warn
 from ...byoc.dispatching.retry import Attempt
+from ...byoc.patterns.failure import last_line
 from ...byoc.prepare.fuse import fuse
 from ...byoc.prepare.prepare import prepare
+from ...byoc.process.folder import Folder
 from ...layout.graph.unused import check_defined
 from ..config.named_dims import resolved
 from ..config.strategy import Config, Strategy, config
 from ..kernels.build_kernel import compiled
 from ..kernels.simplify import simplified
-from ..process.errors import last_line
-from ..process.folder import Folder
 from .library_calls import handed_over
 from .specialize import Specialized, SpecializedFunction, specialize_shapes
 

@@ -12,7 +12,7 @@ from .sites import CallSite
 
 #: Where schedules for ranges change: one tile has all rows up to here, and from there on there are
 #: so many tiles of rows that columns that share sets of a cache are packed. In between nothing is
-#: gained by knowing the range (`benchmarks/ranges.py`).
+#: gained by knowing the range (`benchmarks/shapes/ranges.py`).
 FEW, MANY = 4, 72
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from ..process.line_process import LineProcess, ProcessDied
+from ...byoc.process.line_process import LineProcess, ProcessDied
 
 
 class CompileFailed(RuntimeError):

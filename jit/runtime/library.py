@@ -12,9 +12,9 @@ from typing import Any
 import tvm
 import tvm_ffi
 
+from ...byoc.patterns.failure import last_line
+from ...byoc.process.folder import Folder
 from ..arguments.signature import Signature
-from ..process.errors import last_line
-from ..process.folder import Folder
 from .library_table import parsed
 from .pages import cut
 

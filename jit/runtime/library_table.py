@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ...analysis.support.regular import opened
+from ...byoc.patterns.failure import last_line
 from ..arguments.boundary import Range
-from ..process.errors import last_line
 
 #: Of the text that a library tells about its functions and sites.
 FORMAT = 5

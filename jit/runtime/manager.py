@@ -15,11 +15,11 @@ from typing import Any
 
 import tvm
 
+from ...byoc.patterns.failure import last_line
+from ...byoc.process.folder import Folder, lacks_room
 from ..arguments.boundary import whole
 from ..kernels.build_kernel import ENTRY, loaded
 from ..kernels.compiler import CompileFailed, Compiler, CompilerDied, Interrupted, NotStarted
-from ..process.errors import last_line
-from ..process.folder import Folder, lacks_room
 from ..store import kernel_key
 from ..store.store import KernelStore
 from .library import LoadedSite, Sites

@@ -9,7 +9,7 @@ import secrets
 import time
 from collections.abc import Iterator
 
-from ...byoc.codegen import trust
+from ...byoc.process import trust
 from .kernel_file import Damaged
 
 SUFFIX = ".so"

@@ -4,7 +4,7 @@ A file a kernel, named by its key. It is written under another name and renamed,
 of a whole file or of none; it is verified to the last byte before its path is handed out. Nothing
 is locked: whoever loses a race builds once more. Modification times say when an entry was used.
 
-The folder is opened anew for each use, by `byoc.codegen.trust`, and everything in it goes
+The folder is opened anew for each use, by `byoc.process.trust`, and everything in it goes
 by its
 descriptor. Whatever goes wrong with it (full, read-only, not private) is told in one warning, and
 kernels are compiled as if there were no store.
@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...byoc.codegen import trust
+from ...byoc.process import trust
 from . import entries, private
 from .entries import KEY, SUFFIX
 from .kernel_file import Damaged, opened, packed
@@ -46,7 +46,7 @@ class StoreEntry:
 class KernelStore:
     """At most ``max_bytes`` and ``max_count`` kernels: those that were not used longest go first.
 
-    Each is kept under the key of `key`.
+    Each is kept under the key of `kernel_key.key`.
 
     ``folder`` None: ``$OPINFO_CACHE``, or the platform's folder for caches. Raises ``ValueError``
     for bounds that are not positive.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...analysis.support.checked_json import Json, Malformed, parse
 from ...analysis.support.regular import content
-from ..process.errors import last_line
+from ...byoc.patterns.failure import last_line
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -15,9 +15,9 @@ import tvm
 from tvm.s_tir import Schedule
 
 from ...analysis.support.checked_json import Json, parse
-from ...byoc.codegen import trust
+from ...byoc.patterns.failure import last_line
+from ...byoc.process import trust
 from ..dims.symbolic_dims import copied
-from ..process.errors import last_line
 from ..schedule import Refusal, Scheduled, schedule
 from ..store.kernel_key import fingerprint
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,45 +10,26 @@ from typing import Any
 
 import tvm
 
-from ...byoc.codegen import trust
-from ...byoc.measure import Excluded, Measure, Measured, MeasureError
-from ...byoc.measure.measure_jobs import Unreachable
-from ...byoc.measure.processes import Died, Processes
-from ...byoc.measure.servers import LocalServers
+from ...byoc.measure import Excluded, Measure, Measured
+from ...byoc.measure.bench import Bench
+from ...byoc.measure.measure_jobs import NotLoaded
 from ...byoc.measure.subject import Buffer
 from .tune_jobs import BuildKernel, RunKernel, TimeKernel
 
-#: Servers to try that are gone when they are reached.
-ATTEMPTS = 3
-GRACE = 15.0
 
-
-class Bench:
-    """Processes and servers for any number of kernels. To be closed."""
+class KernelBench(Bench):
+    """A bench for any number of kernels. To be closed."""
 
     def __init__(self, how: Measure) -> None:
-        self.how = how
-        self.folder = trust.temporary("opinfo-tune-")
-        self.numbers = itertools.count()
-        self.closed = threading.Event()
-        self.processes = Processes(
-            Path(self.folder.name), how.threads, [f"{__package__}.tune_jobs"]
-        )
-        self.local: LocalServers | None = None
-        if how.tracker is None:
-            self.local = LocalServers(self.processes, how.number)
-        self.tracker = how.tracker or self.local.address  # type: ignore[union-attr]
+        super().__init__(how, [BuildKernel.__module__])
         self.builders = ThreadPoolExecutor(how.number, "opinfo tune")
 
     def close(self) -> None:
-        self.closed.set()
-        if self.local is not None:
-            self.local.close()
-        self.processes.close()
+        super().close()
         self.builders.shutdown(cancel_futures=True)
-        self.folder.cleanup()
+        self.remove()
 
-    def __enter__(self) -> Bench:
+    def __enter__(self) -> KernelBench:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -61,15 +40,15 @@ class Bench:
         library = self.build(mod, "llvm")
         if isinstance(library, Excluded):
             return library
-        path = Path(self.folder.name) / f"case{next(self.numbers)}"
+        path = self.path("case")
         failed = self._run(RunKernel(str(library), buffers, str(path)), self.how.timeout, "it")
         library.unlink(missing_ok=True)
-        return failed if isinstance(failed, Excluded) else path
+        return failed or path
 
     def measure(self, mods: Sequence[Any], target: Any, case: Path) -> list[Measured | Excluded]:
         """All are built, then each is checked and timed: nothing else runs on this machine."""
         built = list(self.builders.map(lambda m: self.build(m, str(target)), mods))
-        return [b if isinstance(b, Excluded) else self.timed(b, target, case) for b in built]
+        return [b if isinstance(b, Excluded) else self.timed_kernel(b, target, case) for b in built]
 
     def in_turns(
         self, mods: Sequence[Any], target: Any, case: Path, rounds: int = 3
@@ -84,37 +63,19 @@ class Bench:
         return out
 
     def build(self, mod: Any, target: str) -> Path | Excluded:
-        to = Path(self.folder.name) / f"kernel{next(self.numbers)}.so"
+        to = self.path("kernel.so")
         job = BuildKernel(tvm.ir.save_json(mod), target, str(to))
-        failed = self._run(job, self.how.build_timeout, "its compiler")
-        return failed if isinstance(failed, Excluded) else to
+        return self._run(job, self.how.build_timeout, "its compiler") or to
 
-    def timed(self, library: Path, target: Any, case: Path) -> Measured | Excluded:
-        kind = str(target.kind.name)
-        device = "cpu" if kind in ("llvm", "c") else kind
-        effort, reason = self.how.effort, ""
+    def timed_kernel(self, library: Path, target: Any, case: Path) -> Measured | Excluded:
         try:
-            for _ in range(ATTEMPTS):
-                server = self.tracker.request(self.how.wait, self.closed)
-                job = TimeKernel(str(library), str(case), server, device, effort)
-                found = self.processes.run(job, effort.timeout + GRACE)
-                if not isinstance(found, Unreachable):
-                    assert isinstance(found, Measured | Excluded)
-                    return found
-                reason = found.reason
-        except TimeoutError:
-            return Excluded(f"it hangs: its server does not answer after {effort.timeout:g} s")
-        except Died as e:
-            return Excluded(f"it crashes: what talks to its server ended with {e}")
+            found = self.timed(target, lambda server: TimeKernel(str(library), str(case), server))
         finally:
             library.unlink(missing_ok=True)
-        raise MeasureError(f"tracker {self.tracker}: servers cannot be reached: {reason}")
+        return found.excluded if isinstance(found, NotLoaded) else found
 
     def _run(self, job: Any, timeout: float, what: str) -> Excluded | None:
-        try:
-            failed = self.processes.run(job, timeout)
-        except TimeoutError as e:
-            return Excluded(f"{what} hangs: {e}")
-        except Died as e:
-            return Excluded(f"{what} crashes: {e}")
-        return None if failed is None else Excluded(f"{what} fails: {failed}")
+        failed = self.run(job, timeout, what)
+        if failed is None or isinstance(failed, Excluded):
+            return failed
+        return Excluded(f"{what} fails: {failed}")

@@ -22,8 +22,8 @@ import tvm
 from tvm import tirx
 
 from ...byoc.measure import Excluded, Measure, Measured, MeasureError
+from ...byoc.patterns.failure import last_line
 from ..dims.symbolic_dims import bind
-from ..process.errors import last_line
 from ..schedule import Refusal, Scheduled, schedule
 from .record import Recording, Shape
 from .schedule_database import (
@@ -38,7 +38,7 @@ from .schedule_database import (
     tuned,
 )
 from .schedule_search import buffers, search
-from .timing import Bench
+from .timing import KernelBench
 
 Progress = Callable[[int, int, str], None]
 """Of how many trials, how many are done, and of which shape the last one was."""
@@ -122,14 +122,20 @@ def tune(
         shown = _Shown(progress, sum(missing))
         if not any(missing):
             return [_found(known, t, target, 0, ()) for t in todo]
-        with Bench(how) as bench:
+        with KernelBench(how) as bench:
             run = _Search(known, bench, target, trials, end, shown)
             return [run(t, count) for t, count in zip(todo, missing, strict=True)]
 
 
 class _Search:
     def __init__(
-        self, known: OpenDatabase, bench: Bench, target: Any, trials: int, end: float, shown: _Shown
+        self,
+        known: OpenDatabase,
+        bench: KernelBench,
+        target: Any,
+        trials: int,
+        end: float,
+        shown: _Shown,
     ) -> None:
         self.known, self.bench, self.target = known, bench, target
         self.trials, self.end, self.shown = trials, end, shown

@@ -16,11 +16,10 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 from ...analysis.blocks.blocks import Stage
-from ...analysis.blocks.definitions import BlockDefinition, Undefined, loads, resolved
-from ...analysis.blocks.definitions import definition as defines
+from ...analysis.blocks.definitions import BlockDefinition, Undefined, resolved
+from ...analysis.blocks.inline import Use, inlinable
 from ...analysis.lifting.tir.node import NodeDict, items
 from ...analysis.terms.flat import volume
-from ...analysis.terms.term import Int
 from ..access.copies import copies
 
 
@@ -31,7 +30,7 @@ def inlined(func: Any, stages: Sequence[Stage]) -> Any:
     for b in items(root.alloc_buffers):
         inner[b] = None
     try:
-        left, found = resolved(stages, _worthwhile(stages, inner))
+        left, found = resolved(stages, inlinable(stages, inner, _worth))
     except Undefined:
         return func
     if len(left) == len(stages):
@@ -47,29 +46,10 @@ def inlined(func: Any, stages: Sequence[Stage]) -> Any:
     return tirx.PrimFunc(func.params, realize, func.ret_type, func.attrs)
 
 
-def _worthwhile(stages: Sequence[Stage], inner: NodeDict[None]) -> list[Any]:
-    """The buffers to do without: copies, and what is evaluated no more often by its reader.
-
-    From the last stage to the first, for a reader may go into its own reader.
-    """
-    drop = []
-    often = NodeDict[list[Int]]()  # how many times each load of a buffer is evaluated
-    for s in reversed(stages):
-        made = defines(s) if s.writes and s.writes[0].buffer in inner else None
-        times = [_iterations(s)]
-        if made is not None:
-            read = often.get(made.buffer) or []
-            once = len(read) == 1 and read[0] is volume(s.writes[0].shape)
-            if once or copies(s):
-                drop.append(made.buffer)
-                times = read
-        for b, count in loads(s.block.init, s.block.body).items():
-            often[b] = [*(often.get(b) or ()), *times * count]
-    return drop
-
-
-def _iterations(s: Stage) -> Int:
-    return volume([v.extent for v in s.axes if v.extent is not None])
+def _worth(s: Stage, _: BlockDefinition, uses: Sequence[Use]) -> bool:
+    """Of copies, and of what is evaluated no more often by its reader."""
+    once = len(uses) == 1 and uses[0].evaluations is volume(s.writes[0].shape)
+    return once or copies(s)
 
 
 class _Inliner:
@@ -86,27 +66,4 @@ class _Inliner:
         made = self.found.get(e.source)
         if made is None:
             return mutator.default_mutate(e)
-        at = NodeDict[Any]()
-        for v in made.units:
-            at[v] = tirx.IntImm(str(v.ty.dtype), 0)
-        for v, i in zip(made.iterators, items(e.indices), strict=True):
-            if v is not None:
-                at[v] = _as(mutator.mutate(i), str(v.ty.dtype))
-        value = tvm_ffi.structural_mutate(made.value, [(tvm.ir.Var, _Values(at))])
-        return self(value)
-
-
-def _as(e: Any, dtype: str) -> Any:
-    same = str(e.ty.dtype) == dtype
-    if same:
-        return e
-    return tirx.IntImm(dtype, int(e)) if isinstance(e, tirx.IntImm) else tirx.Cast(dtype, e)
-
-
-class _Values:
-    def __init__(self, at: NodeDict[Any]) -> None:
-        self.at = at
-
-    def __call__(self, v: Any, _: Any) -> Any:
-        found = self.at.get(v)
-        return v if found is None else found
+        return self(made.at([mutator.mutate(i) for i in items(e.indices)]))

@@ -7,7 +7,7 @@ import gc
 import tvm
 
 import opinfo
-from benchmarks.growth import modules
+from benchmarks.analysis.growth import modules
 from opinfo.analysis.terms import term
 
 

@@ -34,10 +34,10 @@ from opinfo.byoc.measure.compare import difference
 from opinfo.byoc.measure.costs import Costing
 from opinfo.byoc.measure.database import Database
 from opinfo.byoc.measure.key import Key
-from opinfo.byoc.measure.processes import Died, Processes
 from opinfo.byoc.measure.servers import LocalServers
 from opinfo.byoc.measure.subject import subject
 from opinfo.byoc.measure.tracker import LocalTracker
+from opinfo.byoc.process.fork_pool import Died, ForkPool
 from opinfo.cli import app
 from opinfo.layout.graph.relax_graph import Op
 
@@ -140,14 +140,14 @@ def test_priority_goes_before_what_was_measured(measured: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkPool]:
     modules = ("opinfo.byoc.backends.example_npu", "there.is.no.such.module")
-    made = Processes(tmp_path_factory.mktemp("fleet"), 3, modules)
+    made = ForkPool(tmp_path_factory.mktemp("fleet"), 3, modules)
     yield made
     made.close()
 
 
-def test_a_job_has_a_process_group_of_its_own(processes: Processes, tmp_path: Path) -> None:
+def test_a_job_has_a_process_group_of_its_own(processes: ForkPool, tmp_path: Path) -> None:
     assert processes.run(Threads(), 60) == "3"
     assert processes.run(Registered("example_npu.run"), 60)
     with pytest.raises(Died, match="SIGABRT"):
@@ -171,7 +171,7 @@ def _runs(pid: int) -> bool:
 
 
 @pytest.fixture(scope="module")
-def fleet(processes: Processes) -> Iterator[Tracker]:
+def fleet(processes: ForkPool) -> Iterator[Tracker]:
     """A server that was there before, under a tracker with an address."""
     servers = LocalServers(processes, 1)
     while not servers.address.servers():

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from tvm import relax
 
-from benchmarks.offload import before, compare, matching, whole
-from benchmarks.offload_page import Row
-from benchmarks.unlowered import unlowered
+from benchmarks.backends.offload import before, compare, matching, whole
+from benchmarks.backends.offload_page import Row
+from benchmarks.backends.unlowered import unlowered
 
 from ..layout import nets
 from .chains import CHAINS

@@ -11,8 +11,8 @@ import pytest
 from tvm import relax
 from tvm.relax.backend.pattern_registry import get_patterns_with_prefix
 
-from benchmarks.tables.partitions import TABLES, WANTS, composites
-from benchmarks.tables.zoo import ZOO, module
+from benchmarks.backends.tables.partitions import TABLES, WANTS, composites
+from benchmarks.backends.tables.zoo import ZOO, module
 from opinfo.byoc import keeping_chains
 from opinfo.byoc.prepare.raise_ops import raise_ops
 from opinfo.layout.graph.relax_graph import Value, graph

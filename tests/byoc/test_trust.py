@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from opinfo.byoc.backends.nvidia import cutlass
-from opinfo.byoc.codegen import trust
-from opinfo.jit.process.folder import Folder
+from opinfo.byoc.process import trust
+from opinfo.byoc.process.folder import Folder
 
 OTHER, STICKY, ANY = 12345, stat.S_ISVTX, 99
 
@@ -221,13 +221,13 @@ def test_a_temporary_folder_that_others_can_replace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with trust.temporary("opinfo-") as name:
-        assert Path(name).parent == tmp_path
+    folder = Folder("opinfo-")
+    assert folder.path.parent == tmp_path
+    folder.remove()
     tmp_path.chmod(0o777)
-    for make in (trust.temporary, Folder):
-        with pytest.raises(trust.Untrusted, match=r"temporary files: other users .*TMPDIR") as e:
-            make("opinfo-")
-        assert "\n" not in str(e.value)
+    with pytest.raises(trust.Untrusted, match=r"temporary files: other users .*TMPDIR") as e:
+        Folder("opinfo-")
+    assert "\n" not in str(e.value)
     assert list(tmp_path.iterdir()) == []
     tmp_path.chmod(0o1777)
     Folder("opinfo-").remove()

@@ -13,7 +13,7 @@ import tvm
 from tvm import relax
 from tvm.script import tirx as T
 
-from benchmarks.padding import page, rows
+from benchmarks.shapes.padding import page, rows
 from opinfo.analysis import Refusal
 from opinfo.jit.aot.merge import Bucket, merge
 from opinfo.jit.dims.symbolic_dims import bind

@@ -126,7 +126,7 @@ def test_clear_takes_what_writers_that_were_killed_left(store: KernelStore) -> N
 def test_a_folder_that_others_can_write_is_refused(
     store: KernelStore, mode: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("opinfo.byoc.codegen.trust._is_private", lambda _: False)
+    monkeypatch.setattr("opinfo.byoc.process.trust._is_private", lambda _: False)
     put(store, KEYS[0])
     store.folder.chmod(mode)
     again = KernelStore(store.folder)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import layout_fusion, layout_graph
+from benchmarks.layout import layout_fusion, layout_graph
 
 from . import nets
 

@@ -10,11 +10,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tvm import relax
 
-from benchmarks.layouts import models
-from benchmarks.layouts.measure import NHWC, Expected, Left, Row, plan
-from benchmarks.layouts.onnx_runtime import bracketed, exported, optimised, transposes
-from benchmarks.layouts.page import ahead, page
-from benchmarks.layouts.tvm_passes import Converted, left_by_convert_layout
+from benchmarks.common import nets
+from benchmarks.layout.layouts.conversions import NHWC, Expected, Left, Row, plan
+from benchmarks.layout.layouts.conversions_page import ahead, page
+from benchmarks.layout.layouts.convert_layout import Converted, left_by_convert_layout
+from benchmarks.layout.layouts.transpose_optimiser import bracketed, exported, optimised, transposes
 from opinfo.layout.report.plan_report import Conversions
 from tests.run import run
 
@@ -23,11 +23,11 @@ from tests.run import run
 def test_the_onnx_model_computes_the_same_whatever_its_layouts(name: str) -> None:
     import onnxruntime as ort
 
-    (value,) = models.inputs(name)
+    (value,) = nets.inputs(name)
     model = optimised(bracketed(exported(name)))
     session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     (got,) = session.run(None, {session.get_inputs()[0].name: value})
-    (expected,) = run(models.module(name), [value])
+    (expected,) = run(nets.module(name), [value])
     np.testing.assert_allclose(got, expected, rtol=1e-3, atol=1e-3)
 
 
@@ -66,7 +66,7 @@ def test_a_convolution_goes_between_transposes_that_nothing_cancels() -> None:
 
 
 def test_convert_layout_and_what_it_cannot() -> None:
-    assert left_by_convert_layout(models.module("nhwc_import")).left is not None
+    assert left_by_convert_layout(nets.module("nhwc_import")).left is not None
 
     x = relax.Var("x", relax.TensorType((1, 3, 8, 8), "float32"))
     builder = relax.BlockBuilder()
@@ -107,8 +107,8 @@ def test_page_and_who_is_ahead() -> None:
 
 @pytest.mark.parametrize(("name", "most"), [("nhwc_import", 0), ("mixed", 3)])
 def test_planned_models_have_fewer_conversions_and_compute_the_same(name: str, most: int) -> None:
-    lowered = relax.transform.LegalizeOps()(models.module(name))
-    left = plan(lowered, NHWC, "tir", Expected(lowered, models.inputs(name)))
+    lowered = relax.transform.LegalizeOps()(nets.module(name))
+    left = plan(lowered, NHWC, "tir", Expected(lowered, nets.inputs(name)))
     assert isinstance(left, Left), left
     assert left.optimal and left.conversions.number <= most
     assert left.outputs == "bit-equal" or float(left.outputs.removeprefix("within ")) < 1e-5

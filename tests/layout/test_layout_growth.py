@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.layout_growth import KINDS, NETS, lowered, merged, planned
-from benchmarks.layout_growth_page import growth, page
+from benchmarks.layout.layout_growth import KINDS, NETS, lowered, merged, planned
+from benchmarks.layout.layout_growth_page import growth, page
 
 
 @pytest.mark.parametrize(("name", "kind"), [(n, k) for n in NETS for k in KINDS[n]])

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 from tvm import relax
 
-from benchmarks.layouts import models
+from benchmarks.common import nets
 from opinfo.layout.report.count import count
 from tests.run import run
 
 
 @pytest.mark.parametrize(("name", "conversions"), [("nhwc_import", 8), ("mixed", 9)])
 def test_built_models_have_their_conversions_and_run(name: str, conversions: int) -> None:
-    mod = models.module(name)
+    mod = nets.module(name)
     assert count(mod).number == count(relax.transform.LegalizeOps()(mod)).number == conversions
-    (out,) = run(mod, models.inputs(name))
+    (out,) = run(mod, nets.inputs(name))
     assert out.std() > 0.01
 
 
@@ -22,10 +22,10 @@ def test_an_imported_model_agrees_with_torch() -> None:
     import numpy as np
     import torch
 
-    model, sample = models.torch_model("unet")
-    mod = models.module("unet")
+    model, sample = nets.torch_model("unet")
+    mod = nets.module("unet")
     assert len(mod["main"].params) == 1 and count(mod).number == 0
-    (value,) = models.inputs("unet")
+    (value,) = nets.inputs("unet")
     with torch.no_grad():
         expected = model(torch.from_numpy(value)).numpy()
     (got,) = run(mod, [value])
@@ -34,6 +34,6 @@ def test_an_imported_model_agrees_with_torch() -> None:
 
 
 def test_every_model_has_an_input_and_unknown_ones_are_named() -> None:
-    assert set(models.INPUTS) == {*models.NAMES, *models.MORE}
+    assert set(nets.INPUTS) == {*nets.NAMES, *nets.MORE}
     with pytest.raises(KeyError, match="no model is called 'alexnet'"):
-        models.module("alexnet")
+        nets.module("alexnet")

@@ -7,8 +7,9 @@ from types import MappingProxyType
 from typing import Any
 
 from ...proofs.exhaustive import domain, is_counterexample
-from ...proofs.smt import Formulas, context, limit
+from ...proofs.smt import Formulas, limit
 from ...proofs.verdict import Verdict
+from ...proofs.z3_terms import context
 from ...terms.interval import Sized, sized
 from ...terms.term import Var
 from ..maps.to_terms import Unsupported

@@ -9,6 +9,9 @@ from __future__ import annotations
 import re
 from typing import Any, Generic, TypeVar
 
+import tvm
+import tvm_ffi
+from tvm import tirx
 from tvm_ffi import _ffi_api
 
 T = TypeVar("T")
@@ -48,6 +51,23 @@ class NodeDict(Generic[T]):
     def values(self) -> list[T]:
         """All values, in the order of their keys' first entry."""
         return [value for _, value in self._items.values()]
+
+
+def substitute(node: Any, at: NodeDict[Any]) -> Any:
+    """A node with variables replaced."""
+
+    def variable(v: Any) -> Any:
+        found = at.get(v)
+        return v if found is None else found
+
+    return tvm_ffi.structural_map(node, (tvm.ir.Var, variable))
+
+
+def as_dtype(e: Any, dtype: str) -> Any:
+    """A scalar expression, cast to a type where it has another."""
+    if str(e.ty.dtype) == dtype:
+        return e
+    return tirx.IntImm(dtype, int(e.value)) if isinstance(e, tirx.IntImm) else tirx.Cast(dtype, e)
 
 
 _LANES = re.compile(r"x(vscalex)?\d+$")

@@ -1,8 +1,7 @@
 """OpenBLAS on CPUs, from PyPI: products of matrices of any extents, and what follows them."""
 
-from math import prod
-
 from ...backend.backend import Backend, register
+from ...backend.flops import elements, moved
 from ...backend.region import Region, Tensor
 from .convert import convert
 from .locate import available, version
@@ -18,17 +17,8 @@ def cost(region: Region) -> float:
     product = region.find("relax.matmul")
     assert product is not None
     depth = product.operands[0].shape[-1] if isinstance(product.operands[0], Tensor) else 1
-    work = 2 * _count(product.result.shape) * _count((depth,))
-    moved = sum(_bytes(t) for t in (*region.inputs, *region.results))
-    return 1.0 + moved / 1e4 + work / RATE
-
-
-def _bytes(t: Tensor) -> int:
-    return _count(t.shape) * (8 if t.dtype == "float64" else 4)
-
-
-def _count(shape: tuple[object, ...]) -> int:
-    return prod(e if isinstance(e, int) else 64 for e in shape)
+    work = 2 * elements((*product.result.shape, depth))
+    return 1.0 + moved(region) / 1e4 + work / RATE
 
 
 BLAS = register(Backend("blas", PATTERNS, convert, available, WANTS, cost, version))

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 from ...backend.backend import Backend, Code, register
 from ...backend.region import Region
-from ..onednn.post import number
-from ..onednn.source import Constants
+from ..common.region_source import Constants, number
 from .dtypes import CUDA
 from .estimated_cost import cost
 from .gemm import Gemm, gemm, patterns
 from .locate import CUBLASLT, CUDART, available, options
-from .source import GpuFunction, function, named, whole
+from .source import GpuFunction, function, whole
 
 #: Its GELU is the one by tanh.
 EPILOGUES = {None: "DEFAULT", "relax.nn.relu": "RELU", "relax.nn.gelu_tanh": "GELU"}
@@ -31,7 +30,7 @@ def convert(regions: Sequence[Region]) -> Code:
     text, constants = source(regions)
     rounds = tuple((r.symbol, how) for r in regions for how in gemm(r).rounds)
     symbols = tuple(r.symbol for r in regions)
-    return Code(text, symbols, named(constants, symbols[0]), options(*LIBRARIES), rounds)
+    return Code(text, symbols, constants.named(symbols[0]), options(*LIBRARIES), rounds)
 
 
 def _body(frame: GpuFunction, g: Gemm) -> list[str]:

@@ -16,13 +16,13 @@ from ...backend.backend import Backend, Code, register
 from ...backend.region import Array, Region, Tensor
 from ...patterns.pattern import Condition, Node, Pattern, many, maybe, one
 from ...patterns.symbolic_shapes import same_shape, spread, static
-from ..onednn.post import Folded, fold, number
-from ..onednn.source import Constants, ints
+from ..common.fold_channels import Folded, fold
+from ..common.region_source import Constants, ints, number
 from .dtypes import typed
 from .estimated_cost import cost
 from .gemm import added_to, sums, whole
 from .locate import CUDART, CUDNN, available, options
-from .source import GpuFunction, function, named
+from .source import GpuFunction, function
 from .source import whole as whole_file
 
 CONV = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
@@ -173,7 +173,7 @@ def convert(regions: Sequence[Region]) -> Code:
     """The source of all regions of a model."""
     text, constants, rounds = source(regions)
     symbols = tuple(r.symbol for r in regions)
-    return Code(text, symbols, named(constants, symbols[0]), options(*LIBRARIES), rounds)
+    return Code(text, symbols, constants.named(symbols[0]), options(*LIBRARIES), rounds)
 
 
 def _body(frame: GpuFunction) -> tuple[list[str], list[str]]:

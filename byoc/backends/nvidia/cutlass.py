@@ -20,15 +20,14 @@ import tvm_ffi
 
 from ...backend.backend import Backend, Code, register
 from ...backend.region import Region
-from ...codegen import trust
 from ...patterns.pattern import Node
-from ..onednn.post import number
-from ..onednn.source import Constants
+from ...process import trust
+from ..common.region_source import Constants, number
 from .dtypes import DLPACK
 from .estimated_cost import cost
 from .gemm import Gemm, gemm, patterns
 from .locate import CUDART, available, options
-from .source import GpuFunction, function, named, whole
+from .source import GpuFunction, function, whole
 
 EPILOGUES = {None: "Identity", "relax.nn.relu": "Relu", "relax.nn.gelu": "Gelu",
              "relax.nn.silu": "Silu", "relax.sigmoid": "Sigmoid"}  # fmt: skip
@@ -65,7 +64,7 @@ def convert(regions: Sequence[Region]) -> Code:
     symbols = tuple(r.symbol for r in regions)
     rounds = tuple((r.symbol, how) for r in regions for how in gemm(r).rounds)
     made = compiled(text)
-    return Code(f"// compiled by nvcc: {made.name}\n", symbols, named(constants, symbols[0]),
+    return Code(f"// compiled by nvcc: {made.name}\n", symbols, constants.named(symbols[0]),
                 (str(made), *options(CUDART)), rounds)  # fmt: skip
 
 

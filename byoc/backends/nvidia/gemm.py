@@ -12,7 +12,7 @@ from ....analysis.proposal.proposal import Constant
 from ...backend.region import Call, Region, Tensor
 from ...patterns.pattern import Condition, Node, Pattern, maybe, one
 from ...patterns.symbolic_shapes import same, same_shape
-from ..onednn.post import literal
+from ..common.region_source import literal
 from .dtypes import typed
 
 #: Operands and result of a product.

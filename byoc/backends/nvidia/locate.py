@@ -12,6 +12,8 @@ from pathlib import Path
 
 import tvm
 
+from ..common.installed import linked, no_compiler
+
 
 @dataclass(frozen=True)
 class CudaLibrary:
@@ -58,8 +60,8 @@ TENSORRT = CudaLibrary("TensorRT", "NvInfer.h", "libnvinfer", ())
 
 def available(*libraries: CudaLibrary) -> str | None:
     """Why code for these libraries cannot be built and run here, None if it can."""
-    if shutil.which("g++") is None:
-        return "there is no g++"
+    if (reason := no_compiler()) is not None:
+        return reason
     for lib in libraries:
         if (reason := lib.missing()) is not None:
             return reason
@@ -73,13 +75,13 @@ def no_gpu() -> str | None:
 
 def options(*libraries: CudaLibrary) -> tuple[str, ...]:
     """What the compiler needs. Libraries are found by their paths when the result is loaded."""
-    out = ["-O1", "-std=c++17", "-Wl,--no-as-needed,-z,now"]
+    out = ["-O1"]
     for lib in libraries:
         if (reason := lib.missing()) is not None:
             raise RuntimeError(reason)
-        shared = lib.library()
-        assert shared is not None
-        out += [f"-I{lib.include()}", str(shared), f"-Wl,-rpath,{shared.parent}"]
+        include, shared = lib.include(), lib.library()
+        assert include is not None and shared is not None
+        out += linked(include, shared)
     return tuple(out)
 
 

@@ -1,28 +1,10 @@
 // What the generated functions of NVIDIA's backends share: checked arguments, the caller's stream,
 // constants that are copied to a device once, workspace, kernels that are made once for each shape.
+// It follows common/regions.hpp.
 #include <cuda_runtime_api.h>
-#include <tvm/ffi/any.h>
-#include <tvm/ffi/container/array.h>
-#include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/extra/c_env_api.h>
-#include <tvm/ffi/function.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <utility>
-#include <vector>
 
 #define OPINFO_UNUSED __attribute__((unused))
-#define OPINFO_EXPORT(symbol)                                                                    \
-  extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_##symbol(void*, const TVMFFIAny* args, int32_t n, \
-                                                       TVMFFIAny* result) {                      \
-    return symbol##_.safe_call(args, n, result);                                                 \
-  }
 // The device that tensors must be on: a test of the generated code builds it for another one.
 #ifndef OPINFO_DEVICE
 #define OPINFO_DEVICE kDLCUDA
@@ -183,12 +165,12 @@ class Function {
     DLTensor* tensors[kMost];
     uintptr_t addresses = kAligned;
     for (int k = 0; k < count; ++k) {
-      auto t = tvm::ffi::AnyView::CopyFromTVMFFIAny(args[k]).try_cast<DLTensor*>();
-      if (!t.has_value() || !fits(**t, specs_[k]) ||
-          (*t)->device.device_id != (k == 0 ? *t : tensors[0])->device.device_id)
+      DLTensor* t = opinfo_regions::tensor_of(args[k]);
+      if (t == nullptr || !fits(*t, specs_[k]) ||
+          t->device.device_id != (k == 0 ? t : tensors[0])->device.device_id)
         TVM_FFI_THROW(TypeError) << name_ << ": argument " << k << " is not a plain tensor of "
                                  << told(specs_[k]) << " on the GPU of the first one";
-      tensors[k] = *t;
+      tensors[k] = t;
       data[k] = static_cast<char*>(tensors[k]->data) + tensors[k]->byte_offset;
       addresses |= reinterpret_cast<uintptr_t>(data[k]);
     }
@@ -200,22 +182,14 @@ class Function {
   }
 
   static bool fits(const DLTensor& t, const int64_t* spec) {
-    if (t.device.device_type != OPINFO_DEVICE || t.ndim != spec[0] || t.dtype.lanes != 1 ||
-        t.dtype.code != spec[1] || t.dtype.bits != spec[2])
-      return false;
-    int64_t step = 1;
-    for (int k = t.ndim; k-- > 0; step *= t.shape[k]) {
-      if (spec[k + 3] >= 0 && t.shape[k] != spec[k + 3]) return false;
-      if (t.strides != nullptr && t.shape[k] > 1 && t.strides[k] != step) return false;
-    }
-    return true;
+    return t.device.device_type == OPINFO_DEVICE && t.ndim == spec[0] && t.dtype.lanes == 1 &&
+           t.dtype.code == spec[1] && t.dtype.bits == spec[2] &&
+           opinfo_regions::is_plain(t, spec + 3);
   }
 
   static std::string told(const int64_t* spec) {
-    std::string out = (spec[1] == kDLBfloat ? "bfloat" : "float") + std::to_string(spec[2]);
-    for (int64_t k = 0; k < spec[0]; ++k)
-      out += (k == 0 ? "[" : ", ") + (spec[k + 3] < 0 ? "?" : std::to_string(spec[k + 3]));
-    return spec[0] > 0 ? out + "]" : out;
+    const char* type = spec[1] == kDLBfloat ? "bfloat" : "float";
+    return opinfo_regions::spelled(type + std::to_string(spec[2]), spec + 3, spec[0]);
   }
 
   std::shared_ptr<const Kernel> find(int device, int alignment, DLTensor* const* tensors,
@@ -224,40 +198,24 @@ class Function {
     key.assign({device, alignment});
     for (int k = 0; k < count; ++k)
       key.insert(key.end(), tensors[k]->shape, tensors[k]->shape + tensors[k]->ndim);
-    std::lock_guard<std::mutex> lock(mutex_);
-    auto found = made_.find(key);
-    if (found != made_.end()) return found->second;
-    if (made_.size() >= 256) made_.clear();
-    Context c{name_, device, alignment, {}, data};
-    for (int k = 0; k < count; ++k)
-      c.extents.emplace_back(tensors[k]->shape, tensors[k]->shape + tensors[k]->ndim);
-    bool empty = false;
-    for (int64_t e : c.extents.back()) empty = empty || e == 0;
-    std::shared_ptr<const Kernel> kernel = empty ? std::make_unique<Nothing>() : make_(c);
-    made_.emplace(key, kernel);
-    return kernel;
+    return kernels_.find(key, [&]() -> std::shared_ptr<const Kernel> {
+      Context c{name_, device, alignment, {}, data};
+      for (int k = 0; k < count; ++k)
+        c.extents.emplace_back(tensors[k]->shape, tensors[k]->shape + tensors[k]->ndim);
+      bool empty = false;
+      for (int64_t e : c.extents.back()) empty = empty || e == 0;
+      return empty ? std::make_unique<Nothing>() : make_(c);
+    });
   }
 
   const char* name_;
   Make make_;
   std::vector<const int64_t*> specs_;
-  std::mutex mutex_;
-  std::map<Extents, std::shared_ptr<const Kernel>> made_;
+  opinfo_regions::Kernels<Extents, Kernel> kernels_;
 };
 
-// Called once when the library is loaded, with the constants in order.
-OPINFO_UNUSED int begin(const TVMFFIAny* args, int32_t, TVMFFIAny* result) {
-  TVM_FFI_SAFE_CALL_BEGIN();
-  static std::once_flag once;
-  std::call_once(once, [&] {
-    auto given = tvm::ffi::AnyView::CopyFromTVMFFIAny(args[0])
-                     .cast<tvm::ffi::Array<tvm::ffi::Tensor>>();
-    for (auto array : given) constants().push_back(std::make_unique<Constant>(array));
-  });
-  TVMFFIAny zero{};
-  zero.type_index = kTVMFFIInt;
-  *result = zero;
-  TVM_FFI_SAFE_CALL_END();
+OPINFO_UNUSED int begin(const TVMFFIAny* args, TVMFFIAny* result) {
+  return opinfo_regions::take_constants(args, result, constants(), [] {});
 }
 
 }  // namespace

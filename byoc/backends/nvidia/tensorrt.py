@@ -13,12 +13,11 @@ from ...backend.backend import Backend, Code, register
 from ...backend.region import Array, Call, Region, Tensor
 from ...patterns.pattern import Node, Pattern, PatternStep, one
 from ...patterns.symbolic_shapes import same_shape, spread, static
-from ..onednn.post import literal, number
-from ..onednn.source import Constants, ints
+from ..common.region_source import Constants, ints, literal, number
 from .dtypes import typed
 from .estimated_cost import cost
 from .locate import CUDART, TENSORRT, available, options
-from .source import GpuFunction, function, named, whole
+from .source import GpuFunction, function, whole
 
 DTYPES = {"float32": "DataType::kFLOAT", "float16": "DataType::kHALF",
           "bfloat16": "DataType::kBF16"}  # fmt: skip
@@ -220,7 +219,7 @@ def convert(regions: Sequence[Region]) -> Code:
     symbols = tuple(r.symbol for r in regions)
     told = "layers are fused, and halves rounded, as TensorRT chooses"
     rounds = tuple((s, told) for s in symbols)
-    return Code(text, symbols, named(constants, symbols[0]), options(*LIBRARIES), rounds)
+    return Code(text, symbols, constants.named(symbols[0]), options(*LIBRARIES), rounds)
 
 
 BACKEND = register(Backend(

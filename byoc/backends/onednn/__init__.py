@@ -1,10 +1,8 @@
 """Intel oneDNN on CPUs, from PyPI: what it takes, and C++ for it."""
 
-from math import prod
-
 from ...backend.backend import Backend, register
-from ...backend.flops import products
-from ...backend.region import Region, Tensor
+from ...backend.flops import moved, products
+from ...backend.region import Region
 from ...prepare.integers import DEQUANTIZE
 from .convert import convert
 from .int8 import QUANTISED
@@ -22,7 +20,6 @@ WANTS: dict[str, tuple[str, ...]] = {
 LAST, ELSEWHERE = 5e4, 2e4
 #: How many times as many of int8.
 SMALL = 3
-SIZES = {"int8": 1, "uint8": 1, "bfloat16": 2}
 
 
 def cost(region: Region) -> float:
@@ -30,18 +27,14 @@ def cost(region: Region) -> float:
 
     Of other operators the arithmetic is the same in all layouts and however they are grouped.
     """
-    moved = sum(map(_bytes, (*region.inputs, region.result))) / 1e4
+    memory = moved(region) / 1e4
     call = region.find(*CONV, *CONV_TRANSPOSE)
     if call is None:
-        return 1.0 + moved
+        return 1.0 + memory
     rate = LAST if str(call.attrs["data_layout"]).endswith("C") else ELSEWHERE
     if region.find(DEQUANTIZE) is not None:
         rate *= SMALL
-    return 1.0 + moved + products(call) / rate
-
-
-def _bytes(t: Tensor) -> int:
-    return SIZES.get(t.dtype, 4) * prod(e if isinstance(e, int) else 64 for e in t.shape)
+    return 1.0 + memory + products(call) / rate
 
 
 ONEDNN = register(

@@ -7,8 +7,10 @@ from itertools import chain
 from typing import Any
 
 from ...backend.region import Array, Call, Tensor
-from .post import Folded, fold, lines
-from .source import OneDnnFunction, ints, moved, permuted
+from ..common.fold_channels import Folded, fold
+from ..common.region_source import ints
+from .post import lines
+from .source import OneDnnFunction, moved, permuted
 
 
 def convolution(frame: OneDnnFunction) -> list[str]:

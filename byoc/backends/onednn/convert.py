@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.resources import files
 
 from ...backend.backend import Code
 from ...backend.region import Region
 from ...prepare.integers import DEQUANTIZE, QUANTIZE
+from ..common.region_source import Constants, headers
 from .concat import concat
 from .conv import convolution
 from .locate import options
@@ -17,7 +17,7 @@ from .patterns import CONV, CONV_TRANSPOSE, GLOBAL, POOL
 from .pointwise import pointwise
 from .pooling import mean, pooling
 from .quantised import quantised
-from .source import Constants, Converter, OneDnnFunction, function, start
+from .source import Converter, OneDnnFunction, function, start
 
 CONVERTERS: dict[str, Converter] = {
     **dict.fromkeys((*CONV, *CONV_TRANSPOSE), convolution),
@@ -43,9 +43,7 @@ def convert(regions: Sequence[Region]) -> Code:
         if frame.rounds:
             rounds.append((r.symbol, "; ".join(frame.rounds)))
     symbols = tuple(r.symbol for r in regions)
-    named = tuple((f"{symbols[0]}_constant_{k}", a) for k, a in enumerate(constants.arrays))
     small = any(r.find(QUANTIZE, DEQUANTIZE) for r in regions)
-    headers = ["runtime.hpp", *["quantised.hpp"] * small]
-    runtime = [(files(__package__) / h).read_text(encoding="utf-8") for h in headers]
-    source = "".join([*runtime, *functions, start(symbols)])
-    return Code(source, symbols, named, options(), tuple(rounds))
+    runtime = headers(__package__, "runtime.hpp", *["quantised.hpp"] * small)
+    source = "".join([runtime, *functions, start(symbols)])
+    return Code(source, symbols, constants.named(symbols[0]), options(), tuple(rounds))

@@ -22,7 +22,7 @@ from ...patterns.suggest import Unmet, bind, want
 from ...patterns.symbolic_shapes import same_shape, spread, static
 from ...prepare.integers import DEQUANTIZE, POOLS, QUANTIZE, SMALL
 from .cpu import has_int8
-from .patterns import CONV, FOLLOWS, follows, kernel, matrices, parts, plain, tensors, window
+from .patterns import CONV, FOLLOWS, follows, kernel, matrices, parts, plain, window
 
 #: Operators between the product and quantize: a residual needs three steps of its own.
 LONGEST = 8
@@ -163,7 +163,7 @@ def given(node: Node) -> str | None:
 
 def small(node: Node) -> str | None:
     """All tensors of the op."""
-    found = next((v.dtype for v in tensors(node) if v.dtype not in SMALL), None)
+    found = next((v.dtype for v in node.tensors if v.dtype not in SMALL), None)
     return None if found is None else f"the dtype is {found}, {' or '.join(SMALL)} are taken here"
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-import shutil
 from importlib.metadata import PackageNotFoundError, files
-from importlib.metadata import version as metadata_version
 from pathlib import Path
+
+from ..common.installed import linked, no_compiler, version_of
 
 HEADERS = "onednn-devel-cpu-gomp"
 LIBRARY = "onednn-cpu-gomp"
@@ -15,31 +15,24 @@ MEND = "pip install 'opinfo[onednn]'"
 
 def available() -> str | None:
     """Why it cannot be used, None if it can."""
-    if shutil.which("g++") is None:
-        return "there is no g++"
+    if (reason := no_compiler()) is not None:
+        return reason
     if include() is None:
         return f"the headers of oneDNN are not installed ({MEND})"
-    if library() is None:
-        return f"libdnnl is not installed ({MEND})"
-    return None
+    return f"libdnnl is not installed ({MEND})" if library() is None else None
 
 
 def version() -> str:
     """That of the library; empty where it is not installed."""
-    try:
-        return metadata_version(LIBRARY)
-    except PackageNotFoundError:
-        return ""
+    return version_of(LIBRARY)
 
 
 def options() -> tuple[str, ...]:
-    """What the compiler needs. The library is found by its path when the result is loaded."""
+    """What the compiler needs."""
     headers, shared = include(), library()
     if headers is None or shared is None:
-        raise RuntimeError(available() or "oneDNN is not installed")
-    folder = shared.parent
-    now = "-Wl,--no-as-needed,-z,now"  # what is missing is told when the result is loaded
-    return ("-O1", "-std=c++17", f"-I{headers}", now, str(shared), f"-Wl,-rpath,{folder}")
+        raise RuntimeError(available())
+    return ("-O1", *linked(headers, shared))
 
 
 @functools.cache

@@ -8,7 +8,8 @@ import numpy as np
 
 from ...backend.region import Region, Tensor
 from ...patterns.symbolic_shapes import same_shape, spread
-from .post import Folded, fold, lines
+from ..common.fold_channels import Folded, fold
+from .post import lines
 from .source import OneDnnFunction
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ...backend.region import Tensor
-from .post import lines, number
+from ..common.region_source import number
+from .post import lines
 from .source import OneDnnFunction
 
 

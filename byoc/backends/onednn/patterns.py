@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from math import isnan
 
-from ....layout.graph.relax_graph import Value
-from ...patterns.pattern import Condition, Node, Pattern, PatternStep, one
+from ...patterns.pattern import Condition, Node, Pattern, PatternStep, float32, one
 from ...patterns.suggest import Unmet, bind, cast
 from ...patterns.symbolic_shapes import same_shape, spread, static
 from ...patterns.unary_functions import HARD_SWISH
+from ..common.fold_channels import SAME
 from .cpu import has_bfloat16
-from .post import BINARY, SAME, eltwise_of
+from .post import BINARY, eltwise_of
 
 CONV = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
 CONV_TRANSPOSE = ("relax.nn.conv1d_transpose", "relax.nn.conv2d_transpose",
@@ -23,25 +23,11 @@ LONGEST = 12
 MOST_PARTS = 48
 
 
-def tensors(node: Node) -> list[Value]:
-    """The result and the operands."""
-    found = (node.result, *(node.operand(k) for k in range(len(node.info.operands))))
-    return [v for v in found if v is not None]
-
-
-def float32(node: Node) -> Unmet | None:
-    """All tensors of the op."""
-    for v in tensors(node):
-        if v.dtype != "float32":
-            return Unmet(f"the dtype is {v.dtype}, float32 is taken", cast(v.dtype, "float32"))
-    return None
-
-
 def floating(node: Node) -> Unmet | None:
     """All tensors of the op are float32, or all bfloat16 where the CPU has it."""
     if node.result.dtype != "bfloat16":
         return float32(node)
-    for v in tensors(node):
+    for v in node.tensors:
         if v.dtype != "bfloat16":
             return Unmet(f"the dtype is {v.dtype}, that of the result, bfloat16, is taken",
                          cast(v.dtype, "bfloat16"))  # fmt: skip

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ...backend.region import Tensor
-from .post import BINARY, eltwise, eltwise_of, lines, literal, scalar
+from ..common.region_source import literal
+from .post import BINARY, eltwise, eltwise_of, lines, scalar
 from .source import OneDnnFunction
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ...backend.region import Call, Tensor
+from ..common.region_source import ints
 from .post import lines
-from .source import OneDnnFunction, ints, moved, permuted
+from .source import OneDnnFunction, moved, permuted
 
 
 def pooling(frame: OneDnnFunction) -> list[str]:

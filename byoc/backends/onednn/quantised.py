@@ -14,10 +14,12 @@ import numpy as np
 from ....analysis.proposal.proposal import Constant
 from ...backend.region import Array, Call, Region, Tensor
 from ...prepare.integers import DEQUANTIZE, QUANTIZE
+from ..common.fold_channels import Folded, fold
+from ..common.region_source import ints
 from .conv import sizes_of, spatial_of
 from .matmul import rows
-from .post import Folded, eltwise, fold, lines
-from .source import OneDnnFunction, ints, permuted
+from .post import eltwise, lines
+from .source import OneDnnFunction, permuted
 
 EVEN = "halves are quantised to the even neighbour"
 EXACT = "products of int8 are summed without rounding"

@@ -1,31 +1,14 @@
 // What the generated functions of the onednn backend share: tensors as strided views, constants that
 // are reordered once, primitives that are made once for each shape. What the generated code calls is
 // neither a template nor inlined, so that a region costs the compiler little.
-#include <tvm/ffi/any.h>
-#include <tvm/ffi/container/array.h>
-#include <tvm/ffi/container/tensor.h>
-#include <tvm/ffi/function.h>
-
+// It follows common/regions.hpp.
 #include <atomic>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <map>
-#include <memory>
-#include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <oneapi/dnnl/dnnl_debug.h>
-#include <string>
-#include <utility>
-#include <vector>
 
 #define OPINFO_CALLED __attribute__((noinline, unused))
-#define OPINFO_EXPORT(symbol)                                                                    \
-  extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_##symbol(void*, const TVMFFIAny* args, int32_t n, \
-                                                       TVMFFIAny* result) {                      \
-    return symbol##_.safe_call(args, n, result);                                                 \
-  }
 
 namespace opinfo_onednn {
 namespace {  // two models in one process share nothing
@@ -376,11 +359,11 @@ class Function {
     void* data[kMost];
     DLTensor* tensors[kMost];
     for (int k = 0; k < count; ++k) {
-      auto t = tvm::ffi::AnyView::CopyFromTVMFFIAny(args[k]).try_cast<DLTensor*>();
-      if (!t.has_value() || !fits(**t, shapes_[k]))
+      DLTensor* t = opinfo_regions::tensor_of(args[k]);
+      if (t == nullptr || !fits(*t, shapes_[k]))
         TVM_FFI_THROW(TypeError) << name_ << ": argument " << k << " is not a plain CPU tensor of "
                                  << told(shapes_[k]);
-      tensors[k] = *t;
+      tensors[k] = t;
       data[k] = static_cast<char*>(tensors[k]->data) + tensors[k]->byte_offset;
     }
     const Kernel* only = only_.load(std::memory_order_acquire);
@@ -393,22 +376,14 @@ class Function {
   }
 
   static bool fits(const DLTensor& t, const Dims& spec) {
-    if (t.device.device_type != kDLCPU || t.ndim + 1 != static_cast<int>(spec.size()) ||
-        static_cast<int64_t>(type_of(t.dtype)) != spec[0])
-      return false;
-    int64_t step = 1;
-    for (int k = t.ndim; k-- > 0; step *= t.shape[k]) {
-      if (spec[k + 1] >= 0 && t.shape[k] != spec[k + 1]) return false;
-      if (t.strides != nullptr && t.shape[k] > 1 && t.strides[k] != step) return false;
-    }
-    return true;
+    return t.device.device_type == kDLCPU && t.ndim + 1 == static_cast<int>(spec.size()) &&
+           static_cast<int64_t>(type_of(t.dtype)) == spec[0] &&
+           opinfo_regions::is_plain(t, spec.data() + 1);
   }
 
   static std::string told(const Dims& spec) {
-    std::string out = dnnl_dt2str(static_cast<dnnl_data_type_t>(spec[0]));
-    for (size_t k = 1; k < spec.size(); ++k)
-      out += (k == 1 ? "[" : ", ") + (spec[k] < 0 ? "?" : std::to_string(spec[k]));
-    return spec.size() > 1 ? out + "]" : out;
+    return opinfo_regions::spelled(dnnl_dt2str(static_cast<dnnl_data_type_t>(spec[0])),
+                                   spec.data() + 1, static_cast<int64_t>(spec.size()) - 1);
   }
 
   Shapes known(DLTensor* const* tensors) const {
@@ -419,12 +394,8 @@ class Function {
   }
 
   std::shared_ptr<const Kernel> find(const Shapes& shapes) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    auto found = made_.find(shapes);
-    if (found != made_.end()) return found->second;
-    if (made_.size() >= 256) made_.clear();
-    auto kernel = std::make_shared<const Kernel>(make_(shapes));
-    made_.emplace(shapes, kernel);
+    auto kernel = kernels_.find(
+        shapes, [&] { return std::make_shared<const Kernel>(make_(shapes)); });
     if (fixed_) only_.store(kernel.get(), std::memory_order_release);
     return kernel;
   }
@@ -433,26 +404,15 @@ class Function {
   Make make_;
   bool fixed_;
   Shapes shapes_;
-  std::mutex mutex_;
-  std::map<Shapes, std::shared_ptr<const Kernel>> made_;
+  opinfo_regions::Kernels<Shapes, Kernel> kernels_;
   std::atomic<const Kernel*> only_{nullptr};
 };
 
-// Called once when the library is loaded, with the constants in order.
-OPINFO_CALLED int begin(const TVMFFIAny* args, int32_t count, TVMFFIAny* result,
-                        Function* const* functions, int number) {
-  TVM_FFI_SAFE_CALL_BEGIN();
-  static std::once_flag once;
-  std::call_once(once, [&] {
-    auto given = tvm::ffi::AnyView::CopyFromTVMFFIAny(args[0])
-                     .cast<tvm::ffi::Array<tvm::ffi::Tensor>>();
-    for (auto array : given) constants().push_back(std::make_unique<Constant>(array));
+OPINFO_CALLED int begin(const TVMFFIAny* args, TVMFFIAny* result, Function* const* functions,
+                        int number) {
+  return opinfo_regions::take_constants(args, result, constants(), [&] {
     for (int k = 0; k < number; ++k) functions[k]->prepare();
   });
-  TVMFFIAny zero{};
-  zero.type_index = kTVMFFIInt;
-  *result = zero;
-  TVM_FFI_SAFE_CALL_END();
 }
 
 // The weights' layout to ask for: the library's choice, or what it chose before.

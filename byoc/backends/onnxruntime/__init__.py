@@ -1,9 +1,8 @@
 """ONNX Runtime on CPUs, from PyPI: whole parts of a graph, each one as an ONNX model."""
 
-from math import prod
-
+from ....layout.model.buffer_bytes import size_of
 from ...backend.backend import Backend, register
-from ...backend.region import Region, Tensor
+from ...backend.region import Region
 from .convert import convert
 from .locate import available, version
 from .ops import NETWORK
@@ -14,12 +13,8 @@ WANTS = {"relax.nn.conv2d": ("NCHW", "OIHW")}
 
 def cost(region: Region) -> float:
     """Microseconds for a call, for each operator, and for what all of them write at 10 GB/s."""
-    written = sum(_bytes(c.result) for c in region.calls)
-    return 10.0 + len(region.calls) + (written + sum(map(_bytes, region.inputs))) / 1e4
-
-
-def _bytes(t: Tensor) -> int:
-    return 4 * prod(e if isinstance(e, int) else 64 for e in t.shape)
+    tensors = (*(c.result for c in region.calls), *region.inputs)
+    return 10.0 + len(region.calls) + sum(size_of(t.shape, t.dtype) for t in tensors) / 1e4
 
 
 ONNXRUNTIME = register(

@@ -9,28 +9,14 @@ from collections.abc import Callable
 from typing import Any
 
 from ....analysis.results.op_info import to_plain
-from ....layout.graph.relax_graph import Value
 from ...backend.region import Call, Tensor
-from ...patterns.pattern import Condition, Node, PatternStep, one
+from ...patterns.pattern import Condition, Node, PatternStep, float32, one
 from ...patterns.subgraphs import Coarse
-from ...patterns.suggest import Unmet, bind, cast
+from ...patterns.suggest import Unmet, bind
 from ...patterns.symbolic_shapes import static
 from .graph_writer import GraphWriter
 
 Write = Callable[[GraphWriter, Call, list[str]], str]
-
-
-def float32(node: Node) -> Unmet | None:
-    """All tensors of the op."""
-    for v in _tensors(node):
-        if v.dtype != "float32":
-            return Unmet(f"the dtype is {v.dtype}, float32 is taken", cast(v.dtype, "float32"))
-    return None
-
-
-def _tensors(node: Node) -> list[Value]:
-    found = (node.result, *(node.operand(k) for k in range(len(node.info.operands))))
-    return [v for v in found if v is not None]
 
 
 def is_(name: str, *taken: Any) -> Callable[[Node], str | None]:
@@ -46,7 +32,7 @@ def is_(name: str, *taken: Any) -> Callable[[Node], str | None]:
 
 
 def fixed(node: Node) -> Unmet | None:
-    extents = [e for v in _tensors(node) for e in v.shape]
+    extents = [e for v in node.tensors for e in v.shape]
     if static(extents):
         return None
     return Unmet("the shape is symbolic, a static one is taken", bind(extents))
@@ -70,7 +56,7 @@ def trailing(node: Node) -> str | Unmet | None:
 
 def tensor(node: Node) -> str | None:
     """At least one operand is a tensor."""
-    return None if len(_tensors(node)) > 1 else "all operands are literals"
+    return None if len(node.tensors) > 1 else "all operands are literals"
 
 
 def _ints(values: Any) -> list[int]:

@@ -17,10 +17,11 @@ from typing import Any
 
 from tvm import tirx
 
+from ....analysis.lifting.tir.node import as_dtype
 from ..nest.kernel import Accumulator, Kernel
 from ..nest.program import Axis
 from ..nest.symbolic_sizes import Bounds
-from ..nest.tir import Values, as_dtype, integer, local, loop, mentions, seq, values
+from ..nest.tir import Values, integer, local, loop, mentions, seq, values
 from .loop_nest import LoopNest, Rows, Run
 from .tile import columns
 

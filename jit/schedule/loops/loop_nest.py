@@ -22,10 +22,11 @@ from typing import Any
 
 from tvm import tirx
 
+from ....analysis.lifting.tir.node import as_dtype, substitute
 from ..nest.kernel import Kernel
 from ..nest.program import Axis
 from ..nest.symbolic_sizes import Bounds
-from ..nest.tir import Values, as_dtype, calls, integer, local, loop, seq, substitute, values
+from ..nest.tir import Values, calls, integer, local, loop, seq, values
 from ..nest.vector_functions import Written, vectorizable
 from .machine import VectorUnits
 from .tile import Tile, columns, pieces

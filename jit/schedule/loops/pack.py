@@ -20,11 +20,11 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from ....analysis.lifting.tir.node import items
+from ....analysis.lifting.tir.node import items, substitute
 from ..nest.kernel import Kernel
 from ..nest.program import Axis
 from ..nest.strided_access import StridedAccess, access
-from ..nest.tir import Values, dtype_of, integer, loads, local, loop, seq, substitute, values
+from ..nest.tir import Values, dtype_of, integer, loads, local, loop, seq, values
 from .loop_nest import Columns, LoopNest, Rows, Run
 from .machine import VectorUnits, bits
 from .tile import Tile

@@ -16,10 +16,10 @@ import tvm_ffi
 from tvm import tirx
 from tvm.sym import detect_linear_equation
 
-from ....analysis.lifting.tir.node import NodeDict, items
+from ....analysis.lifting.tir.node import NodeDict, as_dtype, items
 from ..nest.kernel import Kernel, KernelOutput, Part, twice
 from ..nest.program import Axis
-from ..nest.tir import as_dtype, dtype_of, integer, loads, local, mentions, static, values
+from ..nest.tir import dtype_of, integer, loads, local, mentions, static, values
 from .axes import vector_axis
 
 #: The largest stride that is taken apart.

@@ -17,11 +17,11 @@ import tvm_ffi
 from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
-from ....analysis.lifting.tir.node import NodeDict, items
+from ....analysis.lifting.tir.node import NodeDict, as_dtype, items
 from .kernel import Kernel, KernelOutput
 from .program import Axis
 from .strided_access import StridedAccess, access, same
-from .tir import as_dtype, dtype_of, integer, local, static, values
+from .tir import dtype_of, integer, local, static, values
 
 
 def collapsed(kernel: Kernel, views: Views) -> Kernel:

@@ -14,51 +14,33 @@ import tvm_ffi
 from tvm import tirx
 
 from ....analysis.blocks.blocks import Stage
-from ....analysis.blocks.definitions import BlockDefinition, definition, resolved
-from ....analysis.blocks.definitions import loads as counted
+from ....analysis.blocks.definitions import BlockDefinition, resolved
+from ....analysis.blocks.inline import Use, inlinable
 from ....analysis.lifting.tir.node import NodeDict, items
 from ....analysis.terms.flat import volume
-from ....analysis.terms.term import Int
 from .program import LoopProgram, LoopStep
-from .tir import as_dtype, calls, integer, is_guard, substitute, values
+from .tir import calls, is_guard
 
 Let = tuple[Any, Any]  # a variable and what it is
 
 
 def virtual(made: LoopProgram) -> tuple[list[LoopStep], NodeDict[BlockDefinition]]:
     """The steps that stay, and the definitions of the buffers that are not stored."""
-    drop = _worthwhile(made)
-    left, found = resolved([s.stage for s in made.steps], drop)
+    stages = [s.stage for s in made.steps]
+    left, found = resolved(stages, inlinable(stages, made.inner, _worth))
     kept = {id(s) for s in left}
     return [s for s in made.steps if id(s.stage) in kept], found
 
 
-def _worthwhile(made: LoopProgram) -> list[Any]:
-    """Copies, and what is evaluated no more often where it is read.
+def _worth(s: Stage, found: BlockDefinition, uses: Sequence[Use]) -> bool:
+    """Of copies, and of what is evaluated no more often where it is read.
 
     What calls a function stays where two loop nests would call it.
     """
-    drop = []
-    uses: NodeDict[list[tuple[int, Int]]] = NodeDict()  # by which nest, how often
-    for k in reversed(range(len(made.steps))):
-        s = made.steps[k]
-        places = [(k, _iterations(s.stage))]
-        found = definition(s.stage) if s.writes and s.writes[0] in made.inner else None
-        if found is not None:
-            read = uses.get(found.buffer) or []
-            own = volume(s.stage.writes[0].shape)
-            no_more = all(n is own for _, n in read)
-            together = len({nest for nest, _ in read}) <= 1
-            if _moves(found.value) or (no_more and (together or not calls(found.value))):
-                drop.append(found.buffer)
-                places = read
-        for b, _ in counted(s.stage.block.init, s.stage.block.body).items():
-            uses[b] = [*(uses.get(b) or ()), *places]
-    return drop
-
-
-def _iterations(s: Stage) -> Int:
-    return volume([v.extent for v in s.axes if v.extent is not None])
+    own = volume(s.writes[0].shape)
+    no_more = all(u.evaluations is own for u in uses)
+    together = len({u.stage for u in uses}) <= 1
+    return _moves(found.value) or (no_more and (together or not calls(found.value)))
 
 
 def _moves(value: Any) -> bool:
@@ -113,7 +95,7 @@ class Expander:
         for buffer, at, value in self.known:
             if buffer.same_as(e.source) and _equal(at, index):
                 return value
-        value = self(_value(made, index))
+        value = self(made.at(index))
         if self.guarded or not _named(value):
             return value
         v = tirx.Var("t", str(value.ty.dtype))
@@ -134,11 +116,3 @@ def _named(value: Any) -> bool:
 
 def _equal(a: Sequence[Any], b: Sequence[Any]) -> bool:
     return all(tvm_ffi.structural_equal(x, y) for x, y in zip(a, b, strict=True))
-
-
-def _value(made: BlockDefinition, index: Sequence[Any]) -> Any:
-    at = values(*((v, integer(0, v)) for v in made.units))
-    for v, i in zip(made.iterators, index, strict=True):
-        if v is not None:
-            at[v] = as_dtype(i, str(v.ty.dtype))
-    return substitute(made.value, at)

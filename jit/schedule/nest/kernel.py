@@ -19,7 +19,7 @@ import tvm_ffi
 from tvm import tirx
 
 from ....analysis.blocks.definitions import BlockDefinition
-from ....analysis.lifting.tir.node import NodeDict, items
+from ....analysis.lifting.tir.node import NodeDict, as_dtype, items, substitute
 from ....analysis.terms.flat import volume
 from ....layout.access.copies import copies
 from ...dims.symbolic_dims import variables
@@ -27,7 +27,7 @@ from .inlined_blocks import Expander, Let, virtual
 from .program import Axis, LoopProgram, LoopStep, Update
 from .strided_access import StridedAccess, access, analyzer_of
 from .symbolic_sizes import UNSAID, Bounds, SymbolicSizes
-from .tir import Values, as_dtype, integer, is_guard, loads, static, substitute, values
+from .tir import Values, integer, is_guard, loads, static, values
 
 
 @dataclass(frozen=True)

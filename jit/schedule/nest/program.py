@@ -15,9 +15,9 @@ import tvm_ffi
 from tvm import tirx
 
 from ....analysis.blocks.blocks import Opaque, Stage, standard
-from ....analysis.lifting.tir.node import NodeDict, items
+from ....analysis.lifting.tir.node import NodeDict, items, substitute
 from .symbolic_sizes import UNSAID, SymbolicSizes
-from .tir import Values, integer, loads, loop, seq, static, substitute, values
+from .tir import Values, integer, loads, loop, seq, static, values
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import tvm_ffi
 from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
-from ....analysis.lifting.tir.node import NodeDict, items
+from ....analysis.lifting.tir.node import NodeDict, as_dtype, items
 
 Values = NodeDict[Any]
 
@@ -37,22 +37,6 @@ def static(e: Any) -> int | None:
     if isinstance(e, int):
         return e
     return int(e.value) if isinstance(e, tirx.IntImm) else None
-
-
-def as_dtype(e: Any, dtype: str) -> Any:
-    if dtype_of(e) == dtype:
-        return e
-    return tirx.IntImm(dtype, int(e.value)) if isinstance(e, tirx.IntImm) else tirx.Cast(dtype, e)
-
-
-def substitute(node: Any, at: Values) -> Any:
-    """A node with variables replaced; their types are adapted."""
-
-    def variable(v: Any) -> Any:
-        found = at.get(v)
-        return v if found is None else found
-
-    return tvm_ffi.structural_map(node, (tvm.ir.Var, variable))
 
 
 def loads(node: Any) -> list[Any]:

@@ -8,7 +8,7 @@ from tvm import relax, tirx
 from tvm.script import relax as R
 from tvm.script import tirx as T
 
-from benchmarks.fused import measure
+from benchmarks.analysis.fused import measure
 from opinfo.analysis import Chain, PartlyRead, Refusal, StepResult, op_info, op_infos
 from tests.compose import differs
 from tests.strip import strip

@@ -27,6 +27,13 @@ def where(condition: Any, a: Any, b: Any) -> Any:
     return tvm.tirx.Select(condition, *pair)
 
 
+def as_map(fn: Fn, rank: int) -> tvm.tirx.IndexMap:
+    """A Python function of coordinates as an index map."""
+    axes = [tvm.tirx.Var(f"i{k}", "int64") for k in range(rank)]
+    results = [tvm.tirx.IntImm("int64", r) if isinstance(r, int) else r for r in fn(*axes)]
+    return tvm.tirx.IndexMap(axes, results, None)
+
+
 def images(fn: Fn, shape: tuple[int, ...]) -> np.ndarray:
     """One row of coordinates for every point, in row-major order."""
     grid = np.indices(shape, dtype=np.int64)

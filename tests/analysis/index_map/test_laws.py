@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import tvm
 from hypothesis import given, settings
@@ -15,21 +13,16 @@ from opinfo.analysis.index_map.inverse.deduced import deduced
 from opinfo.analysis.index_map.maps.to_terms import convert
 
 from . import fuzz
-from .oracle import as_python, images, truth, undone_everywhere
+from .oracle import as_map, as_python, images, truth, undone_everywhere
 
 SEEDS = st.integers(0, 1 << 30)
 INSTANCES = ({"n": 1, "m": 4}, {"n": 2, "m": 3}, {"n": 4, "m": 2})
 
 
-def _as_map(fn: Any, rank: int) -> IndexMap:
-    axes = [tvm.tirx.Var(f"i{k}", "int64") for k in range(rank)]
-    return IndexMap(axes, list(fn(*axes)), None)
-
-
 @pytest.mark.parametrize("seed", range(10_000, 10_200))
 def test_random_bijections_are_inverted(seed: int) -> None:
     m = fuzz.bijective(seed)
-    found = invert(_as_map(m.fn, len(m.shape)), m.shape)
+    found = invert(as_map(m.fn, len(m.shape)), m.shape)
     assert found.verdict == "bijective", m.name
     inverse = found.inverse
     back = as_python(inverse) if isinstance(inverse, IndexMap) else inverse
@@ -40,7 +33,7 @@ def test_random_bijections_are_inverted(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(20_000, 20_150))
 def test_mutants_get_the_verdict_of_enumeration(seed: int) -> None:
     m = fuzz.mutant(seed)
-    found = invert(_as_map(m.fn, len(m.shape)), m.shape)
+    found = invert(as_map(m.fn, len(m.shape)), m.shape)
     assert found.verdict == truth(m.fn, m.shape), m.name
 
 
@@ -48,7 +41,7 @@ def test_mutants_get_the_verdict_of_enumeration(seed: int) -> None:
 def test_random_symbolic_bijections(seed: int) -> None:
     m = fuzz.symbolic(seed)
     fn, shape = m.build({s: tvm.tirx.Var(s, "int64") for s in "nm"})
-    found = invert(_as_map(fn, len(shape)), shape)
+    found = invert(as_map(fn, len(shape)), shape)
     assert found.verdict in ("bijective", "injective", "unknown")
     for sizes in INSTANCES if isinstance(found.inverse, IndexMap) else ():
         here, box = m.build(dict(sizes))
@@ -59,7 +52,7 @@ def test_random_symbolic_bijections(seed: int) -> None:
 @settings(max_examples=40, deadline=None)
 def test_an_inverse_undoes_its_map_and_is_undone_by_it(seed: int) -> None:
     m = fuzz.bijective(seed)
-    forward = _as_map(m.fn, len(m.shape))
+    forward = as_map(m.fn, len(m.shape))
     found = invert(forward, m.shape)
     if not isinstance(found.inverse, IndexMap):
         return
@@ -71,11 +64,11 @@ def test_an_inverse_undoes_its_map_and_is_undone_by_it(seed: int) -> None:
 @settings(max_examples=30, deadline=None)
 def test_compose_is_composition(one: int, two: int) -> None:
     m = fuzz.bijective(one)
-    first = _as_map(m.fn, len(m.shape))
+    first = as_map(m.fn, len(m.shape))
     then = fuzz.bijective(two)
     if len(m.steps[-1].extents if m.steps else m.shape) != len(then.shape):
         return
-    second = _as_map(then.fn, len(then.shape))
+    second = as_map(then.fn, len(then.shape))
     both = as_python(compose(second, first, m.shape))
     expected = images(lambda *x: then.fn(*m.fn(*x)), m.shape)
     for row, x in zip(expected, images(lambda *x: x, m.shape), strict=True):
@@ -86,7 +79,7 @@ def test_compose_is_composition(one: int, two: int) -> None:
 @settings(max_examples=30, deadline=None)
 def test_a_map_equals_itself_composed_with_the_identity(seed: int) -> None:
     m = fuzz.bijective(seed)
-    forward = _as_map(m.fn, len(m.shape))
+    forward = as_map(m.fn, len(m.shape))
     same = compose(forward, lambda *x: x, m.shape)
     assert prove_equal(forward, same, m.shape).verdict == "proved"
 
@@ -95,7 +88,7 @@ def test_a_map_equals_itself_composed_with_the_identity(seed: int) -> None:
 @settings(max_examples=30, deadline=None)
 def test_the_inverse_of_the_inverse_is_the_map(seed: int) -> None:
     m = fuzz.bijective(seed)
-    forward = _as_map(m.fn, len(m.shape))
+    forward = as_map(m.fn, len(m.shape))
     found = invert(forward, m.shape)
     if not isinstance(found.inverse, IndexMap):
         return
@@ -109,7 +102,7 @@ def test_the_inverse_of_the_inverse_is_the_map(seed: int) -> None:
 def test_deduction_agrees_with_enumeration(seed: int) -> None:
     """The way of large domains, taken on small ones."""
     m = fuzz.bijective(seed) if seed % 3 else fuzz.mutant(seed)
-    found = deduced(convert(_as_map(m.fn, len(m.shape)), m.shape), m.shape, None, 2000)
+    found = deduced(convert(as_map(m.fn, len(m.shape)), m.shape), m.shape, None, 2000)
     assert found.verdict in (truth(m.fn, m.shape), "unknown"), m.name
     if isinstance(found.inverse, IndexMap):
         assert undone_everywhere(as_python(found.inverse), m.fn, m.shape) is None, m.name

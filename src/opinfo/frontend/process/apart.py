@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ...jit.process.line_process import LineProcess, ProcessDied
+from ...byoc.process.line_process import LineProcess, ProcessDied
 from ..error import FrontendError
 from ..shapes import Shapes
 from .limits import FACTOR

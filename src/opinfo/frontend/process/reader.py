@@ -14,14 +14,13 @@ import select
 import signal
 import sys
 import tempfile
-import time
-import traceback
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from ...jit.process.line_process import ended
+from ...byoc.process.fork import forked
+from ...byoc.process.status import ended
 from ..error import FrontendError, one_line
 from .limits import limit
 
@@ -63,21 +62,18 @@ def main() -> int:
 
 def _answer(answers: int, job: dict[str, Any], read: Any) -> None:
     _prepare(Path(job["path"]).suffix.lower())
-    result, write = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.close(result)
+    seconds = job["seconds"]
+
+    def work() -> bytes:
         os.close(answers)
-        _child(write, job, read)
-    os.close(write)
-    # Longer than the limit of CPU: other processes may have the machine.
-    text, late = _everything(result, time.monotonic() + 4 * job["seconds"])
-    os.close(result)
-    if late:
-        os.kill(pid, signal.SIGKILL)
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    if late or code == -signal.SIGXCPU:
-        _send(answers, {"error": f"reading it took more than {job['seconds']} s; it was stopped"})
+        return _read_file(job, read)
+
+    try:
+        text, code = forked(work, 4 * seconds)  # which the limit of CPU comes before
+    except TimeoutError:
+        text, code = b"", -signal.SIGXCPU
+    if code == -signal.SIGXCPU:
+        _send(answers, {"error": f"reading it took more than {seconds} s; it was stopped"})
     elif code or text[:1] not in (b"M", b"E"):
         _send(answers, {"error": f"reading it crashed: {ended(code)}"})
     elif text[:1] == b"E":
@@ -86,29 +82,20 @@ def _answer(answers: int, job: dict[str, Any], read: Any) -> None:
         _send(answers, {"module": len(text) - 1}, memoryview(text)[1:])
 
 
-def _child(write: int, job: dict[str, Any], read: Any) -> NoReturn:
-    """Read one file; does not return."""
-    code = 1
+def _read_file(job: dict[str, Any], read: Any) -> bytes:
+    """``M`` and the module of a file, or ``E`` and why it cannot be read; limits this process."""
+    path = Path(job["path"])
+    shapes = {name: tuple(dims) for name, dims in job["shapes"].items()}
+    tempfile.gettempdir()  # known from here on: finding one writes to it
+    limit(job["seconds"], job["memory"])
     try:
-        path = Path(job["path"])
-        shapes = {name: tuple(dims) for name, dims in job["shapes"].items()}
-        tempfile.gettempdir()  # known from here on: finding one writes to it
-        limit(job["seconds"], job["memory"])
-        try:
-            answer = b"M" + read(path, shapes).encode()
-        except FrontendError as error:
-            answer = b"E" + str(error).encode(errors="replace")
-        except MemoryError:
-            answer = f"E{path}: reading it takes more memory than it may".encode()
-        except Exception as error:  # of TVM, torch, onnx: any
-            answer = f"E{path}: {one_line(error)}".encode(errors="replace")
-        with os.fdopen(write, "wb") as pipe:
-            pipe.write(answer)
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(code)
+        return b"M" + read(path, shapes).encode()  # type: ignore[no-any-return]
+    except FrontendError as error:
+        return b"E" + str(error).encode(errors="replace")
+    except MemoryError:
+        return f"E{path}: reading it takes more memory than it may".encode()
+    except Exception as error:  # of TVM, torch, onnx: any
+        return f"E{path}: {one_line(error)}".encode(errors="replace")
 
 
 def _prepare(suffix: str) -> None:
@@ -117,19 +104,6 @@ def _prepare(suffix: str) -> None:
             import_module(name)
         except Exception:  # who reads the file says what it needs
             continue
-
-
-def _everything(pipe: int, end: float) -> tuple[bytes, bool]:
-    """What comes until the other end closes, and whether time was up before."""
-    parts: list[bytes] = []
-    while True:
-        left = end - time.monotonic()
-        if left <= 0 or not select.select([pipe], [], [], left)[0]:
-            return b"", True
-        got = os.read(pipe, 1 << 20)
-        if not got:
-            return b"".join(parts), False
-        parts.append(got)
 
 
 def _send(answers: int, told: dict[str, Any], then: memoryview | bytes = b"") -> None:

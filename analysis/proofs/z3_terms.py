@@ -1,0 +1,118 @@
+"""Terms as expressions of Z3: what integers and bit-vectors have in common."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from typing import Any
+
+from ..terms.term import FALSE, TRUE, CallTerm, Int, Term, Var
+
+_LOCAL = threading.local()
+
+
+def context() -> Any:
+    """The Z3 context of this thread."""
+    if not hasattr(_LOCAL, "context"):
+        import z3
+
+        _LOCAL.context = z3.Context()
+    return _LOCAL.context
+
+
+class Encoder(ABC):
+    """Translates terms, each once; an operation ``op`` by the method ``call_op``."""
+
+    def __init__(self) -> None:
+        self.variables: dict[Var, Any] = {}
+        self.memo: dict[Term, Any] = {}
+        self.ctx = context()
+
+    def __call__(self, t: Term) -> Any:
+        found = self.memo.get(t)
+        if found is None:
+            found = self.memo[t] = self.translate(t)
+        return found
+
+    @abstractmethod
+    def literal(self, value: int) -> Any: ...
+
+    @abstractmethod
+    def variable(self, v: Var) -> Any: ...
+
+    @abstractmethod
+    def total(self, parts: list[Any]) -> Any:
+        """The sum, 0 of none."""
+
+    @abstractmethod
+    def other(self, t: Term) -> Any:
+        """A term that no rule is for."""
+
+    def translate(self, t: Term) -> Any:
+        import z3
+
+        if isinstance(t, Int):
+            return self.total([self.product(mono, coef) for mono, coef in t.terms])
+        if isinstance(t, Var):
+            found = self.variables[t] = self.variable(t)
+            return found
+        if t is TRUE or t is FALSE:
+            return z3.BoolVal(t is TRUE, ctx=self.ctx)
+        rule = getattr(self, f"call_{t.op}", None) if isinstance(t, CallTerm) else None
+        return self.other(t) if rule is None else rule(*t.args)  # type: ignore[attr-defined]
+
+    def product(self, mono: tuple[Term, ...], coef: int) -> Any:
+        part: Any = None
+        for atom in mono:
+            z = self.number(atom)
+            part = z if part is None else part * z
+        if part is None:
+            return self.literal(coef)
+        return part if coef == 1 else part * self.literal(coef)
+
+    def number(self, t: Term) -> Any:
+        """A truth value as 1 or 0."""
+        import z3
+
+        z = self(t)
+        return z3.If(z, self.literal(1), self.literal(0)) if z3.is_bool(z) else z
+
+    def call_ge0(self, p: Term) -> Any:
+        return self(p) >= self.literal(0)
+
+    def call_eq0(self, p: Term) -> Any:
+        return self(p) == self.literal(0)
+
+    def call_not(self, a: Term) -> Any:
+        import z3
+
+        return z3.Not(self(a))
+
+    def call_and(self, *args: Term) -> Any:
+        import z3
+
+        return z3.And([self(a) for a in args])
+
+    def call_or(self, *args: Term) -> Any:
+        import z3
+
+        return z3.Or([self(a) for a in args])
+
+    def call_ite(self, c: Term, a: Term, b: Term) -> Any:
+        import z3
+
+        return z3.If(self(c), self(a), self(b))
+
+    def call_min(self, *args: Term) -> Any:
+        return self.extreme("min", args, lambda a, b: a <= b)
+
+    def call_max(self, *args: Term) -> Any:
+        return self.extreme("max", args, lambda a, b: a >= b)
+
+    def extreme(self, op: str, args: tuple[Term, ...], wins: Any) -> Any:
+        import z3
+
+        out = self(args[0])
+        for a in args[1:]:
+            out = z3.If(wins(out, self(a)), out, self(a))
+        return out

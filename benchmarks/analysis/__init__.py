@@ -1,0 +1,1 @@
+"""Operators recovered from PrimFuncs: how many, how right, how fast."""

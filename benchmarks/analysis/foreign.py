@@ -1,0 +1,96 @@
+"""Recover PrimFuncs that `LegalizeOps` did not make: the corpus of `tests/analysis/foreign`.
+
+    python -m benchmarks.foreign [--family conv] [--all] [--page [FILE]]
+
+Prints one line a program (those as expected only with ``--all``) and the counts. Fails on any wrong
+answer, or if fewer than 95 % of the programs that are one operator are recovered. With ``--page``
+the table and the refusals of a Markdown page are written anew; what stands above them is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+
+from benchmarks.common.pages import add_page_option, write_below
+from opinfo.analysis import Refusal
+from opinfo.analysis.answer.recover import analyse
+from opinfo.analysis.results.op_info import operator
+from tests.analysis.foreign import corpus
+from tests.analysis.foreign.case import Foreign, judge
+from tests.strip import strip
+
+GOAL = 0.95
+MARK = "<!-- written by `python -m benchmarks.foreign --page` -->"
+
+
+def main() -> None:
+    """Run, print, exit 1 below the goal."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--family", default="", help="only families with this in their name")
+    parser.add_argument("--all", action="store_true", help="print what is as expected too")
+    add_page_option(parser, "foreign.md")
+    options = parser.parse_args()
+    counts: Counter[str] = Counter()
+    told: list[tuple[str, Foreign, str, str]] = []
+    for family, case in corpus():
+        if options.family not in family:
+            continue
+        func = strip(case.build())
+        start = time.perf_counter()
+        info = analyse(func).info
+        ms = 1000 * (time.perf_counter() - start)
+        verdict, why = judge(case, info)
+        told.append((family, case, verdict, info.reason if isinstance(info, Refusal) else why))
+        known = "one operator" if case.op else "no operator"
+        counts[f"{known}: {verdict}"] += 1
+        if options.all or verdict == "wrong" or (verdict == "refused" and case.op):
+            certificate = "-" if isinstance(info, Refusal) else info.certificate.kind
+            op = operator(info)
+            got = "refused" if op is None else op.name
+            expected = (case.op or "none").removeprefix("relax.")
+            print(
+                f"{verdict:10}{family:15}{case.form[:48]:50}{expected:22}"
+                f"{got.removeprefix('relax.'):22}{certificate:9}{ms:7.0f} ms  {why[:400]}",
+                flush=True,
+            )
+    for key in sorted(counts):
+        print(f"{key}: {counts[key]}")
+    if options.page:
+        write_below(options.page, MARK, _table(told))
+    sys.exit(_failed(counts))
+
+
+def _table(told: list[tuple[str, Foreign, str, str]]) -> str:
+    """A row a family, and the refused programs with their reasons."""
+    lines = [
+        "| family | one operator | recovered | no single operator | refused | wrong |",
+        "|---|---|---|---|---|---|",
+    ]
+    families = [*dict.fromkeys(f for f, *_ in told), ""]
+    for family in families:
+        mine = [(bool(c.op), v) for f, c, v, _ in told if f == family or not family]
+        one = sum(op for op, _ in mine)
+        recovered = mine.count((True, "recovered"))
+        wrong = sum(v == "wrong" for _, v in mine)
+        cells = (one, recovered, len(mine) - one, mine.count((False, "refused")), wrong)
+        lines.append(f"| {family or 'all'} | " + " | ".join(map(str, cells)) + " |")
+    lines += ["", "| refused | operator | reason |", "|---|---|---|"]
+    for family, case, verdict, why in told:
+        if case.op and verdict != "recovered":
+            lines.append(f"| {family}: {case.form} | `{case.op}` | {why} |")
+    return "\n".join(lines) + "\n"
+
+
+def _failed(counts: Counter[str]) -> int:
+    recovered = counts["one operator: recovered"]
+    asked = sum(n for key, n in counts.items() if key.startswith("one"))
+    wrong = sum(n for key, n in counts.items() if key.endswith("wrong"))
+    print(f"recovered {recovered} of {asked}; wrong {wrong}")
+    return int(wrong > 0 or recovered < GOAL * asked)
+
+
+if __name__ == "__main__":
+    main()

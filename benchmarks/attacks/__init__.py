@@ -1,0 +1,1 @@
+"""Attacks: what opinfo does with hostile input and failing parts."""

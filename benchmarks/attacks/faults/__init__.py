@@ -1,0 +1,1 @@
+"""A model compiled while one thing fails."""

@@ -1,0 +1,166 @@
+"""Hostile files through `opinfo inspect`: none may execute, write, crash or hang.
+
+    python -m benchmarks.hostile [--cases 1200] [--seed 0] [--only .json] [--page [FILE]]
+
+Each file has to be one line on standard error and exit status 2, or an answer. Prints what is not
+so, and a table of the formats; exit status 1 if there is one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from benchmarks.common.pages import add_page_option, write_below
+from opinfo.byoc.process.line_process import LineProcess, ProcessDied
+
+from . import archives, graphs, libraries, onnx_files, scripts
+from .case import Case
+
+MARK = "<!-- written by `python -m benchmarks.hostile --page` -->"
+#: Of all cases, by suffix.
+SHARES = {".py": 0.35, ".json": 0.25, ".onnx": 0.15, ".pt2": 0.08, ".so": 0.1, ".entry": 0.07}
+REFUSED, ANSWERED = "one line, exit status 2", "answered"
+
+
+@dataclass
+class Inspector(LineProcess):
+    """The command line in a process that is kept."""
+
+    seconds: float = 180.0
+    name: ClassVar[str] = "inspector"
+
+    def run(self, *command: str) -> dict[str, Any]:
+        """Exit status, output and events. Raises `ProcessDied`."""
+        self._start()
+        return self._ask({"command": command}, "inspecting")
+
+
+def main() -> None:
+    """Run, print, exit 1 if a file did anything but be read or refused."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--cases", type=int, default=1200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="", help="a suffix: .py, .json, .onnx, .pt2, .so, .entry")
+    parser.add_argument("--all", action="store_true", help="print every verdict")
+    add_page_option(parser, "hostile.md")
+    options = parser.parse_args()
+    start = time.monotonic()
+    counts = inspected(options.cases, options.seed, options.only, options.all)
+    text = table(counts)
+    print(f"{text}\n{sum(counts.values())} files, {time.monotonic() - start:.0f} s")
+    if options.page:
+        write_below(options.page, MARK, text)
+    sys.exit(any(verdict not in (REFUSED, ANSWERED) for _, verdict in counts))
+
+
+def inspected(count: int, seed: int, only: str = "", every: bool = False) -> Counter[Any]:
+    """How many files of each suffix had which verdict."""
+    counts: Counter[Any] = Counter()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        ran = folder / "ran"
+        ran.mkdir()
+        (folder / "files").mkdir()
+        inspector = Inspector(command=(sys.executable, "-m", "benchmarks.hostile.worker", name))
+        try:
+            _warm(inspector, folder)
+            for k, case in enumerate(generated(count, seed, only, ran, folder)):
+                verdict, why = judged(inspector, case, k, folder, ran)
+                counts[case.suffix, verdict] += 1
+                if every or verdict not in (REFUSED, ANSWERED):
+                    print(
+                        f"{case.suffix:7}{verdict:24}{case.name[:60]!r:64}{why[:300]}", flush=True
+                    )
+        finally:
+            inspector.close()
+    return counts
+
+
+def _warm(inspector: Inspector, folder: Path) -> None:
+    """Read a good model of ONNX: onnxruntime writes below the home folder when it is imported."""
+    path = folder / "files" / "good.onnx"
+    path.write_bytes(onnx_files.model().SerializeToString())
+    told = inspector.run("inspect", str(path))
+    if told["code"]:
+        raise RuntimeError(f"a good model is refused: {told['err']}")
+
+
+def generated(count: int, seed: int, only: str, ran: Path, folder: Path) -> Iterator[Case]:
+    """The files of all formats. What they try to write is `ran` / "mark"."""
+    rng, mark = random.Random(seed), ran / "mark"
+    wanted = {s: round(count * share) for s, share in SHARES.items() if only in ("", s)}
+    if n := wanted.get(".py"):
+        yield from scripts.cases(rng, mark, n)
+    if n := wanted.get(".json"):
+        yield from graphs.cases(rng, n)
+    if n := wanted.get(".onnx"):
+        yield from onnx_files.cases(rng, mark, n)
+    if n := wanted.get(".pt2"):
+        yield from archives.cases(rng, mark, n, archives.saved(folder))
+    if n := wanted.get(".so"):
+        yield from libraries.cases(rng, mark, n, folder)
+    if n := wanted.get(".entry"):
+        yield from libraries.entries(rng, n // 2)
+
+
+def judged(
+    inspector: Inspector, case: Case, place: int, folder: Path, ran: Path
+) -> tuple[str, str]:
+    """What became of a file, and why."""
+    if case.suffix == ".entry":
+        path = folder / "files" / f"store{place}"
+        path.mkdir(mode=0o700)
+        (path / f"{'k' * 64}.so").write_bytes(case.content)
+        command = ["cache", "ls", "--folder", str(path)]
+    else:
+        path = folder / "files" / f"case{place}{case.suffix}"
+        path.write_bytes(case.content)
+        command = ["inspect", str(path)]
+    before = set(folder.rglob("*"))
+    try:
+        told = inspector.run(*command)
+    except ProcessDied as error:
+        return "crashed", str(error)
+    ours = {folder / name for name in ("out", "err", "refused")}
+    appeared = [str(p) for p in set(folder.rglob("*")) - before - ours]
+    for p in ran.iterdir():
+        p.unlink()
+    err = str(told["err"])
+    if any("mark" in name for name in appeared):
+        return "executed", err
+    if told["refused"]:
+        return "executed", str(told["refused"])
+    if appeared or told["events"]:
+        return "acted", f"{appeared} {told['events']}"
+    if told["code"] == 0:
+        return ANSWERED, str(told["out"])
+    if told["code"] == 2 and err.count("\n") == 1 and err.startswith("opinfo: "):
+        return REFUSED, err.strip()
+    return "not one line", f"exit status {told['code']}: {err!r}"
+
+
+def table(counts: Counter[Any]) -> str:
+    """A row for each format."""
+    verdicts = [REFUSED, ANSWERED, *sorted({v for _, v in counts} - {REFUSED, ANSWERED})]
+    lines = [
+        "| format | files | " + " | ".join(verdicts) + " |",
+        "|---" * (len(verdicts) + 2) + "|",
+    ]
+    for suffix in (*dict.fromkeys(s for s, _ in counts), ""):
+        mine = [sum(n for (s, v), n in counts.items() if v == verdict and suffix in ("", s))
+                for verdict in verdicts]  # fmt: skip
+        lines.append(f"| {suffix or 'all'} | {sum(mine)} | " + " | ".join(map(str, mine)) + " |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""The process that inspects: `python -m benchmarks.hostile.worker FOLDER [--unguarded]`.
+
+A line of JSON for each file, ``{"command": [...]}``; the answer is the exit status and what was
+printed. What acts is noted: events of `sys.audit` here, and what the limits of the reader refuse.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+from .case import SIZE
+
+EVENTS = ("os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen",
+          "socket.connect", "ctypes.dlopen", "os.remove", "os.rename", "os.mkdir", "os.symlink",
+          "os.chmod")  # fmt: skip
+#: Modules that act for whoever calls them.
+FILES = ("tempfile", "os", "shutil", "contextlib", "pathlib", "subprocess")
+#: Seconds of CPU and bytes for a file here, so that bombs cost little.
+SECONDS, BYTES = 10, 1 << 30
+
+
+def main() -> int:
+    answers = os.fdopen(os.dup(1), "w")
+    folder = Path(sys.argv[1])
+    out, err = folder / "out", folder / "err"
+    tempfile.gettempdir()  # to find it, Python writes a file there and removes it
+    os.environ["HOME"] = str(folder)
+    from opinfo.cli import app
+    from opinfo.frontend.process import apart
+
+    page = folder / "refused"
+    page.write_bytes(bytes(SIZE))
+    apart.SECONDS, apart.BASE = SECONDS, BYTES
+    reading = (sys.executable, "-m", "benchmarks.hostile.reader", str(page), *sys.argv[2:])
+    apart.shared_reader().command = reading
+    apart.shared_reader().start()  # in a folder that no command takes with it
+    seen: list[str] = []
+    ours = _ours()
+    sys.addaudithook(lambda event, args: _note(seen, event, args, ours, reading))
+    print(json.dumps({"ready": os.getpid()}), file=answers, flush=True)
+    os.chdir(folder)
+    for line in sys.stdin:
+        job = json.loads(line)
+        seen.clear()
+        page.write_bytes(bytes(SIZE))
+        code = _run(app, job["command"], out, err)
+        told = {"code": code, "out": out.read_text(errors="replace")[-4000:],
+                "err": err.read_text(errors="replace")[-4000:], "events": seen[:5],
+                "refused": page.read_bytes().partition(b"\0")[0].decode()}  # fmt: skip
+        print(json.dumps(told), file=answers, flush=True)
+    return 0
+
+
+def _ours() -> frozenset[CodeType]:
+    """What makes and removes the folder of a command, and that of the reader."""
+    from opinfo.byoc.process import folder
+    from opinfo.cli import signals
+
+    functions = (inspect.unwrap(signals.scratch), folder.Folder.__init__, folder._remove,
+                 folder._locked, folder._abandoned)  # fmt: skip
+    return frozenset(f.__code__ for f in functions)
+
+
+def _note(
+    seen: list[str], event: str, args: tuple[Any, ...], ours: frozenset[CodeType],
+    reading: tuple[str, ...],
+) -> None:  # fmt: skip
+    if event not in EVENTS:
+        return
+    if event == "subprocess.Popen" and tuple(args[1]) == reading:
+        return
+    if event != "subprocess.Popen" and _caller() in ours:
+        return
+    seen.append(f"{event}{repr(args)[:200]}")
+
+
+def _caller() -> CodeType | None:
+    """The code of the innermost frame that is not of `FILES`."""
+    frame = sys._getframe(2).f_back  # beyond _note and the hook
+    while frame is not None:
+        if frame.f_globals.get("__name__") not in FILES:
+            return frame.f_code
+        frame = frame.f_back
+    return None
+
+
+def _run(app: Any, command: list[str], out: Path, err: Path) -> int:
+    kept = os.dup(1), os.dup(2)
+    try:
+        for file, to in ((out, 1), (err, 2)):
+            new = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(new, to)
+            os.close(new)
+        try:
+            app(command)
+        except SystemExit as e:
+            return e.code if isinstance(e.code, int) else int(bool(e.code))
+        except BaseException:
+            traceback.print_exc()
+            return 1
+        return 0
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for old, to in zip(kept, (1, 2), strict=True):
+            os.dup2(old, to)
+            os.close(old)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""A `Session` under attack."""

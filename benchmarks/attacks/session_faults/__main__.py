@@ -1,0 +1,295 @@
+"""A `Session` under attack: threads, forks, kills, full disks and a store that is damaged.
+
+    python -m benchmarks.session_faults [--seconds 60] [--threads 8] [--sizes 12]
+                                       [--page [FILE]]
+
+Two processes serve one library and share a store of kernels. Meanwhile their compilers are killed
+(SIGKILL), and one of the two itself, which writes the store; a third process that only writes is
+killed in the middle; entries are cut, changed, replaced, linked, opened to others and removed. In
+the process that stays, threads call with random sizes, processes are forked off while they do, by
+`os.fork` and by `multiprocessing`, and at times no file can be written. Each answer is compared
+with that of TVM's own build. Exit status: 1 where anything is wrong, lost, leaked or torn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common.pages import add_page_option
+
+from .server import given, module
+
+#: A process that writes entries of its own, and is killed while it does.
+WRITER = """
+import hashlib, os, sys, time
+from opinfo.jit.store.store import KernelStore
+store, sync = KernelStore(sys.argv[1]), os.fsync
+def slow(number):
+    sync(number)
+    time.sleep(0.02)
+os.fsync = slow
+for n in range(1 << 30):
+    store.put(hashlib.sha256(b"%d" % (n % 50)).hexdigest()[:40], sys.argv[2])
+"""
+
+
+@dataclass
+class Result:
+    """What was done to the session, and what became of it."""
+
+    seconds: float
+    done: Counter[str] = field(default_factory=Counter)
+    told: dict[str, Any] = field(default_factory=dict)
+    torn: int = 0
+    left: list[str] = field(default_factory=list)
+
+    @property
+    def failures(self) -> dict[str, Any]:
+        """What must be empty."""
+        counts = self.told.get("counts", {})
+        bad = {k: v for k, v in counts.items() if k in ("wrong", "error") or ": " in k}
+        bad = {k: v for k, v in bad.items() if k != "after: right"}
+        for name, value in (("torn entries", self.torn), ("left behind", self.left),
+                            ("lost kernels", self.told.get("lost", -1)),
+                            ("leaked", self.told.get("leaked", "unknown"))):  # fmt: skip
+            if value:
+                bad[name] = value
+        return bad
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def changed(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 3)
+        file.write(b"damage")
+
+
+def linked(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/etc/passwd")
+
+
+def piped(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def swapped(path: Path) -> None:
+    others = [p for p in path.parent.glob("*.so") if p != path and p.is_file()]
+    if others:
+        path.write_bytes(random.choice(others).read_bytes())
+
+
+DAMAGES: tuple[Callable[[Path], object], ...] = (
+    cut, changed, linked, piped, swapped, Path.unlink, lambda p: p.chmod(0o666),
+    lambda p: p.write_bytes(b""), lambda p: p.write_bytes(b"\x7fELF" + bytes(9000)),
+)  # fmt: skip
+
+
+def attack(seconds: float, threads: int, sizes: int, seed: int = 0) -> Result:
+    """All of it, in a folder that goes."""
+    found, rng = Result(seconds), random.Random(seed)
+    with tempfile.TemporaryDirectory(prefix="session-faults-") as name:
+        folder = Path(name)
+        (folder / "tmp").mkdir()
+        _prepare(folder, sizes)
+        stays = _server(folder, threads, seed)
+        goes, writer = _server(folder, 2, seed + 1), _writer(folder)
+        end, next_kill = time.monotonic() + seconds, 0.0
+        damaged: set[str] = set()
+        while time.monotonic() < end:
+            what = rng.random()
+            if what < 0.75:
+                found.done["entries damaged"] += _damage(folder / "store", rng, damaged)
+            elif what < 0.85:
+                _killed(writer)
+                writer, _ = _writer(folder), found.done.update(["writers killed"])
+            elif time.monotonic() > next_kill:
+                found.done["compilers killed"] += _kill_compilers((stays, goes))
+                if rng.random() < 0.4:
+                    _killed(goes)
+                    goes, _ = _server(folder, 2, rng.randrange(1 << 20)), found.done.update(
+                        ["servers killed"])  # fmt: skip
+                next_kill = time.monotonic() + rng.uniform(2, 6)
+            time.sleep(rng.uniform(0, 0.4))
+        _killed(writer)
+        _killed(goes)
+        out, _ = stays.communicate("stop\n")
+        with contextlib.suppress(IndexError, ValueError):
+            found.told = json.loads(out.splitlines()[-1])
+        found.told.setdefault("first", f"the process that stays ended with {stays.returncode}")
+        found.torn = _torn(folder / "store", damaged)
+        found.left = _left(folder)
+    return found
+
+
+def _prepare(folder: Path, sizes: int) -> None:
+    import numpy as np
+    import tvm
+    from tvm import relax
+
+    from opinfo.jit import compile_shapes
+
+    compile_shapes(module()).export(folder / "model.so")
+    main = relax.VirtualMachine(tvm.compile(module(), "llvm"), tvm.cpu())["main"]
+    right = {str(n): main(tvm.runtime.tensor(given(n))).numpy() for n in range(1, sizes + 1)}
+    np.savez(folder / "right.npz", **right)
+    (folder / "library.so").write_bytes((folder / "model.so").read_bytes()[:30_000])
+
+
+def _server(folder: Path, threads: int, seed: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "benchmarks.session_faults.server", str(folder), str(seed),
+               str(threads)]  # fmt: skip
+    process = _started(folder, command)
+    assert process.stdout is not None
+    if process.stdout.readline() != "ready\n":
+        raise RuntimeError("a server does not start: what it says is above")
+    return process
+
+
+def _writer(folder: Path) -> subprocess.Popen[str]:
+    paths = str(folder / "store"), str(folder / "library.so")
+    return _started(folder, [sys.executable, "-c", WRITER, *paths])
+
+
+def _started(folder: Path, command: list[str]) -> subprocess.Popen[str]:
+    path = os.pathsep.join(filter(None, [os.getcwd(), *sys.path]))
+    environment = {**os.environ, "TMPDIR": str(folder / "tmp"), "PYTHONPATH": path,
+                   "TVM_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # fmt: skip
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                            env=environment)  # fmt: skip
+
+
+def _killed(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    for pipe in (process.stdin, process.stdout):  # what it forked off may hold the other ends
+        if pipe is not None:
+            with contextlib.suppress(OSError):
+                pipe.close()
+
+
+def _kill_compilers(servers: tuple[subprocess.Popen[str], ...]) -> int:
+    count = 0
+    for server in servers:
+        for pid in _children(server.pid):
+            with contextlib.suppress(OSError):
+                if b"opinfo.jit.kernels.worker" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    os.kill(pid, signal.SIGKILL)
+                    count += 1
+    return count
+
+
+def _children(pid: int) -> Iterator[int]:
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            yield from map(int, path.read_text().split())
+
+
+def _damage(store: Path, rng: random.Random, damaged: set[str]) -> int:
+    found = sorted(store.glob("*.so"))
+    if not found:
+        return 0
+    path = rng.choice(found)
+    damaged.add(path.name)
+    try:
+        rng.choice(DAMAGES)(path)
+    except OSError:  # evicted or discarded just now
+        return 0
+    return 1
+
+
+def _torn(store: Path, damaged: set[str]) -> int:
+    """Entries that are not whole though nobody damaged them."""
+    from opinfo.jit import KernelStore
+
+    found = KernelStore(store)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return sum(found.get(p.stem) is None for p in store.glob("*.so") if p.name not in damaged)
+
+
+def _left(folder: Path) -> list[str]:
+    """Processes that are still there, and temporary files, once another folder was made."""
+    for _ in range(600):
+        left = [f"process {p.name}" for p in Path("/proc").glob("[0-9]*") if _is_of(p, folder)]
+        if not left:
+            break
+        time.sleep(0.1)
+    code = "from opinfo.byoc.process.folder import Folder; Folder('opinfo-')"
+    _started(folder, [sys.executable, "-c", code]).communicate()
+    return left + [str(p.relative_to(folder)) for p in (folder / "tmp").iterdir()]
+
+
+def _is_of(process: Path, folder: Path) -> bool:
+    try:
+        return f"TMPDIR={folder}/".encode() in (process / "environ").read_bytes()
+    except OSError:
+        return False
+
+
+def page(found: Result, threads: int) -> str:
+    """The result, for people."""
+    counts, events = found.told.get("counts", {}), found.told.get("events", {})
+    rows = [
+        ("calls compared with TVM's own build", f"{counts.get('right', 0):,}"),
+        ("wrong, errors", f"{counts.get('wrong', 0)}, {counts.get('error', 0)}"),
+        *((f"{what}", f"{n}") for what, n in sorted(found.done.items())),
+        ("processes forked off, by `os.fork` and `multiprocessing`",
+         f"{counts.get('forked', 0)}, {counts.get('multiprocessing', 0)}"),
+        ("times in which no file could be written", str(counts.get("disk full", 0))),
+        ("kernels: " + ", ".join(events), ", ".join(map(str, events.values()))),
+        ("sizes without a kernel in the end", str(found.told.get("lost"))),
+        ("torn entries in the store", str(found.torn)),
+        ("leaked descriptors, threads, processes, mapped libraries",
+         str(sum(found.told.get("leaked", {}).values()))),
+        ("processes and temporary files left behind", str(len(found.left))),
+    ]  # fmt: skip
+    table = "\n".join(f"| {a} | {b} |" for a, b in rows)
+    doc = (__doc__ or "").split("\n\n", 2)[2].partition("Exit status")[0].strip()
+    return (f"# A session under attack\n\n`python -m benchmarks.session_faults --seconds "
+            f"{found.seconds:g}`, {threads} threads:\n\n| | |\n| --- | --- |\n{table}\n\n"
+            f"{doc}\n")  # fmt: skip
+
+
+def main() -> int:
+    """Attack, print, write the page."""
+    parser = argparse.ArgumentParser("python -m benchmarks.session_faults", description=__doc__,
+                                     formatter_class=argparse.RawTextHelpFormatter)  # fmt: skip
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--threads", type=int, default=8)
+    parser.add_argument("--sizes", type=int, default=12, help="each has three kernels")
+    parser.add_argument("--seed", type=int, default=0)
+    add_page_option(parser, "session-faults.md")
+    options = parser.parse_args()
+    found = attack(options.seconds, options.threads, options.sizes, options.seed)
+    print(page(found, options.threads))
+    for name, value in found.failures.items():
+        print(f"{name}: {value}")
+    if found.failures:
+        print(json.dumps(found.told, indent=1))
+    if options.page is not None:
+        options.page.write_text(page(found, options.threads), encoding="utf-8")
+    return 1 if found.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Dispatching and compiling: what backends take, and how fast it runs."""

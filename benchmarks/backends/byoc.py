@@ -1,0 +1,135 @@
+"""Models compiled with oneDNN against what else runs them, in one run, with as many threads.
+
+    python -m benchmarks.byoc [--threads N] [--no-default] [--json FILE] [--page [FILE]] [MODEL ...]
+
+Each number is the median of the wall time of a call, taken in turns so that what else runs on the
+machine meets all of them, and each after a pause, so that none meets another's threads; the ratios
+are oneDNN's time over the other's. The others are ONNX Runtime, `torch.compile` (inductor in its
+default mode, where the model is a torch module), TVM's default build, and oneDNN without planned
+layouts. `outputs` compares with ONNX Runtime, relative to the largest value. What compiling costs
+is the CPU time of this process and of the C++ compiler. The models are those of
+`benchmarks.common.full_models`. With --json rows are kept by model and threads, so that a table can
+be measured in pieces; --page writes all that are kept.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.backends.byoc_page import Row
+from benchmarks.backends.vm_call import call, first
+from benchmarks.common.full_models import MODELS, onnx_model, torch_model
+from benchmarks.common.pages import add_page_option
+from benchmarks.common.resources import Call, in_turns, use_threads
+from benchmarks.common.rows import model_parser, store_row, stored_rows
+
+
+def measure(name: str, threads: int, default: bool, rounds: int = 9) -> Row:
+    import tvm
+
+    from opinfo.byoc.compile import compile_module
+    from opinfo.frontend.from_onnx import from_model
+
+    model, values = onnx_model(name)
+    mod = from_model(model, {})
+    start = _cpu()
+    found = compile_module(mod, ["onednn"])
+    seconds = _cpu() - start
+    plain = compile_module(mod, ["onednn"], plan=False)
+    given = [tvm.runtime.tensor(v) for v in values.values()]
+    calls = {
+        "onednn": call(found.machine(), given),
+        "unplanned": call(plain.machine(), given),
+        "onnx_runtime": onnx_runtime(model, values, threads),
+        "torch_compile": torch_compile(name, threads),
+        "default": tvm_default(mod, given) if default else None,
+    }
+    there = {key: c for key, c in calls.items() if c is not None}
+    ours, theirs = (first(there[key]()) for key in ("onednn", "onnx_runtime"))
+    apart = float(np.abs(theirs - ours).max() / max(np.abs(theirs).max(), 1e-30))
+    times = dict(zip(there, in_turns(list(there.values()), rounds), strict=True))
+    return Row(name, threads, found.dispatched.summary(), times["onednn"], times["unplanned"],
+               times["onnx_runtime"], times.get("torch_compile"), times.get("default"), apart,
+               seconds)  # fmt: skip
+
+
+def onnx_runtime(model: Any, values: dict[str, Any], threads: int) -> Call:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = threads
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options,
+                                           providers=["CPUExecutionProvider"])  # fmt: skip
+    return lambda: session.run(None, values)
+
+
+def torch_compile(name: str, threads: int) -> Call | None:
+    """Compiled when it returns; None where there is no torch module."""
+    found = torch_model(name)
+    if found is None:
+        return None
+    import torch
+
+    torch.set_num_threads(threads)
+    compiled, sample = torch.compile(found[0]), found[1]
+
+    def call() -> Any:
+        with torch.inference_mode():
+            return compiled(**sample)
+
+    call()
+    return call
+
+
+def tvm_default(mod: Any, given: Sequence[Any]) -> Call:
+    import tvm
+
+    from opinfo.byoc.compile import build
+    from opinfo.byoc.dispatching.dispatch import dispatch
+
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder) / "model.so"
+        build(dispatch(tvm.relax.transform.LegalizeOps()(mod), []), library)
+        machine = tvm.relax.VirtualMachine(tvm.runtime.load_module(str(library)), tvm.cpu())
+    return call(machine, given)
+
+
+def _cpu() -> float:
+    """CPU seconds of this process and of those that it waited for."""
+    return sum(os.times()[:4])
+
+
+def main() -> int:
+    parser = model_parser("benchmarks.byoc", __doc__, MODELS)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--no-default", action="store_true", help="leave out TVM's default build")
+    add_page_option(parser, "speed.md")
+    options = parser.parse_args()
+    if options.page and not options.json:
+        parser.error("--page needs --json")
+    use_threads(options.threads)
+    warnings.simplefilter("ignore")
+    for name in options.model:
+        row = measure(name, options.threads, not options.no_default, options.rounds)
+        print(row.told(), flush=True)
+        store_row(options.json, row, "model", "threads")
+    if options.page:
+        from benchmarks.backends.byoc_page import page
+
+        rows = [Row(**r) for r in stored_rows(options.json)]
+        options.page.write_text(page(rows, MODELS), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

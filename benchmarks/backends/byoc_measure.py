@@ -1,0 +1,94 @@
+"""Models compiled by measured costs against the same compiled by estimates, in one run.
+
+    python -m benchmarks.byoc_measure [--backend onednn,blas] [--database FILE] [MODEL ...]
+
+`planned` takes the backends' estimates, in a class above TVM's own code; `measured` takes what was
+timed, with TVM's code in the same class. Each time is the median of the wall time of a call, taken
+in turns, on one thread; `seconds` is what measuring took, `again` what it takes with the database.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.backends.vm_call import call, first
+from benchmarks.common.full_models import onnx_model
+from benchmarks.common.resources import in_turns, use_threads
+from benchmarks.common.rows import model_parser, store_row
+
+
+@dataclass(frozen=True)
+class Row:
+    """Milliseconds of a call, and seconds of compiling."""
+
+    model: str
+    planned: float
+    measured: float
+    outputs: float
+    candidates: int
+    excluded: int
+    seconds: float
+    again: float
+    summary: str
+
+    def told(self) -> str:
+        ratio = self.measured / self.planned
+        return (f"{self.model}: {self.measured:.2f} ms measured, {ratio:.2f} × planned; outputs "
+                f"within {self.outputs:.1e}; {self.candidates} candidates, {self.excluded} "
+                f"excluded, compiled in {self.seconds:.0f} s, again in {self.again:.0f} s; "
+                f"{self.summary}")  # fmt: skip
+
+
+def compare(name: str, backends: Sequence[str], database: Path) -> Row:
+    import tvm
+
+    from opinfo.byoc import Excluded, Measure
+    from opinfo.byoc.compile import compile_module
+    from opinfo.frontend.from_onnx import from_model
+
+    model, values = onnx_model(name)
+    mod = from_model(model, {})
+    given = [tvm.runtime.tensor(v) for v in values.values()]
+    plain = compile_module(mod, backends)
+    start = time.perf_counter()
+    best = compile_module(mod, backends, measure=Measure(database))
+    seconds = time.perf_counter() - start
+    start = time.perf_counter()
+    compile_module(mod, backends, measure=Measure(database))
+    again = time.perf_counter() - start
+    calls = [call(c.machine(), given) for c in (plain, best)]
+    expected, found = (first(c()) for c in calls)
+    apart = float(np.abs(expected - found).max() / max(np.abs(expected).max(), 1e-30))
+    times = in_turns(calls)
+    timings = best.dispatched.timings
+    bad = sum(isinstance(t.result, Excluded) for t in timings)
+    return Row(name, times[0], times[1], apart, len(timings), bad, seconds, again,
+               best.dispatched.summary())  # fmt: skip
+
+
+def main() -> int:
+    parser = model_parser("benchmarks.byoc_measure", __doc__, ["squeezenet"])
+    parser.add_argument("--backend", default="onednn,blas")
+    parser.add_argument("--database", metavar="FILE", type=Path)
+    options = parser.parse_args()
+    use_threads(1)
+    warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory() as folder:
+        database = options.database or Path(folder) / "times.jsonl"
+        for name in options.model:
+            row = compare(name, options.backend.split(","), database)
+            print(row.told(), flush=True)
+            store_row(options.json, row, "model")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

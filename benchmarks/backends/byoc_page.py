@@ -1,0 +1,90 @@
+"""docs/results/speed.md: a table for each number of threads."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from benchmarks.common.pages import table
+
+HEAD = """# Models compiled for oneDNN against what else runs them
+
+Written by `python -m benchmarks.byoc --threads N --json FILE --page`: milliseconds of
+a call, and that time over the other's, medians of calls taken in turns in one process, with as many
+threads, each after a pause and a call that does not count (threads of a pool spin for a while after
+a call, on cores that the next one needs). **Without planning** is oneDNN with the layouts of the
+import, **TVM default** TVM's own code, **torch.compile** inductor in its default mode, of those
+that are torch modules. Outputs are compared with ONNX Runtime's, relative to the largest value.
+Batch 1, images of 224x224 (PP-OCRv4: detector 320x320, recogniser 48x320, direction 48x192);
+`torch:bert` is as large as BERT-base and has 128 tokens, `torch:vit` as large as ViT-B/16.
+Compiling includes the C++ compiler.
+
+"""
+COLUMNS = ("model", "ms", "/ ONNX Runtime", "/ torch.compile", "/ TVM default",
+           "/ without planning", "outputs within", "ops offloaded", "of FLOPs",
+           "compiling, CPU s")  # fmt: skip
+
+
+def page(rows: Sequence[Row], order: Sequence[str]) -> str:
+    """Rows in the order of the models; others last."""
+    where = {name: k for k, name in enumerate(order)}
+    rows = sorted(rows, key=lambda r: where.get(r.model, len(where)))
+    parts = []
+    for threads in sorted({r.threads for r in rows}):
+        mine = [r for r in rows if r.threads == threads]
+        plural = "" if threads == 1 else "s"
+        parts.append(f"## {threads} thread{plural}\n\n{table(COLUMNS, [_line(r) for r in mine])}"
+                     f"\n\n{_goal(mine)}\n")  # fmt: skip
+    return HEAD + "\n".join(parts) + f"\n{_machine()}\n"
+
+
+def _line(r: Row) -> tuple[str, ...]:
+    offloaded, share, *_ = r.summary.split(", ")
+    others = (r.onnx_runtime, r.torch_compile, r.default, r.unplanned)
+    ratios = (f"{r.onednn / t:.3g}" if t else "" for t in others)
+    return (r.model, f"{r.onednn:.2f}", *ratios, f"{r.outputs:.0e}",
+            offloaded.removeprefix("offloaded ").removesuffix(" ops"),
+            share.removesuffix(" of FLOPs"), f"{r.seconds:.0f}")  # fmt: skip
+
+
+def _goal(rows: Sequence[Row]) -> str:
+    ratios = [r.onednn / r.onnx_runtime for r in rows]
+    as_fast = sum(x <= 1 for x in ratios)
+    return (f"At most ONNX Runtime's time on {as_fast} of {len(rows)} models; at worst "
+            f"{max(ratios):.2f} × it.")  # fmt: skip
+
+
+def _machine() -> str:
+    told = Path("/proc/cpuinfo")
+    lines = told.read_text().splitlines() if told.exists() else []
+    names = [x.partition(":")[2].strip() for x in lines if x.startswith("model name")]
+    packages = ("apache-tvm", "onednn-cpu-gomp", "onnxruntime", "torch")
+    versions = ", ".join(f"{p} {version(p)}" for p in packages)
+    return f"{(names or [platform.machine()])[0]}; {versions}."
+
+
+@dataclass(frozen=True)
+class Row:
+    """Milliseconds of a call; None where it was not measured."""
+
+    model: str
+    threads: int
+    summary: str
+    onednn: float
+    unplanned: float
+    onnx_runtime: float
+    torch_compile: float | None
+    default: float | None
+    outputs: float
+    seconds: float
+
+    def told(self) -> str:
+        others = {"ONNX Runtime": self.onnx_runtime, "torch.compile": self.torch_compile,
+                  "without planning": self.unplanned, "TVM default": self.default}  # fmt: skip
+        ratios = [f"{self.onednn / t:.3g} × {name}" for name, t in others.items() if t]
+        return (f"{self.model}: {self.onednn:.2f} ms, {', '.join(ratios)}; outputs within "
+                f"{self.outputs:.1e}; compiled in {self.seconds:.0f} s; "
+                f"{self.summary}")  # fmt: skip

@@ -1,0 +1,117 @@
+"""Layouts and regions of overlapping backends: against brute force, and on graphs of growing size.
+
+    python -m benchmarks.dispatch [--cases 520] [--sizes 500,1000,2000] [--page [FILE]]
+
+The backends are made up: one takes chains that begin with a convolution whose channels are
+innermost, one any two pointwise operators, one single operators; classes of priority are drawn, and
+costs are any. Random modules of up to six operators are compared with all plans that there are,
+but for those with more than 3,000 ways. Large graphs are those of `benchmarks.layout_growth`; all
+of their blocks differ in `distinct` ones. CPU seconds; the exit status is 1 if a plan is not the
+cheapest, is not proved optimal, or takes more than 30 s for 2,000 operators.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from benchmarks.common.pages import add_page_option, table
+from benchmarks.common.resources import cpu_seconds
+from benchmarks.layout.layout_growth import lowered
+from opinfo.byoc import dispatch
+from tests.byoc.joint_brute import backends, classes, objectives
+from tests.layout.random_graphs import case
+
+NETS = (("residual", "equal"), ("residual", "distinct"), ("shuffle", "equal"))
+MOST = 30.0
+
+HEAD = """# Layouts and backends in one problem
+
+Written by `python -m benchmarks.dispatch --page`. Three made-up backends overlap: **last** takes
+chains that begin with a convolution whose channels are innermost, **chains** two pointwise
+operators, **single** one operator; their classes of priority and their costs are drawn.
+
+Of random modules of up to six operators, {tried} were planned and compared with all plans that
+there are ({skipped} more have too many): **{wrong} were not the cheapest**.
+
+Large graphs, with the layouts chosen and with those that are given, in CPU seconds:
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A large graph; ``given``: seconds without a choice of layouts."""
+
+    net: str
+    ops: int
+    seconds: float
+    given: float
+    regions: int
+    conversions: int
+    status: str
+
+    @property
+    def slow(self) -> bool:
+        return self.seconds > MOST * max(self.ops / 2000, 1.0)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.dispatch", description=__doc__,
+                                     formatter_class=argparse.RawTextHelpFormatter)  # fmt: skip
+    parser.add_argument("--cases", type=int, default=520)
+    parser.add_argument("--sizes", default="500,1000,2000")
+    add_page_option(parser, "dispatch.md")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    tried, wrong = compared(range(options.cases))
+    print(f"{tried} of {options.cases} random modules compared, not the cheapest: {wrong}")
+    rows = []
+    for size in map(int, filter(None, options.sizes.split(","))):
+        for net, kind in NETS:
+            rows.append(grown(net, kind, size))
+            print(rows[-1], flush=True)
+    if options.page:
+        options.page.write_text(page(options.cases, tried, wrong, rows), encoding="utf-8")
+    bad = [r for r in rows if r.slow or r.status != "optimal"]
+    return 1 if wrong or bad else 0
+
+
+def compared(seeds: Iterable[int]) -> tuple[int, list[int]]:
+    """How many random modules were compared, and the seeds of those planned wrongly."""
+    tried, wrong = 0, []
+    for seed in seeds:
+        both = objectives(case(seed, 2, 6, special=False))
+        if both is not None:
+            tried += 1
+            if not math.isclose(*both, rel_tol=1e-6, abs_tol=1e-6):
+                wrong.append(seed)
+    return tried, wrong
+
+
+def grown(net: str, kind: str, size: int) -> Row:
+    """One graph; a process that has planned others before knows their PrimFuncs' analysis."""
+    mod, mine = lowered(net, size, kind), backends(size)
+    given, _ = cpu_seconds(lambda: dispatch(mod, mine, classes(size)))
+    seconds, done = cpu_seconds(lambda: dispatch(mod, mine, classes(size), layouts="best"))
+    assert done.report is not None
+    ops = len(done.report.ops)
+    status = done.status if done.report.status == "optimal" else done.report.status
+    return Row(f"{net}, {kind}", ops, seconds, given, len(done.taken),
+               done.report.after.number, status)  # fmt: skip
+
+
+def page(cases: int, tried: int, wrong: list[int], rows: list[Row]) -> str:
+    head = ("graph", "operators", "layouts chosen, s", "given, s", "regions", "conversions left",
+            "status")  # fmt: skip
+    lines = [(r.net, f"{r.ops:,}", f"{r.seconds:.1f}", f"{r.given:.1f}", str(r.regions),
+              str(r.conversions), r.status) for r in rows]  # fmt: skip
+    told = HEAD.format(tried=tried, skipped=cases - tried, wrong=len(wrong))
+    return f"{told}\n{table(head, lines)}\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,196 @@
+"""`opinfo compile MODEL -o model.so --backend onednn,tvm --verify` on real models, end to end.
+
+    python -m benchmarks.end_to_end [--json FILE] [--page [FILE]] [MODEL ...]
+
+Each model is a file, .onnx or .pt2, with all of its weights. The command runs in a process of its
+own and compares, with inputs that it draws; then a fresh process that has TVM's runtime and nothing
+of opinfo, torch or ONNX loads the library and calls it with seeded inputs, and what it gives is
+compared with the unmodified module, built by TVM alone. The exit status is 1 if a model fails or
+differs by more than 1e-3 of an output's largest value. There is one thread. With --json rows are
+kept by model, so that the table can be made in pieces: without names, the models are those that
+have no row yet, or failed.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.common.full_models import inputs, save
+from benchmarks.common.pages import add_page_option
+from benchmarks.common.resources import use_threads
+from benchmarks.common.rows import model_parser, store_row, stored_rows
+
+#: Model, or model and shapes to give in place of those of `benchmarks.common.full_models`.
+MODELS = ("bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet",
+          "squeezenet", "vgg19", "zfnet512", "ocr_det", "ocr_det x:n,3,320,320", "ocr_rec",
+          "ocr_cls", "torch:bert", "torch:vit", "torch:mobilenet_v2", "torch:mobilenet_v3",
+          "torch:unet", "torch:resnet18")  # fmt: skip
+TOLERANCE = 1e-3
+#: A process that has TVM's runtime: loads a library, calls it, keeps what it gives.
+FRESH = """
+import sys, time
+for foreign in ("opinfo", "torch", "onnx", "onnxruntime", "scipy"):
+    sys.modules[foreign] = None  # to import it is an error
+import numpy as np, tvm
+from tvm import relax
+
+library, values, results = sys.argv[1:]
+with np.load(values) as found:
+    given = [tvm.runtime.tensor(found[f"x{k}"]) for k in range(len(found.files))]
+start = time.perf_counter()
+main = relax.VirtualMachine(tvm.runtime.load_module(library), tvm.cpu())["main"]
+loaded = time.perf_counter()
+
+def flat(y):
+    return [y.numpy()] if isinstance(y, tvm.runtime.Tensor) else [a for z in y for a in flat(z)]
+
+np.savez(results, *flat(main(*given)))
+print(loaded - start)
+"""
+HEAD = """# Real models, end to end
+
+Written by `python -m benchmarks.end_to_end --json FILE --page`. Each row is
+
+    opinfo compile MODEL -o model.so --backend onednn,tvm --verify
+
+on a file with all of its weights, seeded ones but for PP-OCRv4's own. **Verified** is what the
+command says: how far its outputs are from those of the unmodified module, which TVM builds alone,
+relative to an output's largest value, with inputs that it draws. **Fresh process** is the same of
+the written library, loaded and called by a process with TVM's runtime and nothing of opinfo, torch
+or ONNX, with other inputs. **Compiling** is the time until the library is written, of processes
+with nothing in memory, the C++ compiler included; **times** are of a call as `--verify` tells them,
+with one thread on a busy machine (`python -m benchmarks.byoc` measures with care).
+
+`torch:bert` is as large as BERT-base and has 128 tokens, `torch:vit` as large as ViT-B/16, both
+with all of their layers; images are 224x224, PP-OCRv4's 320x320, 48x320 and 48x192. The detector is
+compiled with a batch of any size too; TVM's importer does not take a height and a width that are
+not known.
+
+"""
+COLUMNS = ("model", "verified", "fresh process", "ops offloaded", "of FLOPs", "compiling, s",
+           "library, MB", "loading, s", "unmodified, ms", "compiled, ms")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Row:
+    """``failed``: in which words, "" if all went well."""
+
+    model: str
+    failed: str
+    verified: float = float("nan")
+    fresh: float = float("nan")
+    summary: str = ""
+    seconds: float = 0.0
+    megabytes: float = 0.0
+    loading: float = 0.0
+    unmodified: float = 0.0
+    compiled: float = 0.0
+
+    @property
+    def good(self) -> bool:
+        return not self.failed and self.verified <= TOLERANCE and self.fresh <= TOLERANCE
+
+
+def measure(name: str) -> Row:
+    model, _, shape = name.partition(" ")
+    with tempfile.TemporaryDirectory() as place, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        folder = Path(place)
+        path, shapes = save(model, folder)
+        given = [f"{k}:{','.join(map(str, v))}" for k, v in shapes.items()]
+        shaped = [shape] if shape else given
+        try:
+            row = compiled(path, folder, shaped)
+            loading, apart = in_a_fresh_process(model, path, folder, shaped)
+        except subprocess.CalledProcessError as error:
+            return Row(name, (error.stdout or error.stderr).strip().splitlines()[-1])
+        return Row(name, "", fresh=apart, loading=loading, **row)
+
+
+def compiled(path: Path, folder: Path, shapes: list[str]) -> dict[str, Any]:
+    """What the command says, and how long it took to write the library."""
+    library = folder / "model.so"
+    words = [sys.executable, "-m", "opinfo", "compile", str(path), "-o", str(library),
+             "--backend", "onednn,tvm", "--verify"]  # fmt: skip
+    start = time.time()
+    told = subprocess.run([*words, *(w for s in shapes for w in ("--shape", s))], check=True,
+                          capture_output=True, text=True).stdout  # fmt: skip
+    there = library.stat()
+    times = dict(re.findall(r"^(unmodified|compiled) +(\S+)", told, re.M))
+    (verified,) = re.findall(r"^outputs differ by (\S+)", told, re.M)
+    return {"verified": float(verified), "summary": told.splitlines()[0],
+            "seconds": there.st_mtime - start, "megabytes": there.st_size / 1e6,
+            **{build: float(ms) for build, ms in times.items()}}  # fmt: skip
+
+
+def in_a_fresh_process(
+    name: str, path: Path, folder: Path, shapes: list[str]
+) -> tuple[float, float]:
+    """Seconds of loading; the largest difference from the unmodified module's outputs."""
+    import opinfo
+    from opinfo.compiling import difference
+    from opinfo.frontend import parse_shape
+    from tests.run import run
+
+    arrays = list(inputs(name).values())
+    files = [str(folder / f) for f in ("model.so", "x.npz", "y.npz")]
+    np.savez(files[1], **{f"x{k}": a for k, a in enumerate(arrays)})  # type: ignore[arg-type]
+    told = subprocess.run([sys.executable, "-c", FRESH, *files], check=True, capture_output=True,
+                          text=True, cwd=folder)  # fmt: skip
+    expected = run(opinfo.load(path, dict(map(parse_shape, shapes))), arrays)
+    with np.load(files[2]) as results:
+        found = [results[key] for key in results.files]
+    differences = [difference(e, f) for e, f in zip(expected, found, strict=True)]
+    return float(told.stdout), max(differences, key=lambda d: (d != d, d))
+
+
+def page(rows: list[Row]) -> str:
+    from benchmarks.common.pages import table
+
+    order = {name: k for k, name in enumerate(MODELS)}
+    lines = [_line(r) for r in sorted(rows, key=lambda r: order.get(r.model, len(order)))]
+    bad = sum(not r.good for r in rows)
+    return f"{HEAD}{table(COLUMNS, lines)}\n\n{len(rows) - bad} of {len(rows)} agree.\n"
+
+
+def _line(r: Row) -> tuple[str, ...]:
+    if r.failed:
+        return (r.model, r.failed, *[""] * (len(COLUMNS) - 2))
+    offloaded, share, *_ = r.summary.split(", ")
+    return (r.model, f"{r.verified:.0e}", f"{r.fresh:.0e}",
+            offloaded.removeprefix("offloaded ").removesuffix(" ops"),
+            share.removesuffix(" of FLOPs"), f"{r.seconds:.0f}", f"{r.megabytes:.0f}",
+            f"{r.loading:.2f}", f"{r.unmodified:.0f}", f"{r.compiled:.1f}")  # fmt: skip
+
+
+def main() -> int:
+    parser = model_parser("benchmarks.end_to_end", __doc__, ())
+    add_page_option(parser, "end-to-end.md")
+    options = parser.parse_args()
+    if options.page and not options.json:
+        parser.error("--page needs --json")
+    use_threads(1)
+    there = {r["model"] for r in stored_rows(options.json) if not r["failed"]}
+    rows = []
+    for name in options.model or [m for m in MODELS if m not in there]:
+        rows.append(measure(name))
+        print(rows[-1], flush=True)
+        store_row(options.json, rows[-1], "model")
+    if options.page:
+        rows = [Row(**r) for r in stored_rows(options.json)]
+        options.page.write_text(page(rows), encoding="utf-8")
+    return 0 if all(r.good for r in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

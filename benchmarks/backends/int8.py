@@ -1,0 +1,136 @@
+"""Quantised models compiled with oneDNN, against the same in float32 and ONNX Runtime, in one run.
+
+    python -m benchmarks.int8 [--threads N] [--json FILE] [MODEL ...]
+
+ONNX Runtime quantises each model statically (QDQ, int8 weights by channel, uint8 activations) from
+seeded pictures. A time is the median of the wall time of a call, taken in turns. `f32` is oneDNN on
+the model as it was, `apart` the largest difference to TVM's own build of the quantised model, in
+parts of the largest value, where halves are rounded to other steps. The models are those of
+`benchmarks.common.full_models`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.backends.vm_call import call, first
+from benchmarks.common.full_models import onnx_model
+from benchmarks.common.resources import in_turns
+
+MODELS = ("resnet50", "squeezenet", "torch:mobilenet_v2", "torch:resnet18")
+
+
+@dataclass(frozen=True)
+class Row:
+    """Milliseconds of a call, and which patterns have how many regions."""
+
+    model: str
+    int8: float
+    float32: float
+    onnx_runtime: float
+    apart: float
+    regions: Mapping[str, int]
+    summary: str
+
+    def told(self) -> str:
+        counts = ", ".join(f"{n} {name}" for name, n in self.regions.items())
+        return (f"{self.model}: {self.int8:.2f} ms, {self.int8 / self.float32:.2f} × f32, "
+                f"{self.int8 / self.onnx_runtime:.2f} × ONNX Runtime; apart {self.apart:.1e}; "
+                f"{counts}; {self.summary}")  # fmt: skip
+
+
+def measure(name: str, threads: int) -> Row:
+    import onnxruntime
+    import tvm
+
+    from opinfo.byoc.compile import compile_module
+    from opinfo.frontend.from_onnx import from_model
+
+    plain, values = onnx_model(name)
+    small = quantised(plain, values)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = threads
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(small.SerializeToString(), options,
+                                           providers=["CPUExecutionProvider"])  # fmt: skip
+    found, before = (compile_module(from_model(m, {}), ["onednn"]) for m in (small, plain))
+    given = [tvm.runtime.tensor(v) for v in values.values()]
+    own = tvm.compile(from_model(small, {}), target="llvm")
+    expected = first(tvm.relax.VirtualMachine(own, tvm.cpu())["main"](*given))
+    ours = call(found.machine(), given)
+    apart = float(np.abs(first(ours()) - expected).max() / np.abs(expected).max())
+    times = in_turns([ours, call(before.machine(), given), lambda: session.run(None, values)])
+    regions = Counter(t.pattern for t in found.dispatched.taken)
+    int8, f32, runtime = times
+    return Row(name, int8, f32, runtime, apart, dict(regions), found.dispatched.summary())
+
+
+def quantised(model: Any, values: Mapping[str, Any]) -> Any:
+    """What ONNX Runtime makes of a model and seeded values like these."""
+    import onnx
+    from onnxruntime import quantization as q
+
+    class Pictures(q.CalibrationDataReader):
+        def __init__(self) -> None:
+            self.left: Iterator[Any] = iter([values] * 2)
+
+        def get_next(self) -> Any:
+            return next(self.left, None)
+
+    with tempfile.TemporaryDirectory() as folder:
+        given, out = Path(folder) / "model.onnx", Path(folder) / "small.onnx"
+        onnx.save(_now(model), given)
+        q.quantize_static(str(given), str(out), Pictures(), per_channel=True,
+                          weight_type=q.QuantType.QInt8)  # fmt: skip
+        return onnx.load(out)
+
+
+def _now(model: Any) -> Any:
+    """The model in operators of 17, from which on scales by channel are; it has all shapes."""
+    import onnx
+    from onnx import helper
+
+    if model.opset_import[0].version < 17:
+        known = {i.name for i in model.graph.input}
+        model.graph.input.extend(  # old ones had to be there
+            helper.make_tensor_value_info(t.name, t.data_type, t.dims)
+            for t in model.graph.initializer if t.name not in known
+        )  # fmt: skip
+        model = onnx.version_converter.convert_version(model, 17)
+    return onnx.shape_inference.infer_shapes(model)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.int8", description=__doc__,
+                                     formatter_class=argparse.RawTextHelpFormatter)  # fmt: skip
+    parser.add_argument("model", nargs="*", default=MODELS)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--json", metavar="FILE", type=Path)
+    options = parser.parse_args()
+    for variable in ("OMP_NUM_THREADS", "TVM_NUM_THREADS"):
+        os.environ[variable] = str(options.threads)
+    warnings.simplefilter("ignore")
+    rows = []
+    for name in options.model:
+        rows.append(measure(name, options.threads))
+        print(rows[-1].told(), flush=True)
+    if options.json:
+        from benchmarks.common.rows import write
+
+        write(options.json, [asdict(r) for r in rows])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,241 @@
+"""Backends of NVIDIA's libraries, compiled, run, compared and timed on a GPU against torch.
+
+    python -m benchmarks.nvidia [--arch sm_90] [--only NAME ...] [--json FILE]
+    python -m benchmarks.nvidia --build DIR     # here: needs the headers and nvcc, but no GPU
+    python DIR/nvidia_run.py DIR [--json FILE]  # there: needs TVM's runtime, torch and the GPU
+
+`cases`: the graphs of `tests.byoc.nvidia_cases`, all of them in one library for TVM's virtual
+machine, against the same numbers computed by TVM on the CPU in float32. `speed`: one region each,
+called on torch's tensors, against torch and TVM's own schedules. `models`: whole models whose other
+operators are TVM's, against the unmodified module on the CPU. Half-precision results may differ by
+what rounding to their type makes; float32 is multiplied as float32 in both (no tf32).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from opinfo.byoc.backend.backend import Backend, find
+from opinfo.byoc.backends.nvidia.tvm_schedules import compiled
+from opinfo.byoc.dispatching.dispatch import Dispatched, dispatch
+from opinfo.byoc.dispatching.objective import keeping_chains
+from opinfo.byoc.prepare.fuse import fuse
+from opinfo.byoc.prepare.prepare import prepare
+from opinfo.layout.plan import plan_layout
+from tests.byoc.nvidia_cases import CASES, NUMPY, inputs, module
+from tests.run import run
+
+Array = np.ndarray[Any, Any]
+nn, op = relax.op.nn, relax.op
+
+
+def anywhere(name: str) -> Backend:
+    """The backend, also where there is no GPU: its library is built for another machine."""
+    found = find(name)
+    return replace(found, available=lambda: _without_gpu(found.available()))
+
+
+def _without_gpu(reason: str | None) -> str | None:
+    return None if reason is None or "GPU" in reason else reason
+
+
+def library(done: Dispatched, path: Path, arch: str) -> None:
+    """A dispatched module as a shared object for GPUs of this architecture."""
+    limits = {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152}
+    target = tvm.target.Target({"kind": "cuda", "arch": arch, "thread_warp_size": 32, **limits})
+    executable = compiled(done.module, target, fuse)
+    executable.export_library(str(path), options=["-O2", *done.options])
+
+
+def save(path: Path, arrays: Sequence[Array], expected: Sequence[Array]) -> None:
+    """Arrays for numpy alone: bfloat16 as its bits."""
+    kept: dict[str, Any] = {f"x{k}": a.view("uint16") if a.dtype == NUMPY["bfloat16"] else a
+            for k, a in enumerate(arrays)}  # fmt: skip
+    kept |= {f"y{k}": a for k, a in enumerate(expected)}
+    np.savez(path, **kept)
+
+
+def build_cases(name: str, folder: Path, arch: str) -> dict[str, Any]:
+    cases = CASES[name]
+    done = dispatch(prepare(module(cases)), [anywhere(name)])
+    library(done, folder / f"cases_{name}.so", arch)
+    given = [a for case in inputs(cases) for a in case]
+    exact = [a for case in inputs(cases, exact=True) for a in case]
+    save(folder / f"cases_{name}.npz", given, run(module(cases, exact=True), exact))
+    return {"kind": "cases", "name": name, "file": f"cases_{name}", "summary": done.summary(),
+            "results": [[case, c.dtype] for case, c in cases.items()],
+            "inputs": [c.dtype for c in cases.values() for _ in c.shapes]}  # fmt: skip
+
+
+def build_model(name: str, backends: Sequence[str], folder: Path, arch: str) -> dict[str, Any]:
+    mod, values = _model(name)
+    chosen = [anywhere(b) for b in backends]
+    lowered = prepare(mod)
+    wanted = {k: v for b in chosen for k, v in b.wants.items()}
+    ready = plan_layout(lowered, wanted, mode="graph", objective=keeping_chains()).module
+    done = dispatch(ready, chosen)
+    library(done, folder / f"model_{name}.so", arch)
+    plain = dispatch(relax.transform.LegalizeOps()(mod), [])
+    library(plain, folder / f"plain_{name}.so", arch)
+    save(folder / f"model_{name}.npz", values, run(mod, values))
+    return {"kind": "model", "name": name, "file": f"model_{name}", "plain": f"plain_{name}",
+            "summary": done.summary(), "inputs": [str(v.dtype) for v in values]}  # fmt: skip
+
+
+def _model(name: str) -> tuple[Any, list[Array]]:
+    from benchmarks.common.full_models import onnx_model
+    from opinfo.frontend.from_onnx import from_model
+    from tests import models
+
+    if name in models.LIGHT:
+        model, values = onnx_model(name)
+        return from_model(model, {}), list(values.values())
+    return models.module(name), [*models.inputs(name), *models.weights(name)]
+
+
+#: name: backend, type, shapes, graph; torch's own version of it is in `nvidia_run`.
+SPEED: dict[str, tuple[str, str, tuple[tuple[int, ...], ...], Callable[..., Any]]] = {}
+
+
+def _speed(name: str, kind: str, dtype: str, *shapes: tuple[int, ...], by: Sequence[str]) -> None:
+    for backend in by:
+        SPEED[f"{name} {dtype}, {backend}"] = (backend, dtype, shapes, GRAPHS[kind])
+
+
+def _dense(e: Any, x: Any, w: Any, b: Any) -> Any:
+    return e(nn.relu(e(op.add(e(op.matmul(x, e(op.permute_dims(w)))), b))))
+
+
+def _conv(e: Any, x: Any, w: Any, b: Any) -> Any:
+    y = nn.conv2d(x, w, padding=int(w.ty.shape[1]) // 2, data_layout="NHWC", kernel_layout="OHWI")
+    return e(nn.relu(e(op.add(e(y), b))))
+
+
+def _grouped(e: Any, x: Any, w: Any, b: Any) -> Any:
+    y = nn.conv2d(x, w, padding=1, groups=int(w.ty.shape[0]), data_layout="NHWC",
+                  kernel_layout="OHWI")  # fmt: skip
+    return e(nn.relu(e(op.add(e(y), b))))
+
+
+def _first(e: Any, x: Any, w: Any, b: Any) -> Any:
+    return e(nn.relu(e(op.add(e(nn.conv2d(x, w, padding=1)), b))))
+
+
+def _batch(e: Any, x: Any, y: Any) -> Any:
+    return e(op.matmul(x, y))
+
+
+GRAPHS: dict[str, Callable[..., Any]] = {
+    "dense": _dense, "conv": _conv, "depthwise": _grouped, "conv NCHW": _first, "batch": _batch,
+}  # fmt: skip
+GEMMS = ("cublaslt", "cutlass")
+for m, k, n in ((128, 768, 3072), (4096, 4096, 4096)):
+    for t in ("float16", "bfloat16", "float32"):
+        by = GEMMS if t == "float16" or (t, m) == ("float32", 4096) else GEMMS[:1]
+        _speed(f"dense {m}x{k}x{n}", "dense", t, (m, k), (n, k), (n,), by=by)
+_speed("batch 96x512x64x512", "batch", "float16", (96, 512, 64), (96, 64, 512), by=GEMMS[:1])
+for t in ("float16", "float32"):
+    _speed("conv 3x3 64 56x56", "conv", t, (32, 56, 56, 64), (64, 3, 3, 64), (64,), by=("cudnn",))
+    _speed("conv 1x1 256 14x14", "conv", t, (32, 14, 14, 256), (1024, 1, 1, 256), (1024,),
+           by=("cudnn",))  # fmt: skip
+    _speed("conv NCHW 3x3 128 28x28", "conv NCHW", t, (32, 128, 28, 28), (128, 128, 3, 3),
+           (1, 128, 1, 1), by=("cudnn",))  # fmt: skip
+_speed("depthwise 3x3 128 56x56", "depthwise", "float16", (32, 56, 56, 128), (128, 3, 3, 1), (128,),
+       by=("cudnn",))  # fmt: skip
+
+
+def build_speed(name: str, folder: Path, arch: str) -> dict[str, Any]:
+    backend, dtype, shapes, graph = SPEED[name]
+    xs = [relax.Var(f"x{k}", relax.TensorType(s, dtype)) for k, s in enumerate(shapes)]
+    bb = relax.BlockBuilder()
+    with bb.function("main", xs):
+        with bb.dataflow():
+            out = bb.emit_output(graph(bb.emit, *xs))
+        bb.emit_func_output(out)
+    mod = relax.transform.LegalizeOps()(bb.get())
+    done = dispatch(mod, [anywhere(backend)])
+    (taken,) = done.taken
+    file = f"speed_{list(SPEED).index(name)}"
+    library(done, folder / f"{file}.so", arch)
+    library(dispatch(mod, []), folder / f"{file}_plain.so", arch)
+    kind = next(k for k, g in GRAPHS.items() if g is graph)
+    return {"kind": "speed", "name": name, "file": file, "graph": kind, "dtype": dtype,
+            "shapes": shapes, "symbol": taken.symbol, "order": _order(done, taken.symbol),
+            "result": [int(e) for e in mod["main"].ret_ty.shape.values]}  # fmt: skip
+
+
+def _order(done: Dispatched, symbol: str) -> list[int]:
+    """Which parameters of `main` a region takes."""
+    main = done.module["main"]
+    (call,) = [b.value for block in main.body.blocks for b in block.bindings
+               if isinstance(b.value, relax.Call) and isinstance(b.value.args[0], relax.ExternFunc)
+               and b.value.args[0].global_symbol == symbol]  # fmt: skip
+    params = list(main.params)
+    return [next(k for k, p in enumerate(params) if p.same_as(a)) for a in call.args[1].fields]
+
+
+MODELS = {"squeezenet": ("cudnn", "cublaslt"), 
+          "bert": ("cublaslt",)}  # fmt: skip
+
+
+def build(folder: Path, arch: str, only: Sequence[str]) -> None:
+    """All libraries, what goes into them and what has to come out, and a list of them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    jobs: list[tuple[str, Callable[[], dict[str, Any]]]] = []
+    jobs += [(f"cases {n}", lambda n=n: build_cases(n, folder, arch)) for n in CASES]
+    jobs += [(f"model {n}", lambda n=n, b=b: build_model(n, b, folder, arch))
+             for n, b in MODELS.items()]  # fmt: skip
+    jobs += [(f"speed {n}", lambda n=n: build_speed(n, folder, arch)) for n in SPEED]
+    listed = folder / "jobs.json"
+    made = json.loads(listed.read_text()) if listed.exists() else {}
+    for name, job in jobs:
+        if only and not any(part in name for part in only):
+            continue
+        print(f"{name} ...", flush=True)
+        try:
+            made[name] = job()
+        except Exception as e:  # told, and the others go on
+            print(f"{name}: {type(e).__name__}: {e}", flush=True)
+    listed.write_text(json.dumps(made, indent=1))
+    shutil.copy(Path(__file__).with_name("nvidia_run.py"), folder)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.nvidia")
+    parser.add_argument("--arch", help="of the GPU; its own where there is one, else sm_90")
+    parser.add_argument("--build", type=Path, metavar="DIR")
+    parser.add_argument("--only", nargs="*", default=[], help="parts of names, as printed")
+    parser.add_argument("--json", metavar="FILE")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore", UserWarning)
+    there = tvm.cuda(0)
+    arch = options.arch or ("sm_" + there.compute_version.replace(".", "") if there.exist
+                            else "sm_90")  # fmt: skip
+    if options.build is not None:
+        build(options.build, arch, options.only)
+        return 0
+    if not there.exist:
+        print("there is no GPU here: --build DIR makes what runs on another machine")
+        return 1
+    with tempfile.TemporaryDirectory() as folder:
+        build(Path(folder), arch, options.only)
+        words = [sys.executable, f"{folder}/nvidia_run.py", folder]
+        return subprocess.run(words + (["--json", options.json] if options.json else [])).returncode
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,75 @@
+"""docs/results/offload.md: what backends take before lowering, and after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from benchmarks.common.pages import table
+
+HEAD = """# What backends take, before lowering and after
+
+Written by `python -m benchmarks.offload --json FILE --page`. **Before** is what a
+backend's patterns match of the Relax operators that were imported, names and attributes taken from
+the calls; **after** what the same patterns match of the lowered module, where operators are
+recovered from PrimFuncs, with its layouts planned for the backend. A backend is alone with TVM each
+time; those of NVIDIA's libraries are matched only. Operators are counted as they are there: before
+lowering a batch normalisation of known statistics is one, which no backend has, after it two, a
+factor and a sum. Transposes are not counted: planning removes some and adds others. A row has at
+least as much after as before if it has by number, or by share within 0.1%.
+
+"""
+COLUMNS = ("model", "backend", "ops before", "ops after", "FLOPs before", "FLOPs after")
+
+
+def page(rows: Sequence[Row], chains: Mapping[str, Sequence[str]], order: Sequence[str]) -> str:
+    """Chains, then the models in their order."""
+    where = {name: k for k, name in enumerate(order)}
+    rows = sorted(rows, key=lambda r: where.get(r.model, len(where)))
+    taken = sum(map(bool, chains.values()))
+    fewer = [r.told() for r in rows if not r.good]
+    told = "".join(f"\n- {t}" for t in fewer)
+    return (f"{HEAD}## Chains\n\n{taken} of {len(chains)} graphs are taken whole, as one region:\n"
+            f"\n{table(('graph', 'by'), [(n, ', '.join(b)) for n, b in chains.items()])}\n\n"
+            f"## Models\n\n{len(rows) - len(fewer)} of {len(rows)} rows have at least as much "
+            f"after as before, of operators and of FLOPs.{told}\n\n"
+            f"{table(COLUMNS, [_line(r) for r in rows])}\n")  # fmt: skip
+
+
+def _line(r: Row) -> tuple[str, ...]:
+
+    counts = (f"{a} of {b}" for a, b in (r.ops_before, r.ops_after))
+    shares = (f"{share(f):.1%}" for f in (r.flops_before, r.flops_after))
+    return (r.model, r.backend, *counts, *shares)
+
+
+@dataclass(frozen=True)
+class Row:
+    """Operators, but for `MOVES`, and FLOPs, those matched and all of them."""
+
+    model: str
+    backend: str
+    ops_before: tuple[int, int]
+    ops_after: tuple[int, int]
+    flops_before: tuple[int, int]
+    flops_after: tuple[int, int]
+
+    @property
+    def good(self) -> bool:
+        """Whether as much is matched after, by number or by share: what there is changes too."""
+        both = ((self.ops_before, self.ops_after), (self.flops_before, self.flops_after))
+        return all(b[0] >= a[0] or share(b) >= share(a) - 1e-3 for a, b in both)
+
+    def told(self) -> str:
+        fewer = "" if self.good else ", fewer"
+        return (f"{self.model}, {self.backend}: {_told(self.ops_before)} → "
+                f"{_told(self.ops_after)} ops, {share(self.flops_before):.1%} → "
+                f"{share(self.flops_after):.1%} of FLOPs{fewer}")  # fmt: skip
+
+
+def share(part: Sequence[int]) -> float:
+    return part[0] / part[1] if part[1] else 1.0
+
+
+def _told(part: Sequence[int]) -> str:
+    return f"{part[0]} of {part[1]}"

@@ -1,0 +1,1 @@
+"""What benchmarks share: models, resources, rows, pages."""

@@ -1,0 +1,51 @@
+"""Rows of a benchmark: measured in worker processes, stored as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+#: Where commands store rows unless `--out` or `--json` says otherwise; git ignores it.
+STORED = Path(__file__).parents[1] / "results"
+
+
+def run_worker(module: str, *words: str) -> Any:
+    """What a worker of a benchmark prints as JSON, from a process of its own."""
+    command = [sys.executable, "-m", module, "--worker", *words]
+    told = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return json.loads(told.stdout)
+
+
+def write(path: Path, results: Any) -> None:
+    """Results as JSON."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(results, indent=1) + "\n")
+    print(f"written: {path}")
+
+
+def model_parser(module: str, doc: str | None, models: Sequence[str]) -> argparse.ArgumentParser:
+    """The options of a benchmark of some models whose rows are kept."""
+    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=doc,
+                                     formatter_class=argparse.RawTextHelpFormatter)  # fmt: skip
+    parser.add_argument("model", nargs="*", default=models, help=", ".join(models))
+    parser.add_argument("--json", metavar="FILE", type=Path, help="rows are kept there, by model")
+    return parser
+
+
+def stored_rows(path: Path | None) -> list[dict[str, Any]]:
+    """The rows of a file; none where there is no file yet."""
+    return json.loads(path.read_text()) if path is not None and path.exists() else []
+
+
+def store_row(path: Path | None, row: Any, *key: str) -> None:
+    """Put a row into a file, in the place of the one with the same ``key``."""
+    told = asdict(row)
+    others = [r for r in stored_rows(path) if any(r[k] != told[k] for k in key)]
+    if path is not None:
+        write(path, [*others, told])

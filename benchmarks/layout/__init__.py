@@ -1,0 +1,1 @@
+"""Planning layouts: what is left, how fast, how right."""

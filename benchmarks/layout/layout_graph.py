@@ -1,0 +1,135 @@
+"""Operators that can be raised before and after planning in graph mode.
+
+    python -m benchmarks.layout_graph [--model NAME] [--page [FILE]]
+
+Each module is legalised and raised as it is, and planned in graph mode for NHWC convolutions and
+raised. The exit status is 1 if an operator of some name is raised less often after planning;
+what only moves elements does not count. Of the operators with layouts or axes it tells which they
+have before and after.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import relax
+
+from benchmarks.common import nets
+from benchmarks.common.pages import add_page_option, table
+from opinfo.byoc.prepare.raise_ops import raise_ops
+from opinfo.layout.plan import plan_layout
+
+NHWC = {"nn.conv2d": ["NHWC", "OHWI"]}
+MODELS = ("resnet18", "mobilenet_v2", "shufflenet", "convnext", "unet", "mixed", "bert", "vit")
+#: Attributes that name dimensions.
+LAID = ("data_layout", "kernel_layout", "layout", "axis", "axes")
+#: Those that only change the order or the shape: a plan makes and absorbs them.
+MOVES = frozenset({"relax.permute_dims", "relax.reshape", "relax.layout_transform"})
+
+HEAD = """# Operators raised after planning
+
+Written by `python -m benchmarks.layout_graph --page`.
+
+Calls of PrimFuncs that `RaiseOps` takes back to Relax operators, of the module after `LegalizeOps`
+and of its plan in graph mode with NHWC convolutions; those that only move elements do not count.
+Each answer has a certificate of at least `proved`.
+"""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What is raised: by operator, and by operator with its layouts and axes."""
+
+    ops: Counter[str]
+    laid: Counter[str]
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is raised of a model as it is and as it is planned."""
+
+    model: str
+    before: Found
+    after: Found
+
+    @property
+    def lost(self) -> Counter[str]:
+        """What is raised less often after planning."""
+        return self.before.ops - self.after.ops
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.layout_graph", description=__doc__,
+                                     formatter_class=argparse.RawTextHelpFormatter)  # fmt: skip
+    parser.add_argument("--model", action="append", choices=(*nets.NAMES, *nets.MORE))
+    add_page_option(parser, "layout-graph.md")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    rows = []
+    for name in options.model or MODELS:
+        rows.append(row(name, nets.module(name)))
+        print(told(rows[-1]), flush=True)
+    if options.page:
+        options.page.write_text(page(rows), encoding="utf-8")
+    return 1 if any(r.lost for r in rows) else 0
+
+
+def row(name: str, mod: Any) -> Row:
+    """What is raised of a model before `LegalizeOps`."""
+    lowered = relax.transform.LegalizeOps()(mod)
+    return Row(name, raised(lowered), raised(plan_layout(lowered, NHWC, mode="graph").module))
+
+
+def raised(mod: Any) -> Found:
+    """The operators that calls become again."""
+    found = raise_ops(mod)
+    return Found(Counter(s.op for s in found.raised if s.op not in MOVES), laid(found.module))
+
+
+def laid(mod: Any) -> Counter[str]:
+    """The operators with layouts or axes, with these as text."""
+    out: Counter[str] = Counter()
+
+    def visit(e: Any) -> None:
+        if isinstance(e, relax.Call) and e.attrs is not None and e.op.name not in MOVES:
+            known = {k: getattr(e.attrs, k, None) for k in LAID}
+            told = " ".join(f"{k}={v}" for k, v in known.items() if v is not None)
+            if told:
+                out[f"{e.op.name.removeprefix('relax.')} {told}"] += 1
+
+    for _, f in mod.functions_items():
+        if isinstance(f, relax.Function):
+            relax.analysis.post_order_visit(f, visit)
+    return out
+
+
+def told(r: Row) -> str:
+    """A row as one line."""
+    return (f"{r.model}: {r.before.ops.total()} raised before, {r.after.ops.total()} after; "
+            f"lost: {lost(r)}")  # fmt: skip
+
+
+def lost(r: Row) -> str:
+    names = (f"{n} {k.removeprefix('relax.')}" for k, n in sorted(r.lost.items()))
+    return ", ".join(names) or "none"
+
+
+def page(rows: Sequence[Row]) -> str:
+    head = ("model", "raised before", "raised after", "lost")
+    lines = [(r.model, str(r.before.ops.total()), str(r.after.ops.total()), lost(r)) for r in rows]
+    parts = [f"{HEAD}\n{table(head, lines)}\n", "## Layouts and axes\n"]
+    for r in rows:
+        ops = sorted(r.before.laid | r.after.laid)
+        own = [(f"`{op}`", str(r.before.laid[op]), str(r.after.laid[op])) for op in ops]
+        parts.append(f"### {r.model}\n\n{table(('operator', 'before', 'after'), own)}\n")
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,338 @@
+"""Time and memory of planning layouts, on ResNet-50 and on graphs of growing size.
+
+    python -m benchmarks.layout_growth [--sizes 500,2000,5000] [--nets residual,shuffle,...]
+                                       [--kinds equal,distinct,symbolic] [--out FILE]
+                                       [--page [FILE]]
+
+CPU seconds, each row in a process of its own. ResNet-50 is also converted by TVM's `ConvertLayout`
+and `LegalizeOps`, in turn with `plan_layout` in the same process; the ratio is of the medians.
+`first` is the time of the first plan of the process, in which everything else is still unknown.
+
+The graphs are made of residual blocks of convolutions, of channel shuffles between convolutions, or
+of transformer blocks; a ladder is one part of the problem, in which nothing is fixed. In an `equal`
+graph all blocks have one shape, so that few PrimFuncs are called many times; in a `distinct` one
+each block has a width of its own, and PrimFuncs too; in a `symbolic` one the batch is a variable.
+`--page` also writes the page, of the rows that the file had before this run too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import operator
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common.pages import add_page_option
+from benchmarks.common.resources import cpu_seconds, peak, reset_peak, resident
+from benchmarks.common.rows import STORED, run_worker, write
+from benchmarks.layout.layout_growth_page import page
+
+RESULTS = STORED / "layout_growth.json"
+MODELS = ("torch", "light")
+WANTED = {"nn.conv2d": ["NHWC", "OHWI"]}
+#: What is timed, by the module of the planner that calls it; those inside of others are indented.
+PHASES = (
+    ("planner", "", "graph"),
+    ("plan", "Kinds", "of"),
+    ("planner", "", "decide"),
+    ("search.decide", "", "candidates"),
+    ("search.decide", "", "_allowed"),
+    ("search.decide", "", "problem"),
+    ("search.decide", "", "solve"),
+    ("planner", "Planner", "refused"),
+    ("plan", "", "materialise"),
+    ("plan", "", "report"),
+)
+NAMES = {"of": "kinds", "_allowed": "choices", "refused": "rewrite + proof"}
+
+
+# ---------------------------------------------------------------------------- graphs
+
+
+class Net:
+    """A Relax function that is built op by op; weights are parameters after the input."""
+
+    def __init__(self, kind: str) -> None:
+        from tvm import tirx
+
+        self.distinct, self.blocks = kind == "distinct", 0
+        self.batch: Any = tirx.Var("n", "int64") if kind == "symbolic" else 1
+        self.params: list[Any] = []
+
+    def param(self, *shape: int) -> Any:
+        from tvm import relax
+
+        self.params.append(relax.Var(f"p{len(self.params)}", relax.TensorType(shape, "float32")))
+        return self.params[-1]
+
+    def width(self, step: int) -> int:
+        """The width of the next block."""
+        self.blocks += 1
+        return step * (2 + self.blocks) if self.distinct else step * 2
+
+
+Emit = Callable[[Any], Any]
+
+
+def residual(net: Net, emit: Emit, x: Any, before: int, width: int) -> Any:
+    """A convolution to another width, one with a shortcut."""
+    from tvm import relax
+
+    op, nn = relax.op, relax.op.nn
+    y = emit(nn.conv2d(x, net.param(width, before, 1, 1)))
+    y = emit(nn.relu(emit(op.add(y, net.param(1, width, 1, 1)))))
+    z = emit(nn.conv2d(y, net.param(width, width, 3, 3), padding=1))
+    z = emit(op.add(z, net.param(1, width, 1, 1)))
+    return emit(nn.relu(emit(op.add(y, z))))
+
+
+def shuffle(net: Net, emit: Emit, x: Any, before: int, width: int) -> Any:
+    """Convolutions around a channel shuffle."""
+    from tvm import relax
+
+    op, nn = relax.op, relax.op.nn
+    y = emit(nn.relu(emit(nn.conv2d(x, net.param(width, before, 1, 1)))))
+    y = emit(op.reshape(y, (net.batch, 2, width // 2, 8, 8)))
+    y = emit(op.permute_dims(y, [0, 2, 1, 3, 4]))
+    y = emit(op.reshape(y, (net.batch, width, 8, 8)))
+    return emit(nn.conv2d(y, net.param(width, 1, 3, 3), padding=1, groups=width))
+
+
+def transformer(net: Net, emit: Emit, x: Any, before: int, width: int) -> Any:
+    """Attention of four heads over 16 tokens, then a layer of neurons, both with a shortcut."""
+    from tvm import relax
+
+    op, nn = relax.op, relax.op.nn
+    x = emit(op.matmul(x, net.param(before, width)))
+
+    def heads(axes: list[int]) -> Any:
+        y = emit(op.matmul(x, net.param(width, width)))
+        return emit(op.permute_dims(emit(op.reshape(y, (net.batch, 16, 4, width // 4))), axes))
+
+    q, k, v = heads([0, 2, 1, 3]), heads([0, 2, 3, 1]), heads([0, 2, 1, 3])
+    y = emit(op.matmul(emit(nn.softmax(emit(op.matmul(q, k)), axis=-1)), v))
+    y = emit(op.reshape(emit(op.permute_dims(y, [0, 2, 1, 3])), (net.batch, 16, width)))
+    x = emit(op.add(x, emit(op.matmul(y, net.param(width, width)))))
+    y = emit(nn.relu(emit(op.matmul(x, net.param(width, width)))))
+    return emit(op.add(x, emit(op.matmul(y, net.param(width, width)))))
+
+
+def ladder(net: Net, emit: Emit, x: Any, before: int, width: int) -> Any:
+    """A rung between two chains, one of which is read turned: some value is converted in each."""
+    from tvm import relax
+
+    op = relax.op
+    a, b = x if isinstance(x, tuple) else (x, emit(op.nn.relu(x)))
+    a = emit(op.add(a, emit(op.permute_dims(b, [0, 2, 1]))))
+    return a, emit(op.add(b, a))
+
+
+NETS = {"residual": residual, "shuffle": shuffle, "transformer": transformer, "ladder": ladder}
+KINDS = {name: ("equal", "distinct", "symbolic") for name in NETS} | {"ladder": ("equal",)}
+
+
+def lowered(name: str, ops: int, kind: str) -> Any:
+    """The legalised module of a net with about this many ops."""
+    from tvm import relax
+
+    net, bb = Net(kind), relax.BlockBuilder()
+    step = {"residual": 1, "shuffle": 2, "transformer": 4, "ladder": 8}[name]
+    width = net.width(step)
+    shape = {"transformer": (16, width), "ladder": (width, width)}.get(name, (width, 8, 8))
+    x = relax.Var("x", relax.TensorType((net.batch, *shape), "float32"))
+    calls: list[Any] = []
+
+    def emit(call: Any) -> Any:
+        calls.append(relax.Var(f"v{len(calls)}", bb.normalize(call).ty))
+        bindings.append(relax.VarBinding(calls[-1], bb.normalize(call)))
+        return calls[-1]
+
+    bindings: list[Any] = []
+    y: Any = x
+    while len(bindings) < ops:
+        before, width = width, net.width(step)
+        y = NETS[name](net, emit, y, before, width)
+    y = y[-1] if isinstance(y, tuple) else y
+    body = relax.SeqExpr([relax.BindingBlock(bindings)], y)
+    func = relax.Function([x, *net.params], body, y.ty).with_attr("num_input", 1)
+    func = func.with_attr("global_symbol", "main")
+    import tvm
+
+    mod = relax.transform.ConvertToDataflow(1)(tvm.IRModule({"main": func}))
+    return relax.transform.LegalizeOps()(mod)
+
+
+# ---------------------------------------------------------------------------- measuring
+
+
+@contextmanager
+def timed() -> Iterator[dict[str, float]]:
+    """CPU seconds by phase of the plans that are made inside."""
+    import importlib
+
+    spent: dict[str, float] = {}
+    before = []
+    for module, holder, name in PHASES:
+        owner: Any = importlib.import_module(f"opinfo.layout.{module}")
+        owner = getattr(owner, holder) if holder else owner
+        own = getattr(owner, name)
+        before.append((owner, name, own))
+
+        def wrapped(*args: Any, own: Any = own, name: str = name, **options: Any) -> Any:
+            taken, result = cpu_seconds(lambda: own(*args, **options))
+            told = NAMES.get(name, name)
+            spent[told] = spent.get(told, 0.0) + taken
+            return result
+
+        setattr(owner, name, wrapped)
+    try:
+        yield spent
+    finally:
+        for owner, name, own in before:
+            setattr(owner, name, own)
+
+
+def planned(mod: Any) -> dict[str, Any]:
+    """Plan a legalised module: time by phase, what the solver says, memory."""
+    from tvm import tirx
+
+    from opinfo.layout.plan import plan_layout
+
+    start = resident()
+    reset_peak()
+    began = time.perf_counter()
+    with timed() as phases:
+        taken, found = cpu_seconds(lambda: plan_layout(mod, WANTED))
+    wall = time.perf_counter() - began
+    told = found.report
+    return {
+        "ops": len(told.ops),
+        "prim_funcs": sum(isinstance(f, tirx.PrimFunc) for f in mod.functions.values()),
+        "seconds": taken,
+        "wall": wall,
+        "phases": phases,
+        "status": told.status,
+        "gap": told.objective - told.bound,
+        "conversions": len(told.conversions),
+        "peak_mib": peak() / 2**20,
+        "peak_growth_mib": (peak() - start) / 2**20,
+    }
+
+
+def growing(name: str, ops: int, kind: str) -> dict[str, Any]:
+    """One graph, planned by a process that has planned a small one before."""
+    from opinfo.layout.plan import plan_layout
+
+    plan_layout(lowered(name, 20, "equal"), WANTED)
+    return {"net": name, "kind": kind, **planned(lowered(name, ops, kind))}
+
+
+def resnet50(source: str, runs: int) -> dict[str, Any]:
+    """ResNet-50: the plan against ConvertLayout and LegalizeOps."""
+    from tvm import relax
+
+    from opinfo.layout.plan import plan_layout
+
+    mod = _resnet50(source)
+    low = relax.transform.LegalizeOps()(mod)
+    first = planned(low)
+    desired = {f"relax.{op}": layouts for op, layouts in WANTED.items()}
+
+    def native() -> Any:
+        return relax.transform.LegalizeOps()(relax.transform.ConvertLayout(desired)(mod))
+
+    mine, theirs, why = [], [], ""
+    for _ in range(runs):
+        mine.append(cpu_seconds(lambda: plan_layout(low, WANTED))[0])
+        try:
+            theirs.append(cpu_seconds(native)[0])
+        except Exception as error:  # TVM raises what it likes
+            why = type(error).__name__
+    other = statistics.median(theirs) if theirs else None
+    again = statistics.median(mine)
+    return {
+        **first,
+        "net": f"resnet50 ({source})",
+        "kind": "model",
+        "again": again,
+        "tvm": other if other is not None else f"raises {why}",
+        "ratio": None if other is None else again / other,
+        "ratio_first": None if other is None else first["seconds"] / other,
+    }
+
+
+def _resnet50(source: str) -> Any:
+    if source == "torch":
+        from benchmarks.common import nets
+
+        return nets.module("resnet50")
+    from tests.models import module
+
+    return module("resnet50")
+
+
+# ---------------------------------------------------------------------------- the command
+
+
+def show(row: dict[str, Any]) -> None:
+    """One line of the table, and one of its phases."""
+    print(f"{row['net']:18}{row['kind']:9}{row['ops']:6}{row['prim_funcs']:10}"
+          f"{row['seconds']:9.2f}{row['seconds'] * 1e3 / row['ops']:8.2f}"
+          f"  {row['status']}, gap {row['gap']:g}{row['peak_growth_mib']:9.0f} MiB")  # fmt: skip
+    print("    " + ", ".join(f"{k} {v:.2f}" for k, v in row["phases"].items()), flush=True)
+    if "tvm" in row:
+        if row["ratio"] is None:
+            print(f"    again {row['again']:.2f}; ConvertLayout {row['tvm']}")
+        else:
+            print(f"    again {row['again']:.2f}; ConvertLayout + LegalizeOps {row['tvm']:.2f}: "
+                  f"{row['ratio']:.2f} times, the first {row['ratio_first']:.2f}")  # fmt: skip
+
+
+def main() -> None:
+    """Run, print a table, write JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--sizes", default="500,2000,5000")
+    parser.add_argument("--nets", default=",".join(("resnet50", *NETS)))
+    parser.add_argument("--kinds", default="equal,distinct,symbolic")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    add_page_option(parser, "layout-growth.md")
+    parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        name, size, kind = options.worker
+        model = name == "resnet50"
+        print(json.dumps(resnet50(kind, int(size)) if model else growing(name, int(size), kind)))
+        return
+    rows = []
+    print("net               kind        ops PrimFuncs  seconds  ms/op  solver, memory")
+    for name in options.nets.split(","):
+        sizes = options.sizes.split(",") if name in NETS else [str(options.runs)]
+        chosen = options.kinds.split(",")
+        for kind in [k for k in KINDS[name] if k in chosen] if name in NETS else MODELS:
+            for size in sizes:
+                row = run_worker(__spec__.name, name, size, kind)
+                rows.append(row)
+                show(row)
+    if options.page:
+        old = json.loads(options.out.read_text()) if options.out.exists() else []
+        rows = merged(old, rows)
+        options.page.write_text(page(rows), encoding="utf-8")
+        print(f"written: {options.page}")
+    write(options.out, rows)
+
+
+def merged(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows in the order of the first ones, those that were measured again anew."""
+    key = operator.itemgetter("net", "kind", "ops")
+    rows = {key(r): r for r in old} | {key(r): r for r in new}
+    return list(rows.values())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""The page of what `python -m benchmarks.layout_growth` measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import log
+from typing import Any
+
+HEAD = """# Time and memory of planning layouts
+
+Made by `python -m benchmarks.layout_growth --page`; do not edit.
+
+CPU and wall seconds of `plan_layout` with `nn.conv2d` wanted in `NHWC OHWI`: reading the
+function, what is known of each PrimFunc, the problem, its solution, rewriting with proof, the
+planned module. Each row is of a process of its own that has planned a small graph before. In an
+*equal* graph all blocks have one shape; in a *distinct* one each has a width of its own, and so
+nearly every call a PrimFunc of its own; in a *symbolic* one the batch is a variable. Memory is
+what the process takes more at its peak than before the plan. The machine has 2 cores that others
+use too: CPU times differ by a third from run to run.
+
+"""
+LADDER = """
+*residual*: convolutions with a shortcut. *shuffle*: convolutions around channel shuffles, two
+reshapes and a transpose in each. *transformer*: attention of four heads, four transposes in each.
+*ladder*: two chains with rungs between them, of which one is read turned; no value is fixed, so
+that the problem is one part whose relaxation is all fractions
+([ADR 15](../adr/0015-one-problem-solved-to-optimality.md)).
+
+A growth of 1 is linear: the exponent k of time ~ ops^k between the smallest and the largest
+graph.
+"""
+
+Row = Mapping[str, Any]
+
+
+def page(rows: Sequence[Row]) -> str:
+    """The rows as Markdown."""
+    models = [r for r in rows if r["kind"] == "model"]
+    graphs = [r for r in rows if r["kind"] != "model"]
+    parts = [HEAD]
+    if models:
+        parts += ["## ResNet-50\n\n", _table(MODEL, map(_model, models)), "\n"]
+    parts += ["## Graphs of growing size\n\n", _table(GRAPH, map(_graph, graphs)), LADDER]
+    parts += ["\n", _table(("graph", "blocks", "sizes", "growth"), _growths(graphs))]
+    largest = _largest(graphs)
+    names = list(dict.fromkeys(k for r in largest for k in r["phases"] if k != "decide"))
+    parts += [
+        "\n## Where the CPU time of the largest graphs goes\n\n",
+        _table(
+            ("graph", "blocks", *names),
+            ([r["net"], r["kind"], *(f"{r['phases'].get(k, 0):.2f}" for k in names)]
+             for r in largest),
+        ),
+    ]  # fmt: skip
+    return "".join(parts)
+
+
+MODEL = ("model", "ops", "PrimFuncs", "first plan", "again", "ConvertLayout + LegalizeOps",
+         "ratio", "solver", "peak memory")  # fmt: skip
+GRAPH = ("graph", "blocks", "ops", "PrimFuncs", "CPU s", "wall s", "ms an op", "solver",
+         "conversions", "peak memory")  # fmt: skip
+
+
+def _model(r: Row) -> list[str]:
+    known = r["ratio"] is not None
+    other = f"{r['tvm']:.2f} s" if known else r["tvm"]
+    return [r["net"], str(r["ops"]), str(r["prim_funcs"]), f"{r['seconds']:.2f} s",
+            f"{r['again']:.2f} s", other, f"{r['ratio']:.2f}" if known else "-",
+            _solver(r), _memory(r)]  # fmt: skip
+
+
+def _graph(r: Row) -> list[str]:
+    return [r["net"], r["kind"], f"{r['ops']:,}", f"{r['prim_funcs']:,}", f"{r['seconds']:.1f}",
+            f"{r['wall']:.1f}", f"{1e3 * r['seconds'] / r['ops']:.2f}", _solver(r),
+            str(r["conversions"]), _memory(r)]  # fmt: skip
+
+
+def _solver(r: Row) -> str:
+    return f"{r['status']}, gap {r['gap']:g}"
+
+
+def _memory(r: Row) -> str:
+    return f"{r['peak_growth_mib']:.0f} MiB"
+
+
+def growth(rows: Sequence[Row]) -> float:
+    """The exponent of time over ops between the smallest and the largest graph."""
+    one, two = rows[0], rows[-1]
+    return log(two["seconds"] / one["seconds"]) / log(two["ops"] / one["ops"])
+
+
+def _families(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
+    out: dict[tuple[str, str], list[Row]] = {}
+    for r in sorted(rows, key=lambda r: r["ops"]):
+        out.setdefault((r["net"], r["kind"]), []).append(r)
+    return out
+
+
+def _growths(rows: Sequence[Row]) -> list[list[str]]:
+    return [[*key, f"{own[0]['ops']:,} to {own[-1]['ops']:,}", f"{growth(own):.2f}"]
+            for key, own in sorted(_families(rows).items()) if len(own) > 1]  # fmt: skip
+
+
+def _largest(rows: Sequence[Row]) -> list[Row]:
+    return [own[-1] for _, own in sorted(_families(rows).items())]
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -1,0 +1,209 @@
+"""Planned modules against unplanned ones, both compiled by TVM's default pipeline.
+
+    python -m benchmarks.layout_speed [--model NAME] [--size N] [--want tvm-nhwc] [--rounds N]
+                                      [--mcpu NAME] [--profile] [--json FILE] [--page [FILE]]
+
+Each model is compiled twice for a target, as it is and planned with the implementation `tvm-nhwc`;
+no library is called. Targets are this machine's CPU and `generic`, the least that every x86-64 has
+(SSE2), or those of `--mcpu`. The two run in turn, in one thread; what is told is the median of the
+CPU seconds of a run, and how the outputs compare. `--profile` also tells where the time goes. The
+exit status is 1 if a ratio is above the goal or outputs differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TVM_NUM_THREADS", "1")
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.target.codegen import llvm_get_system_cpu
+
+from benchmarks.common import nets
+from benchmarks.common.pages import add_page_option, table
+from benchmarks.common.resources import cpu_seconds
+from benchmarks.common.rows import write
+from opinfo.layout.plan import plan_layout
+
+MODELS = ("resnet18", "resnet50", "mobilenet_v2")
+WANT = "tvm-nhwc"
+GOAL = 0.15
+TOLERANCE = 1e-4
+
+HEAD = """# Run time of planned modules
+
+Written by `python -m benchmarks.layout_speed --page`.
+
+CPU seconds of one run on the default CPU build of TVM (`tvm.compile(mod, target)`, no library), in
+one thread, the median of {rounds} in turn: **given**, as legalised; **planned**, by
+`plan_layout(mod, "tvm-nhwc")` before it is compiled. The target is `llvm` with this **mcpu**;
+`generic` is what TVM takes where none is named, SSE2 on x86-64. **differ** is the largest
+difference of the outputs, relative to the largest output. The goal is a ratio of at most 0.15.
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A model's seconds and what the plan left."""
+
+    model: str
+    mcpu: str
+    input: str
+    given: float
+    planned: float
+    conversions: int
+    differ: float
+    planning: float
+
+    @property
+    def ratio(self) -> float:
+        return self.planned / self.given
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.layout_speed", description=__doc__,
+                                     formatter_class=argparse.RawTextHelpFormatter)  # fmt: skip
+    parser.add_argument("--model", action="append", choices=(*nets.NAMES, *nets.MORE))
+    parser.add_argument("--size", type=int, default=224, help="height and width of the image")
+    parser.add_argument("--want", default=WANT)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--mcpu", action="append", help="CPUs to compile for, as LLVM names them")
+    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--json", metavar="FILE", type=Path)
+    add_page_option(parser, "layout-speed.md")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    rows = []
+    for name in options.model or MODELS:
+        given = Given.of(name, options.size, options.want)
+        for mcpu in options.mcpu or (llvm_get_system_cpu(), "generic"):
+            rows.append(measured(given, mcpu, options.rounds, options.profile))
+            print(told(rows[-1]), flush=True)
+    if options.json:
+        write(options.json, [asdict(r) | {"ratio": r.ratio} for r in rows])
+    if options.page:
+        options.page.write_text(page(rows, options.rounds), encoding="utf-8")
+    return 0 if all(r.ratio <= GOAL and r.differ <= TOLERANCE for r in rows) else 1
+
+
+@dataclass(frozen=True)
+class Given:
+    """A model and its plan, which took ``seconds``."""
+
+    name: str
+    size: int
+    mod: Any
+    planned: Any
+    seconds: float
+
+    @staticmethod
+    def of(name: str, size: int, want: str) -> Given:
+        mod = relax.transform.LegalizeOps()(nets.module(name, size))
+        seconds, planned = cpu_seconds(lambda: plan_layout(mod, want))
+        return Given(name, size, mod, planned, seconds)
+
+
+def measured(given: Given, mcpu: str, rounds: int, profile: bool = False) -> Row:
+    """Compile and run a model."""
+    size = given.size
+    values = [tvm.runtime.tensor(v) for v in nets.inputs(given.name, size=size)]
+    one, two = machine(given.mod, mcpu), machine(given.planned.module, mcpu)
+    differ = difference(outputs(one, values), outputs(two, values))
+    if profile:
+        for each in (one, two):
+            print(profiled(each, values))
+    first, second = in_turn([one, two], values, rounds)
+    left = given.planned.report.after.number
+    shape = f"float32[1, 3, {size}, {size}]"
+    return Row(given.name, mcpu, shape, first, second, left, differ, given.seconds)
+
+
+def machine(mod: Any, mcpu: str) -> Any:
+    """The module compiled by TVM's default pipeline."""
+    target = tvm.target.Target({"kind": "llvm", "mcpu": mcpu})
+    return relax.VirtualMachine(tvm.compile(mod, target=target), tvm.cpu())
+
+
+def in_turn(machines: Sequence[Any], values: Sequence[Any], rounds: int) -> list[float]:
+    """The median seconds of a run of each."""
+    seconds: list[list[float]] = [[] for _ in machines]
+    for _ in range(rounds):
+        for m, mine in zip(machines, seconds, strict=True):
+            mine.append(cpu_seconds(lambda m=m: m["main"](*values))[0])
+    return [statistics.median(s) for s in seconds]
+
+
+def outputs(machine: Any, values: Sequence[Any]) -> list[Any]:
+    found = machine["main"](*values)
+    parts = [found] if isinstance(found, tvm.runtime.Tensor) else list(found)
+    return [part.numpy().astype("float64") for part in parts]
+
+
+def difference(one: Sequence[Any], two: Sequence[Any]) -> float:
+    """The largest one, relative to the largest output."""
+    if not all(np.isfinite(a).all() and a.shape == b.shape for a, b in zip(one, two, strict=True)):
+        return float("inf")
+    return max(float(np.abs(a - b).max() / max(np.abs(a).max(), 1e-30))
+               for a, b in zip(one, two, strict=True))  # fmt: skip
+
+
+def profiled(machine: Any, values: Sequence[Any], most: int = 12) -> str:
+    """The functions that take the most of a run, with the shapes that they were called on."""
+    spent: defaultdict[str, float] = defaultdict(float)
+    start = 0.0
+
+    def instrument(_: Any, name: str, before: bool, __: Any, *args: Any) -> None:
+        nonlocal start
+        shapes = " ".join(str(tuple(a.shape)) for a in args if hasattr(a, "shape"))
+        if before:
+            start = time.process_time()
+        else:
+            spent[f"{name} {shapes}"] += time.process_time() - start
+
+    machine.set_instrument(instrument)
+    machine["main"](*values)
+    machine.set_instrument(lambda *_: None)
+    every = sum(spent.values())
+    top = sorted(spent.items(), key=lambda kv: -kv[1])[:most]
+    lines = [f"{s * 1e3:9.2f} ms {s / every:6.1%}  {n}" for n, s in top]
+    return "\n".join([*lines, f"{every * 1e3:9.2f} ms in all"])
+
+
+def told(row: Row) -> str:
+    """A row as one line."""
+    return (f"{row.model} {row.input} {row.mcpu}: {row.given:.3f} s as given, "
+            f"{row.planned:.3f} s planned, ratio {row.ratio:.3f}, "
+            f"{row.conversions} conversions, outputs differ by "
+            f"{row.differ:.1e}, planned in {row.planning:.1f} s")  # fmt: skip
+
+
+def page(rows: Sequence[Row], rounds: int) -> str:
+    head = (
+        "model",
+        "input",
+        "mcpu",
+        "given, s",
+        "planned, s",
+        "ratio",
+        "conversions left",
+        "differ",
+    )
+    lines = [(r.model, f"`{r.input}`", r.mcpu, f"{r.given:.3f}", f"{r.planned:.3f}",
+              f"{r.ratio:.3f}", str(r.conversions), f"{r.differ:.1e}") for r in rows]  # fmt: skip
+    return f"{HEAD.format(rounds=rounds)}\n{table(head, lines)}\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

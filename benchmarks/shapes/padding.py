@@ -1,0 +1,255 @@
+"""Proofs that a dimension may be padded, against kernels that are run over poisoned padding.
+
+    python -m benchmarks.padding [--count 10000] [--seed 0] [--log FILE [--resume]] [--page [FILE]]
+
+Kernels are made at random: operators of all families over symbolic dimensions at any axis, chains
+of them that are fused, and loops over shifted, reversed, strided, windowed, modular, cumulative,
+masked and indirect accesses. Each is compiled, and run at n and at N for several n < N: what the
+proof does not demand is NaN in the padding, or senseless integers, and the valid outputs must have
+the same bits. A kernel whose proof is refused is run in the same way, and with a number everywhere
+in the padding, to see whether it was refused for nothing. Exits with 1 on a wrong proof.
+
+Equal kernels count once. With `--log FILE` each result is kept as soon as it is there, and with
+`--resume` the seeds that FILE has are not run again; `--only SEED` shows one seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+os.environ.setdefault("TVM_NUM_THREADS", "1")  # before TVM: kernels run in forked processes too
+
+import tvm_ffi
+from tvm import tirx
+
+from benchmarks.common.pages import add_page_option
+from opinfo.jit.dims.symbolic_dims import Symbol, Unbound, symbols
+from opinfo.jit.padding import Padded, pad_safe
+from tests.jit.padding import graphs, loops, oracle
+
+#: Contents of the whole padding that are tried where the proof is refused.
+NUMBERS = (0, 1, -math.inf, math.inf)
+#: What a reason says, by what it is about.
+REASONS = {
+    "a clamped or wrapped index that data gives": r"(max|min|truncdiv)\(.*\w\[",
+    "data decides where": r"^data decides",
+    "the lifter does not understand the loops": "not understood",
+    "a number depends on the dimension": "another number",
+    "a condition depends on the dimension": "changes when",
+    "a reduction takes in padding": "takes in padding|goes on in",
+    "a read may be in the padding": "may be in the padding",
+}
+Row = dict[str, Any]
+
+
+def made(seed: int) -> list[tuple[str, str, Any]]:
+    """The kernels of a seed: their family, what they are called, and they themselves."""
+    rng = Random(seed)
+    if seed % 3:
+        kind, func = loops.function(rng)
+        return [(f"loops: {kind}", kind, func)]
+    out = []
+    for name, func in graphs.functions(rng):
+        fused = name.startswith("fused_")
+        out.append(("operators, fused" if fused else "operators", name, func))
+    return out
+
+
+def rows(seed: int, seen: set[int]) -> Iterator[Row]:
+    """The results of a seed; one that has no kernel that counts has a row without a verdict."""
+    any_row = False
+    try:
+        kernels = made(seed)
+    except Exception as e:
+        kernels = []
+        print(f"seed {seed}: not made: {str(e)[-100:]}", file=sys.stderr)
+    for family, name, func in kernels:
+        plain = tirx.PrimFunc(func.params, func.body)
+        key = int(tvm_ffi.structural_hash(plain))
+        if key in seen:
+            continue
+        seen.add(key)
+        for row in _of_kernel(func):
+            any_row = True
+            yield {"seed": seed, "kernel": key, "family": family, "name": name, **row}
+    if not any_row:
+        yield {"seed": seed, "verdict": ""}
+
+
+def _of_kernel(func: Any) -> Iterator[Row]:
+    try:
+        known = [s for s in symbols(func) if _grows(func, s)]
+    except Unbound:
+        return
+    if not known:
+        return
+    try:
+        kernel = oracle.compiled(func)
+    except oracle.Unbuilt as e:
+        print(f"not built: {e}", file=sys.stderr)
+        return
+    for s in known:
+        start = time.process_time()
+        found = pad_safe(func, s.name)
+        ms = round((time.process_time() - start) * 1e3, 1)
+        yield {"dim": s.name, "ms": ms, **_judged(kernel, s.name, found)}
+
+
+def _grows(func: Any, s: Symbol) -> bool:
+    return any(tirx.is_buffer_var(p) for p in func.params) and s.name in ("n", "m")
+
+
+def _judged(kernel: oracle.Kernel, name: str, found: Any) -> Row:
+    """What the oracle says of a proof, or of a refusal."""
+    if isinstance(found, Padded):
+        contents = {g.param: g.content for g in found.inputs}
+        demands = any(c is not None for c in contents.values())
+        good = oracle.safe(kernel, name, contents)
+        return {"verdict": "proved" if good else "wrong", "demands": demands}
+    safe = "anything" if oracle.safe(kernel, name) else ""
+    for value in () if safe else NUMBERS:
+        if oracle.safe(kernel, name, _everywhere(kernel, value)):
+            safe = str(value)
+            break
+    return {"verdict": "refused", "safe": safe, "why": found.reason}
+
+
+def _everywhere(kernel: oracle.Kernel, value: float) -> dict[int, Any]:
+    whole = 0 if math.isinf(value) else int(value)
+    return {
+        k: value if "float" in str(p.ty.dtype) else whole
+        for k, p in enumerate(kernel.func.params)
+        if tirx.is_buffer_var(p)
+    }
+
+
+# ------------------------------------------------------------------------ the page
+
+HEAD = """# Proofs that a dimension may be padded
+
+Generated by `python -m benchmarks.padding --count {count} --seed {seed}`: {pairs} pairs of a
+kernel and one of its symbolic dimensions ({kernels} different random kernels), each run at n and N
+for four n < N over padding that holds NaN and senseless integers where the proof demands nothing
+(see `jit/padding`).
+
+**{wrong} wrong proofs.** Of {safe} pairs that are safe with anything in the padding, or with what
+the proof demands, {proved} are proved: {share:.1%}. A proof takes {median:.0f} ms of CPU (median;
+99th percentile {worst:.0f} ms).
+
+| family | pairs | proved | demand a content | wrong | refused | but safe | safe with a number |
+|---|---|---|---|---|---|---|---|
+"""
+TAIL = """
+*Refused*: and in some run an output changed, or the kernel crashed. *But safe*: refused, and NaN
+and senseless integers left the outputs as they were in all runs. Some of it is luck: runs of few
+shapes and values find no difference that there is. *Safe with a number*: refused, and safe only
+with 0, 1 or an infinity everywhere in the padding; these are not among the {safe} pairs. With them
+{wide:.1%} of all pairs that are safe in any of these ways are proved.
+
+| refused, though safe: why | but safe | safe with a number |
+|---|---|---|
+"""
+
+
+def page(found: list[Row], count: int, seed: int) -> str:
+    found = [r for r in found if r["verdict"]]
+    verdicts = Counter(r["verdict"] for r in found)
+    lost = [r for r in found if r.get("safe") == "anything"]
+    number = [r for r in found if r.get("safe") not in (None, "", "anything")]
+    safe = verdicts["proved"] + len(lost)
+    times = sorted(r["ms"] for r in found)
+    text = HEAD.format(
+        count=count, seed=seed, pairs=len(found), kernels=len({r["kernel"] for r in found}),
+        wrong=verdicts["wrong"], safe=safe, proved=verdicts["proved"],
+        share=verdicts["proved"] / max(safe, 1), median=times[len(times) // 2],
+        worst=times[len(times) * 99 // 100],
+    )  # fmt: skip
+    for family in sorted({r["family"] for r in found}):
+        text += _line(family, [r for r in found if r["family"] == family])
+    text += _line("all", found)
+    text += TAIL.format(safe=safe, wide=verdicts["proved"] / max(safe + len(number), 1))
+    why, other = (Counter(reason(r["why"]) for r in x) for x in (lost, number))
+    for told in sorted({*why, *other}, key=lambda w: (-why[w], w)):
+        text += f"| {told} | {why[told]} | {other[told]} |\n"
+    return text
+
+
+def _line(family: str, found: list[Row]) -> str:
+    refused = [r for r in found if r["verdict"] == "refused"]
+    counts = (
+        len(found), sum(r["verdict"] == "proved" for r in found),
+        sum(bool(r.get("demands")) for r in found), sum(r["verdict"] == "wrong" for r in found),
+        sum(not r["safe"] for r in refused), sum(r["safe"] == "anything" for r in refused),
+        sum(r["safe"] not in ("", "anything") for r in refused),
+    )  # fmt: skip
+    return f"| {family} | " + " | ".join(map(str, counts)) + " |\n"
+
+
+def reason(why: str) -> str:
+    """What a refusal is about."""
+    return next((told for told, pattern in REASONS.items() if re.search(pattern, why)), "other")
+
+
+def main() -> None:
+    """Run, print wrong proofs, write the page; exit 1 on a wrong one."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument(
+        "--count", type=int, default=10_000, help="pairs of a kernel and a dimension"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--only", type=int, help="one seed, with its kernels")
+    parser.add_argument("--log", type=Path, help="where to keep each result")
+    parser.add_argument("--resume", action="store_true", help="keep what the log has")
+    add_page_option(parser, "padding.md")
+    options = parser.parse_args()
+    if options.only is not None:
+        _show(options.only)
+        return
+    found = _known(options)
+    seen = {r["kernel"] for r in found if r["verdict"]}
+    seed = max((r["seed"] + 1 for r in found), default=options.seed)
+    while sum(bool(r["verdict"]) for r in found) < options.count:
+        for row in rows(seed, seen):
+            found.append(row)
+            if options.log:
+                with options.log.open("a") as lines:
+                    lines.write(json.dumps(row) + "\n")
+            if row["verdict"] == "wrong":
+                print(f"seed {seed}: a wrong proof for {row['dim']} of {row['name']}", flush=True)
+        seed += 1
+    text = page(found, options.count, options.seed)
+    print(text)
+    if options.page:
+        options.page.write_text(text, encoding="utf-8")
+    sys.exit(int(any(r["verdict"] == "wrong" for r in found)))
+
+
+def _show(seed: int) -> None:
+    for family, name, func in made(seed):
+        print(f"# {family}: {name}\n{func.script()}")
+        for row in _of_kernel(func):
+            print(row)
+
+
+def _known(options: argparse.Namespace) -> list[Row]:
+    """The results of an earlier run."""
+    if not options.log or not options.resume or not options.log.exists():
+        if options.log:
+            options.log.write_text("")
+        return []
+    return [json.loads(line) for line in options.log.read_text().splitlines()]
+
+
+if __name__ == "__main__":
+    main()

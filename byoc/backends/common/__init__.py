@@ -1,0 +1,1 @@
+"""What backends of libraries share: where packages are, C++ of regions, factors by channel."""

@@ -1,0 +1,105 @@
+"""What follows a linear anchor by channel, taken into its weights and bias.
+
+(W x) s + b = (s W) x + b
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...backend.region import Array, Call, Region, Tensor
+from ...patterns.symbolic_shapes import spread
+from .region_source import literal
+
+#: Operators that keep every float32 as it is.
+SAME = ("relax.astype",)
+
+
+@dataclass(frozen=True)
+class Folded:
+    """A linear anchor's factor and sum by channel, and the calls that are left."""
+
+    scale: Array | None
+    shift: Array | None
+    rest: tuple[Call, ...]
+    terms: int = 0
+
+    @property
+    def rounds(self) -> list[str]:
+        """What it rounds elsewhere than op by op."""
+        out = ["factors by channel are multiplied into the weights"] * (self.scale is not None)
+        return [*out, *["sums by channel are added to each other first"] * (self.terms > 1)]
+
+
+def fold(region: Region, channel: int, count: int | None, scalable: bool) -> Folded:
+    """Take what follows the anchor into its weights (if ``scalable``) and its bias.
+
+    ``channel`` is the result's axis of channels and ``count`` their number, None if symbolic.
+    """
+    scale, shift, size = np.ones(count or 1), np.zeros(count or 1), np.zeros(count or 1)
+    scaled, terms = False, 0
+    calls = list(region.calls[1:])
+    while calls and count is not None:
+        if calls[0].op in SAME:
+            calls.pop(0)
+            continue
+        found = _by_channel(calls[0], region, channel)
+        if found is None:
+            break
+        value, op = found
+        if op in ("relax.multiply", "relax.divide"):
+            factor = value if op == "relax.multiply" else _inverse(value)
+            if not scalable or not _moderate(scale * factor):
+                break
+            scale, shift, size, scaled = scale * factor, shift * factor, size * abs(factor), True
+        else:
+            total, sizes = shift + (value if op == "relax.add" else -value), size + abs(value)
+            if not np.all(sizes <= CANCELS * np.maximum(abs(total), 1)):
+                break
+            shift, size, terms = total, sizes, terms + 1
+        calls.pop(0)
+    return Folded(_float(scale) if scaled else None, _float(shift) if terms else None,
+                  tuple(calls), terms)  # fmt: skip
+
+
+#: Sums of terms that are so much larger than what they add up to round on purpose.
+CANCELS = 2.0**10
+#: Factors outside of this, and their inverse, may leave float32 one by one.
+LARGE = 1e18
+
+
+def _inverse(value: Array) -> Array:
+    with np.errstate(divide="ignore"):
+        return 1.0 / value
+
+
+def _moderate(scale: Array) -> bool:
+    """Whether no factor overflows or vanishes; 0 is one that was given."""
+    return bool(np.all((scale == 0) | ((abs(scale) < LARGE) & (abs(scale) > 1 / LARGE))))
+
+
+def _float(a: Array) -> Array:
+    return np.ascontiguousarray(a.astype("float32"))
+
+
+def _by_channel(call: Call, region: Region, channel: int) -> tuple[Array, str] | None:
+    """The constant of ``chain op constant`` by channel."""
+    if call.op not in ("relax.add", "relax.subtract", "relax.multiply", "relax.divide"):
+        return None
+    commutes = call.op in ("relax.add", "relax.multiply")
+    x1, x2 = literal(call, "x1"), literal(call, "x2")
+    if x2 is not None or (x1 is not None and commutes):
+        return np.asarray([x2 if x2 is not None else x1], "float64"), call.op
+    tensors = [o for o in call.operands if isinstance(o, Tensor)]
+    if len(tensors) != 2 or x1 is not None:
+        return None
+    chain_first = tensors[0].source == "call"
+    other = tensors[1] if chain_first else tensors[0]
+    if other.source != "constant" or not (chain_first or commutes):
+        return None
+    axes = spread(other.shape, call.result.shape)
+    if axes not in ((), (channel,)):
+        return None
+    return region.constants[other.index].astype("float64").reshape(-1), call.op

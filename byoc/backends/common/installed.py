@@ -1,0 +1,40 @@
+"""What Python packages bring: shared objects and headers, and how code is linked with them."""
+
+from __future__ import annotations
+
+import shutil
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as metadata_version
+from importlib.util import find_spec
+from pathlib import Path
+
+#: Why nothing can be compiled.
+NO_COMPILER = "there is no g++"
+
+
+def no_compiler() -> str | None:
+    """Why there is no C++ compiler, None if there is one."""
+    return NO_COMPILER if shutil.which("g++") is None else None
+
+
+def version_of(package: str) -> str:
+    """That of an installed package; empty where it is not installed."""
+    try:
+        return metadata_version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def homes(module: str) -> list[Path]:
+    """The folders of a module, which is not imported; none where it is not installed."""
+    spec = find_spec(module)
+    return [] if spec is None else [Path(p) for p in spec.submodule_search_locations or ()]
+
+
+def linked(include: Path, shared: Path) -> tuple[str, ...]:
+    """Options of the compiler for a library, which is found by its path when it is loaded.
+
+    What it lacks is found then, too, and not at the first call.
+    """
+    return ("-std=c++17", f"-I{include}", "-Wl,--no-as-needed,-z,now", str(shared),
+            f"-Wl,-rpath,{shared.parent}")  # fmt: skip

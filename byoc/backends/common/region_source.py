@@ -1,0 +1,119 @@
+"""Pieces of C++ that converters share: constants, a region's frame, its exported function."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from ...backend.region import Array, Call, Region, Tensor
+
+#: Extents that are known at run time only, in the tables of shapes.
+UNKNOWN = -1
+
+
+@dataclass
+class Constants:
+    """The arrays of a model, numbered over all regions."""
+
+    arrays: list[Array] = field(default_factory=list)
+
+    def add(self, array: Array) -> int:
+        self.arrays.append(array)
+        return len(self.arrays) - 1
+
+    def named(self, symbol: str) -> tuple[tuple[str, Any], ...]:
+        """The arrays by unique names."""
+        return tuple((f"{symbol}_constant_{k}", a) for k, a in enumerate(self.arrays))
+
+
+@dataclass
+class RegionSource(ABC):
+    """A region whose C++ is being written."""
+
+    region: Region
+    constants: Constants
+
+    def view(self, t: Tensor) -> str:
+        """A tensor of the call, or a constant."""
+        if t.source == "constant":
+            return self.constant(self.region.constants[t.index])
+        return self.tensor(t.index if t.source == "input" else len(self.region.inputs))
+
+    @abstractmethod
+    def tensor(self, k: int) -> str:
+        """A tensor of the call, by number; the result is the last one."""
+
+    @abstractmethod
+    def constant(self, array: Array) -> str:
+        """An array that is known when the code is generated."""
+
+    @property
+    def result(self) -> str:
+        return self.view(self.region.result)
+
+
+def tensors(region: Region) -> tuple[Tensor, ...]:
+    """Those of a call, in order."""
+    return (*region.inputs, region.result)
+
+
+def row(t: Tensor, *dtype: int) -> list[int]:
+    """A tensor in the table of a region: rank, data type, extents."""
+    extents = [e if isinstance(e, int) else UNKNOWN for e in t.shape]
+    return [len(extents), *dtype, *extents]
+
+
+def exported(
+    region: Region, returns: str, parameter: str, body: Sequence[str], rows: Sequence[Sequence[int]]
+) -> str:
+    """A region's exported function; ``body`` makes the kernel that it ``returns``."""
+    symbol = region.symbol
+    inside = "\n".join(f"  {line}" for line in body)
+    return f"""
+static {returns} {symbol}_make({parameter}) {{
+{inside}
+}}
+static const int64_t {symbol}_spec[] = {{{", ".join(map(ints, rows))}}};
+static Function {symbol}_("{symbol}", {symbol}_make, {len(rows)}, {symbol}_spec);
+OPINFO_EXPORT({symbol})
+"""
+
+
+def beginning(symbol: str, arguments: str = "") -> str:
+    """What is called at load time with the constants of all functions."""
+    return f"""
+extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi___init_{symbol}(
+    void*, const TVMFFIAny* args, int32_t, TVMFFIAny* result) {{
+  return begin(args, result{arguments});
+}}
+"""
+
+
+def headers(package: str | None, *names: str) -> str:
+    """The text of what all regions share, and of headers that a package has."""
+    own = [files(package) / name for name in names] if package else []
+    paths = [files(__package__) / "regions.hpp", *own]
+    return "".join(p.read_text(encoding="utf-8") for p in paths)
+
+
+def ints(values: Iterable[Any]) -> str:
+    """Integers as C++ lists them."""
+    return ", ".join(str(int(v)) for v in values)
+
+
+def literal(call: Call, name: str) -> float | None:
+    """A scalar argument that is written in the compute."""
+    found = call.literal(name)
+    return None if found is None else float(found)
+
+
+def number(x: float) -> str:
+    """A float literal of C++ with all its digits."""
+    if np.isinf(x):
+        return "INFINITY" if x > 0 else "-INFINITY"
+    return f"{np.float32(x)!r}".removeprefix("np.float32(").removesuffix(")") + "f"

@@ -1,0 +1,84 @@
+"""The processes, servers and files of what is measured."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import tvm
+
+from ..process.folder import Folder
+from ..process.fork_pool import Died, ForkPool, JobFailed
+from .measure import Measure
+from .measure_jobs import NotLoaded, OnServer, Server, Unreachable
+from .measured import Excluded, MeasureError, Result
+from .servers import LocalServers
+
+#: Servers to try that are gone when they are reached.
+ATTEMPTS = 3
+#: Seconds beside the server's own limit until a session is given up.
+GRACE = 15.0
+
+
+class Bench:
+    """Runs jobs apart, and times on servers: those of a fleet, or local ones.
+
+    To be closed, then removed; ``modules`` are imported where jobs run.
+    """
+
+    def __init__(self, how: Measure, modules: Sequence[str] = ()) -> None:
+        self.how = how
+        self.folder = Folder("opinfo-measure-")
+        self.numbers = itertools.count()
+        self.closed = threading.Event()
+        self.pool = ForkPool(self.folder.path, how.threads, (OnServer.__module__, *modules))
+        self.local = LocalServers(self.pool, how.number) if how.tracker is None else None
+        self.tracker = how.tracker if self.local is None else self.local.address
+
+    def close(self) -> None:
+        """End all jobs and servers."""
+        self.closed.set()
+        if self.local is not None:
+            self.local.close()
+        self.pool.close()
+
+    def remove(self) -> None:
+        """Remove the files."""
+        self.folder.remove()
+
+    def path(self, name: str) -> Path:
+        """A file that there is not yet; its name has a number before the suffix."""
+        stem, dot, suffix = name.partition(".")
+        return self.folder.path / f"{stem}{next(self.numbers)}{dot}{suffix}"
+
+    def run(self, job: Any, timeout: float, what: str) -> Any:
+        """What a job returns; `Excluded` where ``what`` hangs or crashes."""
+        try:
+            return self.pool.run(job, timeout)
+        except TimeoutError as e:
+            return Excluded(f"{what} hangs: {e}")
+        except Died as e:
+            return Excluded(f"{what} crashes: {e}")
+        except JobFailed as e:
+            raise MeasureError(str(e)) from e
+
+    def timed(self, target: Any, job: Callable[[Server], OnServer]) -> Result | NotLoaded:
+        """The result of a job, made for the server that it runs on, of code for a target.
+
+        Raises `MeasureError`.
+        """
+        assert self.tracker is not None
+        kind = str(tvm.target.Target(target).kind.name)
+        device = "cpu" if kind in ("llvm", "c") else kind
+        timeout, reason = self.how.timeout, ""
+        for _ in range(ATTEMPTS):
+            address = self.tracker.request(self.how.wait, self.closed)
+            made = job(Server(*address, device, self.how.effort))
+            found = self.run(made, timeout + GRACE, "what talks to its server")
+            if not isinstance(found, Unreachable):
+                return found  # type: ignore[no-any-return]
+            reason = found.reason
+        raise MeasureError(f"tracker {self.tracker}: servers cannot be reached: {reason}")

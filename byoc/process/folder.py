@@ -1,0 +1,86 @@
+"""Temporary folders that a process which was forked off leaves alone."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+import weakref
+from pathlib import Path
+
+from . import trust
+
+#: Held as long as a process has the folder, by the lock on this file.
+LOCK = ".lock"
+#: What the names of all folders begin with.
+PREFIX = "opinfo-"
+
+
+class Folder:
+    """A new folder; it goes when it is removed, let go, or at the end of the process that made it.
+
+    (`tempfile.TemporaryDirectory` goes at the end of any process that was forked off, too.) That of
+    a process that was killed goes when the next one is made. Raises `Untrusted` where
+    others could replace it.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        _sweep()
+        self.path = Path(tempfile.mkdtemp(prefix=prefix))
+        self.remove = weakref.finalize(self, _remove, self.path, _locked(self.path), os.getpid())
+        try:
+            trust.check_temporary(self.path)
+        except BaseException:
+            self.remove()
+            raise
+
+
+def lacks_room(path: Path) -> str | None:
+    """Why not a mebibyte can be written into a folder; None if it can."""
+    try:
+        with tempfile.TemporaryFile(dir=path) as file:
+            file.write(bytes(1 << 20))
+    except OSError as e:
+        return e.strerror or type(e).__name__
+    return None
+
+
+def _locked(path: Path) -> int | None:
+    """A descriptor that holds the lock; the file has its name once it is held."""
+    number = os.open(path / f"{LOCK}-new", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.rename(path / f"{LOCK}-new", path / LOCK)
+    except OSError:  # a file system without locks
+        os.close(number)
+        return None
+    return number
+
+
+def _sweep() -> None:
+    """Remove what killed processes left: folders whose lock nobody holds."""
+    with contextlib.suppress(OSError), os.scandir(tempfile.gettempdir()) as found:
+        for entry in found:
+            if entry.name.startswith(PREFIX):
+                with contextlib.suppress(OSError):
+                    _abandoned(Path(entry.path))
+
+
+def _abandoned(path: Path) -> None:
+    if os.lstat(path).st_uid != os.geteuid():
+        return
+    number = os.open(path / LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(path, ignore_errors=True)
+    finally:
+        os.close(number)
+
+
+def _remove(path: Path, lock: int | None, owner: int) -> None:
+    if os.getpid() == owner:
+        shutil.rmtree(path, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)

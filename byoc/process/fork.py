@@ -1,0 +1,79 @@
+"""Work in a fork of this process: it may crash, hang or end the process."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from collections.abc import Callable
+from typing import NoReturn
+
+from .patience import Patience
+
+#: Seconds between two looks at a fork that writes nothing.
+PAUSE = 0.02
+
+
+def forked(work: Callable[[], bytes], seconds: float) -> tuple[bytes, int]:
+    """What ``work`` returns, and the exit status of the fork that ran it, ``-n`` for signal ``n``.
+
+    Both have to be looked at: code that ends the process may choose any status.
+
+    Args:
+        work: run by the fork alone; where it raises, nothing is returned, with status 1.
+        seconds: of CPU time, or without doing anything.
+
+    Raises:
+        TimeoutError: it took longer, and was killed.
+    """
+    end, write = os.pipe()
+    try:
+        try:
+            pid = os.fork()
+            if pid == 0:
+                os.close(end)
+                _child(work, write)
+        finally:
+            os.close(write)
+        os.set_blocking(end, False)
+        return _answer(pid, end, Patience(pid, seconds))
+    finally:
+        os.close(end)
+
+
+def _child(work: Callable[[], bytes], write: int) -> NoReturn:
+    try:
+        answer = work()
+        with os.fdopen(write, "wb") as pipe:
+            pipe.write(answer)
+        os._exit(0)
+    finally:
+        os._exit(1)
+
+
+def _answer(pid: int, end: int, patience: Patience) -> tuple[bytes, int]:
+    """All that comes until the fork ends: a process that it left behind may have the pipe, too."""
+    poll = select.poll()  # select takes no descriptor from 1024 on
+    poll.register(end, select.POLLIN)
+    parts: list[bytes] = []
+    while True:
+        gone, status = os.waitpid(pid, os.WNOHANG)
+        try:
+            got = os.read(end, 1 << 20)  # all that is in the pipe
+        except BlockingIOError:
+            got = None
+        if got:
+            parts.append(got)
+        if gone:
+            return b"".join(parts), os.waitstatus_to_exitcode(status)
+        if got:
+            continue
+        if patience.is_over():
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            raise TimeoutError(f"it did not end within {patience.seconds:g} s")
+        if got is None:
+            poll.poll(1e3 * PAUSE)
+        else:  # the pipe is closed, which the poll would say at once
+            time.sleep(1e-3)

@@ -1,0 +1,144 @@
+"""Jobs in processes of their own, seen from the process that wants their results.
+
+They are forks of one process, see `fork_server`, so that each starts at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .spawn import spawn
+from .status import signal_name
+
+
+class Process:
+    """A job that was started; ``status`` is its exit status when it ended, below 0 for a signal."""
+
+    def __init__(self, number: int, path: Path, ended: Callable[[Process], None] | None) -> None:
+        self.number, self.path, self.on_end = number, path, ended
+        self.status: int | None = None
+        self.done = threading.Event()
+
+    def result(self) -> Any:
+        """What the job returned. Raises `Died` if a signal ended it before,
+        `JobFailed` if it ended otherwise."""
+        found = Path(f"{self.path}.out")
+        if found.exists():
+            return pickle.loads(found.read_bytes())
+        if self.status is not None and self.status < 0:
+            raise Died(signal_name(-self.status))
+        log = Path(f"{self.path}.log")
+        told = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+        raise JobFailed(f"a process ended without a result: {told[-1] if told else self.status}")
+
+
+class Died(Exception):
+    """A signal ended a process; the message names it."""
+
+
+class JobFailed(RuntimeError):
+    """A process ended without a result, or all are gone."""
+
+
+class ForkPool:
+    """Starts jobs of ``threads`` threads, in the folder that their files are in. To be closed.
+
+    ``modules`` are imported before the first job: those that jobs are of, and others that generated
+    code calls, which they register.
+    """
+
+    def __init__(self, folder: Path, threads: int = 1, modules: Sequence[str] = ()) -> None:
+        self.folder = folder
+        command = [sys.executable, "-m", f"{__package__}.fork_server", *modules]
+        with (folder / "server.log").open("wb") as log:
+            self.root = spawn(command, threads, stderr=log)
+        self.lock = threading.Lock()
+        self.numbers = itertools.count()
+        self.running: dict[int, Process] = {}
+        self.gone = False
+        self.reader = threading.Thread(target=self._read, name="opinfo forks", daemon=True)
+        self.reader.start()
+
+    def start(self, job: Any, ended: Callable[[Process], None] | None = None) -> Process:
+        """``ended`` is called, by another thread, when the job has ended."""
+        number = next(self.numbers)
+        process = Process(number, self.folder / f"job{number}", ended)
+        process.path.write_bytes(pickle.dumps(job, pickle.HIGHEST_PROTOCOL))
+        with self.lock:
+            self.running[number] = process
+        self._order({"start": number, "job": str(process.path)})
+        return process
+
+    def run(self, job: Any, timeout: float) -> Any:
+        """A job's result. Raises ``TimeoutError`` after killing it, `Died` if it crashed."""
+        process = self.start(job)
+        try:
+            if not process.done.wait(timeout):
+                raise TimeoutError(f"{timeout:g} s passed")
+            if self.gone:
+                raise self._lost()
+            return process.result()
+        finally:
+            self.kill(process)
+            for suffix in ("", ".out", ".log"):
+                Path(f"{process.path}{suffix}").unlink(missing_ok=True)
+
+    def kill(self, process: Process) -> None:
+        """And everything that it started, if it runs still."""
+        if not process.done.is_set():
+            with contextlib.suppress(JobFailed):
+                self._order({"kill": process.number})
+
+    def close(self) -> None:
+        """Kill all jobs."""
+        assert self.root.stdin is not None and self.root.stdout is not None
+        with self.lock, contextlib.suppress(OSError):
+            self.root.stdin.close()
+        try:
+            self.root.wait(10)
+        except subprocess.TimeoutExpired:
+            self.root.kill()
+            self.root.wait()
+        self.reader.join(10)
+        self.root.stdout.close()
+
+    def _order(self, order: Mapping[str, Any]) -> None:
+        assert self.root.stdin is not None
+        try:
+            with self.lock:
+                self.root.stdin.write(json.dumps(order).encode() + b"\n")
+                self.root.stdin.flush()
+        except (OSError, ValueError) as e:
+            raise self._lost() from e
+
+    def _lost(self) -> JobFailed:
+        log = (self.folder / "server.log").read_text(errors="replace").strip().splitlines()
+        return JobFailed(f"the processes are gone: {log[-1] if log else 'killed'}")
+
+    def _read(self) -> None:
+        assert self.root.stdout is not None
+        for line in self.root.stdout:
+            told = json.loads(line)
+            with self.lock:
+                process = self.running.pop(told["id"])
+            process.status = told["status"]
+            self._end(process)
+        self.gone = True
+        with self.lock:
+            rest = list(self.running.values())
+        for process in rest:
+            self._end(process)
+
+    def _end(self, process: Process) -> None:
+        process.done.set()
+        if process.on_end is not None:
+            process.on_end(process)

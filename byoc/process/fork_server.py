@@ -1,0 +1,118 @@
+"""The process that jobs are forked from: it has imported everything, and runs nothing itself.
+
+On its standard input come lines of JSON, ``{"start": id, "job": path}`` and ``{"kill": id}``; on
+its output go ``{"id": id, "status": n}`` when a job has ended. The job is a pickle at the path, its
+result one at the path and ``.out``. Each job is a process group, so that what it started goes with
+it; all go when the input ends, however that came.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import select
+import signal
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+
+class ForkServer:
+    def __init__(self) -> None:
+        self.answers = os.dup(1)
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nowhere, 1)
+        self.running: dict[int, int] = {}
+        self.ended, wake = os.pipe()
+        os.set_blocking(wake, False)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wake)
+
+    def loop(self) -> None:
+        rest = b""
+        while True:
+            ready, _, _ = select.select([0, self.ended], [], [])
+            if self.ended in ready:
+                os.read(self.ended, 4096)
+                self.reap()
+            if 0 in ready:
+                got = os.read(0, 1 << 16)
+                if not got:
+                    break
+                *lines, rest = (rest + got).split(b"\n")
+                for line in lines:
+                    self.obey(json.loads(line))
+        for pid in self.running:
+            self.kill(pid)
+
+    def obey(self, order: Mapping[str, Any]) -> None:
+        if "kill" in order:
+            for pid, number in list(self.running.items()):
+                if number == order["kill"]:
+                    self.kill(pid)
+            return
+        pid = os.fork()
+        if pid == 0:
+            self.child(order)
+        with contextlib.suppress(OSError):  # the child may have done so
+            os.setpgid(pid, pid)
+        self.running[pid] = order["start"]
+
+    def kill(self, pid: int) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
+
+    def reap(self) -> None:
+        while self.running:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            self.kill(pid)  # what it left behind
+            told = {"id": self.running.pop(pid), "status": os.waitstatus_to_exitcode(status)}
+            os.write(self.answers, json.dumps(told).encode() + b"\n")
+
+    def child(self, order: Mapping[str, Any]) -> None:
+        """Run one job; does not return."""
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            with contextlib.suppress(OSError):
+                os.setpgid(0, 0)
+            os.close(self.answers)
+            path = Path(order["job"])
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            log = os.open(f"{path}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            os.dup2(log, 1)
+            os.dup2(log, 2)
+            job = pickle.loads(path.read_bytes())
+            result = pickle.dumps(job.run())
+            part = Path(f"{path}.part")
+            part.write_bytes(result)
+            part.rename(f"{path}.out")
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            sys.stderr.flush()
+        finally:
+            os._exit(1)
+
+
+def prepare(modules: Sequence[str]) -> None:
+    """Import what jobs need, before the first fork; one that cannot be is told in the log."""
+    for name in modules:
+        try:
+            import_module(name)
+        except BaseException:  # somebody else's module; an interrupt is ignored here
+            traceback.print_exc()
+
+
+if __name__ == "__main__":
+    server = ForkServer()
+    prepare(sys.argv[1:])
+    server.loop()

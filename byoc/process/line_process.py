@@ -1,0 +1,188 @@
+"""A process of ours that takes jobs as lines of JSON and answers them, one at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NoReturn
+
+from .folder import Folder
+from .patience import Patience
+from .spawn import spawn
+from .status import ended
+
+
+class ProcessDied(RuntimeError):
+    """The process crashed or was stopped."""
+
+
+@dataclass
+class LineProcess:
+    """Starts the process when it is first needed and again after it died.
+
+    ``seconds`` is what a job may take, ``starting`` what the process may take to be ready, both of
+    a CPU that it has (see `Patience`), ``idle`` how long it stays without a job. It leads a process
+    group of its own: what it started goes with it, and an interrupt of the terminal is its owner's
+    to handle.
+    """
+
+    seconds: float = 60.0
+    starting: float = 120.0
+    idle: float = 120.0
+    command: tuple[str, ...] = ()
+    _process: subprocess.Popen[bytes] | None = None
+    _rest: bytes = b""
+    _stopped: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _folder: Folder | None = None  # of what a process that dies leaves
+    _owner: int = 0
+    _used: float = 0.0
+
+    name: ClassVar[str] = "process"
+    died: ClassVar[type[Exception]] = ProcessDied
+
+    def start(self) -> None:
+        """Start the process now, and not with its first job."""
+        with self._lock:
+            self._start()
+
+    def stop(self) -> None:
+        """End the process, from any thread; a job that it has fails."""
+        self._stopped = True
+        if self._process is not None:
+            self._kill(self._process)
+
+    def rest(self) -> None:
+        """End a process that had no job for long; the next job starts another one."""
+        if self._process is None or time.monotonic() - self._used < self.idle:
+            return
+        if self._lock.acquire(blocking=False):
+            try:
+                self.close()
+            finally:
+                self._lock.release()
+
+    def close(self) -> None:
+        """End the process and let go of it; of the thread that asks."""
+        if self._process is None or self._owner != os.getpid():
+            return
+        self._kill(self._process)
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):  # what it did not read is lost
+                    pipe.close()
+        self._process, self._rest = None, b""
+        if self._folder is not None:
+            self._folder.remove()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _kill(self, process: subprocess.Popen[bytes]) -> None:
+        if process.returncode is None:
+            with contextlib.suppress(OSError):  # it ended meanwhile
+                os.killpg(process.pid, signal.SIGKILL)
+
+    def _start(self) -> None:
+        if self._stopped:
+            raise self.died(f"the {self.name} was stopped")
+        if not self._runs():
+            self.close()
+            self._spawn()
+
+    def _runs(self) -> bool:
+        """Whether the process is there, and the folder that it works in: a command's own goes."""
+        if self._process is None or self._process.poll() is not None:
+            return False
+        return self._folder is not None and self._folder.path.exists()
+
+    def _spawn(self) -> dict[str, Any]:
+        """Start the process; what it says when it is ready."""
+        self._owner = os.getpid()
+        self._folder = Folder(f"opinfo-{self.name}-")
+        try:
+            self._process = spawn(self.command, folder=self._folder.path,
+                                  environment={"TMPDIR": str(self._folder.path)})  # fmt: skip
+            return self._answer(self.starting, "starting")
+        except BaseException:
+            self.close()
+            self._folder.remove()
+            raise
+
+    def _ask(self, job: Mapping[str, Any], doing: str) -> dict[str, Any]:
+        assert self._process is not None and self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(job).encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError:
+            self._ended()  # between two jobs
+        return self._answer(self.seconds, doing)
+
+    def _answer(self, seconds: float, doing: str) -> dict[str, Any]:
+        """The next line; the process is ended where none comes in time."""
+        patience = self._patience(seconds)
+        while b"\n" not in self._rest:
+            self._rest += self._more(patience, doing)
+        line, _, self._rest = self._rest.partition(b"\n")
+        try:
+            answer = json.loads(line)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            self.close()
+            raise self.died(f"the {self.name} process answered {line[:80]!r}")
+        return answer
+
+    def _bytes(self, count: int, seconds: float, doing: str) -> bytes:
+        """What follows a line."""
+        patience = self._patience(seconds)
+        parts, there = [self._rest[:count]], len(self._rest[:count])
+        self._rest = self._rest[count:]
+        while there < count:
+            got = self._more(patience, doing)
+            parts.append(got[: count - there])
+            self._rest = got[count - there :]
+            there += len(parts[-1])
+        return b"".join(parts)
+
+    def _patience(self, seconds: float) -> Patience:
+        assert self._process is not None
+        return Patience(self._process.pid, seconds)
+
+    def _more(self, patience: Patience, doing: str) -> bytes:
+        """What the process writes next; it is ended where nothing comes in time."""
+        assert self._process is not None and self._process.stdout is not None
+        there = select.poll()  # select takes no descriptor from 1024 on
+        pipe = self._process.stdout.fileno()
+        there.register(pipe, select.POLLIN)
+        while not there.poll(1e3 * patience.next):
+            if patience.is_over():
+                self.close()
+                raise self.died(f"{doing} took more than {patience.seconds:g} s; it was stopped")
+        got = os.read(pipe, 1 << 16)
+        if not got:
+            self._ended()
+        return got
+
+    def _ended(self) -> NoReturn:
+        """Of a process that closed its pipe."""
+        assert self._process is not None
+        try:
+            code = self._process.wait(5)
+        except subprocess.TimeoutExpired:  # it lives on without one
+            code = 0
+        self.close()
+        raise self.exited(code)
+
+    def exited(self, code: int) -> Exception:
+        """What to raise for a process that ended, by its ``Popen.returncode``."""
+        return self.died(f"the {self.name} process ended with {ended(code)}")

@@ -1,0 +1,209 @@
+"""Which folders and files code is loaded from: those that only this user, or root, can change.
+
+A path is opened from the root of the file system, one folder after the other, and what was opened
+is what is asked; links are followed by hand. So nothing can change between check and use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import os
+import stat
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+
+#: Folders on the way need not be readable.
+_WAY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+#: The extended attribute that holds an access control list.
+_ACL = "system.posix_acl_access"
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+#: Links on one path, as many as Linux follows.
+_LINKS = 40
+
+
+class Untrusted(PermissionError):
+    """Others could have put code there: one line with what, where, and what to do."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+@contextlib.contextmanager
+def folder(path: str | Path, create: bool = False) -> Iterator[int]:
+    """A descriptor of a folder that nobody else can write, nor replace by way of a parent.
+
+    Args:
+        path: may be relative, and may have links.
+        create: make folders that are not there, with mode 0700.
+
+    Raises:
+        Untrusted: another user can write it or a folder above, or owns one of them.
+        OSError: it is not there, or cannot be opened.
+    """
+    number = _opened(Path(os.path.abspath("."), path), create)
+    try:
+        yield number
+    finally:
+        os.close(number)
+
+
+def check_temporary(path: str | Path) -> None:
+    """Raises `Untrusted` where others could replace a temporary folder."""
+    try:
+        with folder(path):
+            pass
+    except Untrusted as e:
+        raise Untrusted(f"temporary files: {e} ($TMPDIR)") from None
+
+
+def refusal(path: str | Path) -> str | None:
+    """Why code in a folder is not to be loaded; None if it may be. Raises ``OSError``."""
+    try:
+        with folder(path):
+            return None
+    except Untrusted as e:
+        return str(e)
+
+
+def read(name: str | Path, within: int | None = None, most: int | None = None) -> bytes:
+    """The bytes of a regular file that nobody else can write.
+
+    Args:
+        name: no link; a path, or a name in ``within``.
+        within: a descriptor of its folder.
+        most: bytes that it may have.
+
+    Raises:
+        Untrusted: it is another kind of file, others can write it or own it, or it is too large.
+        OSError: it is not there, is a link, or cannot be read.
+    """
+    with os.fdopen(os.open(name, _FILE, dir_fd=within), "rb") as file:
+        told = os.fstat(file.fileno())
+        if not stat.S_ISREG(told.st_mode):
+            raise Untrusted("it is not a regular file")
+        if not _is_ours(told.st_uid) or _others_write(told, file.fileno()):
+            raise Untrusted(f"it is not a file that only this user can write: it belongs to user "
+                            f"{told.st_uid}, mode {stat.S_IMODE(told.st_mode):04o}")  # fmt: skip
+        if most is not None and told.st_size > most:
+            raise Untrusted(f"it has {told.st_size} bytes")
+        return file.read(told.st_size)
+
+
+def _opened(path: Path, create: bool) -> int:
+    todo, at, links = deque(path.parts[1:]), Path("/"), 0
+    number = os.open("/", _WAY)
+    try:
+        _check(os.fstat(number), number, at, path, last=not todo)
+        while todo:
+            name = todo.popleft()
+            if (target := _link(name, number, at)) is not None:
+                links += 1
+                if links > _LINKS:
+                    raise Untrusted(f"{path}: more than {_LINKS} links; choose another folder")
+                if target.is_absolute():
+                    number, at = _replaced(number, os.open("/", _WAY)), Path("/")
+                    target = target.relative_to("/")
+                todo.extendleft(reversed(target.parts))
+                continue
+            number = _replaced(number, _entered(name, number, create))
+            at = at.parent if name == ".." else at / name
+            _check(os.fstat(number), number, at, path, last=not todo)
+        # O_PATH neither lists nor syncs.
+        return _replaced(number, os.open(".", os.O_RDONLY | os.O_CLOEXEC, dir_fd=number))
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.close(number)
+        raise
+
+
+def _replaced(old: int, new: int) -> int:
+    os.close(old)
+    return new
+
+
+def _link(name: str, within: int, at: Path) -> Path | None:
+    """Where a link leads; None for what is no link, or is not there."""
+    try:
+        told = os.stat(name, dir_fd=within, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISLNK(told.st_mode):
+        return None
+    if not _is_ours(told.st_uid):
+        raise Untrusted(f"{at / name} is a link of another user, number {told.st_uid}; "
+                        "choose another folder")  # fmt: skip
+    return Path(os.readlink(name, dir_fd=within))
+
+
+def _entered(name: str, within: int, create: bool) -> int:
+    if create:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, 0o700, dir_fd=within)
+    return os.open(name, _WAY, dir_fd=within)
+
+
+def _check(told: os.stat_result, number: int, at: Path, path: Path, last: bool) -> None:
+    mode = stat.S_IMODE(told.st_mode)
+    if not _is_ours(told.st_uid):
+        raise Untrusted(f"{at} belongs to another user, number {told.st_uid}; choose another "
+                        f"folder than {path}")  # fmt: skip
+    if last and _others_write(told, number):
+        raise Untrusted(f"other users can write {at}: its mode is {mode:04o}; "
+                        f"chmod go-w {at}, or choose another folder")  # fmt: skip
+    if last or mode & stat.S_ISVTX:  # of /tmp: names belong to whoever made them
+        return
+    if _others_write(told, number):
+        raise Untrusted(f"other users can replace {path}: {at} has mode {mode:04o}; "
+                        f"chmod go-w {at}, or choose another folder")  # fmt: skip
+
+
+def _is_ours(user: int) -> bool:
+    """Root could do anything anyway."""
+    return user in (0, os.geteuid())
+
+
+def _others_write(told: os.stat_result, number: int) -> bool:
+    """Whether another user can write what a descriptor is of."""
+    group = told.st_mode & stat.S_IWGRP and (_has_acl(number) or not _is_private(told.st_gid))
+    return bool(told.st_mode & stat.S_IWOTH or group)
+
+
+def _has_acl(number: int) -> bool:
+    """Whether an access control list names more users than the mode does; True if that is unknown.
+
+    The group's bits of the mode are then the most that any user of the list may.
+    """
+    try:
+        os.getxattr(f"/proc/self/fd/{number}", _ACL)  # a descriptor of O_PATH has no attributes
+    except AttributeError:  # not on Linux
+        return True
+    except OSError as e:
+        return e.errno not in (errno.ENODATA, errno.ENOTSUP)
+    return True
+
+
+def _is_private(number: int) -> bool:
+    """Whether a group has nobody but this user and root: the group of the user's own name.
+
+    Not group 0: container runtimes run users without an account in it.
+    """
+    import grp
+    import pwd
+
+    try:
+        group, user = grp.getgrgid(number), pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return False
+    own = number != 0 and group.gr_name == user
+    return own and set(group.gr_mem) <= {user, "root"} and _users(number) <= {0, os.geteuid()}
+
+
+@functools.lru_cache(maxsize=8)
+def _users(group: int) -> frozenset[int]:
+    """Users whose primary group this is, who need not be among its members; asked once."""
+    import pwd
+
+    return frozenset(p.pw_uid for p in pwd.getpwall() if p.pw_gid == group)

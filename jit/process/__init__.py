@@ -1,1 +1,0 @@
-"""Processes of ours: lines of JSON, patience, temporary folders."""
