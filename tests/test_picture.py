@@ -111,7 +111,7 @@ def test_every_reason_is_there() -> None:
     facts = {value for n in data["nodes"] for _, value in n["facts"]}
     assert {"exp wants NHWC", "</script> exp writes it so", "elementwise"} <= facts
     assert "a &lt;model&gt;" in text and "<model>" not in text
-    assert data["titles"]["before"] == ["Before: conversions", "1 of 768 B"]
+    assert data["titles"]["before"] == ["Before: conversions", "1 (768 B)"]
 
 
 class _Parser(HTMLParser):

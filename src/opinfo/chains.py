@@ -14,6 +14,7 @@ from tvm import relax, tirx
 
 from .analysis import Chain, PartlyRead, Refusal
 from .analysis.chain import Chains
+from .analysis.support.wording import plural
 from .inspection import NotThere, Progress, call_sites, legalize
 from .jit import specialize_shapes
 from .jit.dims.symbolic_dims import static
@@ -54,7 +55,8 @@ class ChainReport:
         """One line: how many functions are read, and how many operators they are."""
         known = [r.result for r in self.rows if isinstance(r.result, Chain)]
         total = sum(map(len, known))
-        return f"{len(known)} of {len(self.rows)} PrimFuncs read as chains of {total} operators"
+        return (f"{len(known)} of {plural(len(self.rows), 'PrimFunc')} read as chains of "
+                f"{plural(total, 'operator')}")  # fmt: skip
 
     def table(self) -> Table:
         """A rich table, a line for each operator."""
@@ -76,7 +78,7 @@ class ChainReport:
     def explain(self) -> str:
         """Every chain with its certificates, as text."""
         return "\n\n".join(
-            f"{printable(r.func)} ({r.sites} call sites)\n{r.result!r}" for r in self.rows
+            f"{printable(r.func)} ({plural(r.sites, 'call site')})\n{r.result!r}" for r in self.rows
         )
 
     def __repr__(self) -> str:

@@ -33,9 +33,9 @@ class ModelPlan:
     def summary(self) -> str:
         """One line: what was saved, what is left, how sure that is."""
         saved = self.before.bytes - self.after.bytes
-        told = f"saved {size(saved)}" if saved >= 0 else f"{size(-saved)} more"
+        change = f", {size(abs(saved))} {'less' if saved > 0 else 'more'}" if saved else ""
         return (
-            f"conversions of activations: {self.before!r} before, {self.after!r} after, {told}; "
+            f"layout conversions: {self.before!r} before, {self.after!r} after{change}; "
             f"{self.report.certainty()}"
         )
 
@@ -110,6 +110,17 @@ def parse_wants(texts: Sequence[str]) -> dict[str, Sequence[str] | str] | str:
         if op in out:
             raise ValueError(f"--want names {op!r} twice: {out[op]} and {layouts!r}")
         out[op] = layouts if layouts in IMPLEMENTATIONS else layouts.split(",")
+    return out
+
+
+def lines_of(lines: Sequence[str]) -> Table:
+    """Lines as a table without a head; a long one goes on below."""
+    from rich.table import Table
+    from rich.text import Text
+
+    out = Table(box=None, show_header=False, pad_edge=False)
+    for line in lines:
+        out.add_row(Text(line))
     return out
 
 
