@@ -1,6 +1,7 @@
 # Two commands do everything on a machine that has only python3 >= 3.10:
 #   make demo    the operator table of a real ResNet-50, and a SqueezeNet compiled for oneDNN
 #   make test    what CI runs, except the wheel test
+# make docs builds the documentation into build/site, make docs-serve shows it while you write.
 # make plan-page writes the pages of two planned models to build/.
 PYTHON ?= python3
 VENV ?= .venv
@@ -8,7 +9,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 ONNX_LIGHT = $$($(BIN)/python -c "import pathlib, onnx; print(pathlib.Path(onnx.__file__).parent / 'backend/test/data/light')")
 
-.PHONY: demo test quick lint types pytest coverage bench plan-page clean
+.PHONY: demo test quick lint types pytest docs docs-serve coverage bench plan-page clean
 
 demo: $(VENV)/.demo
 	$(BIN)/opinfo inspect "$(ONNX_LIGHT)/light_resnet50.onnx"
@@ -31,6 +32,12 @@ pytest: $(VENV)/.dev
 
 quick: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+
+docs: $(VENV)/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+docs-serve: $(VENV)/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 # Half as long again as pytest without it, so CI does not ask.
 coverage: $(VENV)/.dev

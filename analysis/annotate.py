@@ -60,7 +60,13 @@ Places = Mapping[Var, Int]
 
 @dataclass(frozen=True)
 class Annotation:
-    """The function attributes as plain Python values."""
+    """The attributes that `AnnotateOpInfo` writes, as plain Python values.
+
+    Attributes:
+        kind: The pattern kind of the whole function.
+        ops: One mapping for each operator, in order; the keys are those of the annotation schema.
+        outputs: For each output buffer the step and the result that it holds.
+    """
 
     kind: PatternKind
     ops: tuple[Mapping[str, Any], ...]
@@ -73,9 +79,16 @@ class Annotation:
 
 
 def annotation(func: Any) -> Annotation | Refusal:
-    """What the attributes of a PrimFunc say, if they are about its body as it is now.
+    """Return what the attributes of a PrimFunc say, if they describe its current body.
 
-    Raises ``TypeError`` for anything but a PrimFunc.
+    Args:
+        func: A `tirx.PrimFunc` that `AnnotateOpInfo` has seen.
+
+    Returns:
+        The attributes as Python values; a `Refusal` if there are none, or the body has changed.
+
+    Raises:
+        TypeError: `func` is not a PrimFunc.
     """
     if not isinstance(func, tirx.PrimFunc):
         raise TypeError(f"annotation: expected a tvm.tirx.PrimFunc, got {type(func).__name__}")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import tvm
 from tvm import relax
@@ -27,6 +27,7 @@ from .dispatching.dispatch import Dispatched, Options, attempt, warn
 from .dispatching.fallback_layouts import in_own_layouts
 from .dispatching.plan_file import DispatchPlan, fingerprint
 from .dispatching.replay_dispatch import replay
+from .dispatching.retry import Attempt
 from .prepare.fuse import fuse
 from .prepare.integers import DEQUANTIZE
 from .prepare.prepare import prepare
@@ -34,6 +35,8 @@ from .process.folder import Folder
 
 if TYPE_CHECKING:
     from .measure import Measure
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -93,23 +96,47 @@ def compile_module(
         raise ValueError("compile_module: the module has no Relax function")
     lowered = _prepared(mod, chosen, plan, saved)
     if saved is not None:
-        done = _finished(replay(lowered, saved, chosen), plan, desired, target)
+        done = finished(replay(lowered, saved, chosen), plan, desired, target)
         return _compiled(done, target)
     layouts: Literal["given", "best"] = "best" if plan else "given"
     tried = attempt(lowered, chosen, Options(priority, force, measure, layouts, desired))
+    return retried(
+        tried,
+        lambda done: finished(done, plan, desired, target),
+        lambda done: _compiled(done, target, regions_of(tried)),
+    )
+
+
+def retried(
+    tried: Attempt,
+    finish: Callable[[Dispatched], Dispatched],
+    make: Callable[[Dispatched], T],
+) -> T:
+    """What ``make`` builds of a dispatch; regions that do not build are left out with a warning.
+
+    Args:
+        tried: The dispatch, chosen again without what fails.
+        finish: Completes the module of a dispatch; an error here is not of a region.
+        make: Builds it: the compiler, the linker and the loader may raise.
+    """
     while True:
-        done = _finished(tried.done(), plan, desired, target)
+        done = finish(tried.done())
         try:
-            out = _compiled(done, target, [h.placed.region for h in tried.regions])
-        except Exception as e:  # the compiler, the linker or the loader
+            out = make(done)
+        except Exception as e:
             if not tried.diagnose(e):
                 raise
             continue
-        warn(done)
+        warn(done, stacklevel=4)
         return out
 
 
-def _finished(
+def regions_of(tried: Attempt) -> list[Region]:
+    """The regions of the last dispatch."""
+    return [h.placed.region for h in tried.regions]
+
+
+def finished(
     done: Dispatched, plan: bool, desired: Desired | str | None, target: Any
 ) -> Dispatched:
     """With what no backend took as TVM does it best."""

@@ -16,8 +16,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import opinfo
-from opinfo.inspection import legalize
-from opinfo.planning import plan_model
 
 MODELS = {
     "ocr_det": ("ch_PP-OCRv4_det_infer.onnx", (1, 3, 320, 320)),
@@ -39,12 +37,12 @@ def path(name: str) -> Path:
 def write(name: str, folder: Path) -> Path:
     """Write the page of a model; where it is."""
     file, shape = MODELS[name]
-    lowered = legalize(opinfo.load(path(name), {"x": shape}))
-    found = plan_model(lowered, {"nn.conv2d": ["NHWC"]})
+    model = opinfo.load(path(name), {"x": shape})
+    planned = opinfo.plan(model, {"nn.conv2d": ["NHWC"]})
     folder.mkdir(exist_ok=True)
     out = folder / f"{name}.html"
-    out.write_text(found.html(f"{file} {shape}"), encoding="utf-8")
-    print(f"{name}: {found.summary()}")
+    planned.html(out, f"{file} {shape}")
+    print(f"{name}: {planned.summary()}")
     return out
 
 

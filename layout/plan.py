@@ -21,7 +21,12 @@ from .search.op_specs import Implementation, Kinds
 
 @dataclass(frozen=True)
 class Planned:
-    """A module in its plan's layouts, and why they are these."""
+    """A module in its planned layouts.
+
+    Attributes:
+        module: The module; it computes the same as the one that was planned.
+        report: Why the layouts are these.
+    """
 
     module: Any
     report: PlanReport
@@ -38,21 +43,30 @@ def plan_layout(
     constants: int | None = None,
     seconds: float = 60.0,
 ) -> Planned:
-    """The module with the cheapest layouts that are proved to compute the same.
+    """Return the module in the cheapest layouts, with each rewrite proved to compute the same.
 
-    ``desired`` maps operators to the layouts of their operands (and of the result, else that of the
-    first): ``{"nn.conv2d": ["NHWC", "OHWI"]}``; an empty list keeps an operator as it is. A
-    string names an implementation, for one operator or for all that it has: ``"tvm-nhwc"`` is TIR
-    with the output channel innermost, used where that saves more than its conversions cost. In
-    ``graph`` mode each PrimFunc that is a Relax operator stays one; in ``tir`` mode everything may
-    flow. ``objective`` is ``bytes``, ``count`` or a function of a value and the layout it is
-    converted to. ``pins`` gives parameters, by name, another layout: the caller then passes them
-    so. ``implementations`` are PrimFuncs to be used where they are proved to compute what an
-    operator of that name does. ``constants`` bounds the bytes of further copies of constants in
-    other layouts, ``seconds`` the solver, whose status the report tells. ``mod`` is a module after
-    ``LegalizeOps``; it is not changed.
+    Args:
+        mod: A module after ``LegalizeOps``; it is not changed.
+        desired: The layouts that operators must have, by operator: of its operands, and of its
+            result (by default that of the first operand), ``{"nn.conv2d": ["NHWC", "OHWI"]}``. An
+            empty list keeps an operator unchanged. A string names an implementation, for one
+            operator or for all: ``"tvm-nhwc"`` is TIR with the output channel innermost, used where
+            that saves more than its conversions cost.
+        mode: ``"graph"`` keeps each PrimFunc that is a Relax operator one; in ``"tir"`` layouts
+            flow everywhere.
+        objective: ``"bytes"`` or ``"count"`` of conversions, or a function of a value and the
+            layout it is converted to.
+        pins: Other layouts for parameters, by name; callers then pass them so.
+        implementations: PrimFuncs to use where they are proved to compute an operator.
+        constants: Bytes that further copies of constants in other layouts may take; None for any.
+        seconds: Time limit of the solver; `PlanReport.status` says whether it sufficed.
 
-    Raises ``TypeError`` / ``ValueError`` for arguments that make no sense, before anything is done.
+    Returns:
+        The module and the report.
+
+    Raises:
+        TypeError: An argument has another type.
+        ValueError: An operator, a layout or an option does not exist.
     """
     check_defined(mod, "plan_layout")
     wanted = check_arguments(desired, mode, objective)

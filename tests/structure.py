@@ -24,6 +24,26 @@ HOUSES = {"opinfo": (*LIBRARY, FRONT), "benchmarks": ("benchmarks",)}
 COLLECTIONS = ("analysis/recognise", "jit/schedule/rules")
 MOST_FILES, MEDIAN_LINES = 15, 150
 
+_COMMAND = "the command, and what it runs"
+_BACKENDS = "the same part of several backends"
+_OPERATOR = "the same operator, recognised, scheduled or taken by a backend"
+#: Basenames that several files have because they are about one thing, and which.
+RELATED = {
+    "abi.py": "the ABI of generated code, and its public name",
+    "compile.py": _COMMAND,
+    "concat.py": _OPERATOR,
+    "conv.py": _OPERATOR,
+    "convert.py": _BACKENDS,
+    "dispatch.py": _COMMAND,
+    "locate.py": _BACKENDS,
+    "matmul.py": _OPERATOR,
+    "patterns.py": _BACKENDS,
+    "plan.py": _COMMAND,
+    "pointwise.py": _OPERATOR,
+    "source.py": _BACKENDS,
+    "tune.py": _COMMAND,
+}
+
 Graph = Mapping[str, frozenset[str]]
 
 
@@ -133,12 +153,12 @@ def crowded(house: str = "opinfo") -> dict[str, int]:
 
 
 def repeated_basenames(house: str = "opinfo") -> dict[str, list[str]]:
-    """Files that have one name."""
+    """Files that have one name and are not about one thing."""
     found = defaultdict[str, list[str]](list)
     for s in sources(house).values():
         if not s.path.name.startswith("__"):
             found[s.path.name].append(str(s.path))
-    return {name: paths for name, paths in found.items() if len(paths) > 1}
+    return {n: paths for n, paths in found.items() if len(paths) > 1 and n not in RELATED}
 
 
 def repeated_classes() -> dict[str, list[str]]:

@@ -55,9 +55,20 @@ def test_no_files_import_each_other() -> None:
 
 def test_no_rooms_import_each_other() -> None:
     """A folder builds on others, and these do not build on it."""
-    inside = {r: to for r, to in structure.rooms().items() if not r.startswith(structure.FRONT)}
-    assert len(inside) > 40
-    assert structure.circles(inside) == []
+    rooms = structure.rooms()
+    assert len(rooms) > 60 and "src/opinfo/cli/commands" in rooms
+    assert structure.circles(rooms) == []
+
+
+def test_a_name_is_that_of_one_thing() -> None:
+    """Files that are about one thing may have one name: see `structure.RELATED`."""
+    assert structure.repeated_basenames() == {}
+    names = {Path(p).name for p in _files()}
+    assert structure.RELATED.keys() <= names
+
+
+def _files() -> list[str]:
+    return [str(s.path) for s in structure.sources().values()]
 
 
 def test_no_folder_is_a_corridor() -> None:

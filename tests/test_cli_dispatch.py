@@ -18,11 +18,11 @@ from opinfo.byoc import Code, Region, dispatch, register
 from opinfo.byoc.compile import CompiledModule
 from opinfo.byoc.measure import Excluded, Measured, Timing
 from opinfo.cli import app
-from opinfo.compiling import Verified
+from opinfo.cli.options.want_options import parse_wants
 from opinfo.layout.model.layout import Layout
 from opinfo.layout.report.plan_report import Conversion, PlanReport, ValueChoice
 from opinfo.picture.compiled import compiled_page
-from opinfo.planning import parse_wants
+from opinfo.verify.verification import Verified
 
 from .byoc import toy
 from .byoc.toy import TOY

@@ -253,13 +253,14 @@ def _fail(func: object) -> None:
 def test_a_fault_of_ours_is_one_line_with_its_place(
     folder: Path, monkeypatch: pytest.MonkeyPatch, opinfo: Callable[..., tuple[int, str, str]]
 ) -> None:
-    from opinfo import inspection
+    from opinfo.front import inspection
 
     monkeypatch.setattr(inspection, "buffers", _fail)
     words = ["inspect", str(folder / "model.py")]
     status, out, err = opinfo(*words)
     assert (status, out, err.count("\n")) == (1, "", 1)
-    assert err.startswith("opinfo: internal error: KeyError: 'nope\\nnope' (opinfo/inspection.py:")
+    where = "opinfo/front/inspection.py:"
+    assert err.startswith(f"opinfo: internal error: KeyError: 'nope\\nnope' ({where}")
     assert "--traceback" in err
     for more in (["--traceback"], []):
         if not more:

@@ -12,27 +12,27 @@ from rich.console import Console
 
 from opinfo.analysis import RecogniserWarning
 from opinfo.analysis.support.progress import stage
-from opinfo.cli.common import Problem, forced, loaded, telling
-from opinfo.cli.entry import status_of
-from opinfo.cli.showing import showing
-from opinfo.tuning import Tuning
+from opinfo.cli.options.common import UserError, forced, loaded, telling
+from opinfo.cli.options.measure_options import MeasureOptions
+from opinfo.cli.run.exit_status import status_of
+from opinfo.cli.run.progress_bar import showing
 
 NAME = "a\x1b]0;PWNED\x07\x1b[2J\x9b31m"
 
 
 @pytest.mark.parametrize("second", ["x:6,8", "x:5,8"])
 def test_an_input_has_one_shape(second: str, tmp_path: Path) -> None:
-    with pytest.raises(Problem, match=r"^--shape x: expected once, got 5,8 and [56],8$"):
+    with pytest.raises(UserError, match=r"^--shape x: expected once, got 5,8 and [56],8$"):
         loaded(tmp_path / "absent.py", ["x:5,8", "y:1", second])
 
 
 def test_an_operator_is_forced_once() -> None:
-    with pytest.raises(Problem, match=r"^--force relu: expected once, got toy and tvm$"):
+    with pytest.raises(UserError, match=r"^--force relu: expected once, got toy and tvm$"):
         forced(["relu=toy", "relu=tvm"])
 
 
 def test_an_extent_has_its_values_once() -> None:
-    tuning = Tuning(None, None, None, 1, 1.0, ["n=1,16", "n=2"])
+    tuning = MeasureOptions(None, None, None, 1, 1.0, ["n=1,16", "n=2"])
     with pytest.raises(ValueError, match=r"^--extent n: expected once, got 1,16 and 2$"):
         tuning.measure("llvm", lambda *_: None)
 

@@ -14,8 +14,8 @@ from tvm import relax
 from opinfo.analysis.support.progress import listening, stage
 from opinfo.byoc import dispatch
 from opinfo.byoc.prepare.prepare import prepare
-from opinfo.cli.group import Commands, everywhere, silent
-from opinfo.cli.showing import counting, showing
+from opinfo.cli.run.command_group import Commands, everywhere, silent
+from opinfo.cli.run.progress_bar import counting, showing
 
 from .byoc.toy import TOY
 from .layout import nets

@@ -18,7 +18,7 @@ def started(text=""):
     pathlib.Path(STARTED + ".part").write_text(text)
     os.rename(STARTED + ".part", STARTED)
 def app(**_):
-    from opinfo.cli.entry import emit
+    from opinfo.cli.run.exit_status import emit
     ACT
 sys.modules["opinfo.cli.commands"] = types.SimpleNamespace(app=app)
 from opinfo.cli import main

@@ -14,7 +14,7 @@ from tvm import relax
 
 import opinfo
 from opinfo.byoc.codegen.host import cpu
-from opinfo.front import describe
+from opinfo.front.compiled_model import describe
 
 PARTS = ("analysis", "byoc", "jit", "layout")
 
@@ -46,7 +46,7 @@ def test_a_static_model_runs_on_any_backends(backends: Any) -> None:
     x = np.random.default_rng(1).standard_normal((4, 8)).astype("float32")
     np.testing.assert_allclose(compiled.run(x), expected(x), rtol=1e-5, atol=1e-5)
     assert tvm_ffi.structural_equal(mod, model(4))
-    taken = {t.backend for t in compiled.made.dispatched.taken}  # type: ignore[union-attr]
+    taken = {t.backend for t in compiled.dispatched.taken}  # type: ignore[union-attr]
     assert taken == set(["onednn"] if backends is None else backends[:1])
 
 

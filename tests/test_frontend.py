@@ -13,7 +13,8 @@ import tvm
 from tvm import relax, tirx
 
 import opinfo
-from opinfo.frontend import from_onnx, parse_shape
+from opinfo.frontend import parse_shape
+from opinfo.frontend.formats import from_onnx
 from tests.models import light, ocr, transformer
 from tests.run import run
 

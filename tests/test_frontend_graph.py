@@ -13,9 +13,9 @@ import tvm
 from tvm import relax
 
 from opinfo.frontend import FrontendError
-from opinfo.frontend.from_json import load as load_json
-from opinfo.frontend.graph import DEPTH, BadGraph, _fields, checked
-from opinfo.frontend.script.from_script import from_text
+from opinfo.frontend.checks.json_graph import DEPTH, BadGraph, _fields, checked
+from opinfo.frontend.formats.from_json import load as load_json
+from opinfo.frontend.formats.from_script import from_text
 
 SCRIPT = """
 from tvm.script import ir as I, relax as R, tirx as T

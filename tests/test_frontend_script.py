@@ -12,7 +12,7 @@ import tvm
 from tvm import relax, tirx
 
 from opinfo.frontend import FrontendError
-from opinfo.frontend.script.from_script import from_text
+from opinfo.frontend.formats.from_script import from_text
 from tests import models
 
 HEAD = "from tvm.script import ir as I, relax as R, tirx as T\n"

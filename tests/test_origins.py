@@ -11,9 +11,9 @@ from tvm import relax
 from opinfo.analysis.support.origin import node_of
 from opinfo.byoc import dispatch
 from opinfo.byoc.prepare.prepare import prepare
-from opinfo.frontend.from_onnx import from_model
-from opinfo.frontend.from_torch import from_program
-from opinfo.inspection import legalize
+from opinfo.front.prim_funcs import legalize
+from opinfo.frontend.formats.from_onnx import from_model
+from opinfo.frontend.formats.from_torch import from_program
 from opinfo.layout import plan_layout
 
 from .byoc.toy import TOY

@@ -14,11 +14,11 @@ from opinfo.byoc import dispatch
 from opinfo.byoc.compile import CompiledModule
 from opinfo.byoc.matching.diagnose import Left
 from opinfo.byoc.measure import Measured, Timing
-from opinfo.compiling import Verified
 from opinfo.layout.model.layout import Layout
 from opinfo.layout.report.plan_report import Conversion, Conversions, PlanReport, ValueChoice
 from opinfo.picture import page
 from opinfo.picture.compiled import compiled_page
+from opinfo.verify.verification import Verified
 
 from .browser import browser, opened
 from .byoc.toy import TOY

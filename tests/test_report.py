@@ -13,11 +13,11 @@ from tvm import relax
 import opinfo
 from opinfo.analysis import Certificate, Constant, OpInfo, Refusal
 from opinfo.analysis.answer.recover import Recovered
-from opinfo.frontend.script.from_script import from_text
-from opinfo.render import call
+from opinfo.frontend.formats.from_script import from_text
+from opinfo.report.render import call
 from tests.test_cli import MODEL
 
-inspect_module = importlib.import_module("opinfo.inspection")
+inspect_module = importlib.import_module("opinfo.front.inspection")
 
 RELAX = """
 from tvm.script import ir as I, relax as R

@@ -41,13 +41,21 @@ from .kind import pattern_kind
 
 
 def op_info(func: Any, *, alternatives: bool = False, tested: bool = False) -> OpInfo | Refusal:
-    """The operator that a PrimFunc computes, with its certificate, or why it is not known.
+    """Return the operator that a PrimFunc computes on its own buffers, with a certificate.
 
-    Reads the body of ``func`` and nothing else: no name, attribute or annotation. With
-    ``alternatives`` the other ops that compute the same are certified too; with ``tested`` an op is
-    also answered where it is only equal at random points. The answer is about the PrimFunc's own
-    buffers; the op that it would be over others is `layout_normalised`.
-    Raises ``TypeError`` if ``func`` is not a PrimFunc.
+    Only the body of `func` is read: no name, attribute or annotation.
+
+    Args:
+        func: A `tirx.PrimFunc`.
+        alternatives: Certify the other operators that compute the same, too.
+        tested: Accept an operator that is only equal at random points.
+
+    Returns:
+        The operator, or a `Refusal` with the reason. An operator over other buffers than the
+        PrimFunc's is returned by `layout_normalised`.
+
+    Raises:
+        TypeError: `func` is not a PrimFunc.
     """
     found = analyse(func, alternatives=alternatives, tested=tested).of(func).info
     if not isinstance(found, LayoutNormalised):
@@ -60,11 +68,20 @@ def op_info(func: Any, *, alternatives: bool = False, tested: bool = False) -> O
 
 
 def layout_normalised(func: Any, *, alternatives: bool = False) -> LayoutNormalised | Refusal:
-    """The operator that a PrimFunc computes over logical buffers, and how its own buffers lie.
+    """Return the operator that a PrimFunc computes over logical buffers, and how its buffers lie.
 
-    It is not what ``op(*operands, **attrs)`` computes on the PrimFunc's buffers, unless all of them
-    are the logical ones. With ``alternatives`` the other ops that compute the same are certified.
-    Raises ``TypeError`` if ``func`` is not a PrimFunc.
+    This is not what ``op(*operands, **attrs)`` computes on the PrimFunc's own buffers, unless all
+    of them are the logical ones.
+
+    Args:
+        func: A `tirx.PrimFunc`; only its body is read.
+        alternatives: Certify the other operators that compute the same, too.
+
+    Returns:
+        The operator and the layouts, or a `Refusal` with the reason.
+
+    Raises:
+        TypeError: `func` is not a PrimFunc.
     """
     found = analyse(func, alternatives=alternatives)
     info = found.info

@@ -28,13 +28,20 @@ __all__ = ["Chain", "Chains", "PartlyRead", "Step", "StepResult", "Value", "op_i
 
 
 def op_infos(func: Any) -> Chain | Refusal:
-    """The operators that a fused PrimFunc computes, in order, with the dataflow between them.
+    """Return the operators that a fused PrimFunc computes, in order, with the dataflow between them.
 
     A PrimFunc of one operator is a chain of one. The composition of the steps is the function: each
-    step is certified on a part of the function's own definitions. A step over buffers that lie as
-    its operator has no attributes for is a ``layout_normalised(...)``. A `PartlyRead`
-    refusal lists the steps that are known where one is not. Raises ``TypeError`` for anything but
-    a PrimFunc.
+    step is certified on its part of the function's definitions.
+
+    Args:
+        func: A `tirx.PrimFunc`.
+
+    Returns:
+        The chain, or a `Refusal`. If only a part is understood, the refusal is a `PartlyRead` with
+        the steps that are known.
+
+    Raises:
+        TypeError: `func` is not a PrimFunc.
     """
     return Chains().of(func)
 

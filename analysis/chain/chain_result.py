@@ -12,7 +12,12 @@ from ..terms.term import TensorVar, Var
 
 @dataclass(frozen=True)
 class StepResult:
-    """What a step of the chain computed; ``output`` tells the results of one step apart."""
+    """A value that a step of a chain computes.
+
+    Attributes:
+        step: The position of the step in the chain.
+        output: Which result of the step, for steps with several.
+    """
 
     step: int
     output: int = 0
@@ -29,11 +34,12 @@ Value = int | StepResult
 class Step:
     """One operator of a chain.
 
-    ``info`` is over buffers of its own: its position k is ``buffers[k]``, a parameter of the fused
-    PrimFunc or a result of an earlier step, or of this step for what it writes. ``operands`` are
-    the operator's arguments in these terms. ``shapes`` are the buffers' types as text. Where the
-    operator is only that of logical buffers, ``info`` is `LayoutNormalised` and ``name`` is
-    ``layout_normalised(relax.tan)``, the name of no operator.
+    Attributes:
+        info: The operator. Its position k is ``buffers[k]``. It is a `LayoutNormalised`, with the
+            name ``layout_normalised(relax.tan)``, where no operator has these buffers.
+        buffers: Parameters of the fused PrimFunc by position, results of earlier steps, and last
+            the results of this step.
+        shapes: The buffers' dtypes and shapes as text, ``float32[1, 8]``.
     """
 
     info: OpInfo | LayoutNormalised
@@ -64,6 +70,7 @@ class Step:
         return f"{self.name}({', '.join(inside)}) : {self.info.kind}, {self.info.certificate.kind}"
 
     def to_json(self) -> dict[str, Any]:
+        """A value that ``json.dumps`` takes."""
         told = self.info.to_json()
         op = told if isinstance(self.info, OpInfo) else told["layout_normalised"]
         op["operands"] = [
@@ -74,10 +81,13 @@ class Step:
 
 @dataclass(frozen=True)
 class Chain:
-    """The operators of a fused PrimFunc, each after those it reads.
+    """The operators of a fused PrimFunc, each after those whose results it reads.
 
-    ``outputs`` are the results that the PrimFunc's output buffers hold, in the parameters' order;
-    ``kind`` is the pattern kind of the whole function, ``params`` are what its parameters became.
+    Attributes:
+        steps: The operators, in order.
+        outputs: The results in the PrimFunc's output buffers, in the order of its parameters.
+        kind: The pattern kind of the whole function.
+        params: The PrimFunc's parameters as tensors and scalars of the analysis.
     """
 
     steps: tuple[Step, ...]
@@ -113,8 +123,12 @@ class Chain:
 class PartlyRead(Refusal):
     """A fused function with a part that is not understood.
 
-    ``reason`` and ``where`` tell which; ``steps`` are the operators that are known all the same
-    (what they read of unknown parts is the result of the step number -1).
+    Attributes:
+        reason: What is not understood.
+        where: At which place of the PrimFunc.
+        steps: The operators that are known; an operand from an unknown part is the result of step
+            -1.
+        params: The PrimFunc's parameters as tensors and scalars of the analysis.
     """
 
     steps: tuple[Step, ...] = ()

@@ -51,10 +51,19 @@ class Comparison:
 
 
 def compose(outer: MapLike, inner: MapLike, shape: Sequence[Any]) -> IndexMap:
-    """``x -> outer(inner(x))`` over the box ``shape``, simplified with its extents.
+    """Return ``x -> outer(inner(x))`` over a box, simplified with its extents.
 
-    Raises ``ValueError`` if ``outer`` does not take as many axes as ``inner`` gives, and
-    `Unsupported` for expressions that are not understood.
+    Args:
+        outer: A `tirx.IndexMap` or a function of its axes.
+        inner: The same; it is applied first.
+        shape: The extents of the box that `inner` is applied to.
+
+    Returns:
+        A `tirx.IndexMap` over the axes of `inner`.
+
+    Raises:
+        ValueError: `outer` does not take as many axes as `inner` gives.
+        Unsupported: An expression is not understood.
 
     >>> compose(lambda a, b: (a * 4 + b,), lambda i: (i // 4, i % 4), [12])
     T.index_map(lambda i: (i,))
@@ -78,10 +87,22 @@ def prove_equal(
     predicate: Any = None,
     timeout_ms: int = 2000,
 ) -> Comparison:
-    """Whether ``f(x) = g(x)`` for every x in the box ``shape`` at which ``predicate`` holds.
+    """Decide whether ``f(x) == g(x)`` for every x in a box.
 
-    Raises ``TypeError`` / ``ValueError`` for arguments that do not fit together, such as maps that
-    do not give as many results.
+    Args:
+        f: A `tirx.IndexMap` or a function of its axes.
+        g: The same.
+        shape: The extents of the box: integers or TVM expressions.
+        predicate: Restricts the domain: an expression over the map's variables, or a function of
+            the axes.
+        timeout_ms: Milliseconds that each query to Z3 may take.
+
+    Returns:
+        Proved, refuted with a counterexample, or unknown.
+
+    Raises:
+        TypeError: An argument has another type.
+        ValueError: The arguments do not fit together: the maps give different numbers of results.
     """
     scope = ExtentScope()
     try:
@@ -113,10 +134,22 @@ def prove_identity(
     predicate: Any = None,
     timeout_ms: int = 2000,
 ) -> Comparison:
-    """Whether ``g(f(x)) = x`` for every x in the box ``shape`` at which ``predicate`` holds.
+    """Decide whether ``g(f(x)) == x`` for every x in a box.
 
-    Raises ``TypeError`` / ``ValueError`` for arguments that do not fit together, such as a g that
-    does not take as many axes as f gives.
+    Args:
+        f: A `tirx.IndexMap` or a function of its axes.
+        g: The same.
+        shape: The extents of the box: integers or TVM expressions.
+        predicate: Restricts the domain: an expression over the map's variables, or a function of
+            the axes.
+        timeout_ms: Milliseconds that each query to Z3 may take.
+
+    Returns:
+        Proved, refuted with a counterexample, or unknown.
+
+    Raises:
+        TypeError: An argument has another type.
+        ValueError: The arguments do not fit together: `g` does not take as many axes as `f` gives.
     """
     scope = ExtentScope()
     try:

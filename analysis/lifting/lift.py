@@ -28,9 +28,18 @@ from .tir.node import items, script
 
 
 def lift(func: Any, params: Sequence[TensorVar | Var] | None = None) -> TensorExpression:
-    """Lift a PrimFunc; ``params`` are the tensors to express it over, by default new ones.
+    """Return what a PrimFunc computes as a tensor expression, without loops, blocks and names.
 
-    Raises `Unliftable` with the reason where the PrimFunc is not understood.
+    Args:
+        func: A `tirx.PrimFunc`.
+        params: The tensors and scalars to express it over, one for each parameter; by default new
+            ones.
+
+    Returns:
+        One term for each output buffer.
+
+    Raises:
+        Unliftable: The PrimFunc is not understood; the message says what and where.
     """
     executor, own = Executor(func), items(func.params)
     given = [None] * len(own) if params is None else list(params)

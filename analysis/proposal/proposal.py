@@ -11,7 +11,12 @@ from .undetermined import Undetermined
 
 @dataclass(frozen=True)
 class Constant:
-    """An operand that is a literal scalar in the PrimFunc, not a parameter."""
+    """An operand that is a literal scalar in the PrimFunc, not a parameter.
+
+    Attributes:
+        value: The number, or a term over symbolic sizes.
+        dtype: Its dtype.
+    """
 
     value: Any
     dtype: str
@@ -19,11 +24,15 @@ class Constant:
 
 @dataclass(frozen=True)
 class Proposal:
-    """What a recogniser believes: nothing is handed out before it is certified.
+    """What a recogniser proposes; nothing is returned to a caller before it is certified.
 
-    ``operands`` are, in the order of the op's arguments, indices of the PrimFunc's parameters;
-    scalars that are literals in the compute stand in ``attrs`` under their operand's name.
-    ``layouts`` maps parameter indices to layout strings.
+    Attributes:
+        name: The Relax operator, ``relax.nn.conv2d``.
+        operands: Positions of the PrimFunc's parameters, in the order of the operator's arguments.
+        attrs: The other arguments by name; literal scalar operands stand under their argument's
+            name.
+        layouts: Layout strings by position of the parameter.
+        undetermined: Attributes that could have another value.
     """
 
     name: str

@@ -23,11 +23,18 @@ LISTED = 24
 
 @dataclass(frozen=True, eq=False)
 class Undetermined(Structural):
-    """An attribute, or the entry of it at ``position``, that the compute does not determine.
+    """An attribute, or one entry of it, that the compute does not determine.
 
-    With all others as they are answered, every number from ``low`` to ``high`` gives the same
-    compute; None is no bound on that side. Where ``values`` are listed it is these, not a range.
-    Where there is a ``partner``, an entry of another attribute, it changes by as much.
+    With all other attributes unchanged, each of the values gives the same compute.
+
+    Attributes:
+        attribute: The attribute's name.
+        reason: Why it is undetermined.
+        position: The entry of the attribute; None for the whole attribute.
+        low: The least value; None for no bound.
+        high: The greatest value; None for no bound.
+        values: The possible values, where they are not a range.
+        partner: An entry of another attribute that must change by the same amount.
     """
 
     attribute: str

@@ -60,16 +60,19 @@ _generation = 0
 def recogniser(
     name: str, *, precedence: int, ops: Sequence[str], rounded: bool = False
 ) -> Callable[[Recognise], Recognise]:
-    """Register a recogniser, as a decorator; it is asked from the next ``op_info`` on.
+    """Register a recogniser, as a decorator; it takes part from the next `op_info` call on.
 
-    Registering a function again (its module and qualified name are the same, as in a notebook cell
-    that is run twice) replaces it.
+    Registering a function again (the same module and qualified name, as in a notebook cell that is
+    run twice) replaces it.
 
     Args:
         name: Identifies the recogniser in messages; unique.
-        precedence: Who is asked first: lower is earlier; unique.
-        ops: Full names of the operators it may propose, such as ``relax.nn.relu``; none for any.
-        rounded: Ask it only for what equals an operator up to rounding.
+        precedence: The order of recognisers: lower is asked earlier; unique.
+        ops: Full names of the operators it may propose, such as ``relax.nn.relu``; empty for any.
+        rounded: Ask it only about computes that equal an operator up to rounding.
+
+    Returns:
+        A decorator that returns the function unchanged.
 
     Raises:
         TypeError: An argument has another type.
@@ -85,7 +88,14 @@ def recogniser(
 
 
 def unregister(name: str) -> None:
-    """Remove a recogniser. Raises ``ValueError`` if none has this name."""
+    """Remove a recogniser.
+
+    Args:
+        name: The name that it was registered under.
+
+    Raises:
+        ValueError: There is no recogniser of this name.
+    """
     load_built_in()
     if name not in _registered:
         raise ValueError(f"there is no recogniser {name!r}{_near(name, _registered)}")
@@ -94,7 +104,11 @@ def unregister(name: str) -> None:
 
 @contextmanager
 def recogniser_scope() -> Iterator[None]:
-    """Undo at the end what is registered and unregistered inside."""
+    """Undo every registration and removal of recognisers that is made inside, at the end.
+
+    Yields:
+        Nothing.
+    """
     load_built_in()
     before = _registered
     try:

@@ -38,12 +38,16 @@ ASSUMED = (
 
 @dataclass(frozen=True)
 class Certificate:
-    """Why the answer is right.
+    """Why an answer is right.
 
-    ``rebuilt``: the op built from name and attributes legalises to the same PrimFunc. ``proved``:
-    it legalises to a PrimFunc whose comprehension is proved equal. ``tested``: equal on random
-    inputs. ``exact`` means bit-equal; otherwise equal up to what ``assumptions`` lists. ``stages``
-    is the number of buffers that the op's own lowering writes.
+    Attributes:
+        kind: ``rebuilt``: the operator, built from name and attributes, legalises to the same
+            PrimFunc. ``proved``: it legalises to one that is proved to compute the same. ``real``:
+            the same in real arithmetic. ``tested``: the same on random inputs.
+        exact: Whether results are bit-equal; otherwise they are equal up to `assumptions`.
+        assumptions: What the proof takes for granted, in words.
+        obligations: What was proved.
+        stages: How many buffers the operator's own lowering writes.
     """
 
     kind: CertificateKind
@@ -57,16 +61,24 @@ class Certificate:
 class OpInfo(Structural):
     """The operator that a PrimFunc computes on its own buffers.
 
-    ``op(*operands, **attrs)`` rebuilds it, with the public constructor that ``name`` names:
-    ``relax.op.nn.conv2d(**info.bind(params))``. ``operands`` are positions of the PrimFunc's
-    parameters, in the order of the op's arguments. ``attrs`` are the other arguments by name:
-    ``int``, ``float``, ``bool``, ``str``, None, tuples of them, and TVM's expressions: dimensions
-    over the PrimFunc's own variables, index maps, literals of a type of their own (``FloatImm``). A
-    scalar operand that is a literal in the compute is among them, by its argument's name: of
-    ``x + 2`` it is ``x2``, of the type of the first operand. ``layouts`` has one string a
-    parameter (empty where the op has no notion of layout), each of which TVM parses. Where layout
-    attributes such as ``data_layout`` say that buffers are packed or permuted as no lowering of the
-    op has them, ``relayout`` is the same over logical buffers.
+    ``op(*operands, **attrs)`` rebuilds it with the public constructor that `name` names:
+    ``relax.op.nn.conv2d(**info.bind(params))``.
+
+    Attributes:
+        name: The Relax operator, ``relax.nn.conv2d``.
+        attrs: Its other arguments by name: ``int``, ``float``, ``bool``, ``str``, None, tuples of
+            these, and TVM expressions over the PrimFunc's variables. An operand that is a literal
+            scalar in the compute is here too, under its argument's name: ``x2`` for ``x + 2``.
+        operands: The positions of the PrimFunc's parameters, in the order of the operator's
+            arguments.
+        kind: The pattern kind, as ``kOutEWiseFusable``.
+        layouts: One layout string for each parameter, which TVM parses; empty where the operator
+            has no notion of layout.
+        certificate: Why this is right.
+        undetermined: Attributes that could have another value.
+        alternatives: Other operators that compute the same, if asked for.
+        relayout: The same over logical buffers, where layout attributes such as ``data_layout``
+            describe packed or permuted buffers.
     """
 
     name: str
@@ -146,12 +158,16 @@ class OpInfo(Structural):
 
 @dataclass(frozen=True, eq=False)
 class LayoutNormalised(Structural):
-    """The operator that a PrimFunc computes once its buffers are seen in the op's own layouts.
+    """The operator that a PrimFunc computes once its buffers are seen in the operator's own layouts.
 
-    ``logical`` is over logical buffers, not over the PrimFunc's: what it computes on the PrimFunc's
-    own buffers is something else. ``buffers`` says for each parameter (None for a scalar) where the
-    elements of the logical buffer are in the PrimFunc's; ``layouts`` names that with a string that
-    TVM parses, empty where there is none. The certificate and the kind are the PrimFunc's.
+    The certificate and the pattern kind are those of the PrimFunc.
+
+    Attributes:
+        logical: The operator over logical buffers; on the PrimFunc's own buffers it computes
+            something else.
+        buffers: For each parameter, where the elements of the logical buffer lie in the PrimFunc's;
+            None for a scalar.
+        layouts: The same as strings that TVM parses; empty where there is none.
     """
 
     logical: OpInfo
@@ -197,7 +213,12 @@ class LayoutNormalised(Structural):
 
 @dataclass(frozen=True)
 class Refusal:
-    """Not recognised: why, and at which place of the PrimFunc or which recogniser."""
+    """Why there is no answer.
+
+    Attributes:
+        reason: The condition that failed.
+        where: The place in the PrimFunc, the recogniser, or what to do; may be empty.
+    """
 
     reason: str
     where: str = ""
@@ -209,6 +230,7 @@ class Refusal:
         return f"not recognised: {self.reason}" + (f" ({self.where})" if self.where else "")
 
     def to_json(self) -> dict[str, Any]:
+        """A value that ``json.dumps`` takes."""
         return {"reason": self.reason, "where": self.where}
 
 

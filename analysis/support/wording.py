@@ -6,10 +6,10 @@ from __future__ import annotations
 def plural(count: int, noun: str) -> str:
     """A number with its noun.
 
-    >>> plural(1, "region"), plural(0, "region"), plural(2, "branch"), plural(3, "copy")
-    ('1 region', '0 regions', '2 branches', '3 copies')
+    >>> plural(1, "region"), plural(1200, "call site"), plural(2, "branch"), plural(3, "copy")
+    ('1 region', '1,200 call sites', '2 branches', '3 copies')
     """
-    return f"{count} {noun if count == 1 else _many(noun)}"
+    return f"{count:,} {noun if count == 1 else _many(noun)}"
 
 
 def _many(noun: str) -> str:

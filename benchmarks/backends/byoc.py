@@ -36,7 +36,7 @@ def measure(name: str, threads: int, default: bool, rounds: int = 9) -> Row:
     import tvm
 
     from opinfo.byoc.compile import compile_module
-    from opinfo.frontend.from_onnx import from_model
+    from opinfo.frontend.formats.from_onnx import from_model
 
     model, values = onnx_model(name)
     mod = from_model(model, {})

@@ -52,7 +52,7 @@ def compare(name: str, backends: Sequence[str], database: Path) -> Row:
 
     from opinfo.byoc import Excluded, Measure
     from opinfo.byoc.compile import compile_module
-    from opinfo.frontend.from_onnx import from_model
+    from opinfo.frontend.formats.from_onnx import from_model
 
     model, values = onnx_model(name)
     mod = from_model(model, {})

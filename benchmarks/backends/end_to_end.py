@@ -138,8 +138,8 @@ def in_a_fresh_process(
 ) -> tuple[float, float]:
     """Seconds of loading; the largest difference from the unmodified module's outputs."""
     import opinfo
-    from opinfo.compiling import difference
     from opinfo.frontend import parse_shape
+    from opinfo.verify.verification import difference
     from tests.run import run
 
     arrays = list(inputs(name).values())

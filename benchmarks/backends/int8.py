@@ -55,7 +55,7 @@ def measure(name: str, threads: int) -> Row:
     import tvm
 
     from opinfo.byoc.compile import compile_module
-    from opinfo.frontend.from_onnx import from_model
+    from opinfo.frontend.formats.from_onnx import from_model
 
     plain, values = onnx_model(name)
     small = quantised(plain, values)

@@ -98,7 +98,7 @@ def build_model(name: str, backends: Sequence[str], folder: Path, arch: str) -> 
 
 def _model(name: str) -> tuple[Any, list[Array]]:
     from benchmarks.common.full_models import onnx_model
-    from opinfo.frontend.from_onnx import from_model
+    from opinfo.frontend.formats.from_onnx import from_model
     from tests import models
 
     if name in models.LIGHT:

@@ -35,7 +35,7 @@ def module(name: str) -> Any:
     """The Relax module, its weights constants, and the one dimension symbolic."""
     import torch
 
-    from opinfo.frontend.from_torch import from_program
+    from opinfo.frontend.formats.from_torch import from_program
 
     sample = torch.from_numpy(given(name, 8))
     axis = 1 if name == "transformer" else 0

@@ -16,12 +16,15 @@ from .region import Region
 
 @dataclass(frozen=True)
 class Code:
-    """Generated source of one model: one C++ file with a function for each region.
+    """The generated source of one model: a C++ file with a function for each region.
 
-    Each region's symbol is exported with its inputs, then its results, as ``TensorView``.
-    ``constants`` are the arrays, by name, that ``__init_<symbol>`` is called with at load time.
-    ``options`` go to the compiler, libraries and their paths included. ``rounds`` says, by symbol,
-    how a region that is the same in real arithmetic rounds elsewhere than op by op.
+    Attributes:
+        source: The C++ text.
+        symbols: The exported function of each region. It is called with the region's inputs, then
+            its results, as ``TensorView``.
+        constants: Arrays by name; all are passed to ``__init_<symbol>`` at load time.
+        options: Options for the compiler, libraries and their paths included.
+        rounds: By symbol, how a region rounds differently from its operators one by one.
     """
 
     source: str
@@ -33,14 +36,19 @@ class Code:
 
 @dataclass(frozen=True)
 class Backend:
-    """A target for regions of a graph.
+    """A backend: what it takes, and how it is turned into code.
 
-    ``patterns`` are tried at every op; ``coarse`` takes whole parts of a graph; ``convert`` turns
-    all regions of a model into code;
-    ``available`` says why it cannot be used here, None if it can; ``wants`` are layouts by operator
-    (see `plan_layout`); ``cost`` is that of a region in microseconds, where it is known: what it
-    gets has numbers for symbolic extents (`byoc.backend.sized`), and constants of zeros;
-    ``version`` is that of its code and library: what was saved for another one is not used.
+    Attributes:
+        name: Unique; used in options and messages.
+        patterns: Chains of operators, tried at every operator.
+        convert: Turns all regions of a model into code.
+        available: Returns the reason why the backend cannot be used here, None if it can.
+        wants: Layouts by operator, as for `plan_layout`.
+        cost: Returns the cost of a region in microseconds. It sees numbers for symbolic extents,
+            and zeros for constants. None if it is unknown.
+        version: Returns the version of its code and library; plans and times saved for another one
+            are not used.
+        coarse: Subgraphs that it takes, of any size.
     """
 
     name: str
@@ -92,7 +100,14 @@ _REGISTRY: dict[str, Backend] = {}
 
 
 def register(backend: Backend) -> Backend:
-    """Make a backend known by its name; another one of this name is replaced."""
+    """Make a backend known by its name; one of the same name is replaced.
+
+    Args:
+        backend: The backend.
+
+    Returns:
+        The backend.
+    """
     if not isinstance(backend, Backend):
         raise TypeError(f"register: expected a Backend, got {backend!r}")
     _REGISTRY[backend.name] = backend

@@ -20,10 +20,13 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Tensor:
-    """An operand or a result. ``shape`` has integers, and expressions where it is symbolic.
+    """An operand or a result in a region.
 
-    ``source``: ``input`` and ``index`` among the region's inputs, ``constant`` and among its
-    constants, or ``call`` and the call whose result it is.
+    Attributes:
+        source: ``input``, ``constant`` or ``call``.
+        index: The position among the region's inputs, its constants or its calls.
+        shape: Integers, and expressions where an extent is symbolic.
+        dtype: TVM's name of the dtype.
     """
 
     source: Literal["input", "constant", "call"]
@@ -38,10 +41,14 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Call:
-    """One operator: ``op`` is its Relax name, ``attrs`` are all of its attributes.
+    """One operator of a region.
 
-    ``operands`` are its tensors in order. A scalar that is a literal in the compute is no operand
-    but an attribute, by the name of its argument: ``attrs["x2"]`` is 2.0 for ``x + 2``.
+    Attributes:
+        op: Its Relax name.
+        attrs: All its attributes. A literal scalar operand is an attribute under its argument's
+            name: ``attrs["x2"]`` is 2.0 for ``x + 2``.
+        operands: Its tensors, in order.
+        result: Its result.
     """
 
     op: str
@@ -69,10 +76,14 @@ class Call:
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """What a backend is handed: calls in order.
+    """The operators that a backend is given at once.
 
-    ``inputs`` come at run time in this order; ``constants`` are known now. ``results`` are what is
-    used outside: of a chain the last call's, of a coarse region one or more.
+    Attributes:
+        symbol: The name of the function to export.
+        calls: The operators, in order.
+        inputs: What is passed at run time, in order.
+        constants: Arrays that are known at compile time.
+        results: What is used outside: the last result of a chain, one or more of a subgraph.
     """
 
     symbol: str

@@ -35,27 +35,32 @@ def dispatch(
     layouts: Literal["given", "best"] = "given",
     desired: Desired | str | None = None,
 ) -> Dispatched:
-    """Give each op of a lowered module to the best backend that takes it.
+    """Assign each operator of a lowered module to the best backend that takes it.
 
-    A backend that is not available, or that fails, is left out with a warning; its ops fall to the
-    next one or to TVM.
+    A backend that is not available, or whose code fails, is left out with a warning; its operators
+    go to the next backend or to TVM.
 
     Args:
         mod: A Relax module after ``LegalizeOps``; it is not changed.
-        backends: Names or objects.
-        priority: The class of each backend, higher first; 3 by default. TVM's own code is 1: a
-            backend below it takes nothing.
-        force: Operators that must go to one backend, see `byoc.matching.force`.
-        measure: Times the code of all matches, and TVM's for the same ops. What does not run or is
-            wrong is not chosen; a backend in TVM's class, where all are if no priority is said,
-            takes what it is faster at.
-        layouts: ``"best"`` chooses the layouts of values in the same problem, among those that
-            backends want.
-        desired: With ``layouts="best"``, the layouts that operators must have, see `plan_layout`.
+        backends: Names or `Backend` objects.
+        priority: The class of each backend, higher first; 3 by default. TVM's own code is in class
+            1: a backend below that takes nothing.
+        force: Operators that must go to one backend: ``{"nn.conv2d": "onednn"}``, or to one of its
+            patterns, ``"onednn.conv"``.
+        measure: Measure the code of all matches and TVM's code for the same operators. Candidates
+            that do not run or are wrong are excluded. Where backend and TVM are in one class, as
+            all are without `priority`, the faster one wins.
+        layouts: ``"best"`` chooses layouts in the same problem, among those that backends want.
+        desired: With ``layouts="best"``, the layouts that operators must have, as for
+            `plan_layout`.
+
+    Returns:
+        The module, what became of each operator, and a plan to repeat this.
 
     Raises:
-        CannotForce: An operator cannot go where ``force`` says.
-        TypeError, ValueError: An argument is of another type, or does not fit the others.
+        CannotForce: An operator cannot go where `force` says.
+        TypeError: An argument has another type.
+        ValueError: An argument does not fit the others.
     """
     options = Options(priority, force, measure, layouts, desired)
     done = attempt(mod, backends, options).done()

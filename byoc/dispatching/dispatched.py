@@ -35,10 +35,19 @@ class Taken:
 
 @dataclass(frozen=True)
 class Dispatched:
-    """A module whose regions are calls of backends, what became of each op, how to do it again.
+    """The result of a dispatch.
 
-    ``timings``: what was measured to choose them. ``report`` tells of the layouts where they were
-    chosen too. ``failed``: what was left out since a backend's code failed.
+    Attributes:
+        module: The module, in which regions are calls of backends.
+        taken: The regions, with the operators in each.
+        left: The operators that stay with TVM, and why.
+        options: Options for the C++ compiler.
+        status: The solver's status.
+        plan: What to save in order to repeat this dispatch.
+        total: The floating-point operations of the module.
+        timings: What was measured to choose the regions.
+        report: The layouts, where they were chosen too.
+        failed: The regions that were dropped because a backend's code failed.
     """
 
     module: Any

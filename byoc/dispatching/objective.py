@@ -20,7 +20,11 @@ WHOLE = 64.0
 
 
 def keeping_chains() -> Cost:
-    """An objective for `plan_layout`: bytes moved, with those of chains that are cut."""
+    """Return an objective for `plan_layout`: the bytes moved, plus those of chains that are cut.
+
+    Returns:
+        The objective, to be passed as ``plan_layout(..., objective=keeping_chains())``.
+    """
     chains = _Chains()
 
     def cost(v: Value, layout: Layout) -> float:

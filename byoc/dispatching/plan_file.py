@@ -28,7 +28,7 @@ FORMAT = 2
 
 
 class PlanRefused(ValueError):
-    """A plan that is not for this module or these backends; the message says what differs."""
+    """A plan that does not fit the module or the backends; the message says what differs."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,15 @@ Laid = tuple[Layout | None, ...]
 
 @dataclass(frozen=True)
 class DispatchPlan:
-    """``module``: the structural hash of what was dispatched. ``backends``: their versions.
+    """Which backend has which operators, to be saved and replayed.
 
-    ``layouts``: those of the ``call_tir`` of each function, in their order, where they were chosen
-    too; regions are then of the module in these layouts.
+    Attributes:
+        module: The structural hash of the dispatched module, weights excluded.
+        backends: The version of each backend.
+        regions: What each backend takes.
+        status: The solver's status.
+        layouts: By function, the layouts of its ``call_tir`` in order, where layouts were chosen
+            too; regions are then those of the module in these layouts.
     """
 
     module: str
@@ -60,6 +65,7 @@ class DispatchPlan:
     layouts: Mapping[str, tuple[Laid, ...]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
+        """The plan as the file has it."""
         layouts = {f: [[_told(x) for x in op] for op in ops] for f, ops in self.layouts.items()}
         regions = [{**asdict(r), "ops": list(r.ops)} for r in self.regions]
         return {"format": FORMAT, "module": self.module, "backends": dict(self.backends),
@@ -85,6 +91,7 @@ class DispatchPlan:
         return cls(told["module"].text(), backends, regions, told["status"].text(), layouts)
 
     def save(self, path: str | Path) -> None:
+        """Write the plan as JSON."""
         Path(path).write_text(json.dumps(self.to_json(), indent=1) + "\n", encoding="utf-8")
 
     @classmethod

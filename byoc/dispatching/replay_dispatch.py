@@ -20,11 +20,19 @@ from .with_layouts import in_layouts
 
 
 def replay(mod: Any, plan: DispatchPlan, backends: Sequence[str | Backend] = ()) -> Dispatched:
-    """Do a dispatch again: nothing is chosen, what was chosen is checked.
+    """Repeat a dispatch: nothing is chosen, but everything that was chosen is checked.
 
-    ``backends`` are objects for the plan's names; the others are those that are registered.
-    Raises `PlanRefused` if the module, a backend or its version is another one, a region is
-    not what the plan says, or a backend cannot be used.
+    Args:
+        mod: The module that was dispatched; other weights are allowed.
+        plan: The plan of the dispatch.
+        backends: Objects for names in the plan; other names are looked up.
+
+    Returns:
+        The same as the dispatch.
+
+    Raises:
+        PlanRefused: The module, a backend or its version differs, a region does not match its
+            pattern, or a backend cannot be used.
     """
     named = {b.name: b for b in given(backends)}
     used = {r.backend for r in plan.regions}

@@ -22,14 +22,21 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True)
 class Measure:
-    """Candidates are built in processes of their own and timed through an RPC tracker.
+    """How candidates are measured: built in processes of their own, timed through an RPC tracker.
 
-    ``database``: a file of JSON lines; what is in it is not measured again. ``tracker``: a fleet;
-    where it is None, ``servers`` (as many as there are CPUs for) of ``threads`` threads each run on
-    this machine. ``timeout``: seconds until a candidate that runs hangs, ``build_timeout``: that
-    its compiler has, ``wait``: that a server may let itself be waited for. ``extents``: likely
-    values of symbolic extents, by name; the cost is the mean over the first of each, the second of
-    each, … (16 where nothing is declared).
+    Attributes:
+        database: A file of JSON lines; what is in it is not measured again.
+        tracker: A fleet of servers; None starts servers on this machine.
+        servers: How many local servers; by default as many as there are CPUs for.
+        threads: Threads of each local server.
+        timeout: Seconds after which a running candidate counts as hanging.
+        build_timeout: Seconds that its compiler may take.
+        wait: Seconds to wait for a server.
+        repeat: How many times each candidate is timed.
+        extents: Likely values of symbolic extents, by name. The cost is the mean over the first of
+            each, the second of each, and so on; 16 where nothing is declared.
+        target: TVM's target.
+        progress: Called with the number done, the total and a name.
     """
 
     database: str | Path | None = None

@@ -7,7 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Measured:
-    """The median time of a call."""
+    """The median time of a call.
+
+    Attributes:
+        microseconds: The time.
+    """
 
     microseconds: float
 
@@ -17,7 +21,11 @@ class Measured:
 
 @dataclass(frozen=True)
 class Excluded:
-    """It does not build, crashes, hangs, or computes something else; the reason, for people."""
+    """A candidate that cannot be used: it does not build, crashes, hangs or computes something else.
+
+    Attributes:
+        reason: Which of these, in words.
+    """
 
     reason: str
 
@@ -30,9 +38,14 @@ Result = Measured | Excluded
 
 @dataclass(frozen=True)
 class Timing:
-    """A backend's code for some operators, or TVM's (``tvm``), at one assignment of extents.
+    """The measured time of some operators, by a backend or by TVM (``tvm``).
 
-    ``known``: it was in the database before, nothing ran.
+    Attributes:
+        backend: Whose code was timed.
+        ops: The operators.
+        shapes: Dtypes and shapes as text, at one assignment of symbolic extents.
+        result: The time, or why the candidate was excluded.
+        known: Whether the database had it already.
     """
 
     backend: str
@@ -43,4 +56,4 @@ class Timing:
 
 
 class MeasureError(RuntimeError):
-    """Nothing can be measured here: no tracker, no server, no process; what there is is kept."""
+    """Nothing can be measured here: there is no tracker, server or process. Earlier results are kept."""

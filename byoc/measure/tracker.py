@@ -29,7 +29,13 @@ ANSWER = 10.0
 
 @dataclass(frozen=True)
 class Tracker:
-    """The address of a tracker, and the key of the servers to use."""
+    """An RPC tracker, and the key of the servers to use.
+
+    Attributes:
+        host: The tracker's host name.
+        port: Its port.
+        key: The servers' key.
+    """
 
     host: str
     port: int

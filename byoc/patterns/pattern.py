@@ -32,9 +32,14 @@ True and False are taken too; a reason says more.
 
 @dataclass(frozen=True)
 class Node:
-    """An op of the graph with what it was recovered to be; ``chain``: the value it follows.
+    """An operator of the graph as a condition sees it.
 
-    ``ops`` are several that are one function of that value; ``infos`` are those of all ops.
+    Attributes:
+        op: The call.
+        info: What it was recovered to be.
+        chain: The value that it follows in the chain; None for an anchor.
+        ops: The calls, where several are one function of `chain`.
+        infos: What all operators were recovered to be.
     """
 
     op: Op
@@ -185,18 +190,45 @@ def one(
     names: str | Collection[str], *conditions: Condition, takes: Sources = nothing,
     laid: tuple[Condition, ...] = (),
 ) -> PatternStep:  # fmt: skip
-    """Exactly one op."""
+    """Return a step that matches exactly one operator.
+
+    Args:
+        names: An operator's Relax name, or several.
+        conditions: Functions of a `Node` that return None, or why the operator does not match.
+        takes: A function of a `Node` that returns the producers of operands to include, such as a
+            dequantize.
+        laid: Conditions on layouts, which planning layouts can make true.
+
+    Returns:
+        A step of a `Pattern` or `Coarse`.
+    """
     found = frozenset([names] if isinstance(names, str) else names)
     return PatternStep(found, conditions, takes=takes, laid=laid)
 
 
 def maybe(names: str | Collection[str], *conditions: Condition) -> PatternStep:
-    """One op or none."""
+    """Return a step that matches one operator or none.
+
+    Args:
+        names: An operator's Relax name, or several; with or without ``relax.`` in front.
+        conditions: Functions of a `Node` that return None, or why the operator does not match.
+
+    Returns:
+        A step of a `Pattern` or `Coarse`.
+    """
     return PatternStep(frozenset([names] if isinstance(names, str) else names), conditions, 0)
 
 
 def many(names: str | Collection[str], *conditions: Condition) -> PatternStep:
-    """Any number of ops."""
+    """Return a step that matches any number of operators.
+
+    Args:
+        names: An operator's Relax name, or several; with or without ``relax.`` in front.
+        conditions: Functions of a `Node` that return None, or why the operator does not match.
+
+    Returns:
+        A step of a `Pattern` or `Coarse`.
+    """
     return PatternStep(frozenset([names] if isinstance(names, str) else names), conditions, 0, None)
 
 
@@ -211,7 +243,12 @@ class MatchState:
 
 @dataclass(frozen=True)
 class Pattern:
-    """A chain: ``steps[0]`` is the anchor."""
+    """A chain of operators.
+
+    Args:
+        name: Identifies the pattern in messages, plans and ``force``.
+        steps: The anchor, then what may follow it.
+    """
 
     name: str
     steps: tuple[PatternStep, ...]

@@ -27,7 +27,12 @@ MOST = 2000
 
 @dataclass(frozen=True)
 class Coarse:
-    """Any operators that are one of ``steps``, as many as there are."""
+    """A subgraph pattern: any number of operators that match one of the steps.
+
+    Args:
+        name: Identifies the pattern in messages, plans and ``force``.
+        steps: What a single operator must match.
+    """
 
     name: str
     steps: tuple[PatternStep, ...]

@@ -12,7 +12,12 @@ import tvm_ffi
 
 @dataclass(frozen=True, order=True)
 class Unmet:
-    """A condition that does not hold: why, and what would mend it ("" where that is not known)."""
+    """A condition that does not hold.
+
+    Attributes:
+        reason: Why not.
+        mend: What to change so that it holds; empty if unknown.
+    """
 
     reason: str
     mend: str = ""

@@ -23,7 +23,7 @@ END = 1 << 63
 
 
 class ShapeOutOfRange(BoundaryError):
-    """A symbolic extent that is not in its declared range."""
+    """A symbolic extent outside its declared range."""
 
 
 def whole(value: Any, what: str) -> int:
@@ -39,7 +39,16 @@ def whole(value: Any, what: str) -> int:
 
 @dataclass(frozen=True)
 class Range:
-    """``low`` … ``high``, both included; ``high`` None: unbounded. Raises ``ValueError``."""
+    """A range of integers.
+
+    Attributes:
+        low: The least value, at least 0.
+        high: The greatest value, included; None for no bound.
+        multiple_of: Every value is a multiple of it.
+
+    Raises:
+        ValueError: A bound does not fit, or the range is empty.
+    """
 
     low: int = 1
     high: int | None = None

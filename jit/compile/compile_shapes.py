@@ -13,15 +13,18 @@ from tvm.support import cc
 
 from ...analysis.lifting.tir.node import items
 from ...analysis.support.progress import stage
+from ...byoc.backend.backend import Backend
+from ...byoc.backend.region import Region
 from ...byoc.codegen import toolchain
 from ...byoc.codegen.arity import check_calls
 from ...byoc.codegen.deduplicate import once
 from ...byoc.codegen.executable import executable
 from ...byoc.codegen.host import native_target
 from ...byoc.codegen.loading import tried
-from ...byoc.compile import placed
-from ...byoc.dispatching.dispatch import Dispatched, warn
-from ...byoc.dispatching.retry import Attempt
+from ...byoc.compile import finished, placed, regions_of, retried
+from ...byoc.dispatching.dispatch import Dispatched, Options
+from ...byoc.dispatching.plan_file import DispatchPlan
+from ...byoc.dispatching.replay_dispatch import replay
 from ...byoc.patterns.failure import last_line
 from ...byoc.prepare.fuse import fuse
 from ...byoc.prepare.prepare import prepare
@@ -43,7 +46,10 @@ OPTIONS = ["-fno-gnu-unique"]
 class CompiledShapes:
     """A shared library for TVM's virtual machine, and how each symbolic function is compiled.
 
-    ``dispatched`` is what backends have, where the strategy of operators is `Library`.
+    Attributes:
+        library: The path of the library, which lives as long as this object.
+        functions: What became of each function with symbolic shapes.
+        dispatched: What backends have, where the strategy is `Library`; else None.
     """
 
     library: Path
@@ -56,46 +62,72 @@ class CompiledShapes:
         placed(self.library, Path(path))
 
 
-def compile_shapes(mod: Any, given: Config | Strategy | str = "jit",
-                   target: Any = None) -> CompiledShapes:  # fmt: skip
-    """Compile a Relax module with symbolic shapes; ``mod`` is not changed.
+def compile_shapes(
+    mod: Any,
+    given: Config | Strategy | str = "jit",
+    target: Any = None,
+    *,
+    backends: Sequence[str | Backend] = (),
+    options: Options | None = None,
+    saved: DispatchPlan | None = None,
+) -> CompiledShapes:
+    """Compile a Relax module with symbolic shapes.
 
-    ``target`` is TVM's for a CPU, by default this one and one thread. Raises ``TypeError`` for what
-    is no module, ``ValueError`` for a configuration that is none, a GPU, a module without a Relax
-    function or with a variable that nothing defines, ``FileNotFoundError`` without a C++ compiler.
+    Args:
+        mod: The module; it is not changed.
+        given: How functions with symbolic shapes are compiled.
+        target: TVM's for a CPU, by default this one and one thread.
+        backends: Names or objects; they take operators that ``given`` has no strategy for by name,
+            and what they leave is compiled as ``given`` says. Those of the strategy `Library` take
+            its operators without being named here.
+        options: How to dispatch, see `opinfo.byoc.dispatch`.
+        saved: A plan of an earlier call, of which nothing is chosen again.
+
+    Raises:
+        TypeError: ``mod`` is not a module.
+        ValueError: The configuration is invalid, the target is a GPU, the module has no Relax
+            function or a variable that nothing defines.
+        FileNotFoundError: There is no C++ compiler.
     """
     _check(mod)
     wanted = _target(target)
     found = resolved(config(given), mod)
-    prepared = prepare(mod)
-    attempt = handed_over(prepared, found)
-    while True:
-        handed = None if attempt is None else attempt.done()
-        done, made = _built(fused(prepared if handed is None else handed.module), found, wanted)
-        folder = Folder("opinfo-")
-        library = folder.path / "model.so"
-        try:
-            _exported(made, library, attempt, () if handed is None else handed.options)
-        except Exception as e:  # the compiler, the linker or the loader
-            if attempt is None or not attempt.diagnose(e):
-                raise
-            continue
-        if handed is not None:
-            warn(handed)
-        return CompiledShapes(library, done.functions, handed, folder)
+    options = options or Options()
+    plan = options.layouts == "best"
+    prepared = prepare(mod, backends, relaid=plan)
+
+    def finish(done: Dispatched) -> Dispatched:
+        return finished(done, plan, options.desired, wanted)
+
+    if saved is not None:
+        done = finish(replay(prepared, saved, backends))
+        return _compiled(done.module, done, found, wanted)
+    attempt = handed_over(prepared, found, backends, options)
+    if attempt is None:
+        return _compiled(prepared, None, found, wanted)
+    return retried(
+        attempt,
+        finish,
+        lambda done: _compiled(done.module, done, found, wanted, regions_of(attempt)),
+    )
 
 
-def _exported(made: Any, library: Path, attempt: Attempt | None, options: Sequence[str]) -> None:
-    """Write the library; with regions of backends it is loaded, so that what is missing is found.
+def _compiled(
+    mod: Any, handed: Dispatched | None, found: Config, target: Any, regions: Sequence[Region] = ()
+) -> CompiledShapes:
+    """The library of a lowered module; with regions of backends it is loaded once.
 
     Raises what the compiler, the linker and the loader do.
     """
+    done, made = _built(fused(mod), found, target)
+    folder = Folder("opinfo-")
+    library = folder.path / "model.so"
     stage("linking")
-    given = [*toolchain.OPTIONS, *OPTIONS, *options]
+    given = [*toolchain.OPTIONS, *OPTIONS, *(() if handed is None else handed.options)]
     made.export_library(str(library), fcompile=toolchain.shared, options=given)
-    regions = [] if attempt is None else [h.placed.region for h in attempt.regions]
     if regions:
         check_calls(tried(str(library), tvm.cpu()), regions)
+    return CompiledShapes(library, done.functions, handed, folder)
 
 
 def _check(mod: Any) -> None:

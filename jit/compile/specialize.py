@@ -33,7 +33,12 @@ from .call_site_code import SiteCode, source
 
 @dataclass(frozen=True)
 class Specialized:
-    """A module whose symbolic functions are compiled as told, and what was done to each."""
+    """A module in which each symbolic function is compiled by its strategy.
+
+    Attributes:
+        module: The module.
+        functions: What became of each function with symbolic shapes.
+    """
 
     module: Any
     functions: tuple[SpecializedFunction, ...]
@@ -41,8 +46,14 @@ class Specialized:
 
 @dataclass(frozen=True)
 class SpecializedFunction:
-    """What became of a function: its strategy, the rule of its generic schedule, and why not more
-    ("" where there is nothing to say)."""
+    """How one function with symbolic shapes is compiled.
+
+    Attributes:
+        function: The name of the PrimFunc.
+        strategy: Its strategy.
+        rule: The rule of its generic schedule; empty for TVM's default.
+        why: Why not more was done; empty if there is nothing to say.
+    """
 
     function: str
     strategy: Strategy
@@ -61,12 +72,19 @@ def specialize_shapes(
     target: Any = "llvm",
     unscheduled: Mapping[str, str] = MappingProxyType({}),
 ) -> Specialized:
-    """A module after FuseTIR with a strategy for each symbolic PrimFunc; ``mod`` is not changed.
-
-    Functions that are ``unscheduled`` stay as they are, for the reason that is said.
+    """Give each symbolic PrimFunc of a module its strategy.
 
     Before: lv = R.call_tir(cls.matmul, (x, w), …)
     After:  lv = R.call_dps_packed("opinfo_site_0", (x, w), …)        # jit, record
+
+    Args:
+        mod: A module after ``FuseTIR``; it is not changed.
+        given: How functions with symbolic shapes are compiled.
+        target: TVM's target.
+        unscheduled: Functions that stay unchanged, with the reason.
+
+    Returns:
+        The module, and what was done to each function.
     """
     found = resolved(config(given), mod)
     if taken := sorted(n for n in _public(mod) if n.startswith(("opinfo_site_", "opinfo_jit_"))):

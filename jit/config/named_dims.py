@@ -44,6 +44,11 @@ def resolved(given: Config, mod: Any) -> Resolved:
                     {k: own(s) for k, s in given.by_op.items()}, dims, given.tuned)  # fmt: skip
 
 
+def dimension_names(mod: Any) -> tuple[str, ...]:
+    """The symbolic dimensions of a module's Relax functions."""
+    return tuple(dict.fromkeys(_places(mod).values()))
+
+
 def _places(mod: Any) -> dict[str, str]:
     """Variables by their own names and by ``argument:axis``, where they stand alone."""
     found: dict[str, str] = {}

@@ -16,8 +16,14 @@ from ..arguments.boundary import END, Range, whole
 
 @dataclass(frozen=True)
 class Dim(Range):
-    """What is declared of a symbolic dimension of a Relax function: its range, and ``likely``
-    values, which `Jit("eager")` compiles ahead and `Aot` takes as buckets."""
+    """What is declared of a symbolic dimension.
+
+    Attributes:
+        low: The least value.
+        high: The greatest value, included; None for no bound.
+        multiple_of: Every value is a multiple of it.
+        likely: Likely values: `Jit("eager")` compiles them at once, `Aot` takes them as buckets.
+    """
 
     likely: tuple[int, ...] = ()
 
@@ -34,34 +40,33 @@ class Dim(Range):
 
 @dataclass(frozen=True)
 class Generic:
-    """One kernel for all shapes, by a schedule for symbolic shapes where there is one."""
+    """One kernel for all shapes.
+
+    Attributes:
+        scheduled: Use a schedule for symbolic shapes where there is one, else TVM's default.
+    """
 
     scheduled: bool = True
 
 
 @dataclass(frozen=True)
 class Aot:
-    """Kernels for some shapes beside the generic one, chosen by the shape in the same PrimFunc.
+    """Kernels for some shapes beside the generic one, selected by shape inside the PrimFunc.
 
-    ``buckets`` are values by dimension: by default the likely ones and, where the range is small,
-    all of it. ``pad`` also serves what lies between two buckets with the upper one, where that is
-    proved; with ``finite`` also where the proof takes inputs for finite (0 in the padding times a
-    number is 0, times infinity it is not).
+    Shapes without a kernel use the generic one. It needs only TVM's runtime.
 
-    ``ranges`` are kernels with symbolic shapes for a part of the values: ``(low, high)`` or ``(low,
-    high, multiple)``, both ends included, or `Range`. Their tiles are as large as the range allows,
-    and have no rest where they divide the multiple. By default the declared range is cut where that
-    is faster (see `ranges.parts`); ``{"n": ()}`` asks for none of n. Ranges may overlap: the first
-    one serves, after the buckets.
-
-    ``max``: one kernel for all, at the upper end of each declared range, over inputs that are
-    padded to it where that is proved. It is ``buckets`` of the upper ends alone, with ``pad``.
-
-    A bucket is padded to from those sizes on for which that is worth it (see `worth.lowest`): all
-    where it costs little, else those of at least a quarter. What is told says so.
-
-    ``max_variants`` bounds the kernels of a function, over all combinations of dimensions. What no
-    kernel is for the generic one serves.
+    Attributes:
+        buckets: Values by dimension; by default the likely ones and, for a small range, all of it.
+        pad: Serve a shape between two buckets by the upper one, where that is proved and pays.
+        finite: With `pad`, accept proofs that assume finite inputs: 0 in the padding times a number
+            is 0, times infinity it is not.
+        max_variants: The most kernels of a function, over all combinations of dimensions.
+        ranges: Kernels with symbolic shapes for a part of the values, by dimension: ``(low, high)``
+            or ``(low, high, multiple)``, both ends included, or a `Range`. Buckets serve first,
+            then the first range that contains the value. By default the declared range is cut where
+            that is faster; an empty tuple asks for none.
+        max: One kernel, at the upper end of each declared range, over inputs that are padded to it
+            where that is proved and pays.
     """
 
     buckets: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -127,8 +132,13 @@ def _range(name: str, given: Any, expected: str) -> Range:
 
 @dataclass(frozen=True)
 class Jit:
-    """Kernels compiled in the background for shapes that come in; the generic one serves until
-    then. ``lazy`` after ``threshold`` calls of a shape, ``eager`` also the likely ones at once."""
+    """Kernels compiled in the background for shapes that occur; the generic kernel serves until then.
+
+    Attributes:
+        mode: ``lazy`` compiles a shape after `threshold` calls; ``eager`` also compiles likely
+            shapes at once.
+        threshold: Calls of a shape before it is compiled.
+    """
 
     mode: Literal["lazy", "eager"] = "lazy"
     threshold: int = 2
@@ -143,7 +153,11 @@ class Jit:
 
 @dataclass(frozen=True)
 class Library:
-    """A call of a backend that takes symbolic shapes; ``Generic`` where it does not."""
+    """A call of a backend that takes symbolic shapes; `Generic` where none does.
+
+    Attributes:
+        backends: The names of the backends, in order of preference.
+    """
 
     backends: tuple[str, ...] = ("onednn", "blas")
 
@@ -155,7 +169,7 @@ class Library:
 
 @dataclass(frozen=True)
 class Record:
-    """The generic kernel, and counts of the shapes that came in."""
+    """The generic kernel, and a count of the shapes that occur."""
 
 
 Strategy = Generic | Aot | Jit | Library | Record
@@ -167,12 +181,14 @@ NAMED: dict[str, Strategy] = {"generic": Generic(), "aot": Aot(), "jit": Jit(),
 class Config:
     """Which function is compiled how.
 
-    ``by_function`` is by the name of a PrimFunc in the module, ``by_op`` by the name of an operator
-    in it ("relax.matmul") or by its pattern kind ("kElemWise"); the first that fits is taken, a
-    function before an operator. ``dims`` are by the name of a symbolic variable of the Relax
-    function, or by a place where it stands alone, ``x:0`` for axis 0 of the argument x. ``tuned``
-    is a database of `opinfo tune`, whose schedules are taken ahead of time; a `Compiler` is given
-    its own. A strategy may be given by its name.
+    Attributes:
+        default: The strategy of all other functions; strategies may be given by name.
+        by_function: By the name of a PrimFunc in the module; first match.
+        by_op: By the name of an operator in it (``relax.matmul``) or its pattern kind
+            (``kElemWise``); asked after `by_function`.
+        dims: Declared dimensions, by the name of a symbolic variable, or by place: ``x:0`` is axis
+            0 of the argument x.
+        tuned: A database of `opinfo tune`, used ahead of time; a `Compiler` has its own.
     """
 
     default: Strategy | str = "jit"

@@ -43,15 +43,18 @@ FIRST, LAST, TIMES = 0.5, 60.0, 6
 
 @dataclass
 class Compiler(LineProcess):
-    """Builds kernels in a process of its own.
+    """Compiles kernels in a process of its own.
 
-    Several sessions may share one; it is closed by who made it. ``seconds`` is what a job may take,
-    ``starting`` what the process may take to be ready, both of a CPU that it has (see `Patience`),
-    ``idle`` how long it stays without a job: it takes some 450 MiB. ``tuned`` is a database of
-    `opinfo tune`, whose schedules go before those by structure.
+    Several sessions may share one; whoever creates it closes it. The process takes about 450 MiB.
 
-    ``toolchain`` is what kernels are made by, as the process says: its sources may be newer than
-    those of this process.
+    Attributes:
+        seconds: CPU seconds that a job may take.
+        starting: CPU seconds that the process may take to start.
+        idle: Seconds without a job after which the process ends.
+        command: How the process is started.
+        tuned: A database of `opinfo tune`, whose schedules are preferred.
+        toolchain: What kernels are compiled with, as the process reports it.
+        check: Compare each kernel with the generic one before it serves.
     """
 
     tuned: str | Path | None = None

@@ -38,8 +38,15 @@ CRASHES = 3
 
 @dataclass(frozen=True)
 class Budget:
-    """What specialised kernels may take: how many and how many bytes at one time, how many are
-    compiled in all, how many shapes are counted a site, how many wait."""
+    """How much a session may spend on specialised kernels.
+
+    Attributes:
+        kernels: Kernels loaded at one time.
+        bytes: Bytes of these kernels.
+        compiles: Kernels compiled in all.
+        shapes: Shapes counted for each call site.
+        waiting: Shapes that wait to be compiled.
+    """
 
     kernels: int = 256
     bytes: int = 64 << 20
@@ -55,9 +62,18 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What became of a shape: ``compiled``, ``loaded`` from disk, ``shared`` with another site,
-    ``postponed`` since something else ended the compiler, ``failed``, ``refused`` by the budget, or
-    ``evicted``."""
+    """What became of one shape at one call site.
+
+    Attributes:
+        what: ``compiled``, ``loaded`` from disk, ``shared`` with another site, ``postponed``
+            because something else ended the compiler, ``failed``, ``refused`` by the budget, or
+            ``evicted``.
+        site: The call site.
+        shape: The symbolic extents.
+        milliseconds: How long it took.
+        why: The reason, where there is one.
+        rule: The schedule rule of the kernel.
+    """
 
     what: str
     site: str

@@ -33,8 +33,17 @@ _LOCK = threading.Lock()
 
 @dataclass(frozen=True)
 class SiteStats:
-    """Calls of one site: by special kernels and by the generic one, and by shape. A call that
-    failed by its special kernel only is one by the generic kernel, and in ``failed_calls``."""
+    """The calls of one site.
+
+    Attributes:
+        site: The call site.
+        caller: The Relax function that it is in.
+        hits: Calls served by specialised kernels.
+        misses: Calls served by the generic kernel.
+        kernels: Specialised kernels that are loaded.
+        failed_calls: Calls that failed in a specialised kernel and were served by the generic one.
+        shapes: Calls by shape.
+    """
 
     site: str
     caller: str
@@ -53,7 +62,14 @@ class SiteStats:
 
 @dataclass(frozen=True)
 class Stats:
-    """What a session did: its sites, what became of shapes, and the kernels that are loaded."""
+    """What a session did.
+
+    Attributes:
+        sites: The calls of each site.
+        events: What became of each shape.
+        kernels: Specialised kernels that are loaded.
+        bytes: Their bytes.
+    """
 
     sites: tuple[SiteStats, ...]
     events: tuple[Event, ...]
@@ -78,14 +94,22 @@ class Stats:
 
 
 class Session:
-    """A compiled model; calling it runs ``main`` on numpy arrays or anything that has DLPack, and
-    ``session["decode"]`` another function of it.
+    """A compiled model that serves calls, and compiles kernels for shapes that occur.
 
-    ``library`` is a path that `compile_shapes` exported to, or what it returned. Arguments are
-    checked, and copied where compiled code could not read them; with ``strict`` those are refused,
-    and so are shapes out of the declared ranges (see `Boundary`). Kernels are kept in ``store``
-    (None: not on disk) and compiled by ``compiler``, within ``budget``. A library has one session
-    at a time in a process, which threads share: raises ``ValueError`` for a second one.
+    Calling it runs ``main`` on numpy arrays or anything with DLPack; ``session["decode"]`` is
+    another function. Arguments are checked, and copied where compiled code could not read them. A
+    library has one session at a time in a process; threads share it.
+
+    Args:
+        library: The path of an exported library, or what compiled it.
+        budget: How much to spend on kernels; by default ``Budget()``.
+        store: Where kernels are kept on disk; None keeps none.
+        compiler: Compiles the kernels; by default a process of its own.
+        strict: Refuse arguments that would be copied, and shapes outside the declared ranges.
+        device: Where to run; by default what the library was compiled for.
+
+    Raises:
+        ValueError: The library has a session in this process already.
     """
 
     def __init__(self, library: Any, *, budget: Budget | None = None,
@@ -255,5 +279,9 @@ def _let_go(manager: Manager, pid: int) -> None:
 
 
 def stats() -> tuple[Stats, ...]:
-    """What each open session of this process did."""
+    """Return what each open session of this process did.
+
+    Returns:
+        One `Stats` for each session.
+    """
     return tuple(s.stats() for s in list(_OPEN) if s.is_own)

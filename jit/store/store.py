@@ -44,12 +44,16 @@ class StoreEntry:
 
 
 class KernelStore:
-    """At most ``max_bytes`` and ``max_count`` kernels: those that were not used longest go first.
+    """Compiled kernels on disk; the least recently used are removed first.
 
-    Each is kept under the key of `kernel_key.key`.
+    Args:
+        folder: Where; by default ``$OPINFO_CACHE``, or the platform's cache folder. Nobody else may
+            be able to write to it.
+        max_bytes: The most bytes of kernels.
+        max_count: The most kernels.
 
-    ``folder`` None: ``$OPINFO_CACHE``, or the platform's folder for caches. Raises ``ValueError``
-    for bounds that are not positive.
+    Raises:
+        ValueError: A bound is not positive.
     """
 
     def __init__(

@@ -42,7 +42,12 @@ class Shape:
 
 
 class Recording:
-    """Counts of shapes; any thread may add. ``functions``: the PrimFuncs as JSON, by their hash."""
+    """Counts of shapes; any thread may add to it.
+
+    Args:
+        counts: How often each shape occurred.
+        functions: The PrimFuncs as JSON, by their hash.
+    """
 
     def __init__(
         self, counts: Mapping[Shape, int] | None = None, functions: Mapping[str, str] | None = None

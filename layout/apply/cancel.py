@@ -20,7 +20,14 @@ from ..graph.relax_graph import extents, may_write
 
 
 def cancel_layout_transforms(mod: Any) -> Any:
-    """The module without conversions that undo each other; the input is not changed."""
+    """Return the module without pairs of conversions that are proved to undo each other.
+
+    Args:
+        mod: A Relax module; it is not changed.
+
+    Returns:
+        A new module.
+    """
     if not isinstance(mod, tvm.IRModule):
         raise TypeError(f"CancelLayoutTransforms: expected an IRModule, got {type(mod).__name__}")
     canceller = _Canceller(mod)

@@ -7,13 +7,20 @@ from typing import Any, NamedTuple
 
 
 class Digit(NamedTuple):
-    """``x[axis] // div % extent``; the highest digit of an axis has no modulus: extent None."""
+    """One digit of an axis: ``x[axis] // div % extent``.
+
+    Attributes:
+        axis: The axis of the value.
+        div: The divisor.
+        extent: The modulus; None for the highest digit of the axis.
+    """
 
     axis: int
     div: int = 1
     extent: int | None = None
 
     def of(self, index: Sequence[Any]) -> Any:
+        """The digit at an index, which has an integer or expression for each axis."""
         value = index[self.axis] if self.div == 1 else index[self.axis] // self.div
         return value if self.extent is None else value % self.extent
 

@@ -21,15 +21,21 @@ Dim = tuple[Digit, ...]
 
 @dataclass(frozen=True)
 class Layout:
-    """A layout of values of one rank: each physical dimension is a number with these digits.
+    """A layout: each physical dimension is a number made of digits of the axes.
 
         physical[d] = Σ_k digit[k] * Π_{j > k} size[j]       digits from the highest to the lowest
 
-    It is injective for every shape, onto where each axis divides into its digits; elsewhere the
-    rest of the physical buffer is padding, which holds ``pad_value`` (None: nobody knows what).
-    ``axes`` is the value's own layout string, by which the layout is called: over values in NHWC
-    ``NCHW4c`` has other digits than over values in NCHW.
-    Raises ``ValueError`` if the digits of an axis do not make it up.
+    It is injective for every shape, and onto where each axis divides into its digits; otherwise the
+    rest of the physical buffer is padding.
+
+    Args:
+        dims: The digits of each physical dimension, highest first.
+        pad_value: The value in the padding; None if unknown.
+        axes: The value's own layout string, which names its axes: over values in NHWC, ``NCHW4c``
+            has other digits than over values in NCHW.
+
+    Raises:
+        ValueError: The digits of an axis do not make it up.
 
     >>> Layout.parse("NCHW4c")
     Layout("NCHW4c")
@@ -55,6 +61,7 @@ class Layout:
 
     @staticmethod
     def identity(rank: int) -> Layout:
+        """The layout in which a value of a rank is row-major, in the order of its axes."""
         return _identity(rank)
 
     @classmethod

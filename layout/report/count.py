@@ -26,10 +26,16 @@ CONVERTING = frozenset({"relax.permute_dims", "relax.layout_transform"})
 
 
 def count(mod: Any) -> Conversions:
-    """The conversions of a module, legalised or not, fused or not.
+    """Count the layout conversions of a module.
 
-    Parameters from the attribute ``num_input`` on are weights, and constant. A symbolic extent
-    counts as 64. Each call of a function counts; of a branch both sides do.
+    Each call of a function counts, and both sides of a branch. A symbolic extent counts as 64.
+
+    Args:
+        mod: A Relax module, legalised or not, fused or not. Parameters from the attribute
+            ``num_input`` on are weights: converting them is not counted.
+
+    Returns:
+        Their number and the bytes that they write.
     """
     found = located(mod).values()
     return Conversions(sum(c.number for c in found), sum(c.bytes for c in found))

@@ -14,7 +14,12 @@ from ..model.layout import Layout
 
 @dataclass(frozen=True)
 class Conversions:
-    """How many layout conversions of activations there are, and the bytes that they write."""
+    """How many layout conversions of activations a module has.
+
+    Attributes:
+        number: Their number.
+        bytes: The bytes that they write.
+    """
 
     number: int = 0
     bytes: int = 0
@@ -76,9 +81,15 @@ class OpChoice:
 class PlanReport:
     """Why a plan is what it is.
 
-    ``status`` is the solver's word, ``objective`` what the plan costs and ``bound`` what any plan
-    costs at least. ``counting`` counts the conversions that the model had, ``left`` those that the
-    planned one has, once somebody asks; ``conversions`` are those that the plan has a reason for.
+    Attributes:
+        values: For each value its layout, and why.
+        conversions: The conversions that the plan has a reason for.
+        ops: For each operator the alternative chosen.
+        status: The solver's status: ``optimal``, or what it ran into.
+        objective: What the plan costs.
+        bound: What any plan costs at least.
+        counting: Counts the conversions of the unplanned module, when called.
+        left: Counts those of the planned module, when called.
     """
 
     values: tuple[ValueChoice, ...] = ()

@@ -24,7 +24,13 @@ from .constraints import Offers, Want, Wishes, offered, want
 
 @dataclass(frozen=True)
 class Implementation:
-    """A PrimFunc to be used for an operator, and the layouts of its buffers (None: a scalar)."""
+    """A PrimFunc to use for an operator.
+
+    Attributes:
+        op: The operator's full Relax name.
+        func: The PrimFunc.
+        layouts: The layout of each of its buffers; None for a scalar.
+    """
 
     op: str
     func: Any

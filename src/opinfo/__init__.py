@@ -1,37 +1,74 @@
-"""opinfo: given a TIR PrimFunc and nothing else, say which operator it computes, with proof."""
+"""opinfo: which operators TIR computes, proved; layouts, backends and kernels planned on that.
 
-import importlib
+    mod = opinfo.load("model.onnx")
+    print(opinfo.inspect(mod))              # the operator of every PrimFunc
+    print(opinfo.plan(mod, {"conv2d": "NHWC"}).summary())
+    compiled = opinfo.compile(mod, ["onednn"])
+    y = compiled.run(x)
+    compiled.export("model.so")
+
+The parts are `analysis`, `layout`, `byoc` and `jit`; `transform` has the passes.
+"""
+
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import analysis, byoc, jit, layout, transform
-    from .front import Compiled, compile
+    from .front.backend_choice import dispatch
+    from .front.compiled_model import Compiled
+    from .front.compiling import compile
+    from .front.inspection import inspect
+    from .front.planning import ModelPlan, plan
+    from .front.tuning import tune
     from .frontend import FrontendError, load
-    from .inspection import inspect
     from .jit import Session
-    from .report import Report, Row
+    from .report.operators import Report, Row
 
-__all__ = ["Compiled", "FrontendError", "Report", "Row", "Session", "analysis", "byoc", "compile",
-           "inspect", "jit", "layout", "load", "transform"]  # fmt: skip
+__all__ = [
+    "Compiled",
+    "FrontendError",
+    "ModelPlan",
+    "Report",
+    "Row",
+    "Session",
+    "analysis",
+    "byoc",
+    "compile",
+    "dispatch",
+    "inspect",
+    "jit",
+    "layout",
+    "load",
+    "plan",
+    "transform",
+    "tune",
+]
 
+_PACKAGES = ("analysis", "byoc", "jit", "layout", "transform")
 _HOME = {
-    "Compiled": "front",
+    "Compiled": "front.compiled_model",
     "FrontendError": "frontend",
-    "Report": "report",
-    "Row": "report",
+    "ModelPlan": "front.planning",
+    "Report": "report.operators",
+    "Row": "report.operators",
     "Session": "jit",
-    "compile": "front",
-    "inspect": "inspection",
+    "compile": "front.compiling",
+    "dispatch": "front.backend_choice",
+    "inspect": "front.inspection",
     "load": "frontend",
+    "plan": "front.planning",
+    "tune": "front.tuning",
 }
 
 
 def __getattr__(name: str) -> Any:
     """Modules are imported when something of them is asked for."""
-    if name not in __all__:
+    if name in _PACKAGES:
+        return import_module(f".{name}", __name__)
+    if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(f".{_HOME.get(name, name)}", __name__)
-    found = globals()[name] = getattr(module, name) if name in _HOME else module
+    found = globals()[name] = getattr(import_module(f".{_HOME[name]}", __name__), name)
     return found
 
 

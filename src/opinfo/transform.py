@@ -30,13 +30,16 @@ Desired = Mapping[str, Sequence[str] | str]
 
 
 def AnnotateOpInfo() -> Any:
-    """What each PrimFunc computes as its function attributes `opinfo.ops`, `opinfo.kind`, ...
+    """Write what each PrimFunc computes as function attributes (``opinfo.ops``, ``opinfo.kind``).
 
-    A fused PrimFunc gets the chain of its operators. `opinfo.body` is the hash of the body that the
-    attributes are about: `opinfo.analysis.annotation` reads them only while it holds, and running
-    the pass again derives what changed. `op_pattern` is set where the kind is known to be better,
-    so that PrimFuncs in other layouts fuse: run the pass between `AnnotateTIROpPattern` and
-    `FuseOps`. The input module is not changed.
+    A fused PrimFunc gets the chain of its operators. ``opinfo.body`` is the hash of the body that
+    the attributes describe: `opinfo.analysis.annotation` returns them only while it holds, and
+    running the pass again derives what changed. ``op_pattern`` is set where a better kind is
+    proved, so that PrimFuncs in other layouts fuse: run the pass between ``AnnotateTIROpPattern``
+    and ``FuseOps``.
+
+    Returns:
+        The pass.
     """
 
     @tvm.transform.module_pass(opt_level=0, name="opinfo.AnnotateOpInfo")  # type: ignore[untyped-decorator]
@@ -50,14 +53,21 @@ def RaiseOps(
     certificate: str = "proved", *, exact: bool = False, ops: Collection[str] | None = None,
     prefer: Sequence[str] = (),
 ) -> Any:  # fmt: skip
-    """`call_tir` on recognised PrimFuncs becomes the Relax operator again.
+    """Turn ``call_tir`` on recognised PrimFuncs back into Relax operators.
 
-    `certificate` is the least kind to accept (`tested` < `real` < `proved` < `rebuilt`), `exact`
-    asks for bit-equal results, `ops` restricts what is raised, and of several operators that
-    compute the same the first of `prefer` is taken, else the usual one. Calls that are not raised
-    stay as they are; `opinfo.byoc.prepare.raise_ops.raise_ops` says why. The input module is not
-    changed.
-    Raises `ValueError` for an unknown kind of certificate.
+    Calls without the required certificate stay unchanged.
+
+    Args:
+        certificate: The weakest kind to accept: ``tested`` < ``real`` < ``proved`` < ``rebuilt``.
+        exact: Accept only bit-equal results.
+        ops: Raise only these operators; None for all.
+        prefer: Of several operators that compute the same, take the first of these.
+
+    Returns:
+        The pass.
+
+    Raises:
+        ValueError: There is no such kind of certificate.
     """
     check_kind(certificate)
 
@@ -75,11 +85,21 @@ def PlanLayout(
     objective: str | Cost = "bytes",
     pins: Mapping[str, str] | None = None,
 ) -> Any:
-    """The cheapest layouts of all values that give `desired` operators theirs, after `LegalizeOps`.
+    """Put a lowered module into the cheapest layouts that give some operators theirs.
 
-    `desired` may also name an implementation, `"tvm-nhwc"`. See `opinfo.layout.plan_layout`, which
-    also says why. The input module is not changed.
-    Raises `TypeError` / `ValueError` for arguments that make no sense.
+    Args:
+        desired: Layouts by operator, or an implementation such as ``"tvm-nhwc"``; see
+            `plan_layout`.
+        mode: ``"graph"`` or ``"tir"``, see `plan_layout`.
+        objective: ``"bytes"``, ``"count"`` or a function, see `plan_layout`.
+        pins: Other layouts for parameters, by name.
+
+    Returns:
+        The pass.
+
+    Raises:
+        TypeError: An argument has another type.
+        ValueError: An operator, a layout or an option does not exist.
     """
     from .layout.plan import check_arguments, plan_layout
 
@@ -96,10 +116,17 @@ def ConvertLayout(
     desired_layouts: Mapping[str, Sequence[str]],
     layout_cb: Callable[..., Any] | None = None,
 ) -> Any:
-    """`relax.transform.ConvertLayout` by planning: Relax operators in, Relax operators out.
+    """Convert layouts by planning, with the signature of `relax.transform.ConvertLayout`.
 
-    The module is legalised, planned in graph mode and raised again; what is no Relax operator stays
-    a `call_tir`. A `layout_cb` is refused: it is asked about calls that are gone after lowering.
+    The module is legalised, planned in graph mode and raised again; what is not a Relax operator
+    stays a ``call_tir``.
+
+    Args:
+        desired_layouts: Layouts by operator, ``{"relax.nn.conv2d": ["NHWC", "OHWI"]}``.
+        layout_cb: Must be None: it is asked about calls that do not exist after lowering.
+
+    Returns:
+        The pass.
     """
     from .layout.plan import check_arguments, plan_layout
 
@@ -116,12 +143,18 @@ def ConvertLayout(
 
 
 def ReplaceOpImpl(op: str, prim_func: Any, layouts: Sequence[Layout | str | None]) -> Any:
-    """Use `prim_func` wherever it is proved to compute what the PrimFunc of an `op` does.
+    """Use a PrimFunc wherever it is proved to compute what the PrimFunc of an operator does.
 
-    `layouts` are those of its buffers, in the order of its parameters: strings over the operator's
-    own layout (`NHWC`), layouts, or None for one that stays as it is. Conversions around the
-    operator are planned. Operators are found by their compute, not by an attribute; one for which
-    equality is not proved stays as it is.
+    Operators are found by their compute, not by an attribute. Conversions around them are planned.
+
+    Args:
+        op: The operator's Relax name.
+        prim_func: The PrimFunc to use.
+        layouts: The layout of each of its buffers, in the order of its parameters: a string over
+            the operator's own layout (``NHWC``), a `Layout`, or None for an unchanged one.
+
+    Returns:
+        The pass.
     """
     from .layout.plan import implementation, plan_layout
 
@@ -135,7 +168,11 @@ def ReplaceOpImpl(op: str, prim_func: Any, layouts: Sequence[Layout | str | None
 
 
 def CancelLayoutTransforms() -> Any:
-    """Conversions that are proved to undo each other go; see `opinfo.layout.apply.cancel`."""
+    """Remove pairs of layout conversions that are proved to undo each other.
+
+    Returns:
+        The pass.
+    """
     from .layout.apply.cancel import cancel_layout_transforms
 
     @tvm.transform.module_pass(opt_level=0, name="opinfo.CancelLayoutTransforms")  # type: ignore[untyped-decorator]
@@ -146,15 +183,24 @@ def CancelLayoutTransforms() -> Any:
 
 
 def SpecializeShapes(strategy: Config | Strategy | str = "jit", target: Any = "llvm") -> Any:
-    """Each PrimFunc with symbolic shapes gets a strategy: to run after `FuseTIR`.
+    """Give each PrimFunc with symbolic shapes a strategy; run it after ``FuseTIR``.
 
     Before: lv = R.call_tir(cls.fused_matmul_relu, (x, w), out_ty=R.Tensor((n, 64)))
     After:  lv = R.call_dps_packed("opinfo_site_0", (x, w), out_ty=R.Tensor((n, 64)))
 
-    for `jit` and `record`; for `generic` and `aot` calls stay and the PrimFunc is another. The
-    calls' code is C++ that the module carries: a library needs `export_library`, and
-    `opinfo.jit.Session` serves it. The input module is not changed. Raises `ValueError` for what is
-    no strategy.
+    That is for ``jit`` and ``record``; for ``generic`` and ``aot`` calls stay, and the PrimFunc
+    changes. The code of call sites is C++ that the module carries: it needs ``export_library``, and
+    `opinfo.Session` serves it.
+
+    Args:
+        strategy: A strategy, its name, or a `Config`.
+        target: TVM's target.
+
+    Returns:
+        The pass.
+
+    Raises:
+        ValueError: There is no such strategy.
     """
     from .jit.config.strategy import config
 

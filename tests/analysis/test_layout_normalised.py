@@ -21,7 +21,7 @@ from opinfo.analysis import (
 )
 from opinfo.analysis.annotate import annotate
 from opinfo.byoc.prepare.raise_ops import raise_ops
-from opinfo.inspection import inspect
+from opinfo.front.inspection import inspect
 
 from ..byoc.test_raise_relaid import calling
 

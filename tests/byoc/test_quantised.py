@@ -20,8 +20,8 @@ from opinfo.byoc.backends.onednn.cpu import has_int8
 from opinfo.byoc.backends.onednn.int8 import QUANTISED
 from opinfo.byoc.compile import CompiledModule, compile_module
 from opinfo.byoc.prepare.prepare import prepare
-from opinfo.compiling import STEPS, verified
-from opinfo.frontend.from_onnx import from_model
+from opinfo.frontend.formats.from_onnx import from_model
+from opinfo.verify.verification import STEPS, verified
 
 from ..run import run
 from . import qdq

@@ -145,8 +145,8 @@ NEAR = {
         conv(bias(1, 8, 1, 1), relu)),
     "fan-out": Near(tail(shared),
                     {"nn.conv2d": NEEDS + "its result is read by 2 operators, one is taken",
-                     "nn.relu": BEGIN + "relax.nn.relu may follow relax.nn.conv2d, but its result is "
-                     " read by 2 operators, one is taken"}, plain),
+                     "nn.relu": BEGIN + "relax.nn.relu may follow relax.nn.conv2d, but its result "
+                     "is read by 2 operators, one is taken"}, plain),
     "not convex": Near(tail(own_shift),
                        {"nn.conv2d": NEEDS + "its result is read by 2 operators, one is taken",
                         "add": BEGIN + "relax.add may follow relax.nn.conv2d, but its result is "

@@ -51,7 +51,8 @@ def test_table_names_what_moved_and_why() -> None:
         "the plan is optimal; symbolic extents count as 64"
     )
     worse = replace(REPORT, status="feasible", bound=700.0)
-    assert worse.certainty().split("; ")[1] == "the plan costs 768, any plan at least 700 (feasible)"
+    cost = worse.certainty().split("; ")[1]
+    assert cost == "the plan costs 768, any plan at least 700 (feasible)"
 
 
 def test_json_has_every_value_and_can_be_read_back() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import tvm
 
-from opinfo.frontend.from_onnx import from_model
+from opinfo.frontend.formats.from_onnx import from_model
 
 from .weights import Spec, fan_in, normal, positive
 

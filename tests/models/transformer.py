@@ -6,8 +6,8 @@ from typing import Any
 
 import tvm
 
-from opinfo.frontend.from_torch import from_program
-from opinfo.frontend.tidy import tidy
+from opinfo.frontend.checks.tidy import tidy
+from opinfo.frontend.formats.from_torch import from_program
 
 from .weights import Spec, stored
 

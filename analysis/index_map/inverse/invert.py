@@ -23,15 +23,24 @@ def invert(
     predicate: Any = None,
     timeout_ms: int = 2000,
 ) -> InverseCertificate:
-    """Whether ``index_map`` is one-to-one on the box ``shape``, onto which box, and its inverse.
+    """Decide whether an index map is one-to-one on a box, and derive its inverse.
 
-    ``shape`` holds integers or TVM expressions; every variable that is not an axis is a symbolic
-    extent, at least 1. ``predicate`` (an expression over the map's variables, or a function of the
-    axes) restricts the domain. Without ``out_shape`` the output box is the smallest one that starts
-    at 0. ``index_map`` is a ``tvm.tirx.IndexMap`` or a function of the axes.
+    Args:
+        index_map: A `tirx.IndexMap` or a function of its axes.
+        shape: The extents of the box: integers or TVM expressions. Every variable that is not an
+            axis is a symbolic extent, at least 1.
+        out_shape: The box that the map should be onto; by default the smallest one that starts at
+            0.
+        predicate: Restricts the domain: an expression over the map's variables, or a function of
+            the axes.
+        timeout_ms: Milliseconds that each query to Z3 may take.
 
-    Raises ``TypeError`` / ``ValueError`` for arguments that do not fit together: another rank, an
-    extent that is not positive, expressions that are not integers.
+    Returns:
+        A certificate with the verdict, the inverse or a counterexample, and the box.
+
+    Raises:
+        TypeError: An argument has another type, or an expression is not an integer.
+        ValueError: The arguments do not fit together, or an extent is not positive.
 
     >>> invert(lambda i: ((i + 3) % 10,), [10]).inverse
     T.index_map(lambda y0: ((y0 + T.int64(7)) % T.int64(10),))

@@ -21,11 +21,16 @@ class Comprehension:
 
 @dataclass(frozen=True)
 class TensorExpression:
-    """What a PrimFunc computes. ``params`` are in its own order, outputs among them.
+    """What a PrimFunc computes.
 
-    ``races`` says that data decides where iterations of a parallel loop store: it computes this
-    only where no two of them store in one element. ``stages`` is the number of buffers that are
-    stored into, 0 if that was not counted. ``promises`` says that it has a ``T.assume``.
+    Attributes:
+        params: One tensor or scalar for each parameter, in order, outputs included.
+        outputs: The definition of each output: its tensor, its coordinates, and the term of an
+            element.
+        races: Whether data decides where iterations of a parallel loop store; the expression then
+            holds only if no two of them store to one element.
+        stages: How many buffers are stored to; 0 if that was not counted.
+        promises: Whether the PrimFunc has a ``T.assume``.
     """
 
     params: tuple[TensorVar | Var, ...]

@@ -11,7 +11,7 @@ from typing import Any
 
 import tvm
 
-from opinfo.frontend.script.from_script import from_text
+from opinfo.frontend.formats.from_script import from_text
 
 from .case import Case, damaged
 from .scripts import HEAD, VALID

@@ -62,7 +62,7 @@ def main() -> int:
 def _ours() -> frozenset[CodeType]:
     """What makes and removes the folder of a command, and that of the reader."""
     from opinfo.byoc.process import folder
-    from opinfo.cli import signals
+    from opinfo.cli.run import signals
 
     functions = (inspect.unwrap(signals.scratch), folder.Folder.__init__, folder._remove,
                  folder._locked, folder._abandoned)  # fmt: skip

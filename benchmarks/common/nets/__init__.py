@@ -69,8 +69,8 @@ def _key() -> str:
 def _imported(name: str, size: int) -> tvm.IRModule:
     import torch
 
-    from opinfo.frontend.from_torch import from_program
-    from opinfo.frontend.tidy import tidy
+    from opinfo.frontend.checks.tidy import tidy
+    from opinfo.frontend.formats.from_torch import from_program
 
     model, sample = torch_model(name, size)
     with torch.no_grad():

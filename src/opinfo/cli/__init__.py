@@ -14,7 +14,7 @@ __all__ = ["app", "main"]
 
 def main() -> None:
     """Entry point of the `opinfo` script; exits with the command's status."""
-    from .entry import status_of
+    from .run.exit_status import status_of
 
     loud = "--traceback" in sys.argv[1:] or bool(os.environ.get("OPINFO_TRACEBACK"))
     sys.exit(status_of(_run, loud))

@@ -7,28 +7,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import tvm
 
 from ..analysis.support.progress import stage
-from . import from_json, from_onnx, from_torch
-from .error import FrontendError, one_line
-from .graph import BadGraph
+from .checks.error import FrontendError, one_line
+from .checks.input_shapes import parse_shape
+from .checks.json_graph import BadGraph
+from .formats import LOADERS, from_json
 from .process.apart import shared_reader
-from .script import from_script
-from .shapes import Shapes, bind_shapes, parse_shape
-from .tidy import tidy
 
 __all__ = ["LOADERS", "FrontendError", "load", "parse_shape"]
-
-LOADERS: dict[str, Callable[[Path, Shapes], tvm.IRModule]] = {
-    ".onnx": from_onnx.load,
-    ".pt2": from_torch.load,
-    ".json": from_json.load,
-    ".py": from_script.load,
-}
 
 
 def load(path: str | Path, shapes: Mapping[str, Sequence[int | str]] | None = None) -> tvm.IRModule:
@@ -67,9 +58,3 @@ def read(
         return from_json.loaded(text)
     except BadGraph as error:
         raise FrontendError(f"{path}: its module is not well typed: {one_line(error)}") from error
-
-
-def _read(path: Path, shapes: Shapes) -> str:
-    """The module of a file as JSON; of the process that reads it."""
-    mod = bind_shapes(tidy(LOADERS[path.suffix.lower()](path, shapes)), shapes)
-    return str(tvm.ir.save_json(mod))

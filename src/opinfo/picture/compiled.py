@@ -11,10 +11,10 @@ from ..byoc.dispatching.dispatch import Dispatched
 from ..byoc.dispatching.dispatched import Taken
 from ..byoc.matching.diagnose import Left
 from ..byoc.measure import Timing
-from ..compiling import TIMES, Verified
 from ..layout.report.plan_report import PlanReport, describe
-from ..offloading import FAILED, LEFT, SHARES, failed, left, share, shares
-from ..planning import CONVERSION, conversions
+from ..report.layouts import CONVERSION, conversions
+from ..report.regions import FAILED, LEFT, SHARES, failed, left, share, shares
+from ..verify.verification import TIMES, Verified
 from .dataflow import INPUT, OUTPUT, Node, dataflow, main_of
 from .template import Card, duration, filled, graph, node, section
 

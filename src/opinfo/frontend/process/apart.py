@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ...byoc.process.line_process import LineProcess, ProcessDied
-from ..error import FrontendError
-from ..shapes import Shapes
-from .limits import FACTOR
+from ..checks.error import FrontendError
+from ..checks.input_shapes import Shapes
+from ..checks.limits import FACTOR
 
 MIB = 1 << 20
 #: Bytes that reading a file may take, beside those for each of its own.

@@ -21,8 +21,8 @@ from typing import Any
 
 from ...byoc.process.fork import forked
 from ...byoc.process.status import ended
-from ..error import FrontendError, one_line
-from .limits import limit
+from ..checks.error import FrontendError, one_line
+from ..checks.limits import limit
 
 #: Seconds without a file after which the process ends.
 IDLE = 120.0
@@ -45,7 +45,7 @@ def main() -> int:
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    from .. import _read  # imports TVM
+    from ..formats import read_as_json  # imports TVM
 
     _send(answers, {"ready": os.getpid()})
     rest = b""
@@ -57,7 +57,7 @@ def main() -> int:
             return 0
         *lines, rest = (rest + got).split(b"\n")
         for line in lines:
-            _answer(answers, json.loads(line), _read)
+            _answer(answers, json.loads(line), read_as_json)
 
 
 def _answer(answers: int, job: dict[str, Any], read: Any) -> None:

@@ -1,0 +1,46 @@
+"""All commands in the order of `opinfo --help`, and the options that all of them have."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from ..options.common import UserError
+from ..run.command_group import Commands
+from .cache import cache
+from .compile import compile_model
+from .dispatch import dispatch_model
+from .inspect import inspect_model
+from .plan import plan_model
+from .tune import tune_record
+
+__all__ = ["app"]
+
+app = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
+app.command("inspect")(inspect_model)
+app.command("plan")(plan_model)
+app.command("dispatch")(dispatch_model)
+app.command("compile")(compile_model)
+app.command("tune")(tune_record)
+app.add_typer(cache, name="cache")
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Show no progress; anywhere in the command.")
+    ] = False,
+    traceback: Annotated[
+        bool, typer.Option("--traceback", help="Show an error in full; anywhere in the command.")
+    ] = False,
+) -> None:
+    """Recover operators, attributes and layouts from TIR, with proof."""
+    if show_version:
+        typer.echo(f"opinfo {version('opinfo')}, apache-tvm {version('apache-tvm')}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        raise UserError("expected a command; see `opinfo --help`")

@@ -1,0 +1,131 @@
+"""`opinfo cache`: compiled kernels on disk."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ...analysis.support.wording import plural
+from ..options.common import UserError, emit, show, working
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
+    from ...jit.store.store import KernelStore, StoreEntry
+
+cache = typer.Typer(help="Compiled kernels on disk.")
+
+Folder = Annotated[
+    Path | None, typer.Option("--folder", help="Else $OPINFO_CACHE or the platform's cache.")
+]
+SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+@cache.command("path")
+def cache_path(folder: Folder = None) -> None:
+    """Print the folder that kernels are kept in."""
+    with working():
+        told = str(_store(folder).folder)
+    emit(told)
+
+
+@cache.command("ls")
+def cache_ls(folder: Folder = None) -> None:
+    """List the kernels, the last used first.
+
+    Exit status: 0, or 2 with a one-line error if the folder is refused.
+    """
+    with working():
+        store = _checked(folder)
+        try:
+            rows = store.ls()
+        except OSError as e:
+            raise UserError(f"{store.folder}: {e.strerror}") from e
+    show([_table(rows)] if rows else [], f"{_total(rows)} in {store.folder}")
+
+
+@cache.command("clear")
+def cache_clear(
+    folder: Folder = None,
+    older_than: Annotated[
+        str | None, typer.Option(help="Only what was not used for this long: 30m, 12h, 7d.")
+    ] = None,
+) -> None:
+    """Remove kernels; those that processes have loaded go on to work.
+
+    Exit status: 0, or 2 with a one-line error if the folder is refused.
+    """
+    with working():
+        store = _checked(folder)
+        seconds = 0.0 if older_than is None else parse_age(older_than)
+        try:
+            gone = store.clear(seconds)
+        except OSError as e:
+            raise UserError(f"{store.folder}: {e.strerror}") from e
+    emit(f"{plural(len(gone), 'kernel')} removed from {store.folder}")
+
+
+def parse_age(text: str) -> float:
+    """Seconds: ``90s``, ``30m``, ``12h``, ``7d``, ``2w``."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
+    if found is None:
+        raise UserError(f"--older-than {text}: expected a number and one of s, m, h, d, w, like 7d")
+    return float(found[1]) * SECONDS[found[2]]
+
+
+def age(seconds: float) -> str:
+    """``just now``, ``5 m ago``, ``3 d ago``: in the largest unit of which there is one."""
+    fits = [(u, n) for u, n in SECONDS.items() if seconds >= n]
+    if not fits:
+        return "just now"
+    unit, number = fits[-1]
+    return f"{int(seconds // number)} {unit} ago"
+
+
+def _store(folder: Path | None) -> KernelStore:
+    from ...jit.store.store import KernelStore
+
+    try:
+        return KernelStore(folder)
+    except RuntimeError as e:
+        raise UserError(str(e)) from e
+
+
+def _checked(folder: Path | None) -> KernelStore:
+    store = _store(folder)
+    why = store.refusal()
+    if why is not None:
+        raise UserError(why)
+    return store
+
+
+def _table(rows: Sequence[StoreEntry]) -> Table:
+    from rich.table import Table
+
+    table = Table("key", "function", "shape", "schedule", "target", box=None, pad_edge=False)
+    table.add_column("bytes", justify="right")
+    table.add_column("last used", justify="right")
+    now = time.time()
+    for r in rows:
+        names = ("function", "shape", "schedule", "target")
+        told = [r.about.get(name, "") for name in names]
+        if "damaged" in r.about:
+            told[0] = f"damaged: {r.about['damaged']}"
+        table.add_row(r.key[:12], *map(_escaped, told), f"{r.size:,}", age(now - r.used))
+    return table
+
+
+def _escaped(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)
+
+
+def _total(rows: Sequence[StoreEntry]) -> str:
+    return f"{plural(len(rows), 'kernel')}, {plural(sum(r.size for r in rows), 'byte')}"

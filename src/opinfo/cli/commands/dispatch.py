@@ -1,0 +1,56 @@
+"""`opinfo dispatch MODEL`: which backend would get what, and why the rest stays with TVM."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from ..options.common import (
+    Backends,
+    Force,
+    Json,
+    Model,
+    Shapes,
+    Wants,
+    emit,
+    forced,
+    loaded,
+    refusing,
+    show,
+    telling,
+    working,
+)
+
+
+def dispatch_model(
+    model: Model,
+    backend: Backends = "onednn,tvm",
+    want: Wants = None,
+    force: Force = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Why each operator stayed, and what would mend it.")
+    ] = False,
+    as_json: Json = False,
+    shape: Shapes = None,
+) -> None:
+    """Choose layouts and backends for MODEL; nothing is built.
+
+    Exit status: 0, or 2 with a one-line error if MODEL or an option cannot be read.
+    """
+    with working() as console, telling(console), refusing(model):
+        from ...front.backend_choice import dispatch
+        from ...report.regions import tables, to_json
+        from ..options.want_options import parse_wants
+
+        where, desired = forced(force), parse_wants(want) if want else None
+        mod = loaded(model, shape)
+        done = dispatch(mod, backend.split(","), wants=desired, force=where)
+        told = to_json(done) if as_json else {}
+    if as_json:
+        emit(json.dumps(told, indent=1))
+    else:
+        show(tables(done) if explain else [], done.summary())
+        if done.lost:
+            emit(done.failures())

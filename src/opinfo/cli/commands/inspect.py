@@ -1,0 +1,81 @@
+"""`opinfo inspect MODEL`: the operator of every PrimFunc."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..options.common import (
+    Json,
+    Model,
+    Shapes,
+    UserError,
+    emit,
+    loaded,
+    refusing,
+    show,
+    telling,
+    working,
+)
+
+if TYPE_CHECKING:
+    from ...report.chains import ChainReport
+    from ...report.operators import Report
+
+
+def inspect_model(
+    model: Model,
+    as_json: Json = False,
+    func: Annotated[str | None, typer.Option(help="Only the PrimFunc of this name.")] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Attributes, alternatives, certificates, reasons.")
+    ] = False,
+    fused: Annotated[
+        bool, typer.Option("--fused", help="The operators of each PrimFunc after fusion.")
+    ] = False,
+    shape: Shapes = None,
+) -> None:
+    """Print the operator of every PrimFunc that MODEL is lowered to.
+
+    For a library that `opinfo compile --shapes` wrote (.so): how each of its functions is compiled.
+
+    Exit status: 0, or 2 with a one-line error if MODEL cannot be read.
+    """
+    if model.suffix == ".so":
+        return _inspect_library(model, as_json)
+    with working() as console, telling(console), refusing(model):
+        report = _inspect(model, shape, func, explain, fused)
+    if as_json:
+        emit(json.dumps(report.to_json(), indent=1))
+    elif explain:
+        emit(f"{report.explain()}\n\n{report.summary()}")
+    else:
+        show([report.table()], report.summary())
+
+
+def _inspect(
+    model: Path, shape: list[str] | None, func: str | None, explain: bool, fused: bool
+) -> Report | ChainReport:
+    from ...front.inspection import inspect
+    from ...front.prim_funcs import NotThere
+
+    mod = loaded(model, shape)
+    try:
+        return inspect(mod, func=func, alternatives=explain, fused=fused)
+    except NotThere as error:
+        raise UserError(f"{model}: {error}") from error
+
+
+def _inspect_library(library: Path, as_json: bool) -> None:
+    with working(), refusing(library):
+        from ...front.inspection import inspect_library
+
+        if not library.exists():
+            raise UserError(f"{library}: no such file")
+        report = inspect_library(library)
+    if as_json:
+        return emit(json.dumps(report.to_json(), indent=1))
+    show([report.table()], report.summary())

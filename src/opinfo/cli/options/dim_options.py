@@ -1,0 +1,79 @@
+"""Dimensions as options say them: ``n=8:512:8`` for ranges, ``n=1,16`` for values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .common import UserError, once
+
+
+def named(option: str, texts: Sequence[str] | None) -> dict[str, str]:
+    """The values of an option that is given once for each name, ``NAME=VALUE``."""
+    pairs = []
+    for text in texts or ():
+        name, _, value = text.partition("=")
+        if not (name and value):
+            raise UserError(f"{option} {text}: expected NAME=VALUE")
+        pairs.append((name, value))
+    return once(option, pairs)
+
+
+def declared(ranges: Mapping[str, str], likely: Mapping[str, str]) -> dict[str, Any]:
+    """A `Dim` for each dimension of ``--dim`` and ``--likely``."""
+    from ...jit import Dim
+
+    found = {}
+    for name in {**ranges, **likely}:
+        bounds = _bounds(f"--dim {name}", ranges.get(name, "1:"))
+        values = _values(f"--likely {name}", likely[name]) if name in likely else ()
+        try:
+            found[name] = Dim(*bounds, likely=values)
+        except ValueError as e:
+            option = "--dim" if name in ranges else "--likely"
+            raise UserError(f"{option} {name}: {e}") from None
+    return found
+
+
+def settings(ranges: Mapping[str, str], largest: bool, pad: bool) -> dict[str, Any]:
+    """What ``--range``, ``--max`` and ``--pad`` say of an `Aot`, by its fields."""
+    from ...jit import Range
+
+    found: dict[str, Any] = {}
+    for name, text in ranges.items():
+        option = f"--range {name}"
+        try:
+            parts = tuple(Range(*_bounds(option, part)) for part in text.split(","))
+        except ValueError as e:
+            raise UserError(f"{option}: {e}") from None
+        found.setdefault("ranges", {})[name] = parts
+    return found | ({"max": True} if largest else {}) | ({"pad": True} if pad else {})
+
+
+def with_settings(strategy: str, given: Mapping[str, Any]) -> Any:
+    """A strategy by its name; what is given is of ``aot``."""
+    from ...jit import Aot
+
+    return Aot(**given) if strategy == "aot" and given else strategy
+
+
+def _bounds(option: str, text: str) -> tuple[int, int | None, int]:
+    """``LOW:HIGH`` or ``LOW:HIGH:MULTIPLE``; without HIGH there is no end."""
+    low, *rest = text.split(":")
+    numbers = [low, *filter(None, rest[:1]), *rest[1:]]
+    if len(rest) not in (1, 2) or not all(map(_is_number, numbers)):
+        raise UserError(f"{option}: expected LOW:HIGH or LOW:HIGH:MULTIPLE of integers, HIGH may "
+                        f"be left out, got {text}")  # fmt: skip
+    high, multiple = [*rest, "1"][:2]
+    return int(low), int(high) if high else None, int(multiple)
+
+
+def _values(option: str, text: str) -> tuple[int, ...]:
+    parts = text.split(",")
+    if not all(map(_is_number, parts)):
+        raise UserError(f"{option}: expected integers with ',' between them, got {text}")
+    return tuple(map(int, parts))
+
+
+def _is_number(text: str) -> bool:
+    return text.strip().isdecimal() and text.isascii()

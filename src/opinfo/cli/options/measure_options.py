@@ -1,0 +1,63 @@
+"""How candidates are timed, as options say it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...byoc.measure import Measure, Tracker
+from ...byoc.measure.measure import Progress
+
+
+@dataclass(frozen=True)
+class MeasureOptions:
+    """As they are on the command line: ``tracker`` HOST:PORT/KEY, ``extents`` NAME=1,16."""
+
+    database: Path | None
+    tracker: str | None
+    servers: int | None
+    threads: int
+    timeout: float
+    extents: Sequence[str]
+
+    def measure(self, target: str, progress: Progress) -> Measure:
+        """Raises ``ValueError`` for an option that cannot be read."""
+        return Measure(
+            self.database,
+            None if self.tracker is None else parse_tracker(self.tracker),
+            self.servers,
+            self.threads,
+            self.timeout,
+            extents=parse_extents(self.extents),
+            target=target,
+            progress=progress,
+        )
+
+
+def parse_tracker(text: str) -> Tracker:
+    """``host:9190/key``."""
+    address, _, key = text.partition("/")
+    host, _, port = address.rpartition(":")
+    if not (host and port.isdigit() and key):
+        raise ValueError(f"--tracker {text}: expected HOST:PORT/KEY")
+    return Tracker(host, int(port), key)
+
+
+def parse_extents(texts: Sequence[str]) -> dict[str, list[int]]:
+    """``n=1,16`` and others by name. Raises ``ValueError`` for a name that comes again."""
+    found: dict[str, list[int]] = {}
+    for name, values in map(parse_extent, texts):
+        if name in found:
+            both = (",".join(map(str, v)) for v in (found[name], values))
+            raise ValueError(f"--extent {name}: expected once, got {' and '.join(both)}")
+        found[name] = values
+    return found
+
+
+def parse_extent(text: str) -> tuple[str, list[int]]:
+    """``n=1,16``."""
+    name, _, values = text.partition("=")
+    if not name or not all(v.isdigit() for v in values.split(",")):
+        raise ValueError(f"--extent {text}: expected NAME=NUMBER,NUMBER")
+    return name, list(map(int, values.split(",")))

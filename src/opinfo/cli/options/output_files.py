@@ -1,0 +1,141 @@
+"""Files that a command writes: checked before any work starts, and there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..run.exit_status import UserError
+
+
+@dataclass(frozen=True)
+class Output:
+    """A file that can be written; messages name it as the user does."""
+
+    option: str
+    path: Path
+
+    def __str__(self) -> str:
+        return f"{self.option} {self.path}"
+
+    def write(self, text: str) -> None:
+        """Raises `UserError`."""
+        self.fill(lambda path: path.write_text(text, encoding="utf-8"))
+
+    def fill(self, make: Callable[[Path], object]) -> None:
+        """What ``make`` writes to a path comes to be at this one. Raises `UserError`.
+
+        A device or a pipe is written to; any other file is replaced.
+        """
+        with _refusing(self):
+            special = _special(self.path)
+            folder = None if special else self.path.resolve().parent
+            with tempfile.TemporaryDirectory(prefix=".opinfo-", dir=folder) as name:
+                new = Path(name) / self.path.name
+                new.touch()
+                mode = new.stat().st_mode
+                make(new)
+                if special:
+                    with new.open("rb") as source, self.path.open("wb") as target:
+                        shutil.copyfileobj(source, target)
+                    return
+                new.chmod(new.stat().st_mode | mode)
+                os.replace(new, self.path.resolve())
+
+
+def output(option: str, path: Path, *inputs: Path | None) -> Output:
+    """A file that does not yet exist or may be replaced. Raises `UserError` if it cannot."""
+    found = Output(option, path)
+    _check_file(found, inputs)
+    if not path.parent.exists():
+        raise UserError(f"{found}: there is no folder {path.parent}")
+    with _refusing(found):
+        _try(path)
+    return found
+
+
+def optional(option: str, path: Path | None, *inputs: Path | None) -> Output | None:
+    """`output`, or None if the option is not given."""
+    return None if path is None else output(option, path, *inputs)
+
+
+def appended(option: str, path: Path | None, *inputs: Path | None) -> Output | None:
+    """A file that is added to; its folder is made. Raises `UserError`."""
+    if path is None:
+        return None
+    found = Output(option, path)
+    _check_file(found, inputs)
+    with _refusing(found):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _try(path)
+    return found
+
+
+def folder(option: str, path: Path) -> None:
+    """Make a folder for files. Raises `UserError` if there can be none."""
+    found = Output(option, path)
+    if path.exists() and not path.is_dir():
+        raise UserError(f"{found}: is a file, expected a folder")
+    with _refusing(found):
+        path.mkdir(parents=True, exist_ok=True)
+        _try_folder(path)
+
+
+def distinct(*outputs: Output | None) -> None:
+    """Raises `UserError` if two outputs are one file."""
+    seen: dict[Path, Output] = {}
+    for o in filter(None, outputs):
+        if _special(o.path):
+            continue
+        first = seen.setdefault(o.path.resolve(), o)
+        if first is not o:
+            raise UserError(f"{o}: is also the file of {first.option}")
+
+
+def _check_file(found: Output, inputs: tuple[Path | None, ...]) -> None:
+    path = found.path
+    if path.is_dir():
+        raise UserError(f"{found}: is a folder, expected a file")
+    for other in inputs:
+        if other is not None and path.exists() and other.exists() and path.samefile(other):
+            raise UserError(f"{found}: is an input, and would be overwritten")
+
+
+def _try(path: Path) -> None:
+    """Raises ``OSError`` if a file cannot be made or written; leaves everything as it was."""
+    if path.exists():
+        if not os.access(path, os.W_OK):
+            raise PermissionError(13, os.strerror(13))
+        if _special(path):
+            return
+    else:
+        os.close(os.open(path.resolve(), os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        path.resolve().unlink()
+    _try_folder(path.resolve().parent)
+
+
+def _try_folder(path: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix=".opinfo-", dir=path):
+        pass
+
+
+def _special(path: Path) -> bool:
+    """Whether it is a device, a pipe or a socket."""
+    try:
+        return not stat.S_ISREG(path.stat().st_mode)
+    except OSError:
+        return False
+
+
+@contextmanager
+def _refusing(found: Output) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{found}: {error.strerror or error}") from error

@@ -1,0 +1,1 @@
+"""How a command runs: exit status, signals, progress, standard error."""

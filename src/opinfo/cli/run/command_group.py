@@ -1,0 +1,67 @@
+"""How a command line becomes a command: typer's, with all errors as one line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from contextvars import ContextVar
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from .aliases import renamed
+from .exit_status import status_of, stderr
+
+#: Options of all commands, wherever they stand.
+EVERYWHERE = ("--quiet", "--traceback")
+#: Whether progress is not to be shown.
+silent: ContextVar[bool] = ContextVar("silent", default=False)
+
+
+class Commands(TyperGroup):
+    """All commands. An error is one line, and of its own exit status, however it is called."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Exits, or in another mode than stand-alone returns the exit status."""
+        words, anywhere = everywhere(sys.argv[1:] if args is None else list(args))
+        name = prog_name or "opinfo"
+        self._main_shell_completion(extra, name, complete_var)
+        if not standalone_mode:
+            token = silent.set("--quiet" in anywhere)
+            try:
+                return self._run(words, name, **extra)
+            finally:
+                silent.reset(token)
+        loud = "--traceback" in anywhere or bool(os.environ.get("OPINFO_TRACEBACK"))
+        again = [*anywhere, *words]
+        sys.exit(status_of(lambda: self.main(again, name, standalone_mode=False, **extra), loud))
+
+    def _run(self, words: list[str], name: str, **extra: Any) -> int:
+        words, warning = renamed(words)
+        if warning:
+            stderr().write(f"opinfo: {warning}\n")
+        try:
+            with self.make_context(name, words or ["--help"], **extra) as context:
+                self.invoke(context)
+        except typer.Exit as e:
+            return int(e.exit_code)
+        except typer.Abort:
+            raise KeyboardInterrupt from None
+        return 0
+
+
+def everywhere(words: list[str]) -> tuple[list[str], list[str]]:
+    """The other words, and the options of `EVERYWHERE` among them."""
+    end = words.index("--") if "--" in words else len(words)
+    found = [w for w in words[:end] if w in EVERYWHERE]
+    return [w for w in words[:end] if w not in EVERYWHERE] + words[end:], found

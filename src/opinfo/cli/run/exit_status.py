@@ -1,0 +1,169 @@
+"""One command from its start to its end: exit status, one line for an error, signals.
+
+This imports nothing heavy: an interrupt is one line also while TVM is being imported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TextIO
+
+from ...report.printable import printable
+from .quiet import quiet
+from .signals import Signals, kill_descendants, scratch
+
+#: Exit statuses: of what the user can mend, of a fault of ours, of a reader that went away.
+PROBLEM, INTERNAL, CLOSED = 2, 1, 141
+
+_stderr: list[TextIO] = []
+
+
+class UserError(Exception):
+    """What the user can mend; the message is one line."""
+
+
+def stderr() -> TextIO:
+    """The real standard error, which a running command has for itself."""
+    return _stderr[-1] if _stderr else sys.stderr
+
+
+def status_of(act: Callable[[], int | None], traceback: bool = False) -> int:
+    """The exit status of a command; what it raises is one line on standard error.
+
+    ``traceback``: in full, and what libraries print too.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:  # a name that the terminal cannot show is no error
+            reconfigure(errors="backslashreplace")
+    with _standard_error(traceback) as out, scratch() as folder, Signals(out, folder) as signals:
+        status, line = _outcome(act, out if traceback else None)
+        if signals.number is not None:
+            signals.end()
+        if line:
+            out.write(f"opinfo: {one(line)}\n")
+    return status
+
+
+def emit(text: str) -> None:
+    """Write lines to standard output. What a model or a library holds cannot act on a terminal."""
+    write(printable(text, keep="\n"))
+
+
+def write(text: str) -> None:
+    """Write to standard output, now: a file that is full or closed is told as such."""
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, "standard output") from error
+
+
+@contextlib.contextmanager
+def _standard_error(loud: bool) -> Iterator[TextIO]:
+    with _loud() if loud else quiet() as out:
+        _stderr.append(out)
+        try:
+            yield out
+        finally:
+            _stderr.pop()
+
+
+@contextlib.contextmanager
+def _loud() -> Iterator[TextIO]:
+    """Standard error, unchanged; warnings are shown with control characters escaped."""
+
+    def show(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int,
+        file: TextIO | None = None, line: str | None = None,
+    ) -> None:  # fmt: skip
+        text = warnings.formatwarning(message, category, filename, lineno, line)
+        (file or sys.stderr).write(printable(text, keep="\n"))
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield sys.stderr
+
+
+def _outcome(act: Callable[[], int | None], out: TextIO | None) -> tuple[int, str]:
+    """Exit status and message. The error is let go here: what it holds may print when it goes."""
+    try:
+        status = act() or 0
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return status, ""
+    except SystemExit as e:
+        return (e.code if isinstance(e.code, int) else int(e.code is not None)), ""
+    except KeyboardInterrupt:
+        kill_descendants()
+        return 130, "interrupted"
+    except BaseException as e:
+        if out is not None:
+            import traceback
+
+            out.write(printable("".join(traceback.format_exception(e)), keep="\n"))
+        return _told(e)
+
+
+def _told(e: BaseException) -> tuple[int, str]:
+    if isinstance(e, UserError):
+        return PROBLEM, str(e)
+    if isinstance(e, BrokenPipeError):
+        _discard_output()
+        return CLOSED, ""
+    if isinstance(e, OSError):
+        _discard_output()
+        return PROBLEM, os_error(e)
+    usage = getattr(e, "format_message", None)
+    if usage is not None:  # click's errors, of whichever click typer has
+        return getattr(e, "exit_code", PROBLEM), _usage(e, usage())
+    return INTERNAL, (f"internal error: {type(e).__name__}: {e} ({_place(e)}); run with "
+                      "--traceback or OPINFO_TRACEBACK=1 for all")  # fmt: skip
+
+
+def os_error(e: OSError) -> str:
+    """The file that is meant and what is wrong with it."""
+    why = e.strerror or str(e) or type(e).__name__
+    return why if e.filename is None else f"{os.fsdecode(e.filename)}: {why}"
+
+
+def one(text: str) -> str:
+    """Text in one line: line breaks and other control characters are escaped."""
+    return printable(text.replace("\n", " ").replace("\t", " "))
+
+
+def _usage(e: BaseException, message: str) -> str:
+    context = getattr(e, "ctx", None)
+    text = " ".join(message.split()).rstrip(".")
+    return text if context is None else f"{text}; see `{context.command_path} --help`"
+
+
+def _place(e: BaseException) -> str:
+    """The last line of ours that the error came through, or else the last one."""
+    import traceback
+
+    root = str(Path(os.path.abspath(__file__)).parents[2])
+    frames = traceback.extract_tb(e.__traceback__)
+    own = [f for f in frames if f.filename.startswith(root)]
+    if not frames:
+        return "no line is known"
+    last = (own or frames)[-1]
+    name = last.filename
+    return f"{os.path.relpath(name, os.path.dirname(root)) if own else name}:{last.lineno}"
+
+
+def _discard_output() -> None:
+    """What is left in the buffer of standard output cannot be written: not at exit either."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

@@ -1,0 +1,58 @@
+"""`opinfo.dispatch`: which backend gets what of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tvm
+
+from ..byoc.backend.backend import Backend, find, unusable
+from ..byoc.compile import on_gpu
+from ..byoc.dispatching.dispatch import Dispatched
+from ..byoc.dispatching.dispatch import dispatch as dispatch_module
+from ..byoc.measure import Measure
+from ..byoc.prepare.prepare import prepare
+from ..layout.search.constraints import Desired
+from .models import as_module
+
+#: What takes operators of models for this machine's CPU, where it is installed.
+DEFAULT = ("onednn",)
+
+
+def dispatch(
+    model: Any,
+    backends: Sequence[str | Backend] | None = None,
+    *,
+    wants: Desired | str | None = None,
+    priority: Mapping[str, int] | None = None,
+    force: Mapping[str, str] | None = None,
+    measure: Measure | None = None,
+) -> Dispatched:
+    """Choose layouts and backends for a model; nothing is built.
+
+    Args:
+        model: A Relax module, lowered or not, which is not changed, or the path of a file.
+        backends: Names or `Backend` objects; by default as in `opinfo.compile`.
+        wants: The layouts that operators must have, see `opinfo.layout.plan_layout`. By default
+            those that backends want are candidates.
+        priority: Classes of backends, see `opinfo.byoc.dispatch`.
+        force: Operators that must go to one backend, see `opinfo.byoc.dispatch`.
+        measure: Choose by measured costs, see `opinfo.byoc.Measure`.
+
+    Raises:
+        FrontendError: The file cannot be read.
+        CannotForce: An operator cannot go where ``force`` says.
+        TypeError, ValueError: An argument is of another type, or does not fit the others.
+    """
+    chosen = installed() if backends is None else backends
+    lowered = prepare(as_module(model, "dispatch"), chosen)
+    return dispatch_module(lowered, chosen, priority, force=force, measure=measure, layouts="best",
+                           desired=wants)  # fmt: skip
+
+
+def installed(target: Any = "llvm") -> list[str]:
+    """The backends that are asked where none is named: those of `DEFAULT` that can run."""
+    if on_gpu(tvm.target.Target(target)):
+        return []
+    return [name for name in DEFAULT if unusable(find(name)) is None]

@@ -1,0 +1,71 @@
+"""`opinfo.compile`: a model in, something that runs out; static and symbolic alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tvm
+
+from ..byoc.backend.backend import Backend
+from ..byoc.codegen.host import native_target
+from ..byoc.compile import compile_module
+from ..byoc.dispatching.dispatch import Options
+from ..byoc.dispatching.plan_file import DispatchPlan
+from ..byoc.measure import Measure
+from ..jit.compile.compile_shapes import compile_shapes
+from ..jit.config.strategy import Config, Dim, Strategy
+from ..layout.search.constraints import Desired
+from .backend_choice import installed
+from .compiled_model import Compiled
+from .models import as_module
+from .shape_settings import Extents, configured
+
+
+def compile(
+    model: Any,
+    backends: Sequence[str | Backend] | None = None,
+    *,
+    target: Any = None,
+    shapes: Config | Strategy | str | Mapping[str, Dim | Extents] | None = None,
+    wants: Desired | str | None = None,
+    priority: Mapping[str, int] | None = None,
+    force: Mapping[str, str] | None = None,
+    measure: Measure | None = None,
+    plan: DispatchPlan | None = None,
+) -> Compiled:
+    """Compile a model, with backends where they are faster than TVM's own code.
+
+    Args:
+        model: A Relax module, which is not changed, or the path of a file that `opinfo.load` reads.
+        backends: Names or `Backend` objects. By default oneDNN for a CPU where it is
+            installed, and none with ``shapes``; ``[]`` is TVM's own code.
+        target: TVM's; by default the CPU that this runs on, one thread. `Compiled.target` says it.
+        shapes: How functions with symbolic shapes are compiled, where backends leave them:
+            ``"jit"``, ``"aot"``, `jit.Aot`, a `jit.Config`; or dimensions by name,
+            ``{"n": 8, "m": (1, 512), "k": Dim(1, 64, likely=(8,))}``, for kernels of the shapes
+            that come in. By default one kernel for all shapes.
+        wants: The layouts that operators must have, see `opinfo.layout.plan_layout`. By default
+            those that backends want are candidates.
+        priority: Classes of backends, see `opinfo.byoc.dispatch`.
+        force: Operators that must go to one backend, see `opinfo.byoc.dispatch`.
+        measure: Choose by measured costs, see `opinfo.byoc.Measure`.
+        plan: Which backend has what, of an earlier call: `Compiled.dispatched.plan`.
+
+    Raises:
+        FrontendError: The file cannot be read.
+        TypeError, ValueError: An argument is of another type, or does not fit the others.
+        FileNotFoundError: There is no C++ compiler.
+    """
+    mod = as_module(model, "compile")
+    wanted = tvm.target.Target(native_target() if target is None else target)
+    mod, config = configured(mod, shapes)
+    if config is None:
+        chosen = installed(wanted) if backends is None else backends
+        library = compile_module(mod, chosen, wants, priority=priority, force=force, saved=plan,
+                                 measure=measure, target=wanted)  # fmt: skip
+        return Compiled(wanted, library)
+    options = Options(priority, force, measure, "best" if backends else "given", wants)
+    shaped = compile_shapes(mod, config, wanted, backends=backends or (), options=options,
+                            saved=plan)  # fmt: skip
+    return Compiled(wanted, shaped)

@@ -1,0 +1,125 @@
+"""`opinfo.inspect`: which operator each PrimFunc computes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import tvm
+from tvm import tirx
+
+from ..analysis import Refusal
+from ..analysis.answer.recover import Recovered, analyse
+from ..analysis.certify.structural_equality import ByStructure
+from ..report.operators import Report, Row
+from .models import as_module
+from .prim_funcs import Progress, buffers, call_sites, legalize, pick, reported
+
+if TYPE_CHECKING:  # a library or a fused module is what few ask for
+    from ..report.chains import ChainReport
+    from ..report.libraries import LibraryReport
+
+
+@overload
+def inspect(
+    subject: Any, progress: Progress | None = None, *, func: str | None = None,
+    alternatives: bool = False, fused: Literal[False] = False,
+) -> Report: ...  # fmt: skip
+@overload
+def inspect(
+    subject: Any, progress: Progress | None = None, *, func: str | None = None,
+    alternatives: bool = False, fused: bool,
+) -> Report | ChainReport: ...  # fmt: skip
+def inspect(
+    subject: Any,
+    progress: Progress | None = None,
+    *,
+    func: str | None = None,
+    alternatives: bool = False,
+    fused: bool = False,
+) -> Report | ChainReport:
+    """Say for each PrimFunc which operator it computes, or why that is not known.
+
+    Relax operators are legalised first, on a copy. PrimFuncs that are structurally equal are
+    analysed once.
+
+    Args:
+        subject: A PrimFunc, a module, or the path of a model.
+        progress: Called with ``(done, total, name)`` before each analysis and at the end.
+        func: Only the PrimFunc of this name.
+        alternatives: Certify also the other operators that compute the same.
+        fused: The chain of operators of each PrimFunc after `FuseOps` and `FuseTIR`.
+
+    Raises:
+        FrontendError: The file cannot be read.
+        TypeError: ``subject`` is something else.
+        KeyError: There is no PrimFunc called ``func``; the message names the nearest ones.
+    """
+    if isinstance(subject, tirx.PrimFunc):
+        symbol = str((subject.attrs or {}).get("global_symbol") or "PrimFunc")
+        subject = tvm.IRModule({symbol: subject})
+        if not fused:
+            return _report(_prims(subject), Counter({symbol: 1}), {}, progress, alternatives)
+    mod = as_module(subject, "inspect")
+    if fused:
+        from .fused import inspect_fused  # imports what compiles shapes
+
+        return inspect_fused(mod, progress, func=func)
+    sites, others = call_sites(mod)
+    if others:
+        mod = legalize(mod)
+        sites, others = call_sites(mod)
+    prims = _prims(mod)
+    order = {name: place for place, name in enumerate(sites)}
+    names = sorted(prims, key=lambda name: (order.get(name, len(order)), name))
+    if func is not None:
+        names, others = [pick(func, names)], {}
+    return _report({n: prims[n] for n in names}, sites, others, progress, alternatives)
+
+
+def inspect_library(path: str | Path) -> LibraryReport:
+    """How each function of a library of `opinfo compile --shapes` is compiled; no code of it runs.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: It is not such a library.
+    """
+    from ..jit.runtime.library_table import read
+    from ..report.libraries import LibraryReport
+
+    return LibraryReport(read(Path(path)))
+
+
+def _prims(mod: tvm.IRModule) -> dict[str, tirx.PrimFunc]:
+    return {g.name_hint: f for g, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}
+
+
+def _report(
+    prims: dict[str, tirx.PrimFunc],
+    sites: Counter[str],
+    others: dict[str, int],
+    progress: Progress | None,
+    alternatives: bool,
+) -> Report:
+    rows = []
+    result = ByStructure(partial(_op_info, alternatives=alternatives))
+    for done, (name, func) in enumerate(prims.items()):
+        reported(progress, done, len(prims), name)
+        types = buffers(func)
+        rows.append(Row(name, sites[name], result(func, types).of(func).info, types))
+    reported(progress, len(prims), len(prims))
+    return Report(tuple(rows), tuple(others.items()))
+
+
+def _op_info(func: tirx.PrimFunc, alternatives: bool) -> Recovered:
+    """The operator, over its own layouts if not over the PrimFunc's.
+
+    An error of ours on one PrimFunc must not hide what is known of the others.
+    """
+    try:
+        return analyse(func, alternatives=alternatives)
+    except Exception as error:
+        told = f"internal error, please report it: {type(error).__name__}: {error}"
+        return Recovered(Refusal(told))

@@ -1,0 +1,23 @@
+"""What the verbs take for a model: a module, or the path of a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import tvm
+
+from ..frontend import load
+
+
+def as_module(model: Any, verb: str) -> tvm.IRModule:
+    """The module itself, or that of the file.
+
+    Raises:
+        FrontendError: The file cannot be read.
+        TypeError: ``model`` is neither; ``verb`` is who says so.
+    """
+    mod = load(model) if isinstance(model, (str, Path)) else model
+    if not isinstance(mod, tvm.IRModule):
+        raise TypeError(f"{verb}: expected a module or the path of a model, got {model!r:.80}")
+    return mod

@@ -1,0 +1,103 @@
+"""`opinfo.plan`: the layouts of a model, what they save, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..analysis.support.progress import stage
+from ..layout.plan import plan_layout
+from ..layout.report.count import count, located
+from ..layout.report.plan_report import Conversions, PlanReport, describe, size
+from ..layout.search.constraints import Desired
+from ..report.layouts import CONVERSION, LAYOUT, conversions, layouts, table
+from .inspection import inspect
+from .models import as_module
+from .prim_funcs import legalize
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ..layout.planner import Mode
+    from ..layout.search.decide import Cost
+
+
+@dataclass(frozen=True)
+class ModelPlan:
+    """A lowered module, its plan, and the conversions counted in both modules."""
+
+    lowered: Any
+    module: Any
+    report: PlanReport
+    before: Conversions
+    after: Conversions
+
+    def summary(self) -> str:
+        """One line: what was saved, what is left, how sure that is."""
+        saved = self.before.bytes - self.after.bytes
+        change = f", {size(abs(saved))} {'less' if saved > 0 else 'more'}" if saved else ""
+        return (
+            f"layout conversions: {self.before!r} before, {self.after!r} after{change}; "
+            f"{self.report.certainty()}"
+        )
+
+    def tables(self, explain: bool = False) -> list[Table]:
+        """How many values have each layout, and conversions; to explain all values and ops."""
+        values = table(LAYOUT, layouts(self.report))
+        out = [values, table(CONVERSION, conversions(self.report))]
+        if explain:
+            every = [(v.name, describe(v), v.layout.spell(), v.why) for v in self.report.values]
+            rows = [(o.name, o.op, o.implementation, o.why) for o in self.report.ops]
+            out[:1] = [table(("value", "type", "layout", "why"), every),
+                       table(("op of", "PrimFunc", "implementation", "why"), rows)]  # fmt: skip
+        return [t for t in out if t.row_count]
+
+    def to_json(self) -> dict[str, Any]:
+        """A value that `json.dumps` takes: the report, and what was counted in the modules."""
+        counted = {
+            key: {"number": c.number, "bytes": c.bytes}
+            for key, c in (("before", self.before), ("after", self.after))
+        }
+        return {**self.report.to_json(), "counted": counted}
+
+    def html(self, path: str | Path | None = None, title: str = "") -> str:
+        """The page with the graphs before and after, which is written to ``path``."""
+        from ..picture import page
+        from ..picture.dataflow import main_of
+        from ..report.render import call
+
+        stage("writing the page")
+        main = main_of(self.lowered)
+        name = next(g.name_hint for g, f in self.lowered.functions_items() if f.same_as(main))
+        moving = {var: c.bytes for (func, var), c in located(self.lowered).items() if func == name}
+        known = {row.func: call(row.result) for row in inspect(self.lowered).known}  # type: ignore[arg-type]
+        text = page(title, self.lowered, self.report, self.before, self.after, moving, known)
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+
+def plan(
+    model: Any, wants: Desired | str | None = None, *, mode: Mode = "tir",
+    objective: str | Cost = "bytes", pins: Mapping[str, str] | None = None,
+) -> ModelPlan:  # fmt: skip
+    """Give each value of a model the cheapest layout that is proved to compute the same.
+
+    Args:
+        model: A Relax module, lowered or not, which is not changed, or the path of a file.
+        wants: The layouts of operators' operands, ``{"conv2d": "NHWC"}`` or
+            ``{"conv2d": ["NCHW8c", "OIHW8i8o"]}``; or the name of an implementation,
+            ``"tvm-nhwc"``.
+        mode: ``"graph"`` keeps what `RaiseOps` can raise; in ``"tir"`` everything may flow.
+        objective: What is least, see `opinfo.layout.plan_layout`.
+        pins: The layouts of values by name.
+
+    Raises:
+        FrontendError: The file cannot be read.
+        TypeError, ValueError: An argument is of another type, or does not fit the others.
+    """
+    lowered = legalize(as_module(model, "plan"))
+    planned = plan_layout(lowered, wants, mode=mode, objective=objective, pins=pins)
+    return ModelPlan(lowered, planned.module, planned.report, count(lowered), count(planned.module))

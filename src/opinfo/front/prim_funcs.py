@@ -1,0 +1,89 @@
+"""The PrimFuncs of a module: legalised, their calls, their buffers."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import tvm
+import tvm_ffi
+from tvm import relax, tirx
+
+from ..analysis.lifting.tir.node import items
+from ..analysis.proposal.legalise import lowered
+from ..analysis.support.progress import stage
+
+Progress = Callable[[int, int, str], None]
+
+
+class NotThere(KeyError):
+    """A module has no PrimFunc of a name; the message names the nearest ones."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def reported(progress: Progress | None, done: int, total: int, name: str = "") -> None:
+    """Say that so many PrimFuncs are analysed."""
+    stage(f"analysing {name}".rstrip(), done, total)
+    if progress is not None:
+        progress(done, total, name)
+
+
+def legalize(mod: tvm.IRModule) -> tvm.IRModule:
+    """The module with its Relax operators lowered to PrimFuncs; `mod` is not changed."""
+    if not any(isinstance(f, relax.Function) for _, f in mod.functions_items()):
+        return mod
+    stage("legalising")
+    return lowered(mod)
+
+
+def call_sites(mod: tvm.IRModule) -> tuple[Counter[str], dict[str, int]]:
+    """Calls of each PrimFunc, and calls of operators that are still no PrimFunc, in order."""
+    sites: Counter[str] = Counter()
+    others: Counter[str] = Counter()
+
+    def visit(node: tvm.ir.Call) -> None:
+        op, args = node.op, node.args
+        if not isinstance(op, tvm.ir.Op) or not op.name.startswith("relax."):
+            return  # arithmetic on symbolic dimensions
+        callee = args[0] if len(args) else None
+        if isinstance(callee, tvm.ir.GlobalVar):
+            sites[callee.name_hint] += 1
+        else:
+            others[_callee(node)] += 1
+
+    for _, func in mod.functions_items():
+        if isinstance(func, relax.Function):
+            tvm_ffi.structural_walk(func, (tvm.ir.Call, visit))
+    return sites, dict(others)
+
+
+def buffers(func: tirx.PrimFunc) -> tuple[str, ...]:
+    """The parameters as text: `float32[1, 3, n, n]`, a scalar as its dtype."""
+    return tuple(_type(param.ty) for param in items(func.params))
+
+
+def pick(name: str, names: Sequence[str]) -> str:
+    """The name itself. Raises `NotThere`, with the nearest ones."""
+    if name in names:
+        return name
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.3) or list(names[:3])
+    raise NotThere(f"no PrimFunc is called '{name}'; there are {len(names)}, like {near}")
+
+
+def _type(ty: tvm.ir.Type) -> str:
+    shape = getattr(ty, "shape", None)
+    dims = "" if shape is None else f"[{', '.join(map(_dim, items(shape)))}]"
+    return f"{ty.dtype}{dims}"
+
+
+def _dim(dim: object) -> str:
+    return str(dim.value) if isinstance(dim, tirx.IntImm) else str(dim).replace("T.int64", "")
+
+
+def _callee(call: tvm.ir.Call) -> str:
+    first = call.args[0] if call.args else None
+    symbol = getattr(first, "global_symbol", None)
+    return f"{call.op.name}({symbol})" if symbol else str(call.op.name)

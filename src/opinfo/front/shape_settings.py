@@ -1,0 +1,47 @@
+"""How `opinfo.compile` is told about shapes: a strategy, a configuration, or dimensions by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from ..jit.config.named_dims import dimension_names, resolved
+from ..jit.config.strategy import Config, Dim, Strategy, config
+
+#: One extent, ``(low, high)``, or ``(low, high, multiple)``.
+Extents = int | tuple[int, int] | tuple[int, int, int]
+
+
+def configured(
+    mod: tvm.IRModule, shapes: Config | Strategy | str | Mapping[str, Dim | Extents] | None
+) -> tuple[tvm.IRModule, Config | None]:
+    """The module with the dimensions that have one extent bound, and the configuration of others.
+
+    None stands for a module without symbolic dimensions to configure.
+
+    Raises:
+        ValueError: It is none of these, or the module has no such dimension.
+    """
+    if shapes is None or not isinstance(shapes, Mapping):
+        return mod, None if shapes is None else config(shapes)
+    dims = {name: _dim(name, extents) for name, extents in shapes.items()}
+    named = resolved(Config(dims=dims), mod).dims
+    fixed = {name: d.low for name, d in named.items() if d.low == d.high}
+    rest = {name: d for name, d in named.items() if name not in fixed}
+    bound = relax.transform.BindSymbolicVars(fixed)(mod) if fixed else mod
+    return bound, Config(dims=rest) if dimension_names(bound) else None
+
+
+def _dim(name: str, extents: Any) -> Dim:
+    """``8``, ``(1, 8)``, ``(8, 64, 8)`` or a `Dim`."""
+    if isinstance(extents, Dim):
+        return extents
+    values = extents if isinstance(extents, tuple) else (extents, extents)
+    numbers = all(isinstance(v, int) and not isinstance(v, bool) for v in values)
+    if not numbers or len(values) not in (2, 3):
+        raise ValueError(f"shapes: {name}: expected an extent, (low, high), (low, high, multiple) "
+                         f"or a Dim, got {extents!r}")  # fmt: skip
+    return Dim(*values)

@@ -1,0 +1,30 @@
+"""A reader for each kind of model file, by its suffix.
+
+>>> from opinfo.frontend.formats import LOADERS
+>>> sorted(LOADERS)
+['.json', '.onnx', '.pt2', '.py']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import tvm
+
+from ..checks.input_shapes import Shapes, bind_shapes
+from ..checks.tidy import tidy
+from . import from_json, from_onnx, from_script, from_torch
+
+LOADERS: dict[str, Callable[[Path, Shapes], tvm.IRModule]] = {
+    ".onnx": from_onnx.load,
+    ".pt2": from_torch.load,
+    ".json": from_json.load,
+    ".py": from_script.load,
+}
+
+
+def read_as_json(path: Path, shapes: Shapes) -> str:
+    """The module of a file as JSON; runs in the process that reads files."""
+    mod = bind_shapes(tidy(LOADERS[path.suffix.lower()](path, shapes)), shapes)
+    return str(tvm.ir.save_json(mod))

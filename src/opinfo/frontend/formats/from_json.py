@@ -1,0 +1,45 @@
+"""Relax modules (or single functions) saved by `tvm.ir.save_json`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from ..checks.error import FrontendError, one_line
+from ..checks.inferred import check_calls
+from ..checks.input_shapes import Shapes
+from ..checks.json_graph import checked
+
+
+def load(path: Path, shapes: Shapes) -> tvm.IRModule:
+    """Read `path`. Raises `FrontendError` if it is not JSON of an IRModule or a function."""
+    try:
+        found = loaded(path.read_text(encoding="utf-8"))
+    except (ValueError, TypeError, AttributeError, KeyError, RuntimeError) as error:
+        raise FrontendError(
+            f"{path}: not a module of tvm.ir.save_json: {one_line(error)}"
+        ) from error
+    mod = as_module(found, path)
+    try:
+        check_calls(mod)
+    except ValueError as error:
+        raise FrontendError(f"{path}: its module is not well typed: {error}") from error
+    return mod
+
+
+def loaded(text: str | bytes) -> Any:
+    """What TVM reads of JSON that is a well typed graph. Raises ``ValueError`` for other text."""
+    return tvm.ir.load_json(checked(text))
+
+
+def as_module(found: object, path: Path) -> tvm.IRModule:
+    """An IRModule as it is, a function as a module of one. Raises `FrontendError` for others."""
+    if isinstance(found, tvm.IRModule):
+        return found
+    if isinstance(found, relax.Function | tvm.tirx.PrimFunc):
+        symbol = (found.attrs or {}).get("global_symbol") or "main"
+        return tvm.IRModule({str(symbol): found})
+    raise FrontendError(f"{path}: holds a {type(found).__name__}, expected an IRModule or function")

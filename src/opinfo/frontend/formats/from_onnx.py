@@ -1,0 +1,159 @@
+"""ONNX files. TVM imports them; onnxslim folds the shape arithmetic of dynamic ones."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import warnings
+from pathlib import Path
+from typing import Any
+
+import tvm
+
+from ..checks.error import FrontendError, one_line
+from ..checks.input_shapes import Shapes, check_shapes
+from ..checks.limits import allow
+from .importer import at_node, tidied
+from .origins import named, of_onnx, recording
+
+
+def load(path: Path, shapes: Shapes) -> tvm.IRModule:
+    """Read `path` with the wanted input shapes. Raises `FrontendError`.
+
+    Without `shapes` dynamic dimensions stay symbolic where TVM's importer can; where it cannot,
+    the error names the inputs to fix.
+    """
+    try:
+        import onnx
+    except ImportError as error:
+        raise FrontendError(
+            f"{path}: reading .onnx needs onnx: pip install 'opinfo[onnx]'"
+        ) from error
+    try:
+        model = onnx.load(path, load_external_data=False)
+        allow(_external_size(model, path.parent))
+        onnx.load_external_data_for_model(model, str(path.parent))
+    except Exception as error:  # protobuf and onnx raise unrelated types
+        raise FrontendError(f"{path}: not an ONNX model: {one_line(error)}") from error
+    if not model.graph.node:
+        raise FrontendError(f"{path}: not an ONNX model: its graph has no node")
+    return from_model(model, shapes, str(path))
+
+
+def _external_size(model: Any, folder: Path) -> int:
+    """Bytes of the files that hold weights of a model."""
+    entries = (e for tensor in model.graph.initializer for e in tensor.external_data)
+    files = {folder / e.value for e in entries if e.key == "location"}
+    return sum(file.stat().st_size for file in files if file.is_file())
+
+
+def from_model(model: Any, shapes: Shapes, where: str = "model") -> tvm.IRModule:
+    """Import an `onnx.ModelProto`. Raises `FrontendError` naming `where`."""
+    inputs = input_shapes(model)
+    check_shapes(shapes, inputs)
+    try:
+        return _imported(model, shapes)
+    except Exception as error:  # the importer raises TypeError, InternalError, AssertionError ...
+        loose = _loose(inputs, shapes)
+        hint = f"; make dynamic inputs static, like --shape {loose}" if loose else _missing()
+        text = f"{where}: TVM's importer refused it{at_node(error)}: {one_line(error)}{hint}"
+        raise FrontendError(text) from error
+
+
+def input_shapes(model: Any) -> dict[str, tuple[int | str, ...] | None]:
+    """Name and shape of each input that is not a weight; an unknown dimension is "?"."""
+    weights = {tensor.name for tensor in model.graph.initializer}
+    found: dict[str, tuple[int | str, ...] | None] = {}
+    for value in model.graph.input:
+        if value.name in weights:
+            continue
+        tensor = value.type.tensor_type
+        dims = tuple(_dim(d) for d in tensor.shape.dim) if tensor.HasField("shape") else None
+        found[value.name] = dims
+    return found
+
+
+def _dim(dim: Any) -> int | str:
+    return int(dim.dim_value) if dim.dim_value > 0 else str(dim.dim_param or "?")
+
+
+def _loose(inputs: dict[str, tuple[int | str, ...] | None], shapes: Shapes) -> str:
+    """`x:?,3,?,?` for each input that is still dynamic."""
+    told = []
+    for name, dims in {**inputs, **shapes}.items():
+        if dims is None or any(isinstance(d, str) for d in dims):
+            told.append(
+                f"{name}:" + ",".join("?" if isinstance(d, str) else str(d) for d in dims or "?")
+            )
+    return " --shape ".join(told)
+
+
+def _missing() -> str:
+    """What to install, if shape arithmetic could not be folded for the lack of it."""
+    absent = [
+        name for name in ("onnxslim", "onnxruntime") if importlib.util.find_spec(name) is None
+    ]
+    told = " and ".join(absent)
+    return f"; folding shapes needs {told}: pip install 'opinfo[onnx]'" if absent else ""
+
+
+def _imported(model: Any, shapes: Shapes) -> tvm.IRModule:
+    """Folded first where it is dynamic and numbers are wanted; else where it is refused."""
+    dynamic = bool(_loose(input_shapes(model), {}))
+    if dynamic and shapes and not _loose({}, shapes):
+        return _import(_folded(model, shapes), shapes)
+    try:
+        return _import(model, shapes)
+    except Exception:  # the importer cannot compute all shapes that exporters write down
+        folded = None
+        with contextlib.suppress(Exception):  # of onnxslim
+            folded = _folded(_declared(model, shapes), {})
+        if folded is None or folded is model:
+            raise
+    return _import(folded, shapes)
+
+
+def _declared(model: Any, shapes: Shapes) -> Any:
+    """A model whose inputs have the wanted shapes; symbols stay symbols."""
+    if not shapes:
+        return model
+    copy = type(model)()
+    copy.CopyFrom(model)
+    for value in copy.graph.input:
+        dims = shapes.get(value.name)
+        if dims is None:
+            continue
+        shape = value.type.tensor_type.shape
+        del shape.dim[:]
+        for d in dims:
+            shape.dim.add(**({"dim_param": d} if isinstance(d, str) else {"dim_value": d}))
+    return copy
+
+
+def _folded(model: Any, shapes: Shapes) -> Any:
+    """The model with its shape arithmetic computed; the same one where that cannot be done."""
+    try:
+        import onnxslim
+    except ImportError:
+        return model
+    given = [f"{name}:" + ",".join(map(str, dims)) for name, dims in shapes.items()]
+    with contextlib.redirect_stdout(io.StringIO()):
+        return onnxslim.slim(model, input_shapes=given or None)
+
+
+def _import(model: Any, shapes: Shapes) -> tvm.IRModule:
+    from tvm.relax.frontend.onnx import from_onnx
+    from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
+
+    symbols = {d for dims in shapes.values() for d in dims if isinstance(d, str)}
+    variables = {name: tvm.tirx.Var(name, "int64") for name in symbols}
+    given = {
+        name: [variables[d] if isinstance(d, str) else d for d in dims]
+        for name, dims in shapes.items()
+    }
+    with tidied(), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        with recording(ONNXGraphImporter, "_construct_nodes", of_onnx) as names:
+            mod = from_onnx(model, shape_dict=given or None, keep_params_in_input=False)
+        return named(mod, names)

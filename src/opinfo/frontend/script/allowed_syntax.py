@@ -1,0 +1,326 @@
+"""Which syntax a TVMScript file may hold: an allow list over its tree.
+
+TVM's parser evaluates expressions with Python, and strings in shapes as expressions. So a name of
+a namespace must be listed (`script_names`), an attribute of a value must be one of `FIELDS`, only
+what has a name is called, and a string is either an argument that TVM does not evaluate or itself
+an expression of this kind: no string is ever computed.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import enum
+import re
+from collections.abc import Iterator
+
+from .allowed_names import BUILTINS, NAMESPACES, lookup
+
+
+class Refused(Exception):
+    """What is not allowed, and its line."""
+
+    def __init__(self, node: ast.AST, what: str) -> None:
+        super().__init__(what)
+        self.line: int | None = getattr(node, "lineno", None)
+
+
+class Text(enum.Enum):
+    """What a string literal may be, by its place."""
+
+    NONE = "no string"
+    SHAPE = "an expression"
+    DATA = "anything; elements of a list may be anything too"
+    ARGUMENT = "anything; elements of a tuple are expressions"
+
+
+#: Nodes that are as their parts are.
+PLAIN = (
+    ast.Return, ast.While, ast.If, ast.With, ast.Pass, ast.Break, ast.Continue,
+    ast.UnaryOp, ast.Compare, ast.BoolOp, ast.IfExp, ast.Slice,
+    ast.expr_context, ast.cmpop, ast.boolop, ast.unaryop,
+)  # fmt: skip
+OPERATORS = (
+    ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.BitAnd, ast.BitOr, ast.BitXor,
+    ast.LShift, ast.RShift,
+)  # fmt: skip
+#: Attributes of values: of buffers, variables and expressions.
+FIELDS = frozenset("access_ptr astype data dtype elem_offset shape strides ty vload vstore".split())
+#: Calls that evaluate a string in their first argument or in `shape`.
+SHAPED = ("Buffer", "Shape", "Tensor", "match_buffer")
+_KEY = re.compile(r"[\w.]+", re.ASCII)
+DECORATORS = {"I.ir_module", "R.function", "T.prim_func"}
+
+
+def check(tree: ast.stmt, scope: dict[str, str]) -> None:
+    """Raise `Refused` for the first node of a function or class that is not let through.
+
+    Args:
+        tree: a decorated function or class.
+        scope: the names that the file gives to `I`, `R` and `T`.
+    """
+    _Checker(tree, scope).statement(tree)
+
+
+class _Checker:
+    def __init__(self, tree: ast.stmt, scope: dict[str, str]) -> None:
+        self.spaces = {**NAMESPACES, **scope}
+        self.bound = set(_bound(tree))
+        self.module = tree.name if isinstance(tree, ast.ClassDef) else None
+        body = tree.body if isinstance(tree, ast.ClassDef) else []
+        names = (n for part in body for n in _targets(part))
+        self.functions = {name for name in names if not name.startswith("_")}
+        self.aliases = set(_aliases(tree, self.module))
+
+    def statement(self, node: ast.AST) -> None:
+        match node:
+            case ast.FunctionDef():
+                self._function(node)
+            case ast.ClassDef(bases=[], keywords=[], decorator_list=[decorator]):
+                if node.name != self.module:
+                    raise Refused(node, "a class in a function")
+                self._decorator(decorator)
+                for part in node.body:
+                    if not isinstance(part, ast.FunctionDef | ast.Assign | ast.Expr):
+                        raise Refused(part, f"{type(part).__name__} in a module")
+                    self.statement(part)
+            case ast.Expr(value=value):
+                self.expression(value, Text.ARGUMENT)  # a docstring
+            case ast.Assign(targets=[target], value=value):
+                self._target(target)
+                self.expression(value)
+            case ast.AnnAssign(target=target, annotation=annotation, value=value):
+                self._target(target)
+                self.expression(annotation)
+                if value is not None:
+                    self.expression(value)
+            case ast.For(target=target, iter=values, body=body, orelse=[]):
+                self._target(target)
+                self.expression(values)
+                for part in body:
+                    self.statement(part)
+            case ast.AugAssign(target=target, op=op, value=value):
+                self._target(target)
+                self._operator(node, op)
+                self.expression(value)
+            case ast.withitem(context_expr=value, optional_vars=target):
+                self.expression(value)
+                if target is not None:
+                    self._target(target)
+            case ast.Assert(test=test, msg=msg):
+                self.expression(test)
+                if msg is not None:
+                    self.expression(msg, Text.DATA)
+            case ast.expr():
+                self.expression(node)
+            case _ if isinstance(node, PLAIN):
+                for child in ast.iter_child_nodes(node):
+                    self.statement(child)
+            case _:
+                raise Refused(node, _shown(node))
+
+    def expression(self, node: ast.expr, text: Text = Text.NONE) -> None:
+        match node:
+            case ast.Constant(value=str(value)):
+                self._string(node, value, text)
+            case ast.Constant(value=value):
+                if not isinstance(value, bool | int | float | None):
+                    raise Refused(node, f"'{ast.unparse(node)}'")
+            case ast.Name(id=name):
+                self._name(node, name)
+            case ast.Attribute():
+                self._attribute(node)
+            case ast.Call():
+                self._call(node, text)
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                inner = text if text in (Text.DATA, Text.SHAPE) else Text.SHAPE
+                for part in parts:
+                    self.expression(part, inner)
+            case ast.Dict(keys=keys, values=values) if text in (Text.DATA, Text.ARGUMENT):
+                for entry in (*keys, *values):
+                    if entry is None:
+                        raise Refused(node, "'**'")
+                    self.expression(entry, Text.DATA)
+            case ast.BinOp(left=left, op=op, right=right):
+                self._operator(node, op)
+                self.expression(left)
+                self.expression(right)
+            case ast.Subscript(value=value, slice=index):
+                self._subscript(node, value, index)
+            case ast.Lambda(args=args, body=body):
+                self._arguments(args)
+                self.expression(body)
+            case _ if isinstance(node, PLAIN):
+                for child in ast.iter_child_nodes(node):
+                    if isinstance(child, ast.expr):
+                        self.expression(child)
+            case _:
+                raise Refused(node, _shown(node))
+
+    def _function(self, node: ast.FunctionDef) -> None:
+        if len(node.decorator_list) != 1:
+            raise Refused(node, "a function without one decorator")
+        self._decorator(node.decorator_list[0])
+        self._arguments(node.args)
+        for param in getattr(node, "type_params", []):
+            if getattr(param, "bound", None) or getattr(param, "default_value", None):
+                raise Refused(param, "a bound of a type parameter")
+        if node.returns is not None:
+            self.expression(node.returns)
+        for part in node.body:
+            self.statement(part)
+
+    def _decorator(self, node: ast.expr) -> None:
+        func, options = (node.func, node.keywords) if isinstance(node, ast.Call) else (node, [])
+        root, *path = _chain(func)
+        if f"{self.spaces.get(root)}.{'.'.join(path)}" not in DECORATORS:
+            raise Refused(node, f"decorator '{ast.unparse(node)}'")
+        given = [*(node.args if isinstance(node, ast.Call) else []), *(k.value for k in options)]
+        if not all(isinstance(v, ast.Constant) and isinstance(v.value, bool) for v in given):
+            raise Refused(node, f"decorator '{ast.unparse(node)}'")
+
+    def _arguments(self, args: ast.arguments) -> None:
+        if args.defaults or args.kwonlyargs or args.posonlyargs or args.vararg or args.kwarg:
+            raise Refused(args, f"parameters '{ast.unparse(args)}'")
+        for arg in args.args:
+            self._bind(arg, arg.arg)
+            if arg.annotation is not None:
+                self.expression(arg.annotation)
+
+    def _target(self, node: ast.expr) -> None:
+        match node:
+            case ast.Name(id=name):
+                self._bind(node, name)
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                for part in parts:
+                    self._target(part)
+            case ast.Starred(value=ast.Name(id=name)):
+                self._bind(node, name)
+            case ast.Subscript():
+                self.expression(node)
+            case _:
+                raise Refused(node, f"an assignment to '{ast.unparse(node)}'")
+
+    def _bind(self, node: ast.AST, name: str) -> None:
+        if name.startswith("__") or name == self.module or name in self.spaces:
+            raise Refused(node, f"the name '{name}' for a value")
+
+    def _name(self, node: ast.expr, name: str) -> None:
+        if name in self.spaces and name not in self.bound:
+            raise Refused(node, f"'{name}' without an attribute")
+        if name.startswith("__") or (hasattr(builtins, name) and name not in self.bound):
+            raise Refused(node, f"'{name}'")
+
+    def _attribute(self, node: ast.Attribute) -> None:
+        root, *path = _chain(node)
+        if root in self.spaces:
+            if lookup(self.spaces[root], path) is None:
+                raise Refused(node, f"'{root}.{'.'.join(path)}'")
+        elif root == self.module or root in self.aliases:
+            if path[0] not in self.functions or len(path) > 1:
+                raise Refused(node, f"'{root}.{'.'.join(path)}'")
+        elif node.attr not in FIELDS:
+            raise Refused(node, f"'.{node.attr}'")
+        elif isinstance(node.value, ast.Name | ast.Attribute | ast.Subscript):
+            self.expression(node.value)
+        else:
+            raise Refused(node, f"'.{node.attr}' of an expression")
+
+    def _call(self, node: ast.Call, text: Text) -> None:
+        root, *path = _chain(node.func)
+        if isinstance(node.func, ast.Name) and (root not in self.bound or hasattr(builtins, root)):
+            if root not in BUILTINS:
+                raise Refused(node, f"'{root}'")
+            text = Text.SHAPE  # `max` of strings is a string
+        elif isinstance(node.func, ast.Name | ast.Attribute):
+            self.expression(node.func)
+        else:
+            raise Refused(node, f"a call of '{_shown(node.func)}'")
+        place = text if text is Text.SHAPE else Text.ARGUMENT
+        shaped = path[-1:] and path[-1] in SHAPED
+        if path[-1:] == ["Callable"] and len(node.args) > 3:
+            raise Refused(node.args[3], "'derive_func'")  # by position
+        for k, arg in enumerate(node.args):
+            self.expression(arg, Text.SHAPE if shaped and k == 0 else place)
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                raise Refused(node, "'**'")
+            if keyword.arg == "derive_func":
+                raise Refused(keyword.value, "'derive_func'")
+            evaluated = shaped and keyword.arg in ("shape", "values")
+            self.expression(keyword.value, Text.SHAPE if evaluated else place)
+
+    def _operator(self, node: ast.AST, op: ast.operator) -> None:
+        if not isinstance(op, OPERATORS):
+            raise Refused(node, _shown(node))
+
+    def _subscript(self, node: ast.AST, value: ast.expr, index: ast.expr) -> None:
+        """Of a buffer, of the metadata by name, of a tuple, or of what a call returns."""
+        if not isinstance(value, ast.Name | ast.Attribute | ast.Subscript | ast.Tuple | ast.Call):
+            raise Refused(node, _shown(node))
+        self.expression(value)
+        key = index.value if isinstance(index, ast.Constant) else None
+        if not (isinstance(key, str) and _KEY.fullmatch(key)):
+            self.expression(index)
+
+    def _string(self, node: ast.AST, value: str, text: Text) -> None:
+        if text in (Text.DATA, Text.ARGUMENT):
+            return
+        if text is Text.NONE or not value.isascii():
+            raise Refused(node, f"the string {value[:40]!r} here")
+        try:
+            tree = dimension(value)
+            self.expression(tree)
+        except (SyntaxError, ValueError, Refused) as error:
+            raise Refused(node, f"the string {value[:40]!r} in a shape") from error
+
+
+def dimension(text: str) -> ast.expr:
+    """The expression that a string in a shape is; raises ``SyntaxError`` or ``ValueError``."""
+    return ast.parse(text, mode="eval").body
+
+
+def _shown(node: ast.AST) -> str:
+    text = ast.unparse(node)
+    return f"'{text}'" if len(text) < 60 and "\n" not in text else type(node).__name__
+
+
+def _chain(node: ast.expr) -> list[str]:
+    """`a.b.c` as its names; the first is empty where it is no name."""
+    names: list[str] = []
+    while isinstance(node, ast.Attribute):
+        names, node = [node.attr, *names], node.value
+    return [node.id if isinstance(node, ast.Name) else "", *names]
+
+
+def _bound(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                yield name
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+
+
+def _targets(node: ast.AST) -> list[str]:
+    match node:
+        case ast.FunctionDef(name=name) | ast.Assign(targets=[ast.Name(id=name)]):
+            return [name]
+    return []
+
+
+def _aliases(tree: ast.AST, module: str | None) -> set[str]:
+    """The names that are the module wherever they are bound: `cls = Module`."""
+    if module is None:
+        return set()
+    found, stores = set(), list(_bound(tree))
+    names = [
+        name
+        for node in ast.walk(tree)
+        for name in _targets(node) if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Name) and node.value.id == module
+    ]  # fmt: skip
+    for name in set(names):
+        if stores.count(name) == names.count(name):
+            found.add(name)
+    return found

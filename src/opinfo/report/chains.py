@@ -1,0 +1,95 @@
+"""`opinfo inspect MODEL --fused`: the chain of operators of every PrimFunc after fusion."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..analysis import Chain, PartlyRead, Refusal
+from ..analysis.support.wording import plural
+from .operators import WIDTH
+from .printable import printable
+from .render import step
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+@dataclass(frozen=True)
+class ChainRow:
+    """One PrimFunc: its name, its number of calls, its operators.
+
+    ``strategy`` is how `opinfo specialize` compiles it by itself, for those with symbolic shapes.
+    """
+
+    func: str
+    sites: int
+    result: Chain | Refusal
+    strategy: str = ""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The operators as text; a refusal after those that are known."""
+        known = self.result.steps if isinstance(self.result, (Chain, PartlyRead)) else ()
+        told = [f"${k} = {step(s)}" for k, s in enumerate(known)]
+        if isinstance(self.result, Refusal):
+            told.append(f"? {self.result.reason} ({self.result.where})")
+        return tuple(told)
+
+
+@dataclass(frozen=True)
+class ChainReport:
+    """The chains of a module. `%0` is a parameter of the PrimFunc, `$0` the result of a step."""
+
+    rows: tuple[ChainRow, ...]
+
+    def summary(self) -> str:
+        """One line: how many functions are read, and how many operators they are."""
+        known = [r.result for r in self.rows if isinstance(r.result, Chain)]
+        total = sum(map(len, known))
+        return (f"{len(known)} of {plural(len(self.rows), 'PrimFunc')} read as chains of "
+                f"{plural(total, 'operator')}")  # fmt: skip
+
+    def table(self) -> Table:
+        """A rich table, a line for each operator."""
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        table.add_column("PrimFunc", overflow="fold")
+        table.add_column("sites", justify="right")
+        symbolic = any(row.strategy for row in self.rows)
+        if symbolic:
+            table.add_column("strategy", overflow="fold")
+        table.add_column("operators", ratio=1, overflow="fold")
+        for row in self.rows:
+            style = "red" if isinstance(row.result, Refusal) else ""
+            told = (Text(row.func), str(row.sites), *([Text(row.strategy)] if symbolic else ()))
+            for k, line in enumerate(row.lines or ("",)):
+                first = told if k == 0 else ("",) * len(told)
+                table.add_row(*first, Text(line, style=style if line.startswith("?") else ""))
+        return table
+
+    def explain(self) -> str:
+        """Every chain with its certificates, as text."""
+        return "\n\n".join(
+            f"{printable(r.func)} ({plural(r.sites, 'call site')})\n{r.result!r}" for r in self.rows
+        )
+
+    def __repr__(self) -> str:
+        from rich.console import Console
+
+        out = io.StringIO()
+        Console(file=out, width=WIDTH, color_system=None).print(self.table())
+        return f"{out.getvalue()}\n{self.summary()}"
+
+    def to_json(self) -> dict[str, Any]:
+        """A value that `json.dumps` takes."""
+        return {
+            "rows": [
+                {"func": r.func, "sites": r.sites, "strategy": r.strategy or None,
+                 "chain": r.result.to_json()}
+                for r in self.rows
+            ]
+        }  # fmt: skip

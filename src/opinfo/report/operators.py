@@ -1,0 +1,152 @@
+"""What `opinfo.inspect` answers: rows, and their rendering for people and programs."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..analysis import LayoutNormalised, OpInfo, Refusal
+from ..analysis.results.op_info import Answer, operator
+from ..analysis.support.wording import plural
+from .printable import printable
+from .render import call, explain, html
+
+if TYPE_CHECKING:  # rich is imported where a table is made: it is a tenth of our own import
+    from rich.table import Table
+
+WIDTH = 120
+
+
+@dataclass(frozen=True)
+class Row:
+    """One PrimFunc: its name in the module, its number of calls, what it computes, its buffers."""
+
+    func: str
+    sites: int
+    result: Answer
+    buffers: tuple[str, ...] = ()
+
+    @property
+    def output(self) -> str:
+        """The first buffer that is no operand; the last one if the operands are not known."""
+        op = operator(self.result)
+        operands = () if op is None else op.operands
+        free = [text for i, text in enumerate(self.buffers) if i not in operands]
+        return next(iter(free if operands else self.buffers[-1:]), "")
+
+    def to_json(self) -> dict[str, Any]:
+        """A value that `json.dumps` takes.
+
+        Exactly one of `op`, `layout_normalised` and `refusal` is not None.
+        """
+        keys = {OpInfo: "op", LayoutNormalised: "layout_normalised"}
+        told = {keys.get(type(self.result), "refusal"): self.result.to_json()}
+        return {
+            "func": self.func,
+            "sites": self.sites,
+            "buffers": list(self.buffers),
+            **{k: told.get(k) for k in ("op", "layout_normalised", "refusal")},
+        }
+
+
+def outside(name: str) -> Refusal:
+    """Why a call of a Relax operator, ``relax.call_dps_packed(symbol)``, is no PrimFunc."""
+    packed = re.fullmatch(r"relax\.call_\w*packed\((.+)\)", name)
+    if packed is not None:
+        return Refusal(f"calls {packed[1]}, an extern function: not TIR", name)
+    return Refusal("no legalisation lowers it to TIR", name)
+
+
+@dataclass(frozen=True)
+class Report:
+    """The operators of a module. `others` are calls that are no PrimFunc, with their number."""
+
+    rows: tuple[Row, ...]
+    others: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def known(self) -> tuple[Row, ...]:
+        """The rows with an operator, also where it is that of logical buffers."""
+        return tuple(row for row in self.rows if not isinstance(row.result, Refusal))
+
+    @property
+    def refused(self) -> tuple[Row, ...]:
+        """The rows with a `Refusal`."""
+        return tuple(row for row in self.rows if isinstance(row.result, Refusal))
+
+    @property
+    def outside(self) -> tuple[Refusal, ...]:
+        """Why each call that is no PrimFunc is none."""
+        return tuple(outside(name) for name, _ in self.others)
+
+    def sites(self) -> tuple[int, int]:
+        """Call sites recovered, and all call sites."""
+        return sum(row.sites for row in self.known), sum(row.sites for row in self.rows)
+
+    def summary(self) -> str:
+        """One line: how much is recovered, how it is certified, what is no PrimFunc."""
+        got, total = self.sites()
+        results = (row.result for row in self.rows)
+        kinds = Counter(r.certificate.kind for r in results if not isinstance(r, Refusal))
+        told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "none"
+        text = f"{len(self.known)} of {plural(len(self.rows), 'PrimFunc')} recovered ({told})"
+        if total:
+            text += f"; {got} of {plural(total, 'call site')} ({got / total:.1%})"
+        if self.others:
+            text += "; no PrimFunc: " + ", ".join(f"{name} x{n}" for name, n in self.others)
+        return text
+
+    def table(self) -> Table:
+        """A rich table, a row for each PrimFunc, refused ones last."""
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        table.add_column("PrimFunc", no_wrap=True)
+        table.add_column("sites", justify="right")
+        table.add_column("output", overflow="fold")
+        table.add_column("operator", ratio=1, overflow="fold")
+        table.add_column("kind", no_wrap=True)
+        table.add_column("certificate", no_wrap=True)
+        for row in (*self.known, *self.refused):
+            if not isinstance(row.result, Refusal):
+                info = row.result
+                cells = [Text(call(info)), Text(info.kind), Text(_certificate(info))]
+            else:
+                cells = [Text(f"? {row.result.reason}", style="red"), Text(""), Text("")]
+            table.add_row(Text(row.func), str(row.sites), Text(row.output), *cells)
+        return table
+
+    def explain(self) -> str:
+        """Everything known of each row, as text: attributes, layouts, certificate, reasons."""
+        rows = [explain(r.func, r.sites, r.buffers, r.result) for r in self.rows]
+        return "\n\n".join(
+            [*rows, *(f"{printable(r.where)}\n  {printable(repr(r))}" for r in self.outside)]
+        )
+
+    def __repr__(self) -> str:
+        from rich.console import Console
+
+        out = io.StringIO()
+        console = Console(file=out, width=WIDTH, color_system=None)
+        console.print(self.table())
+        return f"{out.getvalue()}\n{self.summary()}"
+
+    def _repr_html_(self) -> str:
+        return html([(r.func, r.sites, r.buffers, r.result) for r in self.rows], self.summary())
+
+    def to_json(self) -> dict[str, Any]:
+        """A value that `json.dumps` takes."""
+        got, total = self.sites()
+        return {
+            "sites": {"recovered": got, "total": total},
+            "rows": [row.to_json() for row in self.rows],
+            "others": dict(self.others),
+        }
+
+
+def _certificate(info: OpInfo | LayoutNormalised) -> str:
+    return info.certificate.kind + ("" if info.certificate.exact else " ~")

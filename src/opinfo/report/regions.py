@@ -1,0 +1,118 @@
+"""What became of each operator of a dispatched module: tables, and the same for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..byoc.dispatching.dispatch import Dispatched
+from ..byoc.matching.diagnose import Left
+from ..byoc.patterns.failure import STAGES
+from .layouts import CONVERSION, conversions, lines_of, table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+LEFT = ("operator", "count", "why it stays with TVM", "what would change that", "for example")
+FAILED = ("backend", "where", "what failed", "why", "operators", "run by")
+#: How many operators are named that stay for the same reason.
+EXAMPLES = 3
+SHARES = ("backend", "regions", "ops", "FLOPs")
+
+
+@dataclass(frozen=True)
+class LeftGroup:
+    """Operators that no backend took for the same reason."""
+
+    op: str
+    why: str
+    mend: str
+    members: tuple[Left, ...]
+
+    def examples(self) -> str:
+        """The first few, by the model's names where they are known."""
+        names = [f"{o.node} ({o.name})" if o.node else o.name for o in self.members]
+        more = len(names) - EXAMPLES
+        return ", ".join(names[:EXAMPLES]) + (f" and {more} more" if more > 0 else "")
+
+
+def grouped(left: Sequence[Left]) -> list[LeftGroup]:
+    """By operator and reason, the largest group first."""
+    groups: dict[tuple[str, str, str], list[Left]] = {}
+    for o in left:
+        groups.setdefault((o.op, o.why, o.mend), []).append(o)
+    found = [LeftGroup(*key, tuple(members)) for key, members in groups.items()]
+    return sorted(found, key=lambda g: -len(g.members))
+
+
+def left(done: Dispatched) -> list[tuple[str, str, str, str, str]]:
+    """A row of `LEFT` for each operator and reason."""
+    return [(g.op, str(len(g.members)), g.why, g.mend, g.examples()) for g in grouped(done.left)]
+
+
+def reasons(left: Sequence[Left]) -> list[str]:
+    """The same as lines of text.
+
+    ``6 x relax.image.resize2d: no pattern of onednn has relax.image.resize2d``, then the examples.
+    """
+    lines = []
+    for g in grouped(left):
+        lines += [f"{len(g.members)} x {g.op}: {g.why}", f"    {g.examples()}"]
+        if g.mend:
+            lines.append(f"    to change that: {g.mend}")
+    return lines
+
+
+def failed(done: Dispatched) -> list[tuple[str, str, str, str, str, str]]:
+    """A row of `FAILED` for what each backend's code failed on."""
+    return [(f.backend, ", ".join(filter(None, (f.rule, f.value and f"region {f.value}"))),
+             STAGES[f.stage], f.reason, ", ".join(f.ops), ", ".join(f.now))
+            for f in done.failed]  # fmt: skip
+
+
+def shares(done: Dispatched) -> list[tuple[str, int, int, float]]:
+    """What each backend has: regions, operators, and which part of the FLOPs; TVM the rest."""
+    out = []
+    for backend in sorted({t.backend for t in done.taken}):
+        mine = [t for t in done.taken if t.backend == backend]
+        ops = sum(len(t.ops) for t in mine)
+        out.append((backend, len(mine), ops, share(done, sum(t.flops for t in mine))))
+    rest = done.total - sum(t.flops for t in done.taken)
+    return [*out, ("tvm", 0, len(done.left), share(done, rest))]
+
+
+def share(done: Dispatched, flops: int) -> float:
+    return flops / done.total if done.total else 0.0
+
+
+def tables(done: Dispatched) -> list[Table]:
+    """Why each operator stayed, what failed, and each conversion of layouts."""
+    out = [lines_of(reasons(done.left)), table(FAILED, failed(done))]
+    if done.report is not None:
+        out.append(table(CONVERSION, conversions(done.report)))
+    return [t for t in out if t.row_count]
+
+
+def to_json(done: Dispatched) -> dict[str, Any]:
+    """A value that `json.dumps` takes."""
+    report = done.report
+    return {
+        "summary": done.summary(),
+        "status": done.status,
+        "flops": done.total,
+        "taken": [
+            {"backend": t.backend, "pattern": t.pattern, "ops": list(t.ops), "flops": t.flops,
+             "rounds": t.rounds, "nodes": list(t.nodes), "microseconds": t.microseconds}
+            for t in done.taken
+        ],
+        "left": [
+            {"name": o.name, "node": o.node, "op": o.op, "why": o.why, "mend": o.mend}
+            for o in done.left
+        ],
+        "failed": [
+            {"backend": f.backend, "stage": f.stage, "reason": f.reason, "rule": f.rule,
+             "value": f.value, "ops": list(f.ops), "now": list(f.now)} for f in done.failed
+        ],
+        "layouts": None if report is None else report.to_json(),
+    }  # fmt: skip

@@ -1,0 +1,126 @@
+"""How one result is written: as a call, as an explanation, as HTML."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from ..analysis import Constant, LayoutNormalised, OpInfo, Refusal, Step, StepResult
+from ..analysis.results.op_info import Answer
+from ..analysis.support.wording import plural
+from .printable import printable
+
+_MISSING = object()
+
+
+def call(info: OpInfo | LayoutNormalised) -> str:
+    """`relax.nn.conv2d(%0, %1, strides=[2, 2])`; attributes at their default are left out."""
+    op = info if isinstance(info, OpInfo) else info.logical
+    return _call(info, [_operand(operand) for operand in op.operands])
+
+
+def step(s: Step) -> str:
+    """The same for a step of a chain: `relax.add($0, %2)`, `$0` being an earlier step."""
+    return _call(
+        s.info, [repr(o) if isinstance(o, StepResult) else _operand(o) for o in s.operands]
+    )
+
+
+def _call(found: OpInfo | LayoutNormalised, operands: list[str]) -> str:
+    if isinstance(found, LayoutNormalised):
+        where = ", ".join(f"%{k} at {text}" for k, text in enumerate(found.places) if text)
+        return f"layout_normalised({_call(found.logical, operands)}; {where})"
+    info = found
+    usual = _defaults(info.name)
+    told = info.to_json()["attrs"]
+    usual["out_layout"] = told.get("data_layout", told.get("layout"))
+    named = [f"{k}={_short(v)}" for k, v in told.items() if not _same(v, usual.get(k, _MISSING))]
+    return f"{info.name}({', '.join([*operands, *named])})"
+
+
+def explain(func: str, sites: int, buffers: tuple[str, ...], result: Answer) -> str:
+    """Everything known of one PrimFunc, a fact a line."""
+    told = "".join(f"\n  %{i}: {printable(text)}" for i, text in enumerate(buffers))
+    head = f"{printable(func)} ({plural(sites, 'call site')}){told}"
+    if isinstance(result, Refusal):
+        where = f"\n  where: {printable(result.where)}" if result.where else ""
+        return f"{head}\n  not recognised: {printable(result.reason)}{where}"
+    return "\n".join([head, *(f"  {key}: {printable(value)}" for key, value in _facts(result))])
+
+
+def _facts(found: OpInfo | LayoutNormalised) -> list[tuple[str, str]]:
+    info = found if isinstance(found, OpInfo) else found.logical
+    told = info.to_json()
+    certificate = info.certificate
+    places = found.layouts if isinstance(found, OpInfo) else found.places
+    exact = "bit-equal" if certificate.exact else "equal up to the assumptions"
+    facts = [
+        ("operator", found.name if isinstance(found, OpInfo) else found.label),
+        ("operands", ", ".join(_operand(o) for o in info.operands) or "none"),
+        ("attributes", ", ".join(f"{k}={_short(v)}" for k, v in told["attrs"].items()) or "none"),
+        ("kind", info.kind),
+        ("layouts", ", ".join(f"%{i}: {text}" for i, text in enumerate(places) if text)),
+        ("not determined by the compute", "; ".join(map(str, info.undetermined))),
+        ("also", "; ".join(call(other) for other in info.alternatives)),
+        ("certificate", f"{certificate.kind}, {exact}"),
+        ("assumes", "; ".join(certificate.assumptions)),
+    ]
+    facts += [("discharged", f"{o.goal} [{o.engine}, {o.ms:.1f} ms]")
+              for o in certificate.obligations]  # fmt: skip
+    return [(key, value) for key, value in facts if value]
+
+
+def html(rows: Sequence[tuple[str, int, tuple[str, ...], Answer]], summary: str) -> str:
+    """A table for notebooks; each operator unfolds to its explanation."""
+    body = "".join(_html_row(*row) for row in rows)
+    heads = "".join(
+        f"<th style='text-align:left'>{h}</th>"
+        for h in ("PrimFunc", "sites", "operator", "kind", "certificate")
+    )
+    return f"<table><tr>{heads}</tr>{body}</table><p>{escape(summary)}</p>"
+
+
+def _html_row(func: str, sites: int, buffers: tuple[str, ...], result: Answer) -> str:
+    if not isinstance(result, Refusal):
+        short, kind, certificate = call(result), str(result.kind), str(result.certificate.kind)
+    else:
+        short, kind, certificate = f"? {result.reason}", "", ""
+    more = f"<pre>{escape(explain(func, sites, buffers, result))}</pre>"
+    operator = f"<details><summary><code>{escape(short)}</code></summary>{more}</details>"
+    cells = (f"<code>{escape(func)}</code>", str(sites), operator, escape(kind), certificate)
+    return "<tr>" + "".join(f"<td style='text-align:left'>{c}</td>" for c in cells) + "</tr>"
+
+
+def _short(value: Any) -> str:
+    """A float that is a float32 with float32's digits: 1e-05 for 1.0000000656873453e-05."""
+    if isinstance(value, float) and float(np.float32(value)) == value:
+        return str(np.float32(value))
+    return repr(value)
+
+
+def _operand(operand: int | Constant) -> str:
+    return _short(operand.value) if isinstance(operand, Constant) else f"%{operand}"
+
+
+def _same(value: Any, usual: Any) -> bool:
+    """Whether an attribute is the default; one number stands for all entries of a list."""
+    if isinstance(value, list) and isinstance(usual, int | tuple):
+        wide = (usual,) if isinstance(usual, int) else usual
+        return value == list(wide) or {*wide} == {*value} == {*value[:1]}
+    return bool(value == usual)
+
+
+def _defaults(name: str) -> dict[str, Any]:
+    """The default arguments of an operator's public constructor."""
+    found: Any = relax.op
+    for part in name.removeprefix("relax.").split("."):
+        found = getattr(found, part, None)
+    if not callable(found):
+        return {}
+    return {p.name: p.default for p in inspect.signature(found).parameters.values()
+            if p.default is not p.empty}  # fmt: skip

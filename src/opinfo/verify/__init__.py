@@ -1,0 +1,1 @@
+"""A compiled model beside the unmodified one."""
