@@ -12,7 +12,7 @@ from ..layout.plan import plan_layout
 from ..layout.report.count import count, located
 from ..layout.report.plan_report import Conversions, PlanReport, describe, size
 from ..layout.search.constraints import Desired
-from ..report.layouts import CONVERSION, conversions, table
+from ..report.layouts import CONVERSION, LAYOUT, conversions, layouts, table
 from .inspection import inspect
 from .models import as_module
 from .prim_funcs import legalize
@@ -45,26 +45,21 @@ class ModelPlan:
     def summary(self) -> str:
         """One line: what was saved, what is left, how sure that is."""
         saved = self.before.bytes - self.after.bytes
-        told = f"saved {size(saved)}" if saved >= 0 else f"{size(-saved)} more"
+        change = f", {size(abs(saved))} {'less' if saved > 0 else 'more'}" if saved else ""
         return (
-            f"conversions of activations: {self.before!r} before, {self.after!r} after, {told}; "
+            f"layout conversions: {self.before!r} before, {self.after!r} after{change}; "
             f"{self.report.certainty()}"
         )
 
     def tables(self, explain: bool = False) -> list[Table]:
-        """Values in another layout and conversions; to explain also the others, and each op."""
-        report = self.report
-        values = report.values if explain else report.moved()
-        out = [
-            table(
-                ("value", "type", "layout", "why"),
-                [(v.name, describe(v), v.layout.spell(), v.why) for v in values],
-            ),
-            table(CONVERSION, conversions(report)),
-        ]  # fmt: skip
+        """How many values have each layout, and conversions; to explain all values and ops."""
+        values = table(LAYOUT, layouts(self.report))
+        out = [values, table(CONVERSION, conversions(self.report))]
         if explain:
-            rows = [(o.name, o.op, o.implementation, o.why) for o in report.ops]
-            out.insert(1, table(("op of", "PrimFunc", "implementation", "why"), rows))
+            every = [(v.name, describe(v), v.layout.spell(), v.why) for v in self.report.values]
+            rows = [(o.name, o.op, o.implementation, o.why) for o in self.report.ops]
+            out[:1] = [table(("value", "type", "layout", "why"), every),
+                       table(("op of", "PrimFunc", "implementation", "why"), rows)]  # fmt: skip
         return [t for t in out if t.row_count]
 
     def to_json(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..analysis import LayoutNormalised, OpInfo, Refusal
 from ..analysis.results.op_info import Answer, operator
+from ..analysis.support.wording import plural
 from .printable import printable
 from .render import call, explain, html
 
@@ -103,9 +104,9 @@ class Report:
         results = (row.result for row in self.rows)
         kinds = Counter(r.certificate.kind for r in results if not isinstance(r, Refusal))
         told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "none"
-        text = f"{len(self.known)} of {len(self.rows)} PrimFuncs recovered ({told})"
+        text = f"{len(self.known)} of {plural(len(self.rows), 'PrimFunc')} recovered ({told})"
         if total:
-            text += f"; {got} of {total} call sites ({got / total:.1%})"
+            text += f"; {got} of {plural(total, 'call site')} ({got / total:.1%})"
         if self.others:
             text += "; no PrimFunc: " + ", ".join(f"{name} x{n}" for name, n in self.others)
         return text
