@@ -17,7 +17,8 @@ from ..analysis.support.progress import stage
 from ..layout.graph.unused import check_defined
 from ..layout.report.plan_report import PlanReport
 from ..layout.search.constraints import Desired
-from .backend.backend import Backend, given
+from .backend.backend import Backend
+from .backend.catalog import given
 from .backend.region import Region
 from .codegen.arity import check_calls
 from .codegen.executable import executable

@@ -26,9 +26,9 @@ from tvm import relax
 
 from opinfo.analysis.certify.structural_equality import structurally_equal
 from opinfo.byoc.prepare.raise_ops import Raised, raise_ops
+from opinfo.testing.strip import strip_module
 from tests import models
 from tests.run import run
-from tests.strip import strip_module
 
 
 @dataclass(frozen=True)

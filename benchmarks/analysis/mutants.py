@@ -17,7 +17,7 @@ from collections import Counter
 from pathlib import Path
 
 from opinfo.analysis import Refusal, op_info
-from tests.mutants import mutants
+from opinfo.testing.mutants import mutants
 from tests.mutation import feeds, legalised, outputs, trial
 from tests.mutation_cases import CASES
 

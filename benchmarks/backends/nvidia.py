@@ -29,7 +29,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from opinfo.byoc.backend.backend import Backend, find
+from opinfo.byoc.backend.backend import Backend
+from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.backends.nvidia.tvm_schedules import compiled
 from opinfo.byoc.dispatching.dispatch import Dispatched, dispatch
 from opinfo.byoc.dispatching.objective import keeping_chains

@@ -15,7 +15,7 @@ import tvm
 from tvm import relax
 from typer.testing import CliRunner
 
-from opinfo.byoc.backend.backend import find
+from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.backends.onednn.locate import library
 from opinfo.byoc.compile import compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch

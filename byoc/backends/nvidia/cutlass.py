@@ -18,7 +18,7 @@ from pathlib import Path
 import tvm
 import tvm_ffi
 
-from ...backend.backend import Backend, Code, register
+from ...backend.backend import Backend, Code
 from ...backend.region import Region
 from ...patterns.pattern import Node
 from ...process import trust
@@ -158,7 +158,7 @@ def version() -> str:
     return ".".join(re.findall(r"^#define CUTLASS_(?:MAJOR|MINOR|PATCH) (\d+)", text, re.M))
 
 
-BACKEND = register(Backend(
+BACKEND = Backend(
     "cutlass", patterns([a for a in EPILOGUES if a], extents, both=False), convert, why_not,
     {"relax.matmul": ()}, cost, version,
-))  # fmt: skip
+)  # fmt: skip

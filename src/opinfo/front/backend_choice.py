@@ -7,7 +7,8 @@ from typing import Any
 
 import tvm
 
-from ..byoc.backend.backend import Backend, find, unusable
+from ..byoc.backend.backend import Backend
+from ..byoc.backend.catalog import find, unusable
 from ..byoc.compile import on_gpu
 from ..byoc.dispatching.dispatch import Dispatched
 from ..byoc.dispatching.dispatch import dispatch as dispatch_module
