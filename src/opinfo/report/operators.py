@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..analysis import LayoutNormalised, OpInfo, Refusal
 from ..analysis.results.op_info import Answer, operator
+from ..analysis.support.wording import plural
 from .printable import printable
 from .render import call, explain, html
 
@@ -21,7 +22,14 @@ WIDTH = 120
 
 @dataclass(frozen=True)
 class Row:
-    """One PrimFunc: its name in the module, its number of calls, what it computes, its buffers."""
+    """One PrimFunc of a report.
+
+    Attributes:
+        func: Its name in the module.
+        sites: The number of its calls.
+        result: What it computes.
+        buffers: Its buffers as text, ``float32[1, 8]``.
+    """
 
     func: str
     sites: int
@@ -61,7 +69,12 @@ def outside(name: str) -> Refusal:
 
 @dataclass(frozen=True)
 class Report:
-    """The operators of a module. `others` are calls that are no PrimFunc, with their number."""
+    """The operators of a module; prints as a table, in a notebook as HTML.
+
+    Attributes:
+        rows: One row for each PrimFunc.
+        others: Calls that are not of PrimFuncs, by name, with their number.
+    """
 
     rows: tuple[Row, ...]
     others: tuple[tuple[str, int], ...] = ()
@@ -91,9 +104,9 @@ class Report:
         results = (row.result for row in self.rows)
         kinds = Counter(r.certificate.kind for r in results if not isinstance(r, Refusal))
         told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "none"
-        text = f"{len(self.known)} of {len(self.rows)} PrimFuncs recovered ({told})"
+        text = f"{len(self.known)} of {plural(len(self.rows), 'PrimFunc')} recovered ({told})"
         if total:
-            text += f"; {got} of {total} call sites ({got / total:.1%})"
+            text += f"; {got} of {plural(total, 'call site')} ({got / total:.1%})"
         if self.others:
             text += "; no PrimFunc: " + ", ".join(f"{name} x{n}" for name, n in self.others)
         return text

@@ -289,9 +289,9 @@ def _write_page(page: Output, name: str, compiled: Compiled, verified: Verified 
 
 
 def _print(compiled: Compiled, explain: bool, verified: Verified | None, output: Path) -> None:
+    from ...analysis.support.wording import plural
     from ...front.compiled_model import describe
     from ...report.libraries import strategies as table
-    from ...report.plurals import count
     from ...verify.verification import explained
 
     done = compiled.dispatched
@@ -301,7 +301,7 @@ def _print(compiled: Compiled, explain: bool, verified: Verified | None, output:
         for line in explained(compiled.result) if explain else ():
             emit(line)
     if compiled.functions:
-        written = f"written: {output}, {count(len(compiled.functions), 'function')}"
+        written = f"written: {output}, {plural(len(compiled.functions), 'function')}"
         show([table(f.row for f in compiled.functions)], written)
     if verified is not None:
         emit(f"{verified.table()}\n{verified}")
