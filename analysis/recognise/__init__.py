@@ -17,14 +17,18 @@ __all__ = ["Matches", "Refuses", "modules", "recogniser", "recognisers"]
 
 @dataclass(frozen=True)
 class Matches:
-    """A call that must be recognised: ``op(*operands, **attrs)`` on tensors of these types.
+    """A call that a recogniser must recognise: ``op(*operands, **attrs)`` on tensors of these types.
 
-    ``operands`` are ``"float32[1, 3, n, n]"`` texts; a repeated letter is one symbolic size, and
-    such a letter among ``attrs`` is that size. ``"int8(3)"`` is a constant; scalar operands can be
-    attributes too, ``{"x2": 2.0}``.
-    ``expect`` are the attributes that must come back, by default ``attrs`` themselves; ``name`` is
-    the canonical op that comes back where one compute is several ops, by default ``op``. ``places``
-    are the operands' places among the PrimFunc's parameters where those are in another order.
+    Attributes:
+        op: The Relax operator.
+        operands: Types as text, ``"float32[1, 3, n, n]"``; a repeated letter is one symbolic size.
+            ``"int8(3)"`` is a constant.
+        attrs: Attributes; a letter of `operands` is that size. Scalar operands may stand here,
+            ``{"x2": 2.0}``.
+        expect: The attributes that must come back; by default `attrs`.
+        name: The operator that must come back, where one compute is several; by default `op`.
+        places: The operands' positions among the PrimFunc's parameters, where those are in another
+            order.
     """
 
     op: str
@@ -37,7 +41,12 @@ class Matches:
 
 @dataclass(frozen=True)
 class Refuses:
-    """A TVMScript PrimFunc that must not be recognised as one of the file's ops, and why."""
+    """A PrimFunc that must not be recognised as one of the recogniser's operators.
+
+    Attributes:
+        why: What is different about it.
+        script: The PrimFunc as TVMScript.
+    """
 
     why: str
     script: str

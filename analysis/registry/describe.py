@@ -14,8 +14,14 @@ from .registry import Recogniser, identity, left_out, registered
 class RecogniserInfo:
     """A recogniser, or a plug-in that could not be loaded.
 
-    ``distribution`` and ``distribution_version`` are those of the package that it comes from, empty
-    for one that this process registered. ``unavailable`` says why there is none, None if there is.
+    Attributes:
+        name: The name that it is registered under.
+        precedence: The order of recognisers: lower is asked earlier; None if it could not be
+            loaded.
+        operators: The operators that it may propose.
+        distribution: The package that it comes from; empty for one that this process registered.
+        distribution_version: That package's version.
+        unavailable: Why it could not be loaded; None if it was.
     """
 
     name: str
@@ -27,7 +33,12 @@ class RecogniserInfo:
 
 
 def list_recognisers() -> tuple[RecogniserInfo, ...]:
-    """All recognisers in the order that they are asked, then the plug-ins that were left out."""
+    """Return all recognisers in the order in which they are asked, then the plug-ins that failed to
+    load.
+
+    Returns:
+        One `RecogniserInfo` for each.
+    """
     outside = plugins.installed(plugins.RECOGNISERS)
     failed = left_out()
     loaded = [p for p in outside if p not in failed]

@@ -35,7 +35,14 @@ TAKEN = "the name is that of a backend of opinfo; rename the entry point and the
 
 
 def register(backend: Backend) -> Backend:
-    """Make a backend known by its name; another one of this name is replaced."""
+    """Make a backend known by its name; one of the same name is replaced.
+
+    Args:
+        backend: The backend.
+
+    Returns:
+        The backend.
+    """
     if not isinstance(backend, Backend):
         raise TypeError(f"register: expected a Backend, got {backend!r}")
     _REGISTRY[backend.name] = backend

@@ -13,11 +13,16 @@ from .guarded_calls import guarded
 
 @dataclass(frozen=True)
 class BackendInfo:
-    """A backend, or a plug-in that cannot be one.
+    """A backend, or a plug-in that could not be loaded.
 
-    ``distribution`` and ``distribution_version`` are those of the package that it comes from, empty
-    for one that this process registered. ``operators`` are those that its patterns have.
-    ``unavailable`` says why it cannot be used here, None if it can.
+    Attributes:
+        name: The name that it is called by.
+        version: The version of its code and library.
+        distribution: The package that it comes from; empty for one that this process registered.
+        distribution_version: That package's version.
+        patterns: The names of its patterns.
+        operators: The operators in its patterns.
+        unavailable: Why it cannot be used here; None if it can.
     """
 
     name: str
@@ -30,9 +35,12 @@ class BackendInfo:
 
 
 def list_backends() -> tuple[BackendInfo, ...]:
-    """All backends: built in, of installed packages, registered in this process.
+    """Return all backends: built in, of installed packages, and registered in this process.
 
-    All of them are loaded, as far as that can be done.
+    Every backend is loaded; one that cannot be is listed with the reason.
+
+    Returns:
+        One `BackendInfo` for each.
     """
     return tuple(_infos())
 

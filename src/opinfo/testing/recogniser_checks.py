@@ -33,16 +33,23 @@ __all__ = ["Matches", "Refuses", "check_recogniser", "recogniser_cases"]
 
 
 def recogniser_cases(module: ModuleType) -> list[Case]:
-    """The checks of the recognisers of a module, which has ``MATCHES`` and ``REFUSES``.
+    """Return the checks of the recognisers in a module, for ``pytest.mark.parametrize``.
 
-    - They are registered, and each operator of theirs is in ``MATCHES``.
-    - Each match, legalised and stripped of all names, is recognised with its attributes and
-      operands; TVM builds the same function from the answer. It is recognised under other names
-      and after random schedule transformations, and the function is not changed.
-    - Programs that differ from a match in one token are not taken for it.
-    - What ``REFUSES`` has is not recognised as one of their operators.
+    They are registered, and each of their operators is in ``MATCHES``.
 
-    A recogniser that raises, or returns anything but valid proposals, fails all of these.
+    Each match, legalised and stripped of all names, is recognised with its attributes and operands,
+    and TVM builds the same function from the answer. It is recognised under other names and after
+    random schedule transformations, and the function is not changed.
+
+    Programs that differ from a match in one token are not taken for it. What ``REFUSES`` lists is
+    not recognised as one of their operators. A recogniser that raises, or returns anything but
+    valid proposals, fails all of these.
+
+    Args:
+        module: A module of recognisers, with ``MATCHES`` and ``REFUSES``.
+
+    Returns:
+        The checks; each runs when its `check` is called.
     """
     name = module.__name__.rpartition(".")[2]
     matches: Sequence[Matches] = getattr(module, "MATCHES", ())
@@ -60,7 +67,14 @@ def recogniser_cases(module: ModuleType) -> list[Case]:
 
 
 def check_recogniser(module: ModuleType) -> None:
-    """Run all of :func:`recogniser_cases`. Raises ``AssertionError`` listing those that fail."""
+    """Run all checks of `recogniser_cases`.
+
+    Args:
+        module: A module of recognisers, with ``MATCHES`` and ``REFUSES``.
+
+    Raises:
+        AssertionError: A check failed; the message lists all that did.
+    """
     check_all(f"recognisers of {module.__name__}", recogniser_cases(module))
 
 
