@@ -16,7 +16,6 @@ from typer.testing import CliRunner, Result
 
 from opinfo.byoc import Code, Region, dispatch, register
 from opinfo.byoc.codegen.host import cpu as native_cpu
-from opinfo.byoc.compile import CompiledModule
 from opinfo.byoc.measure import Excluded, Measured, Timing
 from opinfo.cli import app
 from opinfo.cli.options.want_options import parse_wants
@@ -185,7 +184,7 @@ def test_the_page_has_everything_and_needs_no_network() -> None:
         Timing("toy", ("relax.exp",), ("float32[4, 8]",), Excluded("it hangs"), True),
     )
     done = replace(done, report=report, timings=timings)
-    text = compiled_page("a <model>", CompiledModule(Path(), done), Verified(2e-7, 1.0, 4.0, 5))
+    text = compiled_page("a <model>", done, Verified(2e-7, 1.0, 4.0, 5))
     parser = _Parser()
     parser.feed(text)
     assert parser.open == [] and parser.outside == []

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from opinfo.byoc.backend.backend import find
+from opinfo.byoc.backend.catalog import find
 from opinfo.cli.options import completion
 from opinfo.cli.options.want_options import parse_wants
 from opinfo.jit.config.strategy import NAMED

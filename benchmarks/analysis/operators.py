@@ -37,7 +37,9 @@ def page() -> str:
 def main() -> None:
     if "--check" in sys.argv[1:]:
         if PAGE.read_text() != page():
-            sys.exit("docs/reference/operators.md is not up to date: run `python -m benchmarks.operators`")
+            sys.exit(
+                "docs/reference/operators.md is not up to date: run `python -m benchmarks.operators`"
+            )
         return
     PAGE.write_text(page())
 

@@ -49,4 +49,3 @@ def blocks(page: Path) -> list[Block]:
 def _title(info: str) -> str:
     found = re.search(r'title="([^"]+)"', info)
     return found[1] if found else ""
-
