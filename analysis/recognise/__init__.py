@@ -17,7 +17,7 @@ __all__ = ["Matches", "Refuses", "modules", "recogniser", "recognisers"]
 
 @dataclass(frozen=True)
 class Matches:
-    """A call that a recogniser must recognise: ``op(*operands, **attrs)`` on tensors of these types.
+    """A call that must be recognised: ``op(*operands, **attrs)`` on tensors of these types.
 
     Attributes:
         op: The Relax operator.

@@ -33,8 +33,7 @@ class RecogniserInfo:
 
 
 def list_recognisers() -> tuple[RecogniserInfo, ...]:
-    """Return all recognisers in the order in which they are asked, then the plug-ins that failed to
-    load.
+    """Return all recognisers in the order they are asked, then plug-ins that failed to load.
 
     Returns:
         One `RecogniserInfo` for each.

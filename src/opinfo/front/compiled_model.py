@@ -29,6 +29,7 @@ class Compiled:
     Attributes:
         target: The target that it was compiled for; it runs only there.
         result: The library, with what backends and strategies did.
+        signatures: The parameters of the model's functions, by name.
     """
 
     target: Any
