@@ -14,7 +14,8 @@ OUTSIDE = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
 #: What the field has a word for, or what is not English.
 REPLACED = (
     "comprehension", "relaid", "relaying", "witness", "told", "tells of", "element by element",
-    "by itself", "joint problem", "stagewise", "mend", "mends", "is no", "as it is", "coarse region",
+    "by itself", "joint problem", "stagewise", "mend", "mends", "is no", "as it is",
+    "coarse region",
 )  # fmt: skip
 
 
