@@ -104,5 +104,6 @@ def plan(
         TypeError, ValueError: An argument is of another type, or does not fit the others.
     """
     lowered = legalize(as_module(model, "plan"))
+    stage("planning layouts")
     planned = plan_layout(lowered, wants, mode=mode, objective=objective, pins=pins)
     return ModelPlan(lowered, planned.module, planned.report, count(lowered), count(planned.module))
