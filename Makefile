@@ -37,7 +37,7 @@ docs: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 docs-serve: $(VENV)/.dev
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+	NO_MKDOCS_2_WARNING=1 OPINFO_TUTORIALS=0 $(BIN)/mkdocs serve
 
 # Half as long again as pytest without it, so CI does not ask.
 coverage: $(VENV)/.dev

@@ -11,7 +11,6 @@ import pytest
 from tvm import relax
 
 from opinfo.byoc import dispatch
-from opinfo.byoc.compile import CompiledModule
 from opinfo.byoc.matching.diagnose import Left
 from opinfo.byoc.measure import Measured, Timing
 from opinfo.layout.model.layout import Layout
@@ -84,7 +83,7 @@ def compile_page() -> str:
                       Measured(12.5), False)] * 40  # fmt: skip
     done = replace(done, taken=tuple(taken), left=(*done.left, *rest), report=report,
                    timings=tuple(timings))  # fmt: skip
-    return compiled_page(PATH, CompiledModule(Path(), done), Verified(2e-7, 1.0, 27.2, 9))
+    return compiled_page(PATH, done, Verified(2e-7, 1.0, 27.2, 9))
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from tvm import relax
 
 from ...analysis.lifting.tir.node import NodeDict
 from ...analysis.support.origin import span_of, with_span
+from ...analysis.support.tvm_compat import array_of
 from ..graph.relax_graph import Graph, Op, Value
 from ..graph.unused import without_unused
 from ..model.layout import Layout
@@ -262,7 +263,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
             step = LayoutConversion(v.shape, v.dtype, Layout.identity(v.rank), layout)
             return self.builder_.emit(converted(v.expr, step, self.add(step)), "const")
         if key not in self.folded:
-            self.folded[key] = relax.const(layout.move(v.expr.value.numpy()), v.dtype)
+            self.folded[key] = relax.const(layout.move(array_of(v.expr).numpy()), v.dtype)
         return self.folded[key]
 
     def affordable(self, v: Value, layout: Layout) -> bool:

@@ -8,11 +8,11 @@ from typing import Any
 
 import tvm_ffi
 from tvm import relax, tirx
-from tvm.ir import GenericConst
 from tvm.ir import Op as IrOp
 
 from ...analysis.lifting.tir.node import NodeDict, items
 from ...analysis.support.origin import node_of
+from ...analysis.support.tvm_compat import GenericConst
 
 
 @dataclass(eq=False)

@@ -18,7 +18,8 @@ from pathlib import Path
 import tvm
 import tvm_ffi
 
-from ...backend.backend import Backend, Code, register
+from ....analysis.support.replacing import replacing
+from ...backend.backend import Backend, Code
 from ...backend.region import Region
 from ...patterns.pattern import Node
 from ...process import trust
@@ -108,12 +109,13 @@ def compiled(text: str) -> Path:
         trust.read(made.name, within)
         return made
     told.write_text(text, encoding="utf-8")
-    part = folder / f"{key}.{os.getpid()}.o"
-    done = subprocess.run([*command, str(told), "-o", str(part)], capture_output=True, text=True)
-    if done.returncode != 0:
-        lines = [line for line in done.stderr.splitlines() if "error" in line]
-        raise RuntimeError(f"nvcc: {(lines or done.stderr.splitlines() or ['it failed'])[0]}")
-    os.replace(part, made)
+    with replacing(made) as part:
+        done = subprocess.run(
+            [*command, str(told), "-o", str(part)], capture_output=True, text=True
+        )
+        if done.returncode != 0:
+            lines = [line for line in done.stderr.splitlines() if "error" in line]
+            raise RuntimeError(f"nvcc: {(lines or done.stderr.splitlines() or ['it failed'])[0]}")
     return made
 
 
@@ -158,7 +160,7 @@ def version() -> str:
     return ".".join(re.findall(r"^#define CUTLASS_(?:MAJOR|MINOR|PATCH) (\d+)", text, re.M))
 
 
-BACKEND = register(Backend(
+BACKEND = Backend(
     "cutlass", patterns([a for a in EPILOGUES if a], extents, both=False), convert, why_not,
     {"relax.matmul": ()}, cost, version,
-))  # fmt: skip
+)  # fmt: skip

@@ -24,9 +24,17 @@ if TYPE_CHECKING:
     from ..layout.search.decide import Cost
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ModelPlan:
-    """A lowered module, its plan, and the conversions counted in both modules."""
+    """A lowered module and its planned layouts.
+
+    Attributes:
+        lowered: The module after ``LegalizeOps``.
+        module: The module in its planned layouts; it computes the same.
+        report: Why the layouts are these.
+        before: The conversions of `lowered`.
+        after: The conversions of `module`.
+    """
 
     lowered: Any
     module: Any
@@ -42,6 +50,9 @@ class ModelPlan:
             f"layout conversions: {self.before!r} before, {self.after!r} after{change}; "
             f"{self.report.certainty()}"
         )
+
+    def __repr__(self) -> str:
+        return f"ModelPlan({self.summary()})"
 
     def tables(self, explain: bool = False) -> list[Table]:
         """How many values have each layout, and conversions; to explain all values and ops."""
@@ -83,20 +94,24 @@ def plan(
     model: Any, wants: Desired | str | None = None, *, mode: Mode = "tir",
     objective: str | Cost = "bytes", pins: Mapping[str, str] | None = None,
 ) -> ModelPlan:  # fmt: skip
-    """Give each value of a model the cheapest layout that is proved to compute the same.
+    """Give each value of a model the cheapest layout, with each rewrite proved to compute the same.
 
     Args:
         model: A Relax module, lowered or not, which is not changed, or the path of a file.
-        wants: The layouts of operators' operands, ``{"conv2d": "NHWC"}`` or
-            ``{"conv2d": ["NCHW8c", "OIHW8i8o"]}``; or the name of an implementation,
-            ``"tvm-nhwc"``.
-        mode: ``"graph"`` keeps what `RaiseOps` can raise; in ``"tir"`` everything may flow.
-        objective: What is least, see `opinfo.layout.plan_layout`.
-        pins: The layouts of values by name.
+        wants: The layouts of operators' operands, ``{"conv2d": "NHWC"}`` or ``{"conv2d": ["NCHW8c",
+            "OIHW8i8o"]}``, or the name of an implementation, ``"tvm-nhwc"``.
+        mode: ``"graph"`` keeps each operator one that `RaiseOps` can raise; in ``"tir"`` layouts
+            flow everywhere.
+        objective: ``"bytes"`` or ``"count"`` of conversions, or a function, see `plan_layout`.
+        pins: Other layouts for parameters, by name.
+
+    Returns:
+        The planned module and the report.
 
     Raises:
         FrontendError: The file cannot be read.
-        TypeError, ValueError: An argument is of another type, or does not fit the others.
+        TypeError: An argument has another type.
+        ValueError: An operator, a layout or an option does not exist.
     """
     lowered = legalize(as_module(model, "plan"))
     planned = plan_layout(lowered, wants, mode=mode, objective=objective, pins=pins)

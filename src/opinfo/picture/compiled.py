@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..analysis.support.wording import plural
-from ..byoc.compile import CompiledModule
 from ..byoc.dispatching.dispatch import Dispatched
 from ..byoc.dispatching.dispatched import Taken
 from ..byoc.matching.diagnose import Left
@@ -23,9 +22,8 @@ VALUE = ("value", "type", "layout", "why")
 CANDIDATE = ("candidate", "operators", "shapes", "result", "from")
 
 
-def compiled_page(title: str, compiled: CompiledModule, verified: Verified | None) -> str:
+def compiled_page(title: str, done: Dispatched, verified: Verified | None) -> str:
     """The page as HTML."""
-    done = compiled.dispatched
     parts = [
         section("Backends", SHARES, _shares(done)),
         "" if verified is None else section("Times", TIMES, verified.rows(), _runs(verified)),
@@ -78,9 +76,7 @@ def _graph(done: Dispatched) -> dict[str, Any]:
         edges += [(place[value], k) for value in n.reads]
         place |= dict.fromkeys(n.gives, k)
     note = plural(len(done.taken), "region")
-    return graph(
-        nodes, range(len(nodes)), {"compiled": edges}, {"compiled": ("Compiled:", note)}
-    )
+    return graph(nodes, range(len(nodes)), {"compiled": edges}, {"compiled": ("Compiled:", note)})
 
 
 def _end(n: Node) -> dict[str, Any]:

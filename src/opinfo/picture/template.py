@@ -57,7 +57,7 @@ def graph(
     """
     own = [nodes[k] for k in starts]
     found = blocks([n["label"] for n in own], [n["node"] for n in own])
-    ends = [*starts[1:], len(nodes)]
+    ends: list[int] = [*starts[1:], len(nodes)]
     groups = [{"label": b.label, "start": starts[b.start], "stop": ends[b.stop - 1]} for b in found]
     for g in groups:
         times = [n["time"] for n in nodes[g["start"] : g["stop"]] if n.get("time") is not None]

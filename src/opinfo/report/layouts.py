@@ -24,7 +24,7 @@ def layouts(report: PlanReport) -> list[tuple[str, ...]]:
     groups: dict[str, list[ValueChoice]] = {}
     for v in report.moved():
         groups.setdefault(v.layout.spell(), []).append(v)
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for layout, values in sorted(groups.items(), key=lambda g: -len(g[1])):
         more = ", …" if len(values) > EXAMPLES else ""
         why = Counter(v.why.partition(": ")[2] or v.why for v in values).most_common(1)[0][0]

@@ -22,7 +22,14 @@ WIDTH = 120
 
 @dataclass(frozen=True)
 class Row:
-    """One PrimFunc: its name in the module, its number of calls, what it computes, its buffers."""
+    """One PrimFunc of a report.
+
+    Attributes:
+        func: Its name in the module.
+        sites: The number of its calls.
+        result: What it computes.
+        buffers: Its buffers as text, ``float32[1, 8]``.
+    """
 
     func: str
     sites: int
@@ -62,7 +69,12 @@ def outside(name: str) -> Refusal:
 
 @dataclass(frozen=True)
 class Report:
-    """The operators of a module. `others` are calls that are no PrimFunc, with their number."""
+    """The operators of a module; prints as a table, in a notebook as HTML.
+
+    Attributes:
+        rows: One row for each PrimFunc.
+        others: Calls that are not of PrimFuncs, by name, with their number.
+    """
 
     rows: tuple[Row, ...]
     others: tuple[tuple[str, int], ...] = ()

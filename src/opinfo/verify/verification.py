@@ -35,14 +35,14 @@ RUNS, SECONDS = 9, 10.0
 TIMES = ("build", "median ms", "speed")
 
 
-def explained(found: CompiledModule) -> list[str]:
+def explained(done: Dispatched) -> list[str]:
     """Lines on the ops that stayed with TVM, on what failed, and on what rounds elsewhere."""
-    rounds = Counter((t.backend, t.rounds) for t in found.dispatched.taken if t.rounds)
+    rounds = Counter((t.backend, t.rounds) for t in done.taken if t.rounds)
     return [
-        *reasons(found.dispatched.left),
-        *map(str, found.dispatched.failed),
+        *reasons(done.left),
+        *map(str, done.failed),
         *(f"{plural(n, 'region')} of {backend}: {how}" for (backend, how), n in rounds.items()),
-        *_timed(found.dispatched.timings),
+        *_timed(done.timings),
     ]
 
 

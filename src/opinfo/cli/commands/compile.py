@@ -285,7 +285,7 @@ def _write_page(page: Output, name: str, compiled: Compiled, verified: Verified 
 
     if compiled.dispatched is None:
         raise UserError(f"{page}: no backend was asked, there is nothing to write of them")
-    page.write(compiled_page(name, compiled.result, verified))
+    page.write(compiled_page(name, compiled.dispatched, verified))
 
 
 def _print(compiled: Compiled, explain: bool, verified: Verified | None, output: Path) -> None:
@@ -298,7 +298,7 @@ def _print(compiled: Compiled, explain: bool, verified: Verified | None, output:
     emit(f"compiled for {describe(compiled.target)}")
     if done is not None:
         emit(done.summary())
-        for line in explained(compiled.result) if explain else ():
+        for line in explained(done) if explain else ():
             emit(line)
     if compiled.functions:
         written = f"written: {output}, {plural(len(compiled.functions), 'function')}"

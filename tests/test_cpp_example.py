@@ -1,0 +1,75 @@
+"""The C++ program loads an exported library without Python, and says in one line what fails."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tvm import relax
+
+import opinfo
+
+FOLDER = Path(__file__).parent.parent / "examples" / "cpp"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program ``run``, the library ``model.so`` of relu(x @ w), and an input ``x.bin``."""
+    if shutil.which("make") is None:
+        pytest.skip("there is no make")
+    out = tmp_path_factory.mktemp("cpp")
+    command = ["make", "-C", str(FOLDER), f"PYTHON={sys.executable}", f"OUT={out / 'run'}"]
+    built = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr
+    assert "warning" not in built.stderr
+    weight = relax.const(np.arange(32, dtype="float32").reshape(8, 4) - 16)
+    x = relax.Var("x", relax.TensorType((2, 8), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            y = builder.emit(relax.op.nn.relu(builder.emit(relax.op.matmul(x, weight))))
+            result = builder.emit_output(y)
+        builder.emit_func_output(result)
+    opinfo.compile(builder.get(), []).export(out / "model.so")
+    values().tofile(out / "x.bin")
+    return out
+
+
+def values() -> np.ndarray:
+    return np.linspace(-1, 2, 16, dtype="float32").reshape(2, 8)
+
+
+def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Without an environment: nothing of it may be needed."""
+    return subprocess.run([str(folder / "run"), *words], cwd=folder, env={}, capture_output=True,
+                          text=True, check=False)  # fmt: skip
+
+
+def test_it_computes_what_the_model_does(folder: Path) -> None:
+    done = run(folder, "model.so", "main", "x.bin", "2,8", "y.bin")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "output shape 2 4\n", "")
+    weight = np.arange(32, dtype="float32").reshape(8, 4) - 16
+    result = np.fromfile(folder / "y.bin", "float32").reshape(2, 4)
+    np.testing.assert_allclose(result, np.maximum(values() @ weight, 0), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "text"),
+    [
+        ((), 2, "usage: run MODEL.so"),
+        (("model.so", "decode", "x.bin", "2,8", "y.bin"), 1, "the model has no function decode"),
+        (("model.so", "main", "x.bin", "3,8", "y.bin"), 1, "x.bin: expected 96 bytes"),
+        (("model.so", "main", "x.bin", "4,4", "y.bin"), 1, "shape[0] mismatch"),
+        (("gone.so", "main", "x.bin", "2,8", "y.bin"), 1, "gone.so: cannot open shared object"),
+    ],
+)
+def test_what_fails_is_one_line(
+    folder: Path, words: tuple[str, ...], status: int, text: str
+) -> None:
+    done = run(folder, *words)
+    assert done.returncode == status and done.stdout == ""
+    assert text in done.stderr and done.stderr.count("\n") == 1
