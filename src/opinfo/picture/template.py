@@ -60,7 +60,11 @@ def graph(
     ends: list[int] = [*starts[1:], len(nodes)]
     groups = [{"label": b.label, "start": starts[b.start], "stop": ends[b.stop - 1]} for b in found]
     for g, b in zip(groups, found, strict=True):
-        times = [n["time"] for n in nodes[starts[b.start] : ends[b.stop - 1]] if n.get("time") is not None]
+        times = [
+            n["time"]
+            for n in nodes[starts[b.start] : ends[b.stop - 1]]
+            if n.get("time") is not None
+        ]
         g["time"] = f"{duration(sum(times))} in {plural(len(times), 'region')}" if times else ""
     keys = Counter(n["key"] for n in nodes if n["key"])
     return {"nodes": nodes, "sides": list(edges), "edges": edges, "titles": titles,
