@@ -1,4 +1,4 @@
-"""Write docs/reference/operators.md: the operators that recognisers know, from their cases.
+"""Write docs/reference/operators.md: the operators that the recognisers propose.
 
 python -m benchmarks.operators [--check]
 """

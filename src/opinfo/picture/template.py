@@ -59,8 +59,12 @@ def graph(
     found = blocks([n["label"] for n in own], [n["node"] for n in own])
     ends: list[int] = [*starts[1:], len(nodes)]
     groups = [{"label": b.label, "start": starts[b.start], "stop": ends[b.stop - 1]} for b in found]
-    for g in groups:
-        times = [n["time"] for n in nodes[g["start"] : g["stop"]] if n.get("time") is not None]
+    for g, b in zip(groups, found, strict=True):
+        times = [
+            n["time"]
+            for n in nodes[starts[b.start] : ends[b.stop - 1]]
+            if n.get("time") is not None
+        ]
         g["time"] = f"{duration(sum(times))} in {plural(len(times), 'region')}" if times else ""
     keys = Counter(n["key"] for n in nodes if n["key"])
     return {"nodes": nodes, "sides": list(edges), "edges": edges, "titles": titles,

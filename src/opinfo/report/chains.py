@@ -51,8 +51,8 @@ class ChainReport:
         return (f"{len(known)} of {plural(len(self.rows), 'PrimFunc')} read as chains of "
                 f"{plural(total, 'operator')}")  # fmt: skip
 
-    def table(self) -> Table:
-        """A rich table, a line for each operator."""
+    def table(self, brief: bool = False) -> Table:
+        """A rich table, a line for each operator; ``brief`` is the same."""
         from rich.table import Table
         from rich.text import Text
 

@@ -111,8 +111,8 @@ class Report:
             text += "; no PrimFunc: " + ", ".join(f"{name} x{n}" for name, n in self.others)
         return text
 
-    def table(self) -> Table:
-        """A rich table, a row for each PrimFunc, refused ones last."""
+    def table(self, brief: bool = False) -> Table:
+        """A rich table, a row for each PrimFunc, refused ones last; ``brief`` is without kinds."""
         from rich.table import Table
         from rich.text import Text
 
@@ -121,7 +121,8 @@ class Report:
         table.add_column("sites", justify="right")
         table.add_column("output", overflow="fold")
         table.add_column("operator", ratio=1, overflow="fold")
-        table.add_column("kind", no_wrap=True)
+        if not brief:
+            table.add_column("kind", no_wrap=True)
         table.add_column("certificate", no_wrap=True)
         for row in (*self.known, *self.refused):
             if not isinstance(row.result, Refusal):
@@ -129,6 +130,8 @@ class Report:
                 cells = [Text(call(info)), Text(info.kind), Text(_certificate(info))]
             else:
                 cells = [Text(f"? {row.result.reason}", style="red"), Text(""), Text("")]
+            if brief:
+                del cells[1]
             table.add_row(Text(row.func), str(row.sites), Text(row.output), *cells)
         return table
 
