@@ -15,6 +15,7 @@ from tvm import relax
 from typer.testing import CliRunner, Result
 
 from opinfo.byoc import Code, Region, dispatch, register
+from opinfo.byoc.codegen.host import cpu as native_cpu
 from opinfo.byoc.compile import CompiledModule
 from opinfo.byoc.measure import Excluded, Measured, Timing
 from opinfo.cli import app
@@ -111,7 +112,8 @@ def test_compile_verifies_times_and_writes_a_page(model: Path, tmp_path: Path) -
     got = told("compile", model, "-o", tmp_path / "net.so", "--backend", "toy,tvm", "--verify",
                "--report", page)  # fmt: skip
     assert got.exit_code == 0, got.output
-    first, head, unmodified, compiled, last = got.stdout.splitlines()
+    cpu, first, head, unmodified, compiled, last = got.stdout.splitlines()
+    assert cpu == f"compiled for llvm, {native_cpu()}, 1 core"
     assert first.startswith("offloaded 2 of 4 ops") and last.startswith("outputs differ by")
     assert head.split()[:1] == ["build"] and unmodified.split()[0] == "unmodified"
     before, after, ratio = float(unmodified.split()[1]), *map(float, compiled.split()[1:])
@@ -135,7 +137,7 @@ def test_a_region_that_fails_is_told_everywhere(model: Path, tmp_path: Path) -> 
                "--explain", "--report", page)  # fmt: skip
     assert got.exit_code == 0, got.output
     lines = got.stdout.splitlines()
-    assert lines[0].startswith("offloaded 1 of 4 ops")
+    assert lines[1].startswith("offloaded 1 of 4 ops")
     assert lines[-1] == f"1 region failed, run by tvm: {told_of}"
     assert lines[-2].startswith("outputs differ by") and f"{told_of}; run by tvm" in lines
     assert "<h2>What failed" in page.read_text() and "relu comes later" in page.read_text()

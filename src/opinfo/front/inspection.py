@@ -62,7 +62,7 @@ def inspect(
         subject = tvm.IRModule({symbol: subject})
         if not fused:
             return _report(_prims(subject), Counter({symbol: 1}), {}, progress, alternatives)
-    mod = as_module(subject, "inspect")
+    mod = as_module(subject, "inspect", "a PrimFunc, ")
     if fused:
         from .fused import inspect_fused  # imports what compiles shapes
 
