@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from .lifting.lift import lift
     from .proposal.proposal import Constant, Proposal
     from .proposal.undetermined import Undetermined
-    from .registry.call_recogniser import RecogniserWarning
-    from .registry.registry import recogniser, recogniser_scope, unregister
+    from .recognise import Matches, Refuses
+    from .registry.describe import RecogniserInfo, list_recognisers
+    from .registry.registry import RecogniserWarning, recogniser, recogniser_scope, unregister
     from .results.op_info import Certificate, LayoutNormalised, OpInfo, Refusal
 
 _HOMES = {
@@ -26,8 +27,9 @@ _HOMES = {
     "lifting.lift": ("lift",),
     "proposal.proposal": ("Constant", "Proposal"),
     "proposal.undetermined": ("Undetermined",),
-    "registry.call_recogniser": ("RecogniserWarning",),
-    "registry.registry": ("recogniser", "recogniser_scope", "unregister"),
+    "recognise": ("Matches", "Refuses"),
+    "registry.describe": ("RecogniserInfo", "list_recognisers"),
+    "registry.registry": ("RecogniserWarning", "recogniser", "recogniser_scope", "unregister"),
     "results.op_info": ("Certificate", "LayoutNormalised", "OpInfo", "Refusal"),
 }
 __all__ = [
@@ -36,11 +38,14 @@ __all__ = [
     "Chain",
     "Constant",
     "LayoutNormalised",
+    "Matches",
     "OpInfo",
     "PartlyRead",
     "Proposal",
+    "RecogniserInfo",
     "RecogniserWarning",
     "Refusal",
+    "Refuses",
     "Step",
     "StepResult",
     "TensorExpression",
@@ -50,6 +55,7 @@ __all__ = [
     "invert",
     "layout_normalised",
     "lift",
+    "list_recognisers",
     "op_info",
     "op_infos",
     "prove_equal",

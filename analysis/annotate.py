@@ -29,7 +29,7 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import s_tir, tirx
+from tvm import tirx
 
 from .answer.kind import fusion_kind
 from .certify.structural_equality import bare
@@ -38,6 +38,7 @@ from .lifting.lift import lift
 from .lifting.tir.from_tir import Unliftable
 from .proposal.proposal import Constant
 from .results.op_info import LayoutNormalised, PatternKind, Refusal, to_plain
+from .support.tvm_compat import SBlockRealize
 from .terms.term import Int, TensorVar, Var, size
 from .terms.traversal import free, substitute
 
@@ -163,7 +164,7 @@ def _places(params: Sequence[TensorVar | Var]) -> dict[Var, Int]:
 
 def _with_pattern(func: Any) -> Any:
     """With what ``FuseOps`` reads; ``FuseTIR`` takes no body but a root block."""
-    if not isinstance(func.body, s_tir.SBlockRealize):
+    if not isinstance(func.body, SBlockRealize):
         return func
     given = int(func.attrs.get("op_pattern", OPAQUE))
     if given not in (OPAQUE, PATTERNS["kInjective"]):

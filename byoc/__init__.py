@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING
 from ..analysis.support.exports import exports
 
 if TYPE_CHECKING:
-    from .backend.backend import Backend, Code, register
+    from .backend.backend import Backend, Code
+    from .backend.catalog import register
+    from .backend.info import BackendInfo, list_backends
     from .backend.region import Call, Region, Tensor
     from .codegen.abi import ABI
     from .dispatching.dispatch import Dispatched, dispatch
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
     from .patterns.suggest import Unmet
 
 _HOMES = {
-    "backend.backend": ("Backend", "Code", "register"),
+    "backend.backend": ("Backend", "Code"),
+    "backend.catalog": ("register",),
+    "backend.info": ("BackendInfo", "list_backends"),
     "codegen.abi": ("ABI",),
     "patterns.subgraphs": ("Coarse",),
     "dispatching.plan_file": ("DispatchPlan", "PlanRefused"),
@@ -35,6 +39,7 @@ _HOMES = {
 __all__ = [
     "ABI",
     "Backend",
+    "BackendInfo",
     "Call",
     "CannotForce",
     "Coarse",
@@ -55,6 +60,7 @@ __all__ = [
     "Unmet",
     "dispatch",
     "keeping_chains",
+    "list_backends",
     "many",
     "maybe",
     "one",

@@ -17,7 +17,8 @@ from ..analysis.support.replacing import replacing
 from ..layout.graph.unused import check_defined
 from ..layout.report.plan_report import PlanReport
 from ..layout.search.constraints import Desired
-from .backend.backend import Backend, given
+from .backend.backend import Backend
+from .backend.catalog import given
 from .backend.region import Region
 from .codegen.arity import check_calls
 from .codegen.executable import executable
@@ -172,7 +173,13 @@ def _folded(done: Dispatched) -> Dispatched:
 
 
 def placed(file: Path, path: Path) -> None:
-    """Copy a library to a path at once."""
+    """Copy a library to a path at once.
+
+    Raises:
+        OSError: The folder does not exist, or cannot be written.
+    """
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path} cannot be written: there is no folder {path.parent}")
     with replacing(path) as part:
         shutil.copyfile(file, part)
         part.chmod(0o755)

@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from tvm.tirx.buffer import is_buffer_var
 
+from opinfo.analysis.support.tvm_compat import TENSOR_LOAD, source_of
+
 Array = npt.NDArray[Any]
 
 
@@ -192,8 +194,10 @@ class _Writer:
             return f"({value!r})" if np.isfinite(value) else f"float('{value}')"
         if kind == "Var":
             return self.name(e)
-        if kind == "TensorLoad":
-            return f"load({self.name(e.source)}{''.join(', ' + self.expr(i) for i in e.indices)})"
+        if kind == TENSOR_LOAD:
+            return (
+                f"load({self.name(source_of(e))}{''.join(', ' + self.expr(i) for i in e.indices)})"
+            )
         if kind in BINARY:
             return f"({self.expr(e.a)} {BINARY[kind]} {self.expr(e.b)})"
         if kind in ("Min", "Max"):

@@ -19,6 +19,8 @@ import numpy as np
 import numpy.typing as npt
 from tvm.tirx.buffer import is_buffer_var
 
+from opinfo.analysis.support.tvm_compat import TENSOR_LOAD, source_of
+
 from .interpret import Undefined
 
 Array = npt.NDArray[Any]
@@ -277,7 +279,7 @@ class _Machine:
             m.last = last
 
     def match(self, b: Any, region: Any) -> None:
-        source = self.buffers[region.source]
+        source = self.buffers[source_of(region)]
         ones = np.ones(self.count, bool)
         start = source.start
         for r, stride in zip(region.region, source.strides, strict=True):
@@ -335,8 +337,8 @@ class _Machine:
             return e.value if kind == "FloatImm" else int(e.value)
         if kind == "Var":
             return self.env[e]
-        if kind == "TensorLoad":
-            return self.load(e.source, [self.value(i, mask) for i in e.indices], mask)
+        if kind == TENSOR_LOAD:
+            return self.load(source_of(e), [self.value(i, mask) for i in e.indices], mask)
         if kind in _BINARY:
             return _BINARY[kind](self.value(e.a, mask), self.value(e.b, mask))
         rule = getattr(self, f"value_{kind}", None)

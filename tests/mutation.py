@@ -23,9 +23,9 @@ from opinfo.analysis.proposal.legalise import lowered
 from opinfo.analysis.proposal.proposal import Proposal
 from opinfo.analysis.results.op_info import Answer
 from opinfo.analysis.terms.term import TensorVar, integer
+from opinfo.testing.mutants import parsed
 
 from .interpret import Array, Undefined, interpret
-from .mutants import parsed
 from .mutation_cases import Operand, Whole
 from .relaid.check import view
 

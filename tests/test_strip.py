@@ -8,9 +8,9 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
+from opinfo.testing.strip import strings, strip, strip_module
 from tests import models
 from tests.run import run
-from tests.strip import strings, strip, strip_module
 
 MODELS = ("squeezenet", "ocr_rec", "gpt2_n")
 

@@ -25,6 +25,7 @@ from tvm.tirx.buffer import is_buffer_var
 from ..lifting.parameters import Parameters
 from ..lifting.tir.from_tir import ExpressionReader, Unliftable
 from ..lifting.tir.node import NodeDict, items
+from ..support.tvm_compat import TensorLoad, is_predicated, source_of
 from ..terms.term import ONE, ZERO, Int, Term, Var, as_int, variable
 
 Index = tuple[Int | None, ...]
@@ -174,11 +175,13 @@ class _Accesses:
         parts = [part for part in (block.init, block.body) if part is not None]
         for part in parts:
             _check(part, env, reader)
-        stores, loads, calls = _nodes(parts, tirx.BufferStore, tvm.ir.TensorLoad, tvm.ir.Call)
+        stores, loads, calls = _nodes(parts, tirx.BufferStore, TensorLoad, tvm.ir.Call)
+        if any(map(is_predicated, (*stores, *loads))):
+            raise Opaque("an access under a predicate")
         for s in stores:
             self.note(writes, reader, s.buffer, s.indices)
         for e in loads:
-            self.note(reads, reader, e.source, e.indices)
+            self.note(reads, reader, source_of(e), e.indices)
         for e in calls:
             _check_call(e)
         others = tuple(a for key, a in reads.items() if key not in writes)

@@ -16,6 +16,7 @@ import tvm_ffi
 from tvm import tirx
 
 from ..lifting.tir.node import NodeDict, as_dtype, items, substitute
+from ..support.tvm_compat import TensorLoad, source_of
 from ..terms.term import ONE
 from .blocks import Stage
 
@@ -76,11 +77,12 @@ def loads(*nodes: Any) -> NodeDict[int]:
     found = NodeDict[int]()
 
     def note(e: Any) -> None:
-        found[e.source] = (found.get(e.source) or 0) + 1
+        buffer = source_of(e)
+        found[buffer] = (found.get(buffer) or 0) + 1
 
     for node in nodes:
         if node is not None:
-            tvm_ffi.structural_walk(node, (tvm.ir.TensorLoad, note))
+            tvm_ffi.structural_walk(node, (TensorLoad, note))
     return found
 
 

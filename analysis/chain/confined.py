@@ -14,6 +14,7 @@ import tvm_ffi
 
 from ..lifting.tir.annotations import NEUTRAL
 from ..lifting.tir.node import items
+from ..support.tvm_compat import TENSOR_LOAD, is_predicated
 
 _BINARY = ("Add", "Sub", "Mul", "Div", "Mod", "FloorDiv", "FloorMod", "Min", "Max", "And", "Or",
            "LT", "LE", "GT", "GE", "EQ", "NE", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "LShift",
@@ -43,7 +44,7 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "Ramp": ("base", "stride"),
     "Select": ("condition", "true_value", "false_value"),
     "Shuffle": ("vectors", "indices"),
-    "TensorLoad": ("indices",),
+    TENSOR_LOAD: ("indices",),
     "Var": (),
     **dict.fromkeys(_BINARY, ("a", "b")),
 }
@@ -125,6 +126,8 @@ def _is_text(a: Any) -> bool:
 
 _RULES: dict[str, Callable[[Any], bool]] = {
     "AllocBuffer": lambda s: _placed_freely([s.buffer]),
+    "BufferStore": lambda s: not is_predicated(s),
+    TENSOR_LOAD: lambda e: not is_predicated(e),
     "AttrStmt": lambda s: s.attr_key in NEUTRAL["AttrStmt"] or s.attr_key in _THREADS,
     "Call": _calls_purely,
     "SBlock": lambda s: _placed_freely(items(s.alloc_buffers)),

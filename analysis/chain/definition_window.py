@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm_ffi
-from tvm import s_tir, tirx
+from tvm import tirx
 
 from ..answer.recover import recover
 from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
@@ -23,6 +23,7 @@ from ..lifting.outputs import hard_choices
 from ..proofs.context import simplify, thorough
 from ..registry.registry import generation
 from ..results.op_info import Answer
+from ..support.tvm_compat import SBlock, SBlockRealize
 from ..terms.term import SIZES, Int, Load, TensorVar, Term, Var, load
 from ..terms.traversal import children, free, map_loads, tensors
 from .define import TensorDefinition, TensorProgram, at, over
@@ -183,8 +184,8 @@ class Statements:
         parts = [program.statements[p] for p in places]
         body = parts[0] if len(parts) == 1 else tirx.SeqStmt(parts)
         inner = [program.buffers[d.tensor] for d in w.definitions if d.tensor not in w.writes]
-        root = s_tir.SBlock([], [], [], "root", body, alloc_buffers=inner)
-        realized = s_tir.SBlockRealize([], tirx.IntImm("bool", 1), root)
+        root = SBlock([], [], [], "root", body, alloc_buffers=inner)
+        realized = SBlockRealize([], tirx.IntImm("bool", 1), root)
         buffers = {own[t]: program.buffers[t] for t in own}
         return Statements(realized, buffers, w.lifted.params, program.variables)
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import tvm
 import tvm_ffi
-from tvm import s_tir, tirx
+from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from ..lifting.parameters import Parameters
 from ..lifting.tir.from_tir import Unliftable
 from ..lifting.tir.node import NodeDict, items
+from ..support.tvm_compat import SBlock, TensorLoad, source_of
 from ..terms.term import TensorVar
 
 
@@ -25,7 +25,7 @@ class Reach:
     def __init__(self, s: Any, around: Parameters) -> None:
         self.s, self._around = s, around
         self._base = NodeDict[Any]()  # what a buffer is declared over; None if it is allocated here
-        for node in _inside(s, (tirx.DeclBuffer, tirx.AllocBuffer, s_tir.SBlock)):
+        for node in _inside(s, (tirx.DeclBuffer, tirx.AllocBuffer, SBlock)):
             kind = type(node).__name__
             if kind == "DeclBuffer":
                 self._base[node.buffer] = node.data
@@ -33,14 +33,14 @@ class Reach:
             for b in [node.buffer] if kind == "AllocBuffer" else items(node.alloc_buffers):
                 self._base[b] = None
             for m in () if kind == "AllocBuffer" else items(node.match_buffers):
-                self._base[m.buffer] = m.source.source
+                self._base[m.buffer] = source_of(m.source)
 
     def loads(self) -> list[TensorVar]:
         """The tensors outside that are read, in the order in which the statement names them.
 
         Raises `Unliftable` for memory that is not known.
         """
-        return self._memories(e.source for e in _inside(self.s, tvm.ir.TensorLoad))
+        return self._memories(source_of(e) for e in _inside(self.s, TensorLoad))
 
     def stores(self) -> list[TensorVar]:
         """The tensors outside that are written; raises as `loads` does."""

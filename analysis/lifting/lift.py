@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..support.tvm_compat import is_predicated
 from ..terms.scalar import conj, eq0, negate
 from ..terms.term import TRUE, ZERO, TensorVar, Term, Var
 from ..terms.traversal import free
@@ -83,6 +84,8 @@ class Executor(Loops):
             self.run(part)
 
     def run_BufferStore(self, s: Any) -> None:
+        if is_predicated(s):
+            raise Unliftable("a store under a predicate is not understood", script(s)[:80])
         reader, indices, buffer = self.reader, items(s.indices), s.buffer
         self.stored[buffer] = reader.vectors = True
         try:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tvm.tirx.buffer import is_buffer_var
 
+from ..support.tvm_compat import source_of
 from ..terms.term import INT_DTYPES, ZERO, Int, TensorVar, Term, Var, as_int, variable
 from ..terms.traversal import free, tensors
 from .effects.effects import Effects
@@ -239,7 +240,7 @@ class Parameters:
 
     def match_buffer(self, b: Any, source: Any) -> None:
         """``b = match_buffer(source[region])``; its unbound variables are the region's."""
-        base = self.view(source.source)
+        base = self.view(source_of(source))
         if str(b.ty.dtype) != base.tensor.dtype:
             raise Unliftable("a buffer reads another one's bytes as another type", b.name)
         mins = tuple(self.reader.index(r.min) for r in items(source.region))

@@ -76,7 +76,7 @@ def _given(call: Any, values: Mapping[Any, Any]) -> tuple[tuple[Any, ...], tuple
 
 def _element(value: Any) -> Any:
     """``(a, b)[1]`` is ``b``."""
-    item = isinstance(value, tvm.ir.TupleGetItem)
+    item = isinstance(value, relax.TupleGetItem)
     return value.tuple_value.fields[value.index] if item else value
 
 

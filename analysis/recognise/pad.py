@@ -104,6 +104,7 @@ def _constant_widths(c: Comprehension, p: SelectionLeaf) -> list[int] | Refusal:
     return widths
 
 
+MODES = ("reflect", "replicate", "circular")
 UNSEEN = numbers(["pad_value"], "the padding is read from the input")
 
 
@@ -115,33 +116,41 @@ def pad_mode(f: TensorExpression) -> Sequence[Proposal] | Refusal:
         return r
     if len(r.index) != len(r.axes):
         return Refusal("input and output have different ranks")
-    modes, widths = set(), []
+    modes, widths = list(MODES), []
     for k, (i, y) in enumerate(zip(r.index, r.axes, strict=True)):
         extra = (r.out.shape[k] - r.tensor.shape[k]).const
         if extra is None or extra < 0:
             return Refusal("the output is not larger by a literal")
         before = 0
         if extra:
-            mode, shift = _mode(i, r.tensor.shape[k]), _shift(i, y, r.tensor.shape[k], extra)
-            if mode is None:
+            here = _modes(i, r.tensor.shape[k])
+            if not here:
                 return Refusal("no padding mode reads like this")
-            modes.add(mode)
-            before = shift
+            modes = [mode for mode in modes if mode in here]
+            before = _shift(i, y, r.tensor.shape[k], extra)
         widths += [before, extra - before]
-    if len(modes) != 1:
+    if not modes or len(modes) == len(MODES):
         return Refusal("the axes are not padded in one mode")
-    attrs = {"pad_width": widths, "pad_mode": modes.pop(), "pad_value": 0.0}
-    return [Proposal(OP, (r.tensor.position,), attrs, undetermined=UNSEEN)]
+    return [
+        Proposal(
+            OP,
+            (r.tensor.position,),
+            {"pad_width": widths, "pad_mode": mode, "pad_value": 0.0},
+            undetermined=UNSEEN,
+        )
+        for mode in modes
+    ]
 
 
-def _mode(i: Int, extent: Int) -> str | None:
+def _modes(i: Int, extent: Int) -> tuple[str, ...]:
+    """A border is repeated by min and max, or by conditions, as it is mirrored (TVM 0.26)."""
     calls = [s for s in subterms(i) if isinstance(s, CallTerm)]
     ops = {s.op for s in calls}
     if "ite" in ops:
-        return "reflect"
+        return "reflect", "replicate"
     if any(s.op == "floordiv" and s.args[1] is extent for s in calls):
-        return "circular"
-    return "replicate" if ops & {"min", "max"} else None
+        return ("circular",)
+    return ("replicate",) if ops & {"min", "max"} else ()
 
 
 def _shift(i: Int, y: Int, extent: Int, extra: int) -> int:

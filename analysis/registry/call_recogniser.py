@@ -19,14 +19,10 @@ from ..real import TooLarge
 from ..results.op_info import Refusal
 from ..terms.work import Exhausted
 from .checked_proposal import Invalid, checked
-from .registry import Recogniser, generation
+from .registry import Recogniser, RecogniserWarning, generation
 from .unchanged import Snapshot
 
 T = TypeVar("T")
-
-
-class RecogniserWarning(UserWarning):
-    """A recogniser failed; the answer is that of the others."""
 
 
 @dataclass(frozen=True, repr=False)

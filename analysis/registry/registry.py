@@ -6,11 +6,13 @@ them when it changes.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import functools
 import pkgutil
 import sys
 import types
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from tvm.ir import Op
 
 from ..proposal.build import NotBuilt, constructor
+from ..support import plugins
 
 if TYPE_CHECKING:
     from ..lifting.effects.tensor_expression import TensorExpression
@@ -33,9 +36,13 @@ if TYPE_CHECKING:
 BUILT_IN = f"{__package__.rpartition('.')[0]}.recognise."
 
 
+class RecogniserWarning(UserWarning):
+    """A recogniser failed; the answer is that of the others."""
+
+
 @dataclass(frozen=True)
 class Recogniser:
-    """A registered recogniser. Lower ``precedence`` is asked first; it is unique.
+    """A registered recogniser. Lower ``precedence`` is asked first; in one package it is unique.
 
     One that is ``rounded`` is only asked for what is an operator up to rounding, see
     `analysis.real`.
@@ -54,6 +61,8 @@ _registered: dict[str, Recogniser] = {}
 _exact: tuple[Recogniser, ...] = ()
 _rounded: tuple[Recogniser, ...] = ()
 _loaded = False
+#: Why plug-ins were left out; None until they were looked for.
+_left_out: dict[plugins.Plugin, str] | None = None
 _generation = 0
 
 
@@ -67,7 +76,8 @@ def recogniser(
 
     Args:
         name: Identifies the recogniser in messages; unique.
-        precedence: The order of recognisers: lower is asked earlier; unique.
+        precedence: The order of recognisers: lower is asked earlier; unique in a package. Among
+            packages with the same one, opinfo is last and the others go by name.
         ops: Full names of the operators it may propose, such as ``relax.nn.relu``; empty for any.
         rounded: Ask it only about computes that equal an operator up to rounding.
 
@@ -96,7 +106,7 @@ def unregister(name: str) -> None:
     Raises:
         ValueError: There is no recogniser of this name.
     """
-    load_built_in()
+    load_all()
     if name not in _registered:
         raise ValueError(f"there is no recogniser {name!r}{_near(name, _registered)}")
     _replace({k: r for k, r in _registered.items() if k != name})
@@ -109,7 +119,7 @@ def recogniser_scope() -> Iterator[None]:
     Yields:
         Nothing.
     """
-    load_built_in()
+    load_all()
     before = _registered
     try:
         yield
@@ -124,7 +134,7 @@ def generation() -> int:
 
 def registered(rounded: bool | None = None) -> tuple[Recogniser, ...]:
     """All recognisers, by precedence; or those that are ``rounded``, or those that are not."""
-    load_built_in()
+    load_all()
     if rounded is None:
         return tuple(_registered.values())
     return _rounded if rounded else _exact
@@ -136,6 +146,41 @@ def load_built_in() -> None:
     if not _loaded:
         modules()
         _loaded = True
+
+
+def load_all() -> None:
+    """Register the recognisers of this package, then those of installed plug-ins."""
+    global _left_out
+    load_built_in()
+    if _left_out is None:
+        failures = {p: why for p in plugins.installed(plugins.RECOGNISERS) if (why := _load(p))}
+        _left_out = failures
+
+
+def left_out() -> dict[plugins.Plugin, str]:
+    """The plug-ins that could not be loaded, and why."""
+    load_all()
+    return dict(_left_out or {})
+
+
+def _load(p: plugins.Plugin) -> str:
+    """Import a plug-in, whose recognisers register themselves; why it is left out, else empty.
+
+    Where it fails none of its recognisers stays.
+    """
+    try:
+        p.load()
+        if any(p.owns(identity(r.run)[0]) for r in _registered.values()):
+            return ""
+        why = f"{p}: it registers no recogniser"
+    except plugins.PluginError as e:
+        why = str(e)
+    rest = {k: r for k, r in _registered.items() if not p.owns(identity(r.run)[0])}
+    if len(rest) < len(_registered):
+        _replace(rest)
+    with contextlib.suppress(RecogniserWarning):  # where warnings are errors it costs no answer
+        warnings.warn(f"plug-in left out: {why}", RecogniserWarning, stacklevel=2)
+    return why
 
 
 @functools.cache
@@ -172,7 +217,7 @@ def _is_built_in(run: Any) -> bool:
 def _replace(recognisers: dict[str, Recogniser]) -> None:
     """A new dictionary each time: another thread may be going through the old one."""
     global _registered, _exact, _rounded, _generation
-    found = sorted(recognisers.values(), key=lambda r: r.precedence)
+    found = sorted(recognisers.values(), key=_order)
     _registered = {r.name: r for r in found}
     _exact = tuple(r for r in found if not r.rounded)
     _rounded = tuple(r for r in found if r.rounded)
@@ -194,12 +239,23 @@ def _checked(name: str, precedence: int, ops: Any, run: Any, rounded: bool) -> R
         _check_operators(name, ops)
     for r in _registered.values():
         again = r.name == name and (identity(r.run), r.built_in) == (identity(run), built_in)
-        if not again and (r.name == name or r.precedence == precedence):
+        # Packages that do not know each other may choose the same precedence, see `_order`.
+        same_place = r.precedence == precedence and _package(r.run) == _package(run)
+        if not again and (r.name == name or same_place):
             raise ValueError(
                 f"recogniser {name!r} at precedence {precedence}: {_taken(r, name, precedence)} "
                 f"({'.'.join(identity(r.run))}); choose another, or unregister({r.name!r}) first"
             )
     return Recogniser(name, precedence, tuple(ops), run, rounded, built_in)
+
+
+def _order(r: Recogniser) -> tuple[int, bool, str]:
+    """By precedence; where that is the same, those from outside first, by name."""
+    return r.precedence, r.built_in, r.name
+
+
+def _package(run: Any) -> str:
+    return identity(run)[0].partition(".")[0]
 
 
 def _taken(r: Recogniser, name: str, precedence: int) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import tvm
 import tvm_ffi
 from tvm import relax
 
@@ -19,6 +18,7 @@ from ..proposal.build import NotBuilt, typed_call
 from ..proposal.proposal import Proposal
 from ..results.buffer_layout import BufferLayout
 from ..results.op_info import STRINGS, LayoutNormalised, OpInfo
+from ..support.tvm_compat import sym
 from ..terms.term import TensorVar
 from . import LogicalForm
 
@@ -108,5 +108,5 @@ def _same_type(a: Any, b: Any) -> bool:
     if not (isinstance(a, relax.TensorType) and isinstance(a.shape, relax.ShapeExpr)):
         return False
     one, two = list(a.shape.values), list(b.shape.values)
-    prove = tvm.sym.Analyzer().can_prove_equal
+    prove = sym.Analyzer().can_prove_equal
     return str(a.dtype) == str(b.dtype) and len(one) == len(two) and all(map(prove, one, two))

@@ -1,4 +1,4 @@
-"""Recover PrimFuncs that `LegalizeOps` did not make: the corpus of `tests/analysis/foreign`.
+"""Recover PrimFuncs that `LegalizeOps` did not produce: the corpus of `tests/analysis/foreign`.
 
     python -m benchmarks.foreign [--family conv] [--all] [--page [FILE]]
 
@@ -18,9 +18,9 @@ from benchmarks.common.pages import add_page_option, write_below
 from opinfo.analysis import Refusal
 from opinfo.analysis.answer.recover import analyse
 from opinfo.analysis.results.op_info import operator
+from opinfo.testing.strip import strip
 from tests.analysis.foreign import corpus
 from tests.analysis.foreign.case import Foreign, judge
-from tests.strip import strip
 
 GOAL = 0.95
 MARK = "<!-- written by `python -m benchmarks.foreign --page` -->"

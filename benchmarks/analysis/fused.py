@@ -1,4 +1,4 @@
-"""The chains of the fused PrimFuncs of real models, against what was fused.
+"""Recover the chains in fused PrimFuncs of real models, and compare with what was fused.
 
     python -m benchmarks.fused [--run N] [--json FILE] [MODEL ...]
 
@@ -30,9 +30,9 @@ from opinfo.analysis.answer.recover import Recovered, analyser
 from opinfo.analysis.chain import Chains
 from opinfo.analysis.proposal.build import to_prim
 from opinfo.byoc.prepare.raise_ops import call_sizes
+from opinfo.testing.strip import strip
 from tests import models
 from tests.compose import NotComposed, _sizes, differs
-from tests.strip import strip
 
 #: An operator with its attributes and operands, as nested tuples: equal for equal dataflow.
 Node = tuple[Any, ...]

@@ -1,4 +1,4 @@
-"""Operators recovered on real models, raised, and compared with the original module.
+"""Recover and raise the operators of real models, and compare with the original modules.
 
     python -m benchmarks.models [--run] [--json FILE] [MODEL ...]
 
@@ -26,9 +26,9 @@ from tvm import relax
 
 from opinfo.analysis.certify.structural_equality import structurally_equal
 from opinfo.byoc.prepare.raise_ops import Raised, raise_ops
+from opinfo.testing.strip import strip_module
 from tests import models
 from tests.run import run
-from tests.strip import strip_module
 
 
 @dataclass(frozen=True)

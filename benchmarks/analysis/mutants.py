@@ -1,4 +1,4 @@
-"""Mutants of operators of all families: how many are answered, how many of them wrongly.
+"""Mutate operators of all families, and check every answer with an interpreter.
 
     python -m benchmarks.mutants [--limit 7] [--only conv] [--json mutants.json]
 
@@ -17,7 +17,7 @@ from collections import Counter
 from pathlib import Path
 
 from opinfo.analysis import Refusal, op_info
-from tests.mutants import mutants
+from opinfo.testing.mutants import mutants
 from tests.mutation import feeds, legalised, outputs, trial
 from tests.mutation_cases import CASES
 

@@ -1,4 +1,4 @@
-"""Operators recovered from scheduled forms of their PrimFuncs.
+"""Recover operators from scheduled PrimFuncs.
 
     python -m benchmarks.scheduled [--run] [--op NAME,...] [--form TEXT] [--verbose]
 
@@ -21,12 +21,12 @@ import numpy as np
 from tvm.tirx.buffer import is_buffer_var
 
 from opinfo.analysis import OpInfo, op_info
+from opinfo.testing.strip import strip
 from tests.analysis.scheduled_ops import OPS, legal
 from tests.analysis.schedules import forms
 from tests.interpret import Undefined, interpret
 from tests.machine import execute, has_threads
 from tests.mutation import answer
-from tests.strip import strip
 
 SIZES = {"n": 5, "m": 7, "k": 6}
 

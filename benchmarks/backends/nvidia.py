@@ -1,4 +1,4 @@
-"""Backends of NVIDIA's libraries, compiled, run, compared and timed on a GPU against torch.
+"""Compile, run, compare and time NVIDIA's backends on a GPU, against torch.
 
     python -m benchmarks.nvidia [--arch sm_90] [--only NAME ...] [--json FILE]
     python -m benchmarks.nvidia --build DIR     # here: needs the headers and nvcc, but no GPU
@@ -29,7 +29,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from opinfo.byoc.backend.backend import Backend, find
+from opinfo.byoc.backend.backend import Backend
+from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.backends.nvidia.tvm_schedules import compiled
 from opinfo.byoc.dispatching.dispatch import Dispatched, dispatch
 from opinfo.byoc.dispatching.objective import keeping_chains

@@ -1,4 +1,4 @@
-"""What backends take of models: after lowering and planning, and of the operators before it.
+"""Count what backends take of models, before lowering and after.
 
     python -m benchmarks.offload [--backend NAME,...] [--json FILE] [--page [FILE]] [MODEL ...]
 
@@ -30,7 +30,8 @@ from benchmarks.backends.unlowered import unlowered
 from benchmarks.common.full_models import MODELS, save
 from benchmarks.common.pages import add_page_option
 from benchmarks.common.rows import model_parser, store_row, stored_rows
-from opinfo.byoc.backend.backend import Backend, Code, find
+from opinfo.byoc.backend.backend import Backend, Code
+from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.backend.flops import flops
 from opinfo.byoc.dispatching.dispatch import Dispatched, dispatch
 from opinfo.byoc.dispatching.retry import best_of

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib import import_module
 from typing import Any
 
-from ..patterns.failure import ForeignError, foreign
 from ..patterns.pattern import Pattern
 from ..patterns.subgraphs import Coarse
 from .region import Region
@@ -83,84 +81,3 @@ class Backend:
     def pattern_names(self) -> tuple[str, ...]:
         """Those of chains and of coarse ones."""
         return (*(p.name for p in self.patterns), *(c.name for c in self.coarse))
-
-
-#: Backends that come with opinfo, and the modules that register them when they are imported.
-BUILT_IN = {
-    "onednn": "onednn",
-    "blas": "blas",
-    "onnxruntime": "onnxruntime",
-    "example_npu": "example_npu",
-    "cublaslt": "nvidia.cublaslt",
-    "cudnn": "nvidia.cudnn",
-    "cutlass": "nvidia.cutlass",
-    "tensorrt": "nvidia.tensorrt",
-}
-_REGISTRY: dict[str, Backend] = {}
-
-
-def register(backend: Backend) -> Backend:
-    """Make a backend known by its name; one of the same name is replaced.
-
-    Args:
-        backend: The backend.
-
-    Returns:
-        The backend.
-    """
-    if not isinstance(backend, Backend):
-        raise TypeError(f"register: expected a Backend, got {backend!r}")
-    _REGISTRY[backend.name] = backend
-    return backend
-
-
-def _nothing(regions: Sequence[Region]) -> Code:
-    raise RuntimeError("this backend is not available")
-
-
-def find(name: str) -> Backend:
-    """The backend of a name. Raises ``ValueError`` listing those that there are."""
-    if name in BUILT_IN and name not in _REGISTRY:
-        try:
-            with foreign():
-                import_module(f"..backends.{BUILT_IN[name]}", __package__)
-        except ForeignError as e:
-            reason = f"its module cannot be imported: {e}"
-            return Backend(name, (), _nothing, lambda: reason)
-    if name not in _REGISTRY:
-        known = ", ".join(sorted({*_REGISTRY, *BUILT_IN}))
-        raise ValueError(f"there is no backend {name!r}; known: {known}")
-    return _REGISTRY[name]
-
-
-def unusable(b: Backend) -> str | None:
-    """Why a backend cannot be used here, None if it can."""
-    try:
-        with foreign():
-            reason = b.available()
-            if reason is not None and not isinstance(reason, str):
-                return f"available returned {reason!r}, expected None or why not"
-    except ForeignError as e:
-        return f"to ask it failed: {e}"
-    return reason
-
-
-def given(backends: Sequence[str | Backend]) -> list[Backend]:
-    """Backends by name or as they are, without TVM.
-
-    Raises ``TypeError`` for anything but a backend, ``ValueError`` for two of one name.
-    """
-    if isinstance(backends, str) or not isinstance(backends, Iterable):
-        raise TypeError(f"backends: expected a sequence of them, got {backends!r}")
-    out: list[Backend] = []
-    for b in backends:
-        if not isinstance(b, (str, Backend)):
-            raise TypeError(f"backends: expected a Backend or a name, got {b!r}")
-        if b == "tvm":
-            continue
-        made = find(b) if isinstance(b, str) else b
-        if any(made.name == other.name and made is not other for other in out):
-            raise ValueError(f"backends: there are two that are called {made.name}")
-        if made not in out:
-            out.append(made)
-    return out

@@ -18,7 +18,7 @@ import tvm_ffi
 
 from ...analysis.proposal.proposal import Constant
 from ...analysis.results.op_info import to_plain
-from ..backend.backend import Backend, Code, register
+from ..backend.backend import Backend, Code
 from ..backend.region import Array, Call, Region, Tensor
 from ..codegen.abi import ABI
 from ..patterns.pattern import Condition, Node, one
@@ -146,4 +146,4 @@ def run(device: int, program: int, *tensors: Any) -> None:
 
 for name, function in (("load", load), ("run", run)):
     tvm_ffi.register_global_func(f"example_npu.{name}", function, override=True)
-NPU = register(Backend("example_npu", (), convert, wants=WANTS, coarse=(NETWORK,)))
+NPU = Backend("example_npu", (), convert, wants=WANTS, coarse=(NETWORK,))

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ...analysis.support.progress import stage
 from ...layout.search.constraints import Desired
-from ..backend.backend import Backend, given, unusable
+from ..backend.backend import Backend
+from ..backend.catalog import given, unusable
 from ..backend.guarded_calls import guarded
 from ..matching.force import CannotForce, forced_ops
 from ..matching.lowered import Lowered, read

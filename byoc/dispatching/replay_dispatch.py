@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...layout.graph.relax_graph import Op
-from ..backend.backend import Backend, find, given, unusable
+from ..backend.backend import Backend
+from ..backend.catalog import find, given, unusable
 from ..backend.guarded_calls import guarded
 from ..backend.match import Match
 from ..codegen.call_converters import code

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import tvm_ffi
 from tvm import relax
-from tvm.ir import GenericConst
 from tvm.ir import Op as IrOp
 
 from ...analysis.lifting.tir.node import items
+from ...analysis.support.tvm_compat import GenericConst, array_of
 
 QUANTIZE, DEQUANTIZE = "relax.quantize", "relax.dequantize"
 SMALL = ("int8", "uint8")
@@ -149,7 +149,7 @@ def _selects(call: Any, q: Any) -> bool:
     inside = [max(int(p) for p in attrs.padding[k::n]) < int(w)
               for k, w in enumerate(attrs.pool_size)]  # fmt: skip
     plain = not attrs.ceil_mode and all(int(d) == 1 for d in attrs.dilation)
-    return plain and all(inside) and bool((q.args[1].value.numpy() > 0).all())
+    return plain and all(inside) and bool((array_of(q.args[1]).numpy() > 0).all())
 
 
 def _undone(before: Any, call: Any) -> bool:
@@ -162,4 +162,4 @@ def _undone(before: Any, call: Any) -> bool:
                for a, b in zip(before.args[1:], call.args[1:], strict=True)):  # fmt: skip
         return False
     scale = call.args[1]
-    return isinstance(scale, GenericConst) and 1e-30 < float(scale.value.numpy().max()) < 1e30
+    return isinstance(scale, GenericConst) and 1e-30 < float(array_of(scale).numpy().max()) < 1e30

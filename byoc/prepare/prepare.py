@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import tvm
 from tvm import relax
-from tvm.ir import GenericConst
 
 from ...analysis.proposal.legalise import lowered
 from ...analysis.support.progress import stage
-from ..backend.backend import Backend, given
+from ...analysis.support.tvm_compat import GenericConst, array_of
+from ..backend.backend import Backend
+from ..backend.catalog import given
 from ..backend.guarded_calls import guarded
 from .integers import named
 from .qdq import held, quantised, released, taking, with_attrs
@@ -98,7 +99,7 @@ def _affine(builder: Any, call: Any) -> Any:
     attrs = call.attrs
     if attrs.training or not all(isinstance(g, GenericConst) for g in given):
         return call
-    gamma, beta, mean, var = (g.value.numpy().astype("float64") for g in given)
+    gamma, beta, mean, var = (array_of(g).numpy().astype("float64") for g in given)
     factor = (gamma if attrs.scale else 1.0) / np.sqrt(var + attrs.epsilon)
     term = (beta if attrs.center else 0.0) - mean * factor
     shape = [1] * x.ty.ndim

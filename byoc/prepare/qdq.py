@@ -24,7 +24,8 @@ from tvm import relax
 
 from ...analysis.lifting.tir.node import NodeDict, items
 from ...layout.graph.relax_graph import Op
-from ..backend.backend import Backend, unusable
+from ..backend.backend import Backend
+from ..backend.catalog import unusable
 from ..matching.lowered import Lowered, read
 from ..patterns.pattern import Pattern, node, nothing
 from .integers import DEQUANTIZE, SMALL, Integers, Scales, named

@@ -21,6 +21,7 @@ from ...analysis import Constant, OpInfo
 from ...analysis.answer.recover import Recovered, analyser
 from ...analysis.proposal.build import NotBuilt, call_op, to_prim
 from ...analysis.results.op_info import ASSUMED, LayoutNormalised
+from ...analysis.support.tvm_compat import sym
 from ...analysis.terms.term import Int, TensorVar, Var
 from ...layout.graph.unused import without_unused
 
@@ -181,7 +182,7 @@ def same_type(a: Any, b: Any) -> bool:
     if one is None or two is None or a.dtype != b.dtype:
         return False
     one, two = (getattr(s, "values", s) for s in (one, two))
-    prove = tvm.sym.Analyzer().can_prove_equal
+    prove = sym.Analyzer().can_prove_equal
     return len(one) == len(two) and all(map(prove, one, two))
 
 

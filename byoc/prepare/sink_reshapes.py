@@ -12,9 +12,9 @@ from typing import Any
 
 import tvm_ffi
 from tvm import relax
-from tvm.ir import GenericConst
 from tvm.ir import Op as IrOp
 
+from ...analysis.support.tvm_compat import GenericConst
 from .qdq import with_attrs
 
 _NAMES = ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "erf", "tanh",

@@ -12,6 +12,8 @@ from importlib.metadata import distribution, version
 from pathlib import Path
 from typing import Any
 
+from ...analysis.support import plugins
+
 #: All of opinfo: which of its modules a kernel's code comes from is not guessed.
 PACKAGE = Path(__file__).parents[2]
 #: What decides on code, or proves that it is right, beside opinfo.
@@ -49,9 +51,13 @@ def fingerprint(func: Any) -> str:
 
 @cache
 def toolchain() -> str:
-    """Versions of what makes kernels, and the CPU that they are made for."""
+    """Versions of what makes kernels, and the CPU that they are made for.
+
+    Installed plug-ins count like opinfo's own files: schedules go by what recognisers say.
+    """
     tools = (f"{n} {version(n)} {_binaries(n)}".rstrip() for n in TOOLS)
-    return "; ".join([*tools, sources(), cpu()])
+    outside = plugins.fingerprint()
+    return "; ".join([*tools, sources(), *([f"plug-ins {outside}"] if outside else []), cpu()])
 
 
 @cache

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import tvm
 import tvm_ffi
 from tvm import tirx
 
 from ...analysis.blocks.blocks import BlockAccess, Opaque, Stage, stages
 from ...analysis.lifting.tir.node import items
+from ...analysis.support.tvm_compat import TensorLoad
 from ...analysis.terms.flat import flat, volume
 from ...analysis.terms.term import ONE
 from ..model.extents import literal, physical, term
@@ -22,7 +22,7 @@ def copied(func: Any) -> int | None:
         return None
     stores: list[Any] = []
     tvm_ffi.structural_walk(func.body, (tirx.BufferStore, stores.append))
-    if len(stores) != 1 or not isinstance(stores[0].value, tvm.ir.TensorLoad):
+    if len(stores) != 1 or not isinstance(stores[0].value, TensorLoad):
         return None
     try:
         (s,) = stages(func)
@@ -62,7 +62,7 @@ def _whole(s: Stage) -> bool:
     store = s.block.body
     if s.block.init is not None or s.reduced or len(s.reads) != 1 or len(s.writes) != 1:
         return False
-    if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, tvm.ir.TensorLoad):
+    if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, TensorLoad):
         return False
     shape = s.writes[0].shape
     return sum(v.extent is not ONE for v in s.axes) == sum(e is not ONE for e in shape)

@@ -16,6 +16,7 @@ import tvm_ffi
 from tvm import relax
 
 from ...analysis.index_map import prove_identity
+from ...analysis.support.tvm_compat import sym
 from ..graph.relax_graph import extents, may_write
 
 
@@ -101,7 +102,7 @@ def _transformed(one: Any, two: Any) -> Any:
 
 
 def _same(a: Any, b: Any) -> bool:
-    return bool(tvm.sym.Analyzer().can_prove_equal(a, b))
+    return bool(sym.Analyzer().can_prove_equal(a, b))
 
 
 def _as_many(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-import tvm
 import tvm_ffi
 from tvm import tirx
+
+from ...analysis.support.tvm_compat import sym
 
 #: What a symbolic variable is taken as where bytes are compared or told.
 SYMBOLIC = 64
@@ -18,7 +19,7 @@ def extent(e: Any) -> int:
     """An extent as a number, with `SYMBOLIC` for each of its variables."""
     if isinstance(e, int):
         return e
-    analyzer = tvm.sym.Analyzer()
+    analyzer = sym.Analyzer()
     for v in tirx.analysis.undefined_vars(e):
         analyzer.bind(v, tirx.IntImm(str(v.ty.dtype), SYMBOLIC))
     found = analyzer.simplify(e)

@@ -20,6 +20,7 @@ from ...analysis.index_map.maps.from_terms import Emitter
 from ...analysis.index_map.maps.to_terms import Unsupported
 from ...analysis.lifting.tir.from_tir import ExpressionReader, Unliftable
 from ...analysis.lifting.tir.node import NodeDict, items
+from ...analysis.support.tvm_compat import TensorLoad, source_of, sym
 from ...analysis.terms.term import ZERO, Int, Var
 from ...analysis.terms.traversal import ints
 from ..access.inner import Layouts
@@ -83,7 +84,7 @@ class Body:
             self.values[variable] = self.index(nest.at[v])
         self.simple = all(_plain(nest.at[v]) for v in old)
         self.rules = [
-            (tvm.ir.TensorLoad, NodeCallback(self.load)),
+            (TensorLoad, NodeCallback(self.load)),
             (tirx.BufferStore, NodeCallback(self.store)),
             (tvm.ir.Var, NodeCallback(self.variable)),
         ]
@@ -103,7 +104,7 @@ class Body:
     @cached_property
     def analyzer(self) -> Any:
         """Simplifies expressions that are not over terms."""
-        found = tvm.sym.Analyzer()
+        found = sym.Analyzer()
         for v, e in self.leaves.items():
             if v.extent is not None:
                 zero = tirx.IntImm(self.dtype, 0)  # a plain 0 would be an int32
@@ -117,13 +118,13 @@ class Body:
         return v if found is None else found
 
     def load(self, e: Any, mutator: Any) -> Any:
-        index = self.place(e.source, e.indices, mutator)
-        return self.access(0, self.buffers[e.source], index)
+        index = self.place(source_of(e), e.indices, mutator)
+        return self.access(0, self.buffers[source_of(e)], index)
 
     def store(self, s: Any, mutator: Any) -> Any:
         index = self.place(s.buffer, s.indices, mutator)
         load = self.access(1, self.buffers[s.buffer], index)
-        return tirx.BufferStore(load.source, mutator.mutate(s.value), index)
+        return tirx.BufferStore(source_of(load), mutator.mutate(s.value), index)
 
     def access(self, k: int, buffer: Any, index: Sequence[Any]) -> Any:
         """The load; noted for the block's regions."""

@@ -13,12 +13,13 @@ from typing import Any, Literal
 
 import tvm
 import tvm_ffi
-from tvm import s_tir, tirx
+from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from ...analysis.blocks.blocks import SizeTerms, Stage, Standard, reader_of, standard
 from ...analysis.index_map.maps.from_terms import to_tvm
 from ...analysis.lifting.tir.node import NodeDict, items
+from ...analysis.support.tvm_compat import SBlock, SBlockRealize, source_of
 from ...analysis.terms.term import Int, Var, as_int, variable
 from ...analysis.terms.traversal import ints
 from ..access.inner import Layouts, spread
@@ -107,8 +108,8 @@ class _Writer:
         inner = [self.buffer(b) for b in items(self.root.alloc_buffers)]
         nests = [self.stage(s) for s in self.stages]
         body = nests[0] if len(nests) == 1 else tirx.SeqStmt(nests)
-        root = s_tir.SBlock([], [], [], self.root.name_hint, body, alloc_buffers=inner)
-        realize = s_tir.SBlockRealize([], True, root)
+        root = SBlock([], [], [], self.root.name_hint, body, alloc_buffers=inner)
+        realize = SBlockRealize([], True, root)
         func = tirx.PrimFunc(params, realize, self.func.ret_type, self.func.attrs)
         pairs = tuple((b, new, self.layouts[b]) for b, new in self.buffers.items())
         witness = Witness(pairs, tuple(self.iterators))
@@ -199,10 +200,8 @@ class _Writer:
             iters.append(tirx.IterVar(dom, body.leaves[i.var], 2 if i.reduced else 0))
             values.append(value.get(i, tirx.IntImm(dtype, 0)))
         reads, writes = ([_region(e) for e in known.values()] for known in body.touched)
-        block = s_tir.SBlock(
-            iters, _without(reads, writes, init), writes, s.block.name_hint, code, init
-        )
-        out: Any = s_tir.SBlockRealize(values, True, block)
+        block = SBlock(iters, _without(reads, writes, init), writes, s.block.name_hint, code, init)
+        out: Any = SBlockRealize(values, True, block)
         for k in reversed(made.loops):
             zero = tirx.IntImm(dtype, 0)
             out = tirx.For(names[k], zero, body.index(k.extent), tirx.ForKind.SERIAL, out)
@@ -236,7 +235,7 @@ def _region(load: Any) -> Any:
     ranges = [
         tvm.ir.Range.from_min_extent(i, tirx.IntImm(str(i.ty.dtype), 1)) for i in load.indices
     ]
-    return tirx.stmt.BufferRegion(load.source, ranges)
+    return tirx.stmt.BufferRegion(source_of(load), ranges)
 
 
 def _without(reads: list[Any], writes: list[Any], init: Any) -> list[Any]:

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import tvm
 import tvm_ffi
-from tvm import s_tir, tirx
+from tvm import tirx
 
 from ...analysis.blocks.blocks import Stage
 from ...analysis.blocks.definitions import BlockDefinition, Undefined, resolved
 from ...analysis.blocks.inline import Use, inlinable
 from ...analysis.lifting.tir.node import NodeDict, items
+from ...analysis.support.tvm_compat import SBlock, SBlockRealize, TensorLoad, source_of
 from ...analysis.terms.flat import volume
 from ..access.copies import copies
 
@@ -41,8 +41,8 @@ def inlined(func: Any, stages: Sequence[Stage]) -> Any:
     new = [inline(n) for n, s in zip(nests, stages, strict=True) if id(s) in kept]
     body = new[0] if len(new) == 1 else tirx.SeqStmt(new)
     buffers = [b for b in items(root.alloc_buffers) if b not in found]
-    root = s_tir.SBlock([], [], [], root.name_hint, body, alloc_buffers=buffers)
-    realize = s_tir.SBlockRealize([], True, root)
+    root = SBlock([], [], [], root.name_hint, body, alloc_buffers=buffers)
+    realize = SBlockRealize([], True, root)
     return tirx.PrimFunc(func.params, realize, func.ret_type, func.attrs)
 
 
@@ -57,13 +57,13 @@ class _Inliner:
 
     def __init__(self, found: NodeDict[BlockDefinition]) -> None:
         self.found = found
-        self.rules = [(tvm.ir.TensorLoad, self.load)]
+        self.rules = [(TensorLoad, self.load)]
 
     def __call__(self, node: Any) -> Any:
         return tvm_ffi.structural_mutate(node, self.rules)
 
     def load(self, e: Any, mutator: Any) -> Any:
-        made = self.found.get(e.source)
+        made = self.found.get(source_of(e))
         if made is None:
             return mutator.default_mutate(e)
         return self(made.at([mutator.mutate(i) for i in items(e.indices)]))

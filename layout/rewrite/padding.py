@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import tvm
 import tvm_ffi
 from tvm import tirx
 
 from ...analysis.blocks.blocks import Stage
 from ...analysis.lifting.tir.node import NodeDict
+from ...analysis.support.tvm_compat import TensorLoad, source_of, sym
 from ...analysis.terms.order import nonneg
 from ...analysis.terms.term import Int
 from ...analysis.terms.traversal import free, ints
@@ -80,9 +80,9 @@ def keeps(s: Stage, made: BlockNest, layouts: Layouts) -> bool:
         pads[a.buffer] = layout.pad_value or 0
     try:
         rest = tvm_ffi.structural_map(
-            store.value, (tvm.ir.TensorLoad, lambda e: tirx.const(pads[e.source], str(e.ty.dtype)))
+            store.value, (TensorLoad, lambda e: tirx.const(pads[source_of(e)], str(e.ty.dtype)))
         )
-        rest = tvm.sym.Analyzer().simplify(rest)
+        rest = sym.Analyzer().simplify(rest)
     except ValueError:  # a literal that its type does not have, such as bool(-1)
         return False
     known = type(rest).__name__ in ("IntImm", "FloatImm")

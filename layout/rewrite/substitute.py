@@ -10,11 +10,20 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import s_tir, tirx
+from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from ...analysis.blocks.blocks import sizes_of
 from ...analysis.lifting.tir.node import NodeDict, items
+from ...analysis.support.tvm_compat import (
+    MatchBufferRegion,
+    SBlock,
+    SBlockRealize,
+    StmtSimplify,
+    TensorLoad,
+    TensorRegion,
+    source_of,
+)
 from ..model.layout import Layout
 from .candidate_rewrite import Unmovable, decl
 
@@ -28,7 +37,7 @@ def substituted(func: Any, layouts: Sequence[Layout | None]) -> Any:
     body = _after([_fill(b, value) for b, value in moved.padded.values()], body)
     params = [moved.buffers[p] if p in moved.buffers else p for p in items(func.params)]
     new = tirx.PrimFunc(params, body, func.ret_type, func.attrs)
-    mod = s_tir.transform.StmtSimplify()(tvm.IRModule({"main": new}))
+    mod = StmtSimplify()(tvm.IRModule({"main": new}))
     return mod["main"]
 
 
@@ -46,17 +55,18 @@ class _Moved:
             self.buffers[p] = decl(p, layout, shape, sizes.leaves)
             self.layouts[p] = layout
         self.rules = [
-            (tvm.ir.TensorLoad, self.load),
+            (TensorLoad, self.load),
             (tirx.BufferStore, self.store),
-            (tvm.ir.TensorRegion, self.region),
-            (s_tir.MatchBufferRegion, self.match),
+            (TensorRegion, self.region),
+            (MatchBufferRegion, self.match),
             (tvm.ir.Var, self.variable),
         ]
 
     def load(self, e: Any, mutator: Any) -> Any:
-        if e.source not in self.buffers:
+        buffer = source_of(e)
+        if buffer not in self.buffers:
             return mutator.default_mutate(e)
-        return tirx.BufferLoad(self.buffers[e.source], self.place(e.source, e.indices, mutator))
+        return tirx.BufferLoad(self.buffers[buffer], self.place(buffer, e.indices, mutator))
 
     def store(self, s: Any, mutator: Any) -> Any:
         if s.buffer not in self.buffers:
@@ -73,19 +83,19 @@ class _Moved:
 
     def region(self, r: Any, mutator: Any) -> Any:
         """One element moves; of a larger region the whole buffer is declared."""
-        if r.source not in self.buffers:
+        if source_of(r) not in self.buffers:
             return mutator.default_mutate(r)
-        new = self.buffers[r.source]
+        new = self.buffers[source_of(r)]
         if all(type(d.extent).__name__ == "IntImm" and int(d.extent) == 1 for d in r.region):
-            index = self.place(r.source, [d.min for d in r.region], mutator)
+            index = self.place(source_of(r), [d.min for d in r.region], mutator)
             ranges = [tvm.ir.Range.from_min_extent(i, _number(i, 1)) for i in index]
         else:
             ranges = [tvm.ir.Range(_number(e, 0), e) for e in new.ty.shape]
         return tirx.stmt.BufferRegion(new, ranges)
 
     def match(self, m: Any, mutator: Any) -> Any:
-        if m.source.source in self.buffers:
-            self.refused = f"a part of {m.source.source.name} is matched as a buffer"
+        if source_of(m.source) in self.buffers:
+            self.refused = f"a part of {source_of(m.source).name} is matched as a buffer"
         return mutator.default_mutate(m)
 
     def variable(self, v: Any, mutator: Any) -> Any:
@@ -113,8 +123,8 @@ def _fill(buffer: Any, value: float) -> tuple[Any, Any]:
     point = [tvm.ir.Range.from_min_extent(i, tirx.IntImm(dtype, 1)) for i in index]
     store = tirx.BufferStore(buffer, constant, index)
     written = [tirx.stmt.BufferRegion(buffer, point)]
-    block = s_tir.SBlock(iters, [], written, f"{buffer.name}_fill", store)
-    nests = [s_tir.SBlockRealize(names, True, block), tirx.BufferStore(buffer, constant, names)]
+    block = SBlock(iters, [], written, f"{buffer.name}_fill", store)
+    nests = [SBlockRealize(names, True, block), tirx.BufferStore(buffer, constant, names)]
     for v, r in reversed(list(zip(names, extents, strict=True))):
         nests = [tirx.For(v, r.min, r.extent, tirx.ForKind.SERIAL, n) for n in nests]
     return nests[0], nests[1]
@@ -127,9 +137,9 @@ def _after(fills: list[tuple[Any, Any]], body: Any) -> Any:
     if type(body).__name__ != "SBlockRealize":
         return tirx.SeqStmt([*(plain for _, plain in fills), body])
     root = body.block
-    new = s_tir.SBlock(
+    new = SBlock(
         root.iter_vars, root.reads, root.writes, root.name_hint,
         tirx.SeqStmt([*(nest for nest, _ in fills), root.body]), root.init,
         root.alloc_buffers, root.match_buffers, root.annotations,
     )  # fmt: skip
-    return s_tir.SBlockRealize(body.iter_values, body.predicate, new)
+    return SBlockRealize(body.iter_values, body.predicate, new)

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import tvm
 import tvm_ffi
 from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
@@ -43,6 +42,7 @@ from ...analysis.lifting.tir.from_tir import ExpressionReader, Unliftable
 from ...analysis.lifting.tir.node import NodeDict, items
 from ...analysis.proofs.equal import Proof
 from ...analysis.results.op_info import ASSUMED, Certificate, Refusal
+from ...analysis.support.tvm_compat import TensorLoad, source_of
 from ...analysis.terms.integer import floordiv
 from ...analysis.terms.order import nonneg
 from ...analysis.terms.quotient import is_div
@@ -363,15 +363,15 @@ def _order(s: Stage) -> list[Var]:
 
 def _is_own(e: Any, store: Any) -> bool:
     return (
-        type(e).__name__ == "TensorLoad"
-        and e.source.same_as(store.buffer)
+        isinstance(e, TensorLoad)
+        and source_of(e).same_as(store.buffer)
         and tvm_ffi.structural_equal(e.indices, store.indices)
     )
 
 
 def _reads(e: Any, buffer: Any) -> bool:
     found: list[Any] = []
-    tvm_ffi.structural_walk(e, (tvm.ir.TensorLoad, lambda x: found.append(x.source)))
+    tvm_ffi.structural_walk(e, (TensorLoad, lambda x: found.append(source_of(x))))
     return any(b.same_as(buffer) for b in found)
 
 

@@ -6,9 +6,8 @@ import pytest
 
 from opinfo.analysis import OpInfo, op_info
 from opinfo.analysis.recognise import Matches
-
-from ..strip import strip
-from .test_recognisers import lower
+from opinfo.testing.calls import lower
+from opinfo.testing.strip import strip
 
 NN = "relax.nn."
 

@@ -17,6 +17,7 @@ from opinfo.analysis import Annotation, Refusal, annotation
 from opinfo.analysis.annotate import KEYS, PATTERNS
 from opinfo.analysis.answer.kind import fusion_kind
 from opinfo.analysis.lifting.lift import lift
+from opinfo.analysis.support.tvm_compat import StmtSimplify, source_of
 from opinfo.transform import AnnotateOpInfo
 from tests.compose import call, operands
 from tests.run import run
@@ -64,7 +65,7 @@ def test_fused_functions_get_the_chain() -> None:
 def _rewritten(func: Any, change: Callable[[Any], None]) -> Any:
     schedule = tvm.s_tir.Schedule(tvm.IRModule({"main": func.with_attr("global_symbol", "main")}))
     change(schedule)
-    return tvm.s_tir.transform.StmtSimplify()(schedule.mod)["main"]
+    return StmtSimplify()(schedule.mod)["main"]
 
 
 def _block(s: Any) -> Any:
@@ -219,10 +220,10 @@ def _packed_func(func: Any) -> Any:
     for block in blocks:
         for k, region in enumerate(s.get(block).reads):
             kernel = len(blocks) > 1 and block is blocks[-1] and k == 1
-            if region.source in func.params and not kernel:
+            if source_of(region) in func.params and not kernel:
                 s.transform_layout(block, ("read", k), _pack)
     s.transform_layout(blocks[-1], ("write", 0), _pack)
-    return tvm.s_tir.transform.StmtSimplify()(s.mod)["main"].without_attr("global_symbol")
+    return StmtSimplify()(s.mod)["main"].without_attr("global_symbol")
 
 
 def _packed(mod: tvm.IRModule) -> tvm.IRModule:

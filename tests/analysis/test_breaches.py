@@ -456,9 +456,10 @@ def test_a_product_over_one_element_is_no_matrix_product() -> None:
     assert isinstance(info, Refusal) or info.name != "relax.matmul", info
 
 
-@pytest.mark.parametrize("name", ["prim.likely", "prim.if_then_else", "tirx.exp", "tirx.pow"])
-def test_a_call_with_too_few_operands_is_refused(name: str) -> None:
+@pytest.mark.parametrize("operator", ["likely", "if_then_else", "exp", "pow"])
+def test_a_call_with_too_few_operands_is_refused(operator: str) -> None:
     """TVM reads it from JSON."""
+    (name,) = {f"prim.{operator}", f"tirx.{operator}"} & set(map(str, tvm.ir.Op.list_op_names()))
     func, empty = converting("float32", "float32", "T.exp(x[i])"), tirx.call_intrin("float32", name)
     body = tvm_ffi.structural_map(func.body, (tvm.ir.Call, lambda _: empty))
     found = op_info(tirx.PrimFunc(func.params, body))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from opinfo.analysis.answer.recover import analyse
+from opinfo.testing.strip import strip
 from tests.analysis.foreign import corpus
 from tests.analysis.foreign.case import Foreign, judge
-from tests.strip import strip
 
 EVERY = 7
 ALL = [(family, c) for family, c in corpus() if not family.startswith("unseen")]

@@ -20,6 +20,7 @@ from opinfo.analysis import (
     op_infos,
 )
 from opinfo.analysis.annotate import annotate
+from opinfo.analysis.support.tvm_compat import StmtSimplify
 from opinfo.byoc.prepare.raise_ops import raise_ops
 from opinfo.front.inspection import inspect
 
@@ -43,7 +44,7 @@ def moved(op: Any, shape: tuple[int, ...], place: tuple[str, int], order: Any) -
     sch = s_tir.Schedule(tvm.IRModule({"main": tvm.ir.load_json(tvm.ir.save_json(func))}))
     last = sch.get_child_blocks(sch.get_sblock("root"))[-1]
     sch.transform_layout(last, place, order)
-    return s_tir.transform.StmtSimplify()(sch.mod)["main"]
+    return StmtSimplify()(sch.mod)["main"]
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,8 @@ from opinfo.analysis.proposal.build import call_op
 from opinfo.analysis.proposal.expression import expressed
 from opinfo.analysis.proposal.legalise import legalise
 from opinfo.analysis.recognise import Matches, modules
-from tests.analysis.test_recognisers import Sizes, _cases, _operand, _with_sizes, lower
+from opinfo.testing.calls import Sizes, _operand, _with_sizes, lower
+from tests.analysis.test_recognisers import _cases
 
 
 def _firsts() -> list[Matches]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 
 from opinfo.analysis import OpInfo, op_info
+from opinfo.testing.mutants import mutants
 
-from ..mutants import mutants
 from ..mutation import answer, feeds, legalised, outputs, same, trial
 from ..mutation_cases import CASES
 

@@ -12,8 +12,7 @@ from tvm import relax, tirx
 from opinfo.analysis import Chain, LayoutNormalised, OpInfo, layout_normalised, op_info, op_infos
 from opinfo.analysis.results.op_info import to_plain
 from opinfo.front.inspection import inspect
-
-from ..rebuild import check_rebuilt, strangers, variables
+from opinfo.testing.rebuild import check_rebuilt, strangers, variables
 
 
 def reshape(dtype: str = "float16") -> Any:

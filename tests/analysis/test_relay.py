@@ -11,6 +11,7 @@ import tvm
 from tvm import relax
 
 from opinfo.analysis import LayoutNormalised, Refusal, layout_normalised, op_info, op_infos
+from opinfo.analysis.support.tvm_compat import StmtSimplify
 
 from ..relaid.check import Wrong, check
 from ..relaid.operators import Operator, lower
@@ -51,7 +52,7 @@ def moved(op: Operator, maps: dict[int, Map], pad: float | None = None) -> Any:
         if fn is not None:
             extra = {} if pad is None else {"pad_value": pad}
             sch.transform_layout(block, place, fn, **extra)
-    return tvm.s_tir.transform.StmtSimplify()(sch.mod)["main"]
+    return StmtSimplify()(sch.mod)["main"]
 
 
 def conv(n: int | str = 1, **attrs: Any) -> Operator:

@@ -12,9 +12,8 @@ from opinfo.analysis.certify.certify import certify
 from opinfo.analysis.lifting.lift import lift
 from opinfo.analysis.proposal.proposal import Proposal
 from opinfo.analysis.recognise import Matches
-
-from ..strip import strip
-from .test_recognisers import lower
+from opinfo.testing.calls import lower
+from opinfo.testing.strip import strip
 
 NN = "relax.nn."
 WINDOW = {"pool_size": (3, 3), "strides": (2, 2)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,23 +11,23 @@ import pytest
 import tvm
 from tvm import relax
 
-from opinfo.byoc.backend.backend import find
+from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.backends.blas.locate import library
 from opinfo.byoc.backends.blas.patterns import PATTERNS
-from opinfo.byoc.compile import CompiledModule, compile_module
+from opinfo.byoc.compile import compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch
+from opinfo.testing import Case, Example, backend_cases
 
 from ..layout import nets
 from ..run import run
 
 nn, op = relax.op.nn, relax.op
-N, M = (tvm.tirx.Var(x, "int64") for x in "nm")
-SIZES = {"n": 3, "m": 7}
+N = tvm.tirx.Var("n", "int64")
 Shape = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class Case:
+class _Case:
     """``build(emit, const, *inputs)``, and the operators of the region that it is."""
 
     shapes: tuple[Shape, ...]
@@ -40,7 +39,7 @@ def _plain(e: Any, c: Any, x: Any, y: Any) -> Any:
     return e(op.matmul(x, y))
 
 
-def _chain(*after: Callable[[Any, Any], Any], ops: str, shape: Shape = (4, 6)) -> Case:
+def _chain(*after: Callable[[Any, Any], Any], ops: str, shape: Shape = (4, 6)) -> _Case:
     """A product with a constant matrix, and functions of it."""
 
     def build(e: Any, c: Any, x: Any) -> Any:
@@ -49,7 +48,7 @@ def _chain(*after: Callable[[Any, Any], Any], ops: str, shape: Shape = (4, 6)) -
             y = e(f(y, c))
         return y
 
-    return Case((shape,), build, f"matmul {ops}")
+    return _Case((shape,), build, f"matmul {ops}")
 
 
 def _permuted(left: list[int] | None, right: list[int] | None) -> Callable[..., Any]:
@@ -66,35 +65,35 @@ def _residual(e: Any, c: Any, x: Any, y: Any) -> Any:
     return e(nn.relu(e(op.subtract(y, e(op.add(z, c(5)))))))
 
 
-def _each(name: str, *args: Any) -> Case:
+def _each(name: str, *args: Any) -> _Case:
     f = getattr(op, name, None) or getattr(nn, name)
     return _chain(lambda y, c: f(y, *args), ops=name)
 
 
-CASES: dict[str, Case] = {
-    "plain": Case(((4, 6), (6, 5)), _plain),
-    "one row": Case(((1, 6), (6, 5)), _plain),
-    "one column": Case(((4, 6), (6, 1)), _plain),
-    "one term": Case(((4, 1), (1, 5)), _plain),
-    "of a batch": Case(((3, 4, 6), (3, 6, 5)), _plain),
-    "broadcast": Case(((2, 1, 4, 6), (3, 6, 5)), _plain),
-    "the matrix first": Case(((4, 6), (3, 6, 5)), _plain),
-    "extents at run time": Case(((N, 4, M), (N, M, 5)), _plain),
-    "rows at run time": Case(((N, M, 6), (6, 5)), _plain),
-    "second transposed": Case(((4, 6), (5, 6)), _permuted(None, [1, 0]), "permute_dims matmul"),
-    "first transposed": Case(((6, 4), (6, 5)), _permuted([1, 0], None), "permute_dims matmul"),
-    "both transposed": Case(((6, 4), (5, 6)), _permuted([1, 0], [1, 0]), "permute_dims matmul"),
-    "keys of heads": Case(((2, 3, N, 4), (2, M, 3, 4)), _permuted(None, [0, 2, 3, 1]),
+CASES: dict[str, _Case] = {
+    "plain": _Case(((4, 6), (6, 5)), _plain),
+    "one row": _Case(((1, 6), (6, 5)), _plain),
+    "one column": _Case(((4, 6), (6, 1)), _plain),
+    "one term": _Case(((4, 1), (1, 5)), _plain),
+    "of a batch": _Case(((3, 4, 6), (3, 6, 5)), _plain),
+    "broadcast": _Case(((2, 1, 4, 6), (3, 6, 5)), _plain),
+    "the matrix first": _Case(((4, 6), (3, 6, 5)), _plain),
+    "extents at run time": _Case((("n", 4, "m"), ("n", "m", 5)), _plain),
+    "rows at run time": _Case((("n", "m", 6), (6, 5)), _plain),
+    "second transposed": _Case(((4, 6), (5, 6)), _permuted(None, [1, 0]), "permute_dims matmul"),
+    "first transposed": _Case(((6, 4), (6, 5)), _permuted([1, 0], None), "permute_dims matmul"),
+    "both transposed": _Case(((6, 4), (5, 6)), _permuted([1, 0], [1, 0]), "permute_dims matmul"),
+    "keys of heads": _Case(((2, 3, "n", 4), (2, "m", 3, 4)), _permuted(None, [0, 2, 3, 1]),
                           "permute_dims matmul"),
-    "values of heads": Case(((2, 3, 5, M), (2, M, 3, 4)), _permuted(None, [0, 2, 1, 3]),
+    "values of heads": _Case(((2, 3, 5, "m"), (2, "m", 3, 4)), _permuted(None, [0, 2, 1, 3]),
                             "permute_dims matmul"),
-    "queries of heads": Case(((2, N, 3, 4), (2, 3, 4, 5)), _permuted([0, 2, 1, 3], None),
+    "queries of heads": _Case(((2, "n", 3, 4), (2, 3, 4, 5)), _permuted([0, 2, 1, 3], None),
                              "permute_dims matmul"),
-    "one head of one": Case(((2, 1, 3, 4), (2, 3, 4, 5)), _permuted([0, 2, 1, 3], None),
+    "one head of one": _Case(((2, 1, 3, 4), (2, 3, 4, 5)), _permuted([0, 2, 1, 3], None),
                             "permute_dims matmul"),
     "bias, relu": _chain(lambda y, c: op.add(y, c(5)), lambda y, c: nn.relu(y), ops="add relu"),
     "dense": _chain(lambda y, c: op.add(c(5), y), lambda y, c: nn.gelu(y), ops="add gelu",
-                    shape=(N, 3, 6)),
+                    shape=("n", 3, 6)),
     "rows, columns, all": _chain(
         lambda y, c: op.multiply(y, c(3, 1)), lambda y, c: op.divide(c(2, 1, 5), y),
         lambda y, c: op.maximum(y, c(1)), lambda y, c: op.minimum(c(2, 3, 5), y),
@@ -104,7 +103,7 @@ CASES: dict[str, Case] = {
         lambda y, c: op.multiply(y, _literal(y, -1.5)), lambda y, c: op.divide(y, _literal(y, 3.0)),
         ops="subtract multiply divide"),
     "with itself": _chain(lambda y, c: op.multiply(y, y), ops="multiply"),
-    "residual": Case(((4, 6), (4, 5)), _residual, "matmul add subtract relu"),
+    "residual": _Case(((4, 6), (4, 5)), _residual, "matmul add subtract relu"),
     "bounded": _chain(lambda y, c: op.clip(y, -0.25, 0.5), ops="clip"),
     "leaky": _chain(lambda y, c: nn.leakyrelu(y, 0.1), ops="leakyrelu"),
     **{f: _each(f) for f in ("sigmoid", "silu", "tanh", "exp", "abs", "square", "negative",
@@ -118,67 +117,29 @@ def _literal(y: Any, value: float) -> Any:
 
 #: What is also tried in float64.
 DOUBLE = ("one row", "keys of heads", "dense", "literals", "gelu_tanh")
+REFUSED = [
+    Example("vectors", ((6,), (6, 5)), _plain, refused="of rank 1 and 2, 2 to 8"),
+    Example("float16", ((4, 6), (6, 5)), _plain, dtypes=("float16",),
+            refused="the dtype is float16, float32 or float64"),
+    Example("batch goes inside", ((3, 4, 6), (4, 5)), _permuted([2, 0, 1], None), "matmul",
+            refused="axes is [2, 0, 1]: the last one is taken as one"),
+    Example("broadcast by what follows", ((4, 6),),
+            lambda e, c, x: e(op.add(e(op.matmul(x, c(6, 5))), c(2, 4, 5))), "matmul",
+            refused="relax.add broadcasts the value that it follows"),
+]  # fmt: skip
+EXAMPLES = [
+    *(Example(name, c.shapes, c.build, c.ops,
+              dtypes=("float32", "float64") if name in DOUBLE else ("float32",))
+      for name, c in CASES.items()),
+]  # fmt: skip
 
 
-def cases(dtype: str) -> dict[str, Case]:
-    return {k: c for k, c in CASES.items() if dtype == "float32" or k in DOUBLE}
-
-
-def module(dtype: str = "float32") -> Any:
-    """All cases in one function: an input for each shape, a tuple of the results."""
-    rng = np.random.default_rng(0)
-
-    def const(*shape: int) -> Any:
-        return relax.const(rng.standard_normal(shape).astype(dtype), dtype)
-
-    given = [[relax.Var(f"x{k}_{j}", relax.TensorType(s, dtype)) for j, s in enumerate(c.shapes)]
-             for k, c in enumerate(cases(dtype).values())]  # fmt: skip
-    bb = relax.BlockBuilder()
-    with bb.function("main", [v for vs in given for v in vs]):
-        with bb.dataflow():
-            made = [c.build(bb.emit, const, *vs)
-                    for c, vs in zip(cases(dtype).values(), given, strict=True)]  # fmt: skip
-            out = bb.emit_output(relax.Tuple(made))
-        bb.emit_func_output(out)
-    return bb.get()
-
-
-def inputs(dtype: str) -> list[Any]:
-    rng = np.random.default_rng(1)
-    sized = [[e if isinstance(e, int) else SIZES[e.name] for e in s]
-             for c in cases(dtype).values() for s in c.shapes]  # fmt: skip
-    return [rng.standard_normal(s).astype(dtype) for s in sized]
-
-
-@functools.cache
-def compiled(dtype: str) -> CompiledModule:
-    return compile_module(module(dtype), ["blas"], plan=False)
-
-
-@functools.cache
-def results(dtype: str) -> tuple[list[Any], list[Any]]:
-    given = inputs(dtype)
-    found = compiled(dtype).machine()["main"](*map(tvm.runtime.tensor, given))
-    return run(module(dtype), given), [t.numpy() for t in found]
-
-
-@pytest.mark.parametrize(("name", "dtype"), [
-    *((name, "float32") for name in CASES), *((name, "float64") for name in DOUBLE),
-])  # fmt: skip
-def test_the_result_is_that_of_tvm(name: str, dtype: str) -> None:
-    k = list(cases(dtype)).index(name)
-    expected, found = (side[k] for side in results(dtype))
-    exact = 2e-4 if dtype == "float32" else 1e-9
-    np.testing.assert_allclose(found, expected, rtol=exact, atol=exact / 10)
-
-
-def test_every_case_is_taken_whole() -> None:
-    taken = sorted(
-        " ".join(o.rpartition(".")[2] for o in t.ops) for t in compiled("float32").dispatched.taken
-    )
-    assert taken == sorted(c.ops for c in CASES.values())
-    left = {o.op for o in compiled("float32").dispatched.left}
-    assert left == {"relax.permute_dims"}  # the other one of "both transposed"
+@pytest.mark.parametrize(
+    "case", backend_cases(find("blas"), [*EXAMPLES, *REFUSED], plan=False), ids=str
+)
+def test_the_kit(case: Case) -> None:
+    assert find("blas").available() is None
+    case.check()
 
 
 def test_attention_is_taken_with_its_permutations() -> None:
@@ -210,25 +171,6 @@ def test_a_region_takes_only_the_tensors_that_it_was_made_for() -> None:
         region(out)
     with pytest.raises(TypeError, match="argument 0"):
         region(7, out)
-
-
-REFUSED: dict[str, tuple[Callable[..., Any], tuple[Shape, ...], str]] = {
-    "vector": (lambda e, r, x, y: e(op.matmul(x, y)), ((6,), (6, 5)), "of rank 1 and 2, 2 to 8"),
-    "dtype": (lambda e, r, x: e(op.matmul(e(op.astype(x, "float16")), relax.const(
-        np.zeros((6, 5), "float16")))), ((4, 6),), "the dtype is float16, float32 or float64"),
-    "batch goes inside": (lambda e, r, x, y: e(op.matmul(e(op.permute_dims(x, [2, 0, 1])), y)),
-                          ((3, 4, 6), (4, 5)), "axes is [2, 0, 1]: the last one is taken as one"),
-    "broadcast by what follows": (
-        lambda e, r, x: e(op.add(e(op.matmul(x, nets.const(r, 6, 5))), nets.const(r, 2, 4, 5))),
-        ((4, 6),), "relax.add broadcasts the value that it follows"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_a_refusal_names_what_was_got_and_what_is_taken(name: str) -> None:
-    build, shapes, reason = REFUSED[name]
-    left = dispatch(nets.net(build, *shapes), ["blas"]).left
-    assert any(reason in o.why for o in left), left
 
 
 def test_without_the_library_tvm_compiles_everything(monkeypatch: pytest.MonkeyPatch) -> None:

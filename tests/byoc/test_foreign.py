@@ -13,7 +13,7 @@ from tvm import relax
 
 from opinfo.analysis.terms.work import Exhausted
 from opinfo.byoc import Backend, Pattern, dispatch, one
-from opinfo.byoc.backend.backend import BUILT_IN, find
+from opinfo.byoc.backend.catalog import BUILT_IN, find
 from opinfo.byoc.dispatching.plan_file import PlanRefused
 from opinfo.byoc.dispatching.replay_dispatch import replay
 from opinfo.byoc.patterns.failure import ForeignError, foreign, said
@@ -102,9 +102,11 @@ def test_a_plan_that_is_done_again_is_refused_by_name(hook: str) -> None:
 def test_a_module_that_exits_makes_its_backend_unavailable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(BUILT_IN, "gone", "gone")
-    monkeypatch.setattr("opinfo.byoc.backend.backend.import_module", _raising(SystemExit(0)))
-    assert find("gone").available() == "its module cannot be imported: SystemExit: 0"
+    monkeypatch.setitem(BUILT_IN, "gone", "gone:GONE")
+    monkeypatch.setattr("importlib.metadata.import_module", _raising(SystemExit(0)))
+    reason = find("gone").available() or ""
+    assert reason.startswith("it cannot be loaded: gone of opinfo ")
+    assert ":GONE): SystemExit: 0 (" in reason
 
 
 def test_what_cannot_be_shown_is_named_by_its_type() -> None:

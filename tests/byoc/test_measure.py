@@ -23,7 +23,8 @@ from tvm.rpc import base, client
 from typer.testing import CliRunner
 
 from opinfo.byoc import Excluded, Measure, Measured, MeasureError, Tracker, dispatch
-from opinfo.byoc.backend.backend import Backend, register
+from opinfo.byoc.backend.backend import Backend
+from opinfo.byoc.backend.catalog import register
 from opinfo.byoc.backend.match import Match
 from opinfo.byoc.dispatching.choose import choose
 from opinfo.byoc.dispatching.dispatch import Dispatched

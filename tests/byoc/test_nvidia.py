@@ -23,7 +23,8 @@ import tvm_ffi
 from tvm import relax
 from typer.testing import CliRunner
 
-from opinfo.byoc.backend.backend import Backend, Code, find
+from opinfo.byoc.backend.backend import Backend, Code
+from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.compile import CompiledModule, compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch
 from opinfo.byoc.prepare.prepare import prepare

@@ -10,7 +10,7 @@ import pytest
 import tvm
 from tvm import relax
 
-from opinfo.byoc.backend.backend import find
+from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.compile import CompiledModule, compile_module
 
 from ..layout import nets

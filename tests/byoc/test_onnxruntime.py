@@ -12,7 +12,7 @@ import pytest
 import tvm
 from tvm import relax
 
-from opinfo.byoc.backend.backend import find
+from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.backends.onnxruntime.ops import WRITE
 from opinfo.byoc.compile import CompiledModule, compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch

@@ -13,10 +13,10 @@ from tvm.script import relax as R
 from tvm.script import tirx as T
 
 from opinfo.byoc.prepare.raise_ops import raise_ops
+from opinfo.testing.strip import strip_module
 from opinfo.transform import RaiseOps
 
 from ..run import run
-from ..strip import strip_module
 
 
 @I.ir_module

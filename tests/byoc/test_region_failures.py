@@ -14,7 +14,7 @@ import tvm
 from tvm import relax, tirx
 
 from opinfo.byoc import Backend, CannotForce, Code, Node, Pattern, Region, dispatch, maybe, one
-from opinfo.byoc.backend.backend import find, register
+from opinfo.byoc.backend.catalog import find, register
 from opinfo.byoc.backend.guarded_calls import guarded
 from opinfo.byoc.codegen.abi import ABI
 from opinfo.byoc.codegen.toolchain import CompilerError, shared
@@ -295,10 +295,10 @@ def test_a_backend_whose_module_cannot_be_imported_is_not_available(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(
-        __import__("opinfo.byoc.backend.backend", fromlist=["x"]).BUILT_IN, "gone", "gone"
+        __import__("opinfo.byoc.backend.catalog", fromlist=["x"]).BUILT_IN, "gone", "gone:GONE"
     )
     reason = find("gone").available()
-    assert reason is not None and reason.startswith("its module cannot be imported: ")
+    assert reason is not None and reason.startswith("it cannot be loaded: gone of opinfo ")
 
 
 # ---------------------------------------------------------------------- what functions take

@@ -19,12 +19,12 @@ from opinfo.layout.graph.relax_graph import Value, graph
 from opinfo.layout.model.layout import Layout
 from opinfo.layout.plan import plan_layout
 from opinfo.layout.search.decide import bytes_moved
+from opinfo.testing.strip import strip_module
 from opinfo.transform import RaiseOps
 
 from ..layout import nets
 from ..layout.nets import const
 from ..run import run
-from ..strip import strip_module
 
 nn, op = relax.op.nn, relax.op
 #: A table, and graphs that its patterns are for.

@@ -15,9 +15,10 @@ import pytest
 
 from benchmarks.analysis import operators
 from opinfo.analysis import OpInfo, op_info, recognise, recogniser_scope, unregister
+from opinfo.testing.calls import lower
+from opinfo.testing.strip import strip
 
 from ..analysis import test_recognisers as cases
-from ..strip import strip
 from .pages import DOCS
 
 PAGE = DOCS / "guides" / "add-an-operator.md"
@@ -77,7 +78,7 @@ def test_following_the_page_adds_the_operator(outer: ModuleType) -> None:
 
 
 def recognise_one(case: recognise.Matches) -> OpInfo:
-    info = op_info(strip(cases.lower(case)))
+    info = op_info(strip(lower(case)))
     assert isinstance(info, OpInfo), info
     return info
 

@@ -15,7 +15,7 @@ from tvm import relax, tirx
 from tvm.script import tirx as T
 
 from opinfo.byoc import Code, Region
-from opinfo.byoc.backend.backend import _REGISTRY, find
+from opinfo.byoc.backend.catalog import _REGISTRY, find
 from opinfo.byoc.codegen.host import native_target
 from opinfo.jit import (
     Aot,

@@ -19,9 +19,9 @@ from tvm.tirx.buffer import is_buffer_var
 
 from opinfo.analysis import Constant, LayoutNormalised, OpInfo
 from opinfo.analysis.proposal.build import call_op
+from opinfo.testing.layout_strings import faults
 
 from ..run import run
-from ..strings import faults
 
 Array = npt.NDArray[Any]
 Sizes = Mapping[str, int]

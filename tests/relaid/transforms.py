@@ -11,6 +11,8 @@ import tvm
 from tvm import tirx
 from tvm.s_tir import Schedule
 
+from opinfo.analysis.support.tvm_compat import StmtSimplify, source_of
+
 KINDS = ("permute", "permute", "pack", "pack", "pack_two", "pad", "pad", "levels", "fuse")
 
 
@@ -56,7 +58,7 @@ def move(func: Any, rng: random.Random) -> Moved:
 
 
 def _tidy(mod: Any) -> Any:
-    return tvm.s_tir.transform.StmtSimplify()(mod)
+    return StmtSimplify()(mod)
 
 
 def _literal(e: Any) -> int | None:
@@ -76,14 +78,14 @@ def buffers(sch: Any) -> Iterator[tuple[str, Any, tuple[str, int]]]:
         b = sch.get(block)
         for kind, regions in (("read", b.reads), ("write", b.writes)):
             for k, region in enumerate(regions):
-                if not any(region.source.same_as(s) for s in seen):
-                    seen.append(region.source)
-                    yield str(region.source.name), block, (kind, k)
+                if not any(source_of(region).same_as(s) for s in seen):
+                    seen.append(source_of(region))
+                    yield str(source_of(region).name), block, (kind, k)
 
 
 def buffer(sch: Any, block: Any, place: tuple[str, int]) -> Any:
     b = sch.get(block)
-    return (b.reads if place[0] == "read" else b.writes)[place[1]].source
+    return source_of((b.reads if place[0] == "read" else b.writes)[place[1]])
 
 
 def _block(sch: Any, rng: random.Random) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from opinfo.analysis import OpInfo
+from opinfo.testing.layout_strings import faults
 
-from ..strings import faults
 from . import Variant
 
 #: What fusion may take an operator for. A dimension of extent 1 makes a simpler kind of some.

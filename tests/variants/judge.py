@@ -20,10 +20,11 @@ from tvm import relax, tirx
 from opinfo.analysis import LayoutNormalised, OpInfo, Refusal
 from opinfo.analysis.answer.recover import Recovered, analyse
 from opinfo.analysis.proposal.build import call_op, constructor, to_prim
+from opinfo.analysis.support.tvm_compat import GenericConst, array_of
 from opinfo.analysis.terms.term import Int, TensorVar, Var
+from opinfo.testing.strip import strip
 
 from ..run import run
-from ..strip import strip
 from . import Variant, fill
 from .expected import kinds, layouts_of
 from .lower import Lowered, Unlowered, lower, tensor, unlegalised, with_sizes
@@ -185,7 +186,7 @@ def plain_call(call: Any) -> dict[str, Any]:
 
 
 def _tensors(a: Any) -> bool:
-    if isinstance(a, tvm.ir.Tuple):
+    if isinstance(a, relax.Tuple):
         return bool(a.fields) and all(map(_tensors, a.fields))
     return isinstance(a, tvm.ir.Var) and isinstance(a.ty, relax.TensorType)
 
@@ -198,10 +199,10 @@ def plain(a: Any) -> Any:
         return bool(a.value) if str(a.ty.dtype) == "bool" else a.value
     if isinstance(a, relax.ShapeExpr):
         return [plain(x) for x in a.values]
-    if isinstance(a, tvm.ir.Tuple):
+    if isinstance(a, relax.Tuple):
         return [plain(x) for x in a.fields]
-    if isinstance(a, tvm.ir.GenericConst):
-        return [str(a.value.dtype), a.value.numpy().tolist()]
+    if isinstance(a, GenericConst):
+        return [str(array_of(a).dtype), array_of(a).numpy().tolist()]
     if isinstance(a, tirx.IndexMap):
         return _moved(a)
     if isinstance(a, Sequence) and not isinstance(a, str):

@@ -98,7 +98,7 @@ def lower(v: Variant) -> Lowered:
     places = {}
     for k, a in enumerate(calls[0].args[1].fields):
         a = values.get(a, a)
-        if isinstance(a, tvm.ir.TupleGetItem):
+        if isinstance(a, relax.TupleGetItem):
             a = a.tuple_value.fields[a.index]
         places[str(getattr(a, "name", ""))] = k
     wanted = [f"p{k}" for k in range(len(operands))]

@@ -18,6 +18,7 @@ import numpy as np
 from ...proofs.exhaustive import domain, grid
 from ...proofs.implication import implied
 from ...proofs.verdict import Verdict
+from ...support.tvm_compat import sym
 from ...terms.evaluate import Unevaluable, evaluate
 from ...terms.scalar import disj, negate, parts
 from ...terms.term import CallTerm, Term, Var, as_int
@@ -109,7 +110,7 @@ def tvm_analyzer(goal: Goal, timeout_ms: int) -> Verdict:
             inner[v] = to_tvm(t, leaves)
         claims = [to_tvm(c, inner) for c in parts(goal.claim)]
         given = to_tvm(goal.given, inner)
-        analyzer = tvm.sym.Analyzer()
+        analyzer = sym.Analyzer()
         for v in reversed(goal.variables):
             _bind(analyzer, v, leaves)
     except Unsupported as error:

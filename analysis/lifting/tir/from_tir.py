@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import tvm
 from tvm.tirx.buffer import is_buffer_var
 
+from ...support.tvm_compat import TENSOR_LOAD, is_predicated, source_of
 from ...terms.integer import floordiv, floormod
 from ...terms.scalar import call, conj, disj, extreme, ite, negate, parts
 from ...terms.term import (
@@ -132,11 +133,13 @@ def _var(r: ExpressionReader, e: Any) -> Term:
 
 
 def _load(r: ExpressionReader, e: Any) -> Term:
+    if is_predicated(e):
+        raise Unliftable("a load under a predicate is not understood", script(e)[:80])
     indices = items(e.indices)
     index = tuple(r.index(i) for i in indices)
     if r.lane is not None:
         check_index(indices)
-    return r.read(e.source, index)
+    return r.read(source_of(e), index)
 
 
 def check_index(indices: Sequence[Any]) -> None:
@@ -288,7 +291,7 @@ _RULES: dict[str, Callable[[ExpressionReader, Any], Term]] = {
     "IntImm": _int_imm,
     "FloatImm": _float_imm,
     "Var": _var,
-    "TensorLoad": _load,
+    TENSOR_LOAD: _load,
     "FloorDiv": _floordiv,
     "FloorMod": _floormod,
     "Mod": _truncmod,

@@ -16,9 +16,11 @@ from tvm.support import cc
 
 from opinfo.analysis.proposal.proposal import Proposal
 from opinfo.analysis.recognise import recogniser
+from opinfo.analysis.support import plugins
 from opinfo.byoc import Backend, Coarse, Code, Node, Pattern, Region, one
-from opinfo.byoc.backend import backend as registry
+from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.codegen import loading, toolchain
+from tests.packages import install
 
 from .victim import OTHERS, PLAIN, VICTIM, changed, convert, is_victim, patterns
 
@@ -178,13 +180,12 @@ def _hooks() -> Iterator[Case]:
                    _with(patterns=(*patterns()[::2], Pattern("product", step))))  # fmt: skip
 
         def module(folder: Path, name: str = name) -> Sequence[Backend]:
-            (folder / "broken_plain.py").write_text(
-                f"from asyncio import CancelledError\nraise {name}('{MARK}')\n"
-            )
+            source = f"from asyncio import CancelledError\nraise {name}('{MARK}')\n"
+            install(folder, "broken-package", plugins.BACKENDS, {"broken": "broken_plain:BROKEN"},
+                    {"broken_plain.py": source})  # fmt: skip
             sys.path.insert(0, str(folder))
-            registry.BUILT_IN["broken"] = "broken_plain"
-            vars(registry)["import_module"] = lambda path: __import__("broken_plain")
-            return [registry.find("broken")]
+            plugins._installed.cache_clear()
+            return [find("broken")]
 
         yield Case("module of a backend", f"raises {name}", module, ALL, ("broken", MARK))
 

@@ -1,4 +1,4 @@
-"""How much TVM's own pattern tables match, before lowering, after it, raised, and planned.
+"""Count what TVM's own pattern tables match: before lowering, after it, raised, and planned.
 
     python -m benchmarks.tables [--page [FILE]] [--json FILE] [MODEL ...]
 
@@ -25,8 +25,8 @@ from benchmarks.common.pages import add_page_option, write_below
 from opinfo.byoc.dispatching.objective import keeping_chains
 from opinfo.byoc.prepare.raise_ops import raise_ops
 from opinfo.layout.plan import plan_layout
+from opinfo.testing.strip import strip_module
 from tests import models
-from tests.strip import strip_module
 
 from .partitions import TABLES, WANTS, composites
 from .zoo import ZOO, module

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...backend.backend import Backend, Code, register
+from ...backend.backend import Backend, Code
 from ...backend.region import Region
 from ..common.region_source import Constants, number
 from .dtypes import CUDA
@@ -53,7 +53,7 @@ def _body(frame: GpuFunction, g: Gemm) -> list[str]:
     return [*body, f"g.epilogue = CUBLASLT_EPILOGUE_{how};", "return matmul(c, g);"]
 
 
-BACKEND = register(Backend(
+BACKEND = Backend(
     "cublaslt", patterns([a for a in EPILOGUES if a], casts=True), convert,
     lambda: available(*LIBRARIES), {"relax.matmul": ()}, cost, CUBLASLT.version,
-))  # fmt: skip
+)  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ....analysis.proposal.proposal import Constant
-from ...backend.backend import Backend, Code, register
+from ...backend.backend import Backend, Code
 from ...backend.region import Array, Region, Tensor
 from ...patterns.pattern import Condition, Node, Pattern, many, maybe, one
 from ...patterns.symbolic_shapes import same_shape, spread, static
@@ -256,7 +256,7 @@ def _numpy(region: Region) -> Any:
     return ml_dtypes.bfloat16
 
 
-BACKEND = register(Backend(
+BACKEND = Backend(
     "cudnn", patterns(), convert, lambda: available(*LIBRARIES),
     {"relax.nn.conv2d": ("NHWC", "OHWI")}, cost, CUDNN.version,
-))  # fmt: skip
+)  # fmt: skip

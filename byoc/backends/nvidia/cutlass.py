@@ -19,7 +19,7 @@ import tvm
 import tvm_ffi
 
 from ....analysis.support.replacing import replacing
-from ...backend.backend import Backend, Code, register
+from ...backend.backend import Backend, Code
 from ...backend.region import Region
 from ...patterns.pattern import Node
 from ...process import trust
@@ -160,7 +160,7 @@ def version() -> str:
     return ".".join(re.findall(r"^#define CUTLASS_(?:MAJOR|MINOR|PATCH) (\d+)", text, re.M))
 
 
-BACKEND = register(Backend(
+BACKEND = Backend(
     "cutlass", patterns([a for a in EPILOGUES if a], extents, both=False), convert, why_not,
     {"relax.matmul": ()}, cost, version,
-))  # fmt: skip
+)  # fmt: skip

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ...backend.backend import Backend, Code, register
+from ...backend.backend import Backend, Code
 from ...backend.region import Array, Call, Region, Tensor
 from ...patterns.pattern import Node, Pattern, PatternStep, one
 from ...patterns.symbolic_shapes import same_shape, spread, static
@@ -222,7 +222,7 @@ def convert(regions: Sequence[Region]) -> Code:
     return Code(text, symbols, constants.named(symbols[0]), options(*LIBRARIES), rounds)
 
 
-BACKEND = register(Backend(
+BACKEND = Backend(
     "tensorrt", PATTERNS, convert, lambda: available(*LIBRARIES),
     {"relax.nn.conv2d": ("NCHW", "OIHW"), "relax.matmul": ()}, cost, TENSORRT.version,
-))  # fmt: skip
+)  # fmt: skip

@@ -1,6 +1,6 @@
 """Intel oneDNN on CPUs, from PyPI: what it takes, and C++ for it."""
 
-from ...backend.backend import Backend, register
+from ...backend.backend import Backend
 from ...backend.flops import moved, products
 from ...backend.region import Region
 from ...prepare.integers import DEQUANTIZE
@@ -37,6 +37,4 @@ def cost(region: Region) -> float:
     return 1.0 + memory + products(call) / rate
 
 
-ONEDNN = register(
-    Backend("onednn", (*PATTERNS, *QUANTISED), convert, available, WANTS, cost, version)
-)
+ONEDNN = Backend("onednn", (*PATTERNS, *QUANTISED), convert, available, WANTS, cost, version)

@@ -1,7 +1,7 @@
 """ONNX Runtime on CPUs, from PyPI: whole parts of a graph, each one as an ONNX model."""
 
 from ....layout.model.buffer_bytes import size_of
-from ...backend.backend import Backend, register
+from ...backend.backend import Backend
 from ...backend.region import Region
 from .convert import convert
 from .locate import available, version
@@ -17,6 +17,6 @@ def cost(region: Region) -> float:
     return 10.0 + len(region.calls) + sum(size_of(t.shape, t.dtype) for t in tensors) / 1e4
 
 
-ONNXRUNTIME = register(
-    Backend("onnxruntime", (), convert, available, WANTS, cost, version, coarse=(NETWORK,))
+ONNXRUNTIME = Backend(
+    "onnxruntime", (), convert, available, WANTS, cost, version, coarse=(NETWORK,)
 )

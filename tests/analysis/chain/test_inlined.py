@@ -16,8 +16,8 @@ from opinfo.analysis.chain.define import define
 from opinfo.analysis.chain.definition_window import DefinitionWindow, Growing, Recover
 from opinfo.analysis.chain.peel import BUDGET, Peel
 from opinfo.analysis.chain.segment import segment
+from opinfo.testing.strip import strip
 from tests.compose import differs
-from tests.strip import strip
 
 from .test_op_infos import Conv
 

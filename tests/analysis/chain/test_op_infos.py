@@ -10,8 +10,8 @@ from tvm.script import tirx as T
 
 from benchmarks.analysis.fused import measure
 from opinfo.analysis import Chain, PartlyRead, Refusal, StepResult, op_info, op_infos
+from opinfo.testing.strip import strip
 from tests.compose import differs
-from tests.strip import strip
 
 
 def fuse(mod: tvm.IRModule) -> tirx.PrimFunc:

@@ -15,8 +15,7 @@ from tvm import relax, te
 from opinfo.analysis import Refusal
 from opinfo.analysis.proposal.proposal import Constant
 from opinfo.analysis.results.op_info import Answer, operator, to_plain
-
-from ...strings import faults
+from opinfo.testing.layout_strings import faults
 
 Verdict = Literal["recovered", "refused", "wrong"]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -60,6 +61,11 @@ _SCRIPT = SimpleNamespace(
     min=min,
     max=max,
     truncdiv=lambda a, b: int(a / b),
+    bitwise_and=operator.and_,
+    bitwise_or=operator.or_,
+    bitwise_xor=operator.xor,
+    shift_left=operator.lshift,
+    shift_right=operator.rshift,
 )
 
 

@@ -6,11 +6,11 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-import tvm
 from tvm import s_tir, tirx
 
-from opinfo.analysis import LayoutNormalised, OpInfo
-from opinfo.analysis.results.op_info import STRINGS
+from ..analysis import LayoutNormalised, OpInfo
+from ..analysis.results.op_info import STRINGS
+from ..analysis.support.tvm_compat import sym
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -53,7 +53,7 @@ def _means(text: str, usual: str, buffer: Any, rng: random.Random) -> bool:
         c for c in text if c.isupper()
     ):
         return True
-    theirs, prove = s_tir.sbijective_layout(usual, text), tvm.sym.Analyzer()
+    theirs, prove = s_tir.sbijective_layout(usual, text), sym.Analyzer()
     for _ in range(8):
         at = [rng.randrange(e) for e in shape]
         want = theirs.forward_index([tirx.IntImm("int32", k) for k in at])

@@ -15,8 +15,11 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-RENAMED = {"ir.Var": ("name", "v"), "s_tir.SBlock": ("name_hint", "b")}
-EMPTIED = {"s_tir.SBlock": "annotations", "tirx.For": "annotations"}
+from opinfo.analysis.support.tvm_compat import SBlock, type_key
+
+_SBLOCK = type_key(SBlock)
+RENAMED = {"ir.Var": ("name", "v"), _SBLOCK: ("name_hint", "b")}
+EMPTIED = {_SBLOCK: "annotations", "tirx.For": "annotations"}
 KEPT_ATTRS = ("s_tir",)
 Graph = dict[str, Any]
 
@@ -52,7 +55,7 @@ def _add(nodes: list[Graph], node: Graph) -> int:
 
 
 @relax.expr_functor.mutator
-class _Rename(relax.PyExprMutator):
+class _Rename(relax.PyExprMutator):  # type: ignore[misc]
     def __init__(self, renamed: dict[tvm.ir.GlobalVar, tvm.ir.GlobalVar]) -> None:
         super().__init__(None)
         self.renamed = renamed

@@ -9,6 +9,8 @@ from typing import Any
 import tvm
 from tvm.s_tir import Schedule
 
+from opinfo.analysis.support.tvm_compat import SBlockRealize
+
 Step = Callable[[Schedule, Any, random.Random], object]
 
 
@@ -19,7 +21,7 @@ def reschedule(func: tvm.tirx.PrimFunc, seed: int, steps: int = 4) -> tvm.tirx.P
     """
     rng = random.Random(seed)
     copy = tvm.ir.load_json(tvm.ir.save_json(func))
-    if not isinstance(copy.body, tvm.s_tir.SBlockRealize):
+    if not isinstance(copy.body, SBlockRealize):
         return copy  # plain loops: schedules are of blocks
     root = copy.body.block.name_hint
     sch = Schedule(tvm.IRModule({"main": copy}))

@@ -9,11 +9,10 @@ import tvm_ffi
 from tvm import relax, tirx
 from tvm.tirx.buffer import is_buffer_var
 
-from opinfo.analysis import OpInfo, op_info
-from opinfo.analysis.certify.structural_equality import bare
-from opinfo.analysis.proposal.legalise import lowered
-from opinfo.analysis.results.op_info import to_plain
-
+from ..analysis import OpInfo, op_info
+from ..analysis.certify.structural_equality import bare
+from ..analysis.proposal.legalise import lowered
+from ..analysis.results.op_info import to_plain
 from .strip import strip
 
 PLAIN = (bool, int, float, str, type(None))

@@ -1,0 +1,46 @@
+"""A list of the recognisers, for people: which there are, from where, and which were left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from ..support import plugins
+from .registry import Recogniser, identity, left_out, registered
+
+
+@dataclass(frozen=True)
+class RecogniserInfo:
+    """A recogniser, or a plug-in that could not be loaded.
+
+    ``distribution`` and ``distribution_version`` are those of the package that it comes from, empty
+    for one that this process registered. ``unavailable`` says why there is none, None if there is.
+    """
+
+    name: str
+    precedence: int | None
+    operators: tuple[str, ...]
+    distribution: str
+    distribution_version: str
+    unavailable: str | None = None
+
+
+def list_recognisers() -> tuple[RecogniserInfo, ...]:
+    """All recognisers in the order that they are asked, then the plug-ins that were left out."""
+    outside = plugins.installed(plugins.RECOGNISERS)
+    failed = left_out()
+    loaded = [p for p in outside if p not in failed]
+    return (
+        *(_described(r, loaded) for r in registered()),
+        *(RecogniserInfo(p.name, None, (), p.distribution, p.version, why)
+          for p, why in failed.items()),
+    )  # fmt: skip
+
+
+def _described(r: Recogniser, loaded: Sequence[plugins.Plugin]) -> RecogniserInfo:
+    owner = next((p for p in loaded if p.owns(identity(r.run)[0])), None)
+    distribution, number = ("", "") if owner is None else (owner.distribution, owner.version)
+    if r.built_in:
+        distribution, number = "opinfo", version("opinfo")
+    return RecogniserInfo(r.name, r.precedence, r.ops, distribution, number)

@@ -1,0 +1,76 @@
+"""A list of the backends, for people: which there are, from where, and why one cannot be used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...analysis.support.plugins import Plugin, PluginError
+from .backend import Backend
+from .catalog import BUILT_IN, TAKEN, entries, loaded, outside, registered, unusable
+from .guarded_calls import guarded
+
+
+@dataclass(frozen=True)
+class BackendInfo:
+    """A backend, or a plug-in that cannot be one.
+
+    ``distribution`` and ``distribution_version`` are those of the package that it comes from, empty
+    for one that this process registered. ``operators`` are those that its patterns have.
+    ``unavailable`` says why it cannot be used here, None if it can.
+    """
+
+    name: str
+    version: str
+    distribution: str
+    distribution_version: str
+    patterns: tuple[str, ...]
+    operators: tuple[str, ...]
+    unavailable: str | None = None
+
+
+def list_backends() -> tuple[BackendInfo, ...]:
+    """All backends: built in, of installed packages, registered in this process.
+
+    All of them are loaded, as far as that can be done.
+    """
+    return tuple(_infos())
+
+
+def _infos() -> Iterator[BackendInfo]:
+    plugins = [*(p for name in BUILT_IN for p in entries(name)), *outside()]
+    here, shown = registered(), set()
+    for p in plugins:
+        backend, why = _of(p)
+        known = None if backend is None else here.get(backend.name, backend)
+        if backend is not known:
+            why = "another backend of this name was registered in this process"
+        elif known is not None:
+            shown.add(known.name)
+        yield _info(p.name, backend, p.distribution, p.version, why)
+    for name in sorted(set(here) - shown):
+        yield _info(name, here[name], "", "", None)
+
+
+def _of(p: Plugin) -> tuple[Backend | None, str | None]:
+    """The backend of a plug-in, or why there is none."""
+    found = entries(p.name)
+    if p not in found:
+        return None, TAKEN
+    try:
+        return loaded(found), None
+    except PluginError as e:
+        return None, str(e)
+
+
+def _info(
+    name: str, backend: Backend | None, distribution: str, number: str, why: str | None
+) -> BackendInfo:
+    if backend is None:
+        return BackendInfo(name, "", distribution, number, (), (), why)
+    steps = [*(s for p in backend.patterns for s in p.steps),
+             *(s for c in backend.coarse for s in c.steps)]  # fmt: skip
+    operators = tuple(sorted({n for s in steps for n in s.names}))
+    version = guarded(backend, []).version()
+    return BackendInfo(name, version, distribution, number, backend.pattern_names, operators,
+                       why or unusable(backend))  # fmt: skip

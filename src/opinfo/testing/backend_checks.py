@@ -1,0 +1,225 @@
+"""What every backend must do, as cases for its own tests."""
+
+from __future__ import annotations
+
+import unittest
+import warnings
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from ..byoc import Backend, Code, Region, dispatch
+from ..byoc.backend.catalog import find, unusable
+from ..byoc.backend.guarded_calls import guarded
+from ..byoc.codegen.call_converters import code
+from ..byoc.compile import CompiledModule, compile_module
+from ..byoc.prepare.prepare import prepare
+from .case import Case, check_all
+from .example import Example, Variant, difference, module, variants
+from .new_process import run_in_new_process
+from .samples import samples
+
+
+def backend_cases(
+    backend: Backend,
+    examples: Sequence[Example] | None = None,
+    *,
+    registered: bool = True,
+    plan: bool = True,
+    imports: Sequence[str] = (),
+) -> list[Case]:
+    """The checks of a backend.
+
+    - It is discovered by its name, and says in one line why it is not available.
+    - Its patterns have names of their own; each pattern, and each operator that can begin one, is
+      in an example.
+    - Of each example, in each dtype, it takes what the example says, and computes what TVM's own
+      code computes; or it leaves it, with the reason that the example says.
+    - It generates the same code each time, and gives costs for all regions.
+    - The exported library computes the same in a new process.
+
+    Args:
+        backend: The one to check.
+        examples: Programs to try it on; by default one for each operator of each pattern, as far
+            as they can be derived from its patterns.
+        registered: Whether it must be found by its name, as that of an installed package is.
+        plan: Choose layouts, by what the backend wants.
+        imports: Modules that a process which loads its libraries must import before.
+    """
+    trial = _Trial(backend, examples, plan, imports)
+    cases = [
+        *([Case("is discovered by its name", trial.registered)] if registered else []),
+        Case("says whether it is available", trial.available),
+        Case("names its patterns", trial.names),
+        Case("has an example for each pattern", trial.covered),
+    ]
+    cases += [Case(f"takes {v}" if v.example.takes else f"leaves {v}", partial(trial.example, v))
+              for v in trial.variants]  # fmt: skip
+    return [
+        *cases,
+        Case("gives the cost of each region", trial.costs),
+        Case("generates the same code again", trial.deterministic),
+        Case("runs in a new process", trial.new_process),
+    ]
+
+
+def check_backend(
+    backend: Backend, examples: Sequence[Example] | None = None, **options: Any
+) -> None:
+    """Run all of :func:`backend_cases`. Raises ``AssertionError`` listing those that fail."""
+    check_all(f"backend {backend.name}", backend_cases(backend, examples, **options))
+
+
+class _Trial:
+    """All examples compiled at once, when the first case needs it."""
+
+    def __init__(self, backend: Backend, examples: Sequence[Example] | None, plan: bool,
+                 imports: Sequence[str]) -> None:  # fmt: skip
+        self.regions: list[Region] = []
+        self.backend, self.plan, self.imports = backend, plan, imports
+        self.derived = examples is None
+        self.variants = variants(samples(backend) if examples is None else examples)
+        self.taken = [v for v in self.variants if v.example.takes]
+
+    def registered(self) -> None:
+        known = find(self.backend.name)
+        assert known is self.backend, (
+            f"{self.backend.name} is another Backend ({unusable(known) or known.name}); expected "
+            "the entry point of the group opinfo.backends to name this one"
+        )
+
+    def available(self) -> None:
+        reason = unusable(self.backend)
+        assert reason is None or (reason.strip() and "\n" not in reason), (
+            f"available returned {reason!r}, expected None or the reason in one line"
+        )
+
+    def names(self) -> None:
+        names = self.backend.pattern_names
+        assert len(set(names)) == len(names), f"two patterns have one name: {', '.join(names)}"
+        failures: list[Any] = []
+        version = guarded(self.backend, failures).version()
+        assert not failures, str(failures[0])
+        assert "\n" not in version, f"version returned {version!r}, expected one line"
+
+    def covered(self) -> None:
+        self._need()
+        met: dict[str, set[str]] = defaultdict(set)
+        done = self.compiled.dispatched
+        for t in done.taken:
+            met[t.pattern].update(t.ops)
+        missing = {p.name: sorted(p.steps[0].names - met[p.name]) for p in self.backend.patterns
+                   if p.name not in met or (p.steps[0].names - met[p.name])}  # fmt: skip
+        missing |= {c.name: sorted({n for s in c.steps for n in s.names} - met[c.name])
+                    for c in self.backend.coarse
+                    if {n for s in c.steps for n in s.names} - met[c.name]}  # fmt: skip
+        told = "; ".join(f"{p}: {', '.join(ops) or 'any'}" for p, ops in missing.items())
+        assert not missing, f"no example is taken by the pattern {told}"
+
+    def example(self, v: Variant) -> None:
+        self._need()
+        if v.example.refused:
+            self._check_reason(v)
+        if not v.example.takes:
+            return
+        done = self.compiled.dispatched
+        names = [" ".join(o.rpartition(".")[2] for o in t.ops)
+                 for t, r in zip(done.taken, done.plan.regions, strict=True)
+                 if r.function == v.function]  # fmt: skip
+        failed = "".join(f"; {f}" for f in done.failed)
+        assert sorted(names) == v.example.regions, (
+            f"the regions are {sorted(names)}, expected {v.example.regions}{failed}"
+        )
+        found = self.machine[v.function](*self._inputs(v))
+        expected = self.expected[v.function](*self._inputs(v))
+        wrong = difference(_fields(found), _fields(expected), v.example.tolerance)
+        assert not wrong, wrong
+
+    def _check_reason(self, v: Variant) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            done = dispatch(prepare(module([v]), [self.backend]), [self.backend],
+                            layouts="best" if self.plan else "given")  # fmt: skip
+        assert v.example.takes or not done.taken, f"it takes {done.taken[0].ops}, expected none"
+        reasons = [left.why for left in done.left]
+        assert any(v.example.refused in why for why in reasons), (
+            f"the reasons are {reasons}, expected one with {v.example.refused!r}"
+        )
+        assert all("\n" not in why for why in reasons), f"a reason has several lines: {reasons}"
+
+    def costs(self) -> None:
+        if self.backend.cost is None:
+            return
+        self._need()
+        failures: list[Any] = []
+        cost = guarded(self.backend, failures).cost
+        assert cost is not None and self.compiled
+        for r in self.regions:
+            cost(r)
+        assert not failures, str(failures[0])
+
+    def deterministic(self) -> None:
+        self._need()
+        assert self.compiled and self.regions, "no region was converted"
+        first, second = (code(self.backend, self.regions) for _ in range(2))
+        assert _comparable(first) == _comparable(second), "convert returned another code"
+
+    def new_process(self) -> None:
+        self._need()
+        calls = {v.function: self._inputs(v) for v in self.taken}
+        found = run_in_new_process(self.compiled.export, calls, self.imports)
+        for v in self.taken:
+            here = _fields(self.machine[v.function](*calls[v.function]))
+            wrong = difference(found[v.function], here, v.example.tolerance)
+            assert not wrong, f"{v}: {wrong}"
+
+    def _need(self) -> None:
+        """Raises ``SkipTest`` where the backend cannot be used."""
+        if (reason := unusable(self.backend)) is not None:
+            raise unittest.SkipTest(f"{self.backend.name} is not available: {reason}")
+        assert self.taken, (
+            f"there is no example that {self.backend.name} takes; pass some of your own"
+        )
+
+    @cached_property
+    def compiled(self) -> CompiledModule:
+        """All examples that are taken, by a backend that remembers what it was handed."""
+
+        def convert(regions: Sequence[Region]) -> Code:
+            self.regions = list(regions)
+            return self.backend.convert(regions)
+
+        spied = replace(self.backend, convert=convert)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # in the messages of the examples
+            return compile_module(module(self.taken), [spied], plan=self.plan)
+
+    @cached_property
+    def machine(self) -> Any:
+        return self.compiled.machine()
+
+    @cached_property
+    def expected(self) -> Any:
+        """TVM's own code for all examples."""
+        executable = tvm.compile(module(self.taken), target="llvm")
+        return relax.VirtualMachine(executable, tvm.cpu())
+
+    def _inputs(self, v: Variant) -> list[Any]:
+        return [tvm.runtime.tensor(a) for a in v.example.values(v.dtype)]
+
+
+def _fields(result: Any) -> Any:
+    return [result] if isinstance(result, tvm.runtime.Tensor) else result
+
+
+def _comparable(made: Code) -> tuple[Any, ...]:
+    constants = [
+        (name, np.asarray(a).tobytes(), str(a.dtype), a.shape) for name, a in made.constants
+    ]
+    return made.source, made.symbols, made.options, made.rounds, constants

@@ -1,0 +1,101 @@
+"""The calls of a recogniser's ``MATCHES``: as PrimFuncs, and compared with answers."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tvm import relax, tirx
+
+from ..analysis import Constant, OpInfo
+from ..analysis.proposal.build import call_op
+from ..analysis.proposal.legalise import lowered
+from ..analysis.recognise import Matches
+from ..analysis.results.op_info import to_plain
+from .layout_strings import faults
+
+Sizes = dict[str, tirx.Var]
+
+
+def lower(case: Matches) -> tirx.PrimFunc:
+    """The only PrimFunc that the call legalises to."""
+    sizes: Sizes = {}
+    operands = [_operand(f"p{k}", text, sizes) for k, text in enumerate(case.operands)]
+    attrs = {k: _with_sizes(v, sizes) for k, v in case.attrs.items()}
+    dtype = str(operands[0].ty.dtype) if operands else str(attrs.get("dtype", "float32"))
+    extra = [relax.Var("sizes", relax.ShapeType(list(sizes.values())))] if sizes else []
+    builder = relax.BlockBuilder()
+    call = builder.normalize(call_op(case.op, operands, attrs, dtype))
+    params = [o for o in operands if isinstance(o, relax.Var)]
+    with builder.function("main", [*params, *extra]):
+        with builder.dataflow():
+            out = builder.emit_output(call)
+        builder.emit_func_output(out)
+    mod = lowered(builder.get())
+    (func,) = (f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc))
+    return func
+
+
+def _operand(name: str, text: str, sizes: Sizes) -> Any:
+    """``"float32[1, n]"`` as a Relax variable, ``"float32(0.5)"`` as a constant."""
+    if literal := re.fullmatch(r"(\w+)\((.*)\)", text):
+        return relax.const(float(literal[2]), literal[1])
+    parsed = re.fullmatch(r"(\w+)\[(.*)\]", text)
+    assert parsed, f"{text!r}: expected a type such as 'float32[1, 3, n]'"
+    dims = [d.strip() for d in parsed[2].split(",") if d.strip()]
+    shape = [int(d) if d.isdigit() else sizes.setdefault(d, tirx.Var(d, "int64")) for d in dims]
+    return relax.Var(name, relax.TensorType(shape, parsed[1]))
+
+
+def _with_sizes(value: Any, sizes: Sizes) -> Any:
+    """Attribute values in which the name of a size stands for it."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(_with_sizes(v, sizes) for v in value)
+    if isinstance(value, str) and re.fullmatch("[a-z]", value):
+        return sizes.setdefault(value, tirx.Var(value, "int64"))
+    return value
+
+
+def check_answer(case: Matches, info: OpInfo) -> None:
+    """The op itself, or the canonical one; where several ops lower alike, any that lowers so."""
+    assert not info.relaid, f"its buffers are in other layouts: {info!r}"
+    assert not (wrong := faults(info)), f"layout strings that mean something else: {wrong}"
+    assert info.certificate.kind in ("rebuilt", "proved", "real")
+    if info.name == (case.name or case.op):
+        _check_attrs(case.attrs if case.expect is None else case.expect, info)
+    elif info.name == case.op:
+        _check_attrs(case.attrs, info)
+    else:
+        assert case.name is not None and info.certificate.kind == "rebuilt", f"got {info!r}"
+    if case.name is None:
+        _check_operands(case, info)
+
+
+def _check_attrs(expected: Mapping[str, Any], info: OpInfo) -> None:
+    for key, value in expected.items():
+        assert key in info.attrs, f"there is no attribute {key} in {info!r}"
+        found = to_plain(info.attrs[key])
+        assert _same(found, to_plain(value)), f"{key} is {found}, expected {value}: {info!r}"
+
+
+def _check_operands(case: Matches, info: OpInfo) -> None:
+    """Parameters in their order; what is literal has its value and type."""
+    count = itertools.count() if case.places is None else iter(case.places)
+    for text, got in zip(case.operands, info.operands, strict=True):
+        if "(" not in text:
+            assert got == next(count), f"the operands are in another order: {info!r}"
+        else:
+            assert isinstance(got, Constant) and f"{got.dtype}({got.value})" == text, (
+                f"got {got!r}, expected {text}"
+            )
+
+
+def _same(got: Any, want: Any) -> bool:
+    """Equal values of equal types; names of sizes are gone, so any polynomial is as good."""
+    if isinstance(want, list):
+        return isinstance(got, list) and len(got) == len(want) and all(map(_same, got, want))
+    if isinstance(got, str) and isinstance(want, str):
+        return got == want or not want.isalpha() or len(want) == 1
+    return type(got) is type(want) and bool(got == want)

@@ -1,0 +1,38 @@
+"""A check with a name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Case:
+    """One check of a backend or a recogniser, for ``pytest.mark.parametrize(..., ids=str)``."""
+
+    name: str
+    run: Callable[[], None] = field(repr=False)
+
+    def check(self) -> None:
+        """Run the check.
+
+        Raises:
+            AssertionError: It fails; the message says what was expected.
+            unittest.SkipTest: What it needs is not on this machine.
+        """
+        self.run()
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def check_all(subject: str, cases: Iterable[Case]) -> None:
+    """Run all checks. Raises ``AssertionError`` with a line for each one that fails."""
+    failed = []
+    for case in cases:
+        try:
+            case.check()
+        except AssertionError as e:
+            failed.append(f"{case}: {e}")
+    if failed:
+        raise AssertionError("\n".join([f"{subject}: {len(failed)} checks failed", *failed]))

@@ -1,0 +1,149 @@
+"""Small programs to try a backend on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import tvm
+from tvm import relax, tirx
+
+Array = np.ndarray[Any, Any]
+#: What symbolic sizes are in a trial, one after the other as they come.
+SIZES = (3, 7, 5, 2)
+#: The largest difference from TVM's own code, relative to a result's largest value.
+TOLERANCES = {"float64": 1e-10, "float32": 2e-4, "float16": 2e-2, "bfloat16": 5e-2}
+
+
+@dataclass(frozen=True)
+class Example:
+    """A small program, and what a backend takes of it.
+
+    Args:
+        name: Identifies it in messages.
+        inputs: Shapes; a string such as ``"n"`` is a symbolic size, the same wherever it stands.
+        build: ``build(emit, const, *inputs)`` returns the result: ``emit`` binds a Relax call to a
+            variable, ``const(4, 6)`` is a constant of this shape with random values.
+        takes: The operators of the region, ``"conv2d add relu"``; of several regions with commas.
+            Empty if the backend must leave all of it to TVM.
+        refused: A part of the reason why an operator is left to TVM.
+        dtypes: It is tried with inputs and constants of each of these.
+        tolerance: The largest difference from TVM's own code, relative to the largest value of the
+            result; by default it goes by the dtype of the result.
+    """
+
+    name: str
+    inputs: tuple[tuple[int | str, ...], ...]
+    build: Callable[..., Any]
+    takes: str = ""
+    refused: str = ""
+    dtypes: tuple[str, ...] = ("float32",)
+    tolerance: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.takes and not self.refused:
+            raise ValueError(f"example {self.name!r}: expected takes, refused or both")
+
+    @property
+    def regions(self) -> list[str]:
+        """The operators of each region that is expected."""
+        return sorted(" ".join(part.split()) for part in self.takes.split(",") if part.strip())
+
+    def values(self, dtype: str) -> list[Array]:
+        """Inputs of random numbers, the same each time."""
+        rng = np.random.default_rng(1)
+        sizes: dict[str, int] = {}
+        return [_random(rng, sized(s, sizes), dtype) for s in self.inputs]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """An example in one dtype; ``function`` is its name in :func:`module`."""
+
+    example: Example
+    dtype: str
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.example.name} [{self.dtype}]"
+
+
+def variants(examples: Iterable[Example]) -> list[Variant]:
+    """Each example in each of its dtypes."""
+    pairs = [(e, d) for e in examples for d in e.dtypes]
+    return [Variant(e, d, f"example_{k}") for k, (e, d) in enumerate(pairs)]
+
+
+def module(found: Iterable[Variant]) -> tvm.IRModule:
+    """A Relax module with a function for each example."""
+    bb = relax.BlockBuilder()
+    for v in found:
+        _add(bb, v)
+    return bb.get()
+
+
+def _add(bb: Any, v: Variant) -> None:
+    rng = np.random.default_rng(0)
+    sizes: dict[str, Any] = {}
+
+    def const(*shape: int) -> Any:
+        return relax.const(_random(rng, shape, v.dtype), v.dtype)
+
+    def extent(e: int | str) -> Any:
+        return sizes.setdefault(e, tirx.Var(e, "int64")) if isinstance(e, str) else e
+
+    params = [relax.Var(f"x{k}", relax.TensorType([extent(e) for e in s], v.dtype))
+              for k, s in enumerate(v.example.inputs)]  # fmt: skip
+    with bb.function(v.function, params):
+        with bb.dataflow():
+            out = bb.emit_output(v.example.build(bb.emit, const, *params))
+        bb.emit_func_output(out)
+
+
+def difference(found: Any, expected: Any, tolerance: float | None) -> str:
+    """What is wrong with a result; empty if nothing is. Tuples are compared field by field."""
+    pairs = list(zip(_flat(found), _flat(expected), strict=True))
+    return next((why for a, b in pairs if (why := _differs(a, b, tolerance))), "")
+
+
+def _differs(found: Array, expected: Array, tolerance: float | None) -> str:
+    if (found.shape, found.dtype) != (expected.shape, expected.dtype):
+        return (f"got {found.dtype}{list(found.shape)}, "
+                f"expected {expected.dtype}{list(expected.shape)}")  # fmt: skip
+    accepted = TOLERANCES.get(str(expected.dtype), 0.0) if tolerance is None else tolerance
+    a, b = found.astype("float64"), expected.astype("float64")
+    finite = np.isfinite(b)
+    if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+        return "an element that TVM has as NaN or infinite is another one"
+    if not finite.any():
+        return ""
+    worst = np.abs(a - b)[finite].max() / (np.abs(b[finite]).max() or 1.0)
+    if worst <= accepted:  # false for NaN
+        return ""
+    return f"differs from TVM by {worst:.1e} of the largest value, {accepted:.1e} is accepted"
+
+
+def _flat(result: Any) -> Iterator[Array]:
+    if isinstance(result, tvm.runtime.Tensor):
+        yield result.numpy()
+    else:
+        for part in result:
+            yield from _flat(part)
+
+
+def sized(shape: tuple[int | str, ...], sizes: dict[str, int]) -> tuple[int, ...]:
+    """A shape with numbers for symbolic sizes; ``sizes`` keeps which number each has."""
+    return tuple(
+        sizes.setdefault(e, SIZES[len(sizes) % len(SIZES)]) if isinstance(e, str) else e
+        for e in shape
+    )
+
+
+def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
+    kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
+    if kind.kind in "iub":
+        return rng.integers(0, 2 if kind.kind == "b" else 5, shape).astype(kind)
+    return rng.standard_normal(shape).astype(kind)

@@ -1,0 +1,175 @@
+"""What every recogniser must do, as cases for its own tests."""
+
+from __future__ import annotations
+
+import warnings
+import zlib
+from collections.abc import Sequence
+from functools import partial
+from itertools import islice
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm import tirx
+from tvm.tirx.buffer import is_buffer_var
+
+from ..analysis import OpInfo, RecogniserWarning, Refusal, op_info
+from ..analysis.recognise import Matches, Refuses
+from ..analysis.registry.registry import Recogniser, identity, registered
+from .calls import check_answer, lower
+from .case import Case, check_all
+from .mutants import mutants, parsed
+from .rebuild import check_rebuilt
+from .reschedule import reschedule
+from .strip import strip
+
+#: Of each match: ways that it is scheduled in, and programs that are nearly it.
+SCHEDULES, MUTANTS = 2, 4
+
+__all__ = ["Matches", "Refuses", "check_recogniser", "recogniser_cases"]
+
+
+def recogniser_cases(module: ModuleType) -> list[Case]:
+    """The checks of the recognisers of a module, which has ``MATCHES`` and ``REFUSES``.
+
+    - They are registered, and each operator of theirs is in ``MATCHES``.
+    - Each match, legalised and stripped of all names, is recognised with its attributes and
+      operands; TVM builds the same function from the answer. It is recognised under other names
+      and after random schedule transformations, and the function is not changed.
+    - Programs that differ from a match in one token are not taken for it.
+    - What ``REFUSES`` has is not recognised as one of their operators.
+
+    A recogniser that raises, or returns anything but valid proposals, fails all of these.
+    """
+    name = module.__name__.rpartition(".")[2]
+    matches: Sequence[Matches] = getattr(module, "MATCHES", ())
+    refuses: Sequence[Refuses] = getattr(module, "REFUSES", ())
+    return [
+        Case(f"{name}: is registered", partial(_registered, module)),
+        Case(f"{name}: has a match for each operator", partial(_covered, module, matches)),
+        *(Case(f"{name}: matches {_label(k, m)}", partial(check_match, m))
+          for k, m in enumerate(matches)),
+        *(Case(f"{name}: is not misled near {_label(k, m)}", partial(_near, m))
+          for k, m in enumerate(matches) if not _is_symbolic(m)),
+        *(Case(f"{name}: refuses {r.why}", partial(check_refusal, module.__name__, r))
+          for r in refuses),
+    ]  # fmt: skip
+
+
+def check_recogniser(module: ModuleType) -> None:
+    """Run all of :func:`recogniser_cases`. Raises ``AssertionError`` listing those that fail."""
+    check_all(f"recognisers of {module.__name__}", recogniser_cases(module))
+
+
+def check_match(case: Matches) -> None:
+    """A match is recognised: under any names, scheduled in any way. Raises ``AssertionError``."""
+    original = lower(case)
+    before = tvm.ir.save_json(original)
+    func = strip(original)
+    info = _asked(func)
+    assert isinstance(info, OpInfo), f"refused: {info}"
+    check_answer(case, info)
+    check_rebuilt(func, info)
+    named = _asked(original)
+    assert isinstance(named, OpInfo) and named.name == info.name, (
+        f"it is {info.name} without names, and {named!r} with the names of TVM"
+    )
+    assert tvm.ir.save_json(original) == before, "the function was changed"
+    for k in range(SCHEDULES):
+        again = reschedule(func, zlib.crc32(repr(case).encode()) + k)
+        found = _asked(again)
+        if isinstance(found, Refusal) or found.relaid:
+            continue  # right, but less than could be said
+        if found.certificate.kind == info.certificate.kind:
+            assert (found.name, found.attrs.keys()) == (info.name, info.attrs.keys()), (
+                f"scheduled in another way it is {found!r}"
+            )
+        check_answer(case, found)
+
+
+def check_refusal(module: str, case: Refuses) -> None:
+    """A program is not recognised as an operator of a module's. Raises ``AssertionError``."""
+    func = tvm.script.from_source(case.script)
+    info = _asked(func)
+    if isinstance(info, OpInfo) and not info.relaid:
+        ops = {op for r in _recognisers(module) for op in r.ops}
+        assert info.name not in ops, f"recognised as {info!r}, but: {case.why}"
+
+
+def _registered(module: ModuleType) -> None:
+    assert _recognisers(module.__name__), (
+        f"no function of {module.__name__} is registered; expected one with @recogniser"
+    )
+
+
+def _covered(module: ModuleType, matches: Sequence[Matches]) -> None:
+    shown = {op for case in matches for op in (case.op, case.name)}
+    ops = {op for r in _recognisers(module.__name__) for op in r.ops}
+    assert ops <= shown, f"MATCHES has no case of {', '.join(sorted(ops - shown))}"
+
+
+def _recognisers(module: str) -> list[Recogniser]:
+    return [r for r in registered() if identity(r.run)[0] == module]
+
+
+def _asked(func: tirx.PrimFunc) -> OpInfo | Refusal:
+    """The answer. Raises ``AssertionError`` where a recogniser fails."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", RecogniserWarning)
+        info = op_info(func)
+    failed = [str(w.message) for w in caught if issubclass(w.category, RecogniserWarning)]
+    assert not failed, failed[0]
+    return info
+
+
+def _near(case: Matches) -> None:
+    """What is answered for a mutant as for the match computes the same."""
+    original = parsed(lower(case).script())
+    truth = _asked(original)
+    assert isinstance(truth, OpInfo), f"refused: {truth}"
+    for change, mutant in islice(mutants(original), MUTANTS):
+        info = _asked(mutant)
+        if isinstance(info, OpInfo) and _claim(info) == _claim(truth):
+            assert _compute_same(original, mutant), f"also recognised with {change}"
+
+
+def _claim(info: OpInfo) -> tuple[Any, ...]:
+    return info.name, str(dict(info.attrs)), info.operands, info.relaid
+
+
+def _compute_same(a: tirx.PrimFunc, b: tirx.PrimFunc) -> bool:
+    """Equal on random inputs, or the same function."""
+    if tvm_ffi.structural_equal(a, b, map_free_vars=True):
+        return True
+    buffers = [p.ty for p in a.params if is_buffer_var(p)]
+    rng = np.random.default_rng(0)
+    inputs = [_values(rng, [int(e) for e in t.shape], str(t.dtype)) for t in buffers]
+    results = []
+    for func in (a, b):
+        tensors = [tvm.runtime.tensor(x) for x in inputs]
+        built = tvm.compile(tvm.IRModule({"main": func.with_attr("global_symbol", "main")}), "llvm")
+        built["main"](*tensors)
+        results.append([t.numpy().astype("float64") for t in tensors])
+    return all(np.allclose(x, y, 1e-3, 1e-5, equal_nan=True)
+               for x, y in zip(*results, strict=True))  # fmt: skip
+
+
+def _values(rng: np.random.Generator, shape: Sequence[int], dtype: str) -> Any:
+    import ml_dtypes
+
+    kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
+    if kind.kind in "iub":
+        return rng.integers(0, 2, shape).astype(kind)
+    return rng.uniform(0.5, 2.0, shape).astype(kind)
+
+
+def _is_symbolic(case: Matches) -> bool:
+    letters = (c for text in case.operands for c in text.partition("[")[2])
+    return any(c.isalpha() for c in letters)
+
+
+def _label(k: int, case: Matches) -> str:
+    return f"{case.op.removeprefix('relax.')} {k}"

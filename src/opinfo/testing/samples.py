@@ -1,0 +1,154 @@
+"""Examples derived from a backend's patterns: one operator each, then what may follow it.
+
+The calls are those that recognisers say they match. What a backend takes of them is an example.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from ..analysis.proposal.build import call_op
+from ..analysis.recognise import Matches, modules
+from ..byoc import Backend, dispatch
+from ..byoc.prepare.prepare import prepare
+from .example import Example, module, sized, variants
+
+DTYPES = ("float32", "float16")
+TENSOR = re.compile(r"(float\d+)\[(.+)\]")
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """A chain of operators: its inputs, and how it is built."""
+
+    ops: tuple[str, ...]
+    inputs: tuple[tuple[int | str, ...], ...]
+    build: Callable[..., Any]
+
+
+def samples(backend: Backend) -> list[Example]:
+    """Programs that the backend takes, as far as they can be derived from its patterns."""
+    steps = [*(p.steps[0] for p in backend.patterns), *(s for c in backend.coarse for s in c.steps)]
+    first = sorted({n for s in steps for n in s.names})
+    taken = _taken(backend, [s for n in first for s in _single(n)])
+    later = sorted({n for p in backend.patterns for s in p.steps[1:] for n in s.names})
+    known = [(s, e) for s, e in taken if s.inputs == _static(s.inputs)]
+    anchors = list({e.takes: s for s, e in reversed(known)}.values())
+    longer = [x for s in anchors for n in later for x in _followed(s, n)]
+    return [e for _, e in (*taken, *_taken(backend, longer))]
+
+
+def _taken(backend: Backend, found: Sequence[_Sample]) -> list[tuple[_Sample, Example]]:
+    """The samples of which the backend takes all, each in the dtypes in which it does."""
+    named = [(s, _example(s)) for s in found]
+    tried = variants([e for _, e in named])
+    if not tried:
+        return []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        done = dispatch(prepare(module(tried), [backend]), [backend], layouts="best")
+    regions: dict[str, list[tuple[str, ...]]] = {}
+    for t, r in zip(done.taken, done.plan.regions, strict=True):
+        regions.setdefault(r.function, []).append(t.ops)
+    whole: dict[tuple[str, str], list[str]] = {}
+    for v in tried:
+        mine = regions.get(v.function, [])
+        if sorted(o for ops in mine for o in ops) == sorted(v.example.takes.split()):
+            takes = ", ".join(sorted(map(_short, mine)))
+            whole.setdefault((v.example.name, takes), []).append(v.dtype)
+    return [(s, replace(e, takes=takes, dtypes=tuple(dtypes))) for s, e in named
+            for (name, takes), dtypes in whole.items() if name == e.name]  # fmt: skip
+
+
+def _example(s: _Sample) -> Example:
+    name = f"{_short(s.ops)} of {_shapes(s)}"
+    return Example(name, s.inputs, s.build, " ".join(s.ops), dtypes=DTYPES)
+
+
+def _single(op: str) -> Iterator[_Sample]:
+    """Calls of an operator on tensors of one floating-point type: of known sizes, and symbolic."""
+    seen = set()
+    for case in _matches().get(op, ()):
+        shapes = _operands(case)
+        for form in (_static(shapes), shapes) if shapes else ():
+            if form not in seen:
+                seen.add(form)
+                yield _Sample((op,), form, _call(op, case.attrs))
+
+
+def _followed(s: _Sample, op: str) -> Iterator[_Sample]:
+    """A sample with one more operator: of its result alone, or with a constant of its shape."""
+    for case in _matches().get(op, ()):
+        shapes = _operands(case)
+        if shapes is not None and len(shapes) in (1, 2):
+            build = _chained(s.build, _call(op, case.attrs), len(shapes) == 2)
+            longer = _Sample((*s.ops, op), s.inputs, build)
+            if _has_type(longer):
+                yield longer
+                return
+
+
+def _has_type(s: _Sample) -> bool:
+    """Whether TVM infers a type: a matmul does not go with a constant of any shape."""
+    try:
+        module(variants([_example(s)]))
+    except (TypeError, ValueError, RuntimeError):
+        return False
+    return True
+
+
+def _chained(
+    before: Callable[..., Any], after: Callable[..., Any], binary: bool
+) -> Callable[..., Any]:
+    def build(emit: Any, const: Any, *inputs: Any) -> Any:
+        x = emit(before(emit, const, *inputs))
+        return after(emit, const, x, *([const(*map(int, x.ty.shape))] if binary else []))
+
+    return build
+
+
+def _static(shapes: Sequence[tuple[int | str, ...]]) -> tuple[tuple[int | str, ...], ...]:
+    sizes: dict[str, int] = {}
+    return tuple(sized(s, sizes) for s in shapes)
+
+
+def _call(op: str, attrs: Mapping[str, Any]) -> Callable[..., Any]:
+    def build(emit: Any, const: Any, *inputs: Any) -> Any:
+        return emit(call_op(op, inputs, dict(attrs), str(inputs[0].ty.dtype)))
+
+    return build
+
+
+def _operands(case: Matches) -> tuple[tuple[int | str, ...], ...] | None:
+    """The shapes; None where an operand is anything but a tensor of floating-point numbers."""
+    parsed = [TENSOR.fullmatch(text) for text in case.operands]
+    if not parsed or any(m is None or m[1] != "float32" for m in parsed):
+        return None
+    if any(isinstance(v, str) and len(v) == 1 for v in case.attrs.values()):
+        return None  # a size
+    texts = [m[2].split(",") for m in parsed if m is not None]
+    return tuple(
+        tuple(int(d) if d.strip().isdigit() else d.strip() for d in dims) for dims in texts
+    )
+
+
+@cache
+def _matches() -> Mapping[str, Sequence[Matches]]:
+    found: dict[str, list[Matches]] = {}
+    for m in modules():
+        for case in getattr(m, "MATCHES", ()):
+            found.setdefault(case.op, []).append(case)
+    return found
+
+
+def _shapes(s: _Sample) -> str:
+    return " × ".join(str(list(x)).replace("'", "") for x in s.inputs)
+
+
+def _short(ops: Sequence[str]) -> str:
+    return " ".join(o.rpartition(".")[2] for o in ops)
