@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from opinfo.byoc.backend.backend import find
+from opinfo.byoc.backend.catalog import find
 from opinfo.cli.options import completion
 from opinfo.cli.options.want_options import parse_wants
 from opinfo.jit.config.strategy import NAMED
@@ -27,7 +27,7 @@ def completed(*words: str) -> list[str]:
     command = [sys.executable, "-c", code]
     found = subprocess.run(command, env=os.environ | shell, capture_output=True, text=True)
     assert found.stderr == ""
-    return found.stdout.splitlines()
+    return [line for line in found.stdout.splitlines() if line]
 
 
 def test_a_shell_is_offered_commands_and_values() -> None:

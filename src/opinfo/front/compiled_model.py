@@ -24,10 +24,12 @@ from .models import as_module
 
 @dataclass(frozen=True, repr=False)
 class Compiled:
-    """A compiled model; `opinfo.Session` serves it where ``shapes`` were named.
+    """A compiled model. `opinfo.Session` serves it where `shapes` were given.
 
-    ``target`` is what it was compiled for: it runs there only. ``signatures`` are the parameters of
-    the model's functions by name.
+    Attributes:
+        target: The target that it was compiled for; it runs only there.
+        result: The library, with what backends and strategies did.
+        signatures: The parameters of the model's functions, by name.
     """
 
     target: Any

@@ -40,23 +40,27 @@ def compile(
 
     Args:
         model: A Relax module, which is not changed, or the path of a file that `opinfo.load` reads.
-        backends: Names or `Backend` objects. By default oneDNN for a CPU where it is
-            installed, and none with ``shapes``; ``[]`` is TVM's own code.
-        target: TVM's; by default the CPU that this runs on, one thread. `Compiled.target` says it.
+        backends: Names or `Backend` objects. By default oneDNN for a CPU where it is installed, and
+            none with `shapes`; ``[]`` for TVM's own code.
+        target: TVM's target; by default this CPU, with one thread. `Compiled.report` names it.
         shapes: How functions with symbolic shapes are compiled, where backends leave them:
-            ``"jit"``, ``"aot"``, `jit.Aot`, a `jit.Config`; or dimensions by name,
-            ``{"n": 8, "m": (1, 512), "k": Dim(1, 64, likely=(8,))}``, for kernels of the shapes
-            that come in. By default one kernel for all shapes.
-        wants: The layouts that operators must have, see `opinfo.layout.plan_layout`. By default
-            those that backends want are candidates.
+            ``"jit"``, ``"aot"``, `jit.Aot`, a `jit.Config`; or dimensions by name, ``{"n": 8, "m":
+            (1, 512), "k": Dim(1, 64, likely=(8,))}``, for kernels of the shapes that occur. By
+            default one kernel for all shapes.
+        wants: Layouts that operators must have, as for `opinfo.plan`. By default those that
+            backends want are candidates.
         priority: Classes of backends, see `opinfo.byoc.dispatch`.
         force: Operators that must go to one backend, see `opinfo.byoc.dispatch`.
-        measure: Choose by measured costs, see `opinfo.byoc.Measure`.
-        plan: Which backend has what, of an earlier call: `Compiled.dispatched.plan`.
+        measure: Choose by measured times, see `opinfo.byoc.Measure`.
+        plan: The plan of an earlier call, ``compiled.dispatched.plan``; nothing is chosen again.
+
+    Returns:
+        The compiled model.
 
     Raises:
         FrontendError: The file cannot be read.
-        TypeError, ValueError: An argument is of another type, or does not fit the others.
+        TypeError: An argument has another type.
+        ValueError: An argument does not fit the others.
         FileNotFoundError: There is no C++ compiler.
     """
     mod = as_module(model, "compile")
