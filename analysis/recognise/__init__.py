@@ -17,18 +17,17 @@ __all__ = ["Matches", "Refuses", "modules", "recogniser", "recognisers"]
 
 @dataclass(frozen=True)
 class Matches:
-    """A call that must be recognised: ``op(*operands, **attrs)`` on tensors of these types.
+    """A call that must be recognised: ``op(*operands, **attrs)``.
 
     Attributes:
-        op: The Relax operator.
-        operands: Types as text, ``"float32[1, 3, n, n]"``; a repeated letter is one symbolic size.
-            ``"int8(3)"`` is a constant.
-        attrs: Attributes; a letter of `operands` is that size. Scalar operands may stand here,
-            ``{"x2": 2.0}``.
-        expect: The attributes that must come back; by default `attrs`.
-        name: The operator that must come back, where one compute is several; by default `op`.
-        places: The operands' positions among the PrimFunc's parameters, where those are in another
-            order.
+        op: Full name of the operator, ``relax.nn.relu``.
+        operands: Their types, ``"float32[1, 3, n, n]"``: a letter is a symbolic size, the same
+            wherever it stands. ``"int8(3)"`` is a constant.
+        attrs: Attributes; a letter is that size. A scalar operand can be one: ``{"x2": 2.0}``.
+        expect: The attributes that must come back, by default ``attrs``.
+        name: The canonical operator that comes back where one compute is several, by default
+            ``op``.
+        places: The operands' positions among the PrimFunc's parameters, by default in their order.
     """
 
     op: str
@@ -41,11 +40,11 @@ class Matches:
 
 @dataclass(frozen=True)
 class Refuses:
-    """A PrimFunc that must not be recognised as one of the recogniser's operators.
+    """A PrimFunc that must not be recognised as one of the operators of its recogniser's module.
 
     Attributes:
-        why: What is different about it.
-        script: The PrimFunc as TVMScript.
+        why: What is different from the operator.
+        script: The PrimFunc in TVMScript.
     """
 
     why: str

@@ -15,13 +15,12 @@ class RecogniserInfo:
     """A recogniser, or a plug-in that could not be loaded.
 
     Attributes:
-        name: The name that it is registered under.
-        precedence: The order of recognisers: lower is asked earlier; None if it could not be
-            loaded.
-        operators: The operators that it may propose.
-        distribution: The package that it comes from; empty for one that this process registered.
-        distribution_version: That package's version.
-        unavailable: Why it could not be loaded; None if it was.
+        name: Its name; of a plug-in that could not be loaded, that of the entry point.
+        precedence: The order of recognisers: lower is asked earlier. None if there is none.
+        operators: Full names of the operators that it may propose; empty for any.
+        distribution: The package that it comes from; empty if this process registered it.
+        distribution_version: The version of that package.
+        unavailable: Why it could not be loaded, None if it was.
     """
 
     name: str
@@ -33,10 +32,10 @@ class RecogniserInfo:
 
 
 def list_recognisers() -> tuple[RecogniserInfo, ...]:
-    """Return all recognisers in the order they are asked, then plug-ins that failed to load.
+    """List the recognisers: built in, of installed packages, registered in this process.
 
     Returns:
-        One `RecogniserInfo` for each.
+        All recognisers in the order that they are asked, then the plug-ins that were left out.
     """
     outside = plugins.installed(plugins.RECOGNISERS)
     failed = left_out()

@@ -16,13 +16,13 @@ class BackendInfo:
     """A backend, or a plug-in that could not be loaded.
 
     Attributes:
-        name: The name that it is called by.
-        version: The version of its code and library.
-        distribution: The package that it comes from; empty for one that this process registered.
-        distribution_version: That package's version.
+        name: The name to dispatch to it by.
+        version: What `Backend.version` returns: that of its code and its library.
+        distribution: The package that it comes from; empty if this process registered it.
+        distribution_version: The version of that package.
         patterns: The names of its patterns.
-        operators: The operators in its patterns.
-        unavailable: Why it cannot be used here; None if it can.
+        operators: Full names of the operators that its patterns have.
+        unavailable: Why it cannot be used here, None if it can.
     """
 
     name: str
@@ -35,12 +35,12 @@ class BackendInfo:
 
 
 def list_backends() -> tuple[BackendInfo, ...]:
-    """Return all backends: built in, of installed packages, and registered in this process.
+    """List the backends: built in, of installed packages, registered in this process.
 
-    Every backend is loaded; one that cannot be is listed with the reason.
+    All of them are loaded, as far as that can be done.
 
     Returns:
-        One `BackendInfo` for each.
+        The built-in ones, those of packages by name, then those that only this process has.
     """
     return tuple(_infos())
 

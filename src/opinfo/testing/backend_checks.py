@@ -34,7 +34,7 @@ def backend_cases(
     plan: bool = True,
     imports: Sequence[str] = (),
 ) -> list[Case]:
-    """Return the checks of a backend, for ``pytest.mark.parametrize``.
+    """Return the checks of a backend.
 
     It is discovered by its name, and says in one line why it is not available.
 
@@ -54,10 +54,10 @@ def backend_cases(
             they can be derived from its patterns.
         registered: Whether it must be found by its name, like that of an installed package.
         plan: Choose layouts, by what the backend wants.
-        imports: Modules that a process must import before it loads the backend's libraries.
+        imports: Modules that a process which loads its libraries must import before.
 
     Returns:
-        The checks; each runs when its `check` is called.
+        The checks in this order. Nothing is compiled before one of them needs it.
     """
     trial = _Trial(backend, examples, plan, imports)
     cases = [
@@ -79,15 +79,15 @@ def backend_cases(
 def check_backend(
     backend: Backend, examples: Sequence[Example] | None = None, **options: Any
 ) -> None:
-    """Run all checks of `backend_cases`.
+    """Run all checks of a backend.
 
     Args:
-        backend: The backend to check.
-        examples: Programs to try it on, as for `backend_cases`.
+        backend: The one to check.
+        examples: Programs to try it on, see `backend_cases`.
         options: The other arguments of `backend_cases`.
 
     Raises:
-        AssertionError: A check failed; the message lists all that did.
+        AssertionError: Some fail; the message has a line for each.
     """
     check_all(f"backend {backend.name}", backend_cases(backend, examples, **options))
 

@@ -11,8 +11,8 @@ class Case:
     """One check of a backend or a recogniser, for ``pytest.mark.parametrize(..., ids=str)``.
 
     Attributes:
-        name: What is checked.
-        run: Runs it; raises ``AssertionError`` if it fails.
+            name: What is checked, ``takes layer [float32]``.
+        run: The check itself.
     """
 
     name: str

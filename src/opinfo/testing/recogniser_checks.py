@@ -29,27 +29,19 @@ from .strip import strip
 #: Of each match: ways that it is scheduled in, and programs that are nearly it.
 SCHEDULES, MUTANTS = 2, 4
 
-__all__ = ["Matches", "Refuses", "check_recogniser", "recogniser_cases"]
-
 
 def recogniser_cases(module: ModuleType) -> list[Case]:
-    """Return the checks of the recognisers in a module, for ``pytest.mark.parametrize``.
+    """Return the checks of the recognisers of a module, which has ``MATCHES`` and ``REFUSES``.
 
     They are registered, and each of their operators is in ``MATCHES``.
 
-    Each match, legalised and stripped of all names, is recognised with its attributes and operands,
-    and TVM builds the same function from the answer. It is recognised under other names and after
-    random schedule transformations, and the function is not changed.
-
-    Programs that differ from a match in one token are not taken for it. What ``REFUSES`` lists is
-    not recognised as one of their operators. A recogniser that raises, or returns anything but
-    valid proposals, fails all of these.
+    A recogniser that raises, or returns anything but valid proposals, fails all of these.
 
     Args:
-        module: A module of recognisers, with ``MATCHES`` and ``REFUSES``.
+        module: It registers recognisers; ``MATCHES`` are `Matches`, ``REFUSES`` are `Refuses`.
 
     Returns:
-        The checks; each runs when its `check` is called.
+        The checks in this order.
     """
     name = module.__name__.rpartition(".")[2]
     matches: Sequence[Matches] = getattr(module, "MATCHES", ())
@@ -67,13 +59,13 @@ def recogniser_cases(module: ModuleType) -> list[Case]:
 
 
 def check_recogniser(module: ModuleType) -> None:
-    """Run all checks of `recogniser_cases`.
+    """Run all checks of the recognisers of a module.
 
     Args:
-        module: A module of recognisers, with ``MATCHES`` and ``REFUSES``.
+        module: See `recogniser_cases`.
 
     Raises:
-        AssertionError: A check failed; the message lists all that did.
+        AssertionError: Some fail; the message has a line for each.
     """
     check_all(f"recognisers of {module.__name__}", recogniser_cases(module))
 
