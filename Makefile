@@ -2,7 +2,7 @@
 #   make demo    the operator table of a real ResNet-50, and a SqueezeNet compiled for oneDNN
 #   make test    what CI runs, except the wheel test
 # make docs builds the documentation into build/site, make docs-serve shows it while you write.
-# make plan-page writes the page of a planned PP-OCRv4 detector to examples/.
+# make plan-page writes the pages of two planned models to build/.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin

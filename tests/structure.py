@@ -35,6 +35,7 @@ RELATED = {
     "conv.py": _OPERATOR,
     "convert.py": _BACKENDS,
     "dispatch.py": _COMMAND,
+    "inline.py": "the rule which buffers are inlined, and a rewrite by it",
     "locate.py": _BACKENDS,
     "matmul.py": _OPERATOR,
     "patterns.py": _BACKENDS,

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from .backend_checks import backend_cases, check_backend
     from .case import Case
     from .example import Example
-    from .recogniser_checks import Matches, Refuses, check_recogniser, recogniser_cases
+    from .recogniser_checks import check_recogniser, recogniser_cases
 
 #: Recognisers are tested without what backends need, which is a newer TVM, too.
 _HOMES = {
     "backend_checks": ("backend_cases", "check_backend"),
     "case": ("Case",),
     "example": ("Example",),
-    "recogniser_checks": ("Matches", "Refuses", "check_recogniser", "recogniser_cases"),
+    "recogniser_checks": ("check_recogniser", "recogniser_cases"),
 }
-__all__ = ["Case", "Example", "Matches", "Refuses", "backend_cases", "check_backend",
+__all__ = ["Case", "Example", "backend_cases", "check_backend",
            "check_recogniser", "recogniser_cases"]  # fmt: skip
 __getattr__ = exports(__name__, _HOMES)
 

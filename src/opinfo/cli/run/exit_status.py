@@ -116,7 +116,7 @@ def _outcome(act: Callable[[], int | None], out: TextIO | None) -> tuple[int, st
 
 def _told(e: BaseException) -> tuple[int, str]:
     if isinstance(e, UserError) or (isinstance(e, ImportError) and e.name == "tvm"):
-        return PROBLEM, str(e)  # tvm: too old for the command
+        return PROBLEM, str(e)  # tvm: not installed, or too old for the command
     if isinstance(e, BrokenPipeError):
         _discard_output()
         return CLOSED, ""
