@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["UserError", "emit", "forced", "loaded", "once", "positive", "readable", "refusing", "say", "show",
-           "telling", "working"]  # fmt: skip
+__all__ = ["UserError", "emit", "forced", "loaded", "once", "positive", "readable", "refusing",
+           "say", "show", "telling", "working"]  # fmt: skip
 
 #: How wide tables are where standard output is no terminal.
 WIDE = 160
