@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-ROOMS = ("analysis", "layout", "backends", "shapes", "attacks")
+ROOMS = ("analysis", "layout", "backends", "shapes", "attacks", "overall")
 # `python -m benchmarks.op_info` finds a command in whatever room it lies; imports name the room.
 __path__ += [str(Path(__file__).parent / room) for room in ROOMS]

@@ -11,34 +11,69 @@ from benchmarks.common.pages import PAGES, table
 
 HEAD = """# Results
 
-Everything that was measured, and the command that measures it. Each page says at its head how it
-was made; rows without a page print their figures. A command's docstring explains its options:
-`python -m benchmarks.op_info --help`. This page is written by `python -m benchmarks --page`.
+Every benchmark, its command, and what it measured last: a page that the command writes, or figures.
+Options are explained by `--help`; `--page` writes the page. `python -m benchmarks` lists the
+commands, `python -m benchmarks --page` writes this page. A figure such as 0.5x is a share of the
+time of the other: less than 1x is faster.
 """
 
 
 @dataclass(frozen=True)
 class Command:
-    """A benchmark: when to run it again, and its page where it has one."""
+    """A benchmark: when to run it again, and its page, or what it measured last."""
 
     after: str
     page: str | None = None
+    figures: str = ""
 
 
 COMMANDS: Mapping[str, Mapping[str, Command]] = {
     "analysis": {
-        "models": Command("a recogniser or lifting"),
-        "fused": Command("chains of fused PrimFuncs"),
+        "models": Command(
+            "a recogniser or lifting",
+            figures=("20 models: all 6,384 `call_tir` sites raised; outputs bit-equal"),
+        ),
+        "fused": Command(
+            "chains of fused PrimFuncs",
+            figures=("567 of 567 chains; 0 wrong; one of finer operators than were fused"),
+        ),
         "coverage": Command("a recogniser; takes 90 minutes", "coverage.md"),
         "foreign": Command("lifting or a recogniser", "foreign.md"),
-        "scheduled": Command("lifting of scheduled loops"),
+        "scheduled": Command(
+            "lifting of scheduled loops",
+            figures=(
+                "1,528 schedules of 30 operators: 92 % recovered, 6 more over logical buffers"
+            ),
+        ),
         "relaid": Command("reading layouts back", "relaid.md"),
-        "mutants": Command("a recogniser or a proof"),
-        "index_maps": Command("index maps"),
+        "mutants": Command(
+            "a recogniser or a proof",
+            figures=(
+                "2,265 mutants of 101 operators; 586 compute something else: 95 answered as what "
+                "they compute, 491 refused, 0 wrong"
+            ),
+        ),
+        "index_maps": Command(
+            "index maps",
+            figures=(
+                "366 maps and 10,000 random bijections: 0 wrong, all inverted; median 1.9 ms "
+                "(literal), 3.0 ms (symbolic)"
+            ),
+        ),
         "isl": Command("index maps", "isl.md"),
-        "op_info": Command("anything in the analysis"),
-        "growth": Command("anything in the analysis"),
-        "imports": Command("what `opinfo` imports"),
+        "op_info": Command(
+            "anything in the analysis",
+            figures=(
+                "first: ResNet-50 0.75x, BERT 0.97x the time of `LegalizeOps`; again: 0.5x, 0.5x; "
+                "peak memory grows by less than 1 MiB"
+            ),
+        ),
+        "growth": Command(
+            "anything in the analysis",
+            figures=(
+                "4.3, 4.5, 4.2 ms a PrimFunc in modules of 100, 1,000, 5,000; 2 to 3 KiB kept each"
+            ),
+        ),
     },
     "layout": {
         "layouts": Command("the layout search", "layouts.md"),
@@ -52,32 +87,63 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
     "backends": {
         "byoc": Command("a backend or code generation", "speed.md"),
         "byoc_measure": Command("measured costs"),
-        "int8": Command("quantised operators"),
+        "int8": Command(
+            "quantised operators",
+            figures=(
+                "one thread: MobileNetV2 0.59x, ResNet-18 0.41x the time of float32; 0.58x, 0.34x "
+                "of ONNX Runtime's int8"
+            ),
+        ),
         "end_to_end": Command("a front end, compiling or export", "end-to-end.md"),
         "offload": Command("patterns or planning", "offload.md"),
         "dispatch": Command("the choice of layouts and regions", "dispatch.md"),
         "tables": Command("raising operators", "pattern-tables.md"),
-        "boundary": Command("the checks of arguments"),
+        "boundary": Command(
+            "the checks of arguments",
+            figures=("one input 5 us, with 20 weights 9 us; copying an unaligned input 16 us more"),
+        ),
         "nvidia": Command("an NVIDIA backend; needs a GPU"),
     },
     "shapes": {
         "shapes.stream": Command("schedules or kernels", "shapes.md"),
         "shapes.real": Command("schedules or kernels", "shapes-models.md"),
         "shapes.storm": Command("budgets and eviction", "storm.md"),
-        "shapes.hit": Command("the call site of a symbolic function"),
-        "shapes.serving": Command("the store or the compiling process"),
-        "shapes.fuzz": Command("anything in symbolic shapes"),
+        "shapes.hit": Command(
+            "the call site of a symbolic function",
+            figures=("22 ns over 417 ns with 32 shapes held"),
+        ),
+        "shapes.serving": Command(
+            "the store or the compiling process",
+            figures=(
+                "p99 1.00x that of generic kernels alone; a shape's first call at most 0.11 ms "
+                "longer; after a restart 60 of 60 kernels from disk, 0.14 ms each"
+            ),
+        ),
+        "shapes.fuzz": Command("anything in symbolic shapes", figures="70 chains, 0 wrong"),
         "schedules": Command("a schedule rule", "schedules.md"),
         "ranges": Command("schedules for ranges"),
         "aot": Command("kernels merged ahead of time"),
         "padding": Command("the proof of padding", "padding.md"),
-        "store": Command("the store of kernels"),
+        "store": Command(
+            "the store of kernels",
+            figures=(
+                "40 kernels of 21 KB: 0.44 ms each (95 %: 0.49 ms), the bare library 0.12 ms; "
+                "written in 1.9 ms"
+            ),
+        ),
     },
     "attacks": {
         "adversary": Command("lifting or a recogniser", "adversary.md"),
         "hostile": Command("a front end or the command line", "hostile.md"),
         "faults": Command("dispatch, compiling or the store", "faults.md"),
         "session_faults": Command("sessions or the store", "session-faults.md"),
+    },
+    "overall": {
+        "imports": Command(
+            "what `opinfo` imports",
+            figures=("1 % less; with everything that an analysis needs 6 % more"),
+        ),
+        "revisions": Command("structure that is to leave figures as they are"),
     },
 }
 
@@ -108,13 +174,13 @@ def page() -> str:
     parts = [HEAD]
     for room, commands in COMMANDS.items():
         rows = [_row(room, name, command) for name, command in commands.items()]
-        head = ("what", "command", "page", "run it after a change to")
+        head = ("what", "command", "measured", "run it after a change to")
         parts.append(f"## {room.capitalize()}\n\n{table(head, rows)}\n")
     return "\n".join(parts)
 
 
 def _row(room: str, name: str, command: Command) -> tuple[str, ...]:
-    link = f"[{Path(command.page).stem}]({command.page})" if command.page else ""
+    link = f"[{Path(command.page).stem}]({command.page})" if command.page else command.figures
     return summary(room, name), f"`python -m benchmarks.{name}`", link, command.after
 
 

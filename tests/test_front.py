@@ -166,6 +166,55 @@ def test_a_file_is_compiled_and_exported(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found, compiled.run(x))
 
 
+@pytest.mark.parametrize(
+    ("inputs", "function", "text"),
+    [
+        ([np.ones((4, 8))], "main", "main: argument x is float64; it must be float32"),
+        ([np.ones((3, 8), "float32")], "main", "main: argument x has 3 in dimension 0; it must ha"),
+        ([], "main", "main takes 1 arguments, got 0"),
+        ([[1.0]], "main", "main: argument x is list; it must be a tensor"),
+        ([np.ones((4, 8), "float32")], "decode", "the model has no function decode; it has main"),
+    ],
+)
+def test_inputs_that_do_not_fit_are_named(inputs: Any, function: str, text: str) -> None:
+    compiled = opinfo.compile(model(4), [])
+    with pytest.raises(ValueError) as error:
+        compiled.run(*inputs, function=function)
+    assert text in str(error.value) and "\n" not in str(error.value)
+
+
+def test_bfloat16_goes_in_and_comes_out() -> None:
+    import ml_dtypes
+    import torch
+
+    x = relax.Var("x", relax.TensorType((3,), "bfloat16"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            out = builder.emit_output(builder.emit(relax.op.add(x, x)))
+        builder.emit_func_output(out)
+    compiled = opinfo.compile(builder.get(), [])
+    values = np.array([1, 2.5, -4])
+    for given in (values.astype(ml_dtypes.bfloat16), torch.tensor(values).bfloat16()):
+        result = compiled.run(given)
+        assert result.dtype == ml_dtypes.bfloat16
+        np.testing.assert_array_equal(result.astype("float64"), values * 2)
+
+
+def test_a_compiled_model_names_its_functions_and_its_target() -> None:
+    assert repr(opinfo.compile(model(4), [])) == f"Compiled(main; llvm, {cpu()}, 1 core)"
+
+
+def test_a_plan_is_shown_in_one_line() -> None:
+    plan = opinfo.plan(model(4), {"conv2d": "NHWC"})
+    assert repr(plan) == f"ModelPlan({plan.summary()})" and "\n" not in repr(plan)
+
+
+def test_export_names_the_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"cannot be written: there is no folder .*/gone$"):
+        opinfo.compile(model(4), []).export(tmp_path / "gone" / "model.so")
+
+
 def test_a_session_serves_what_is_compiled_for_shapes() -> None:
     compiled = opinfo.compile(model(tvm.tirx.Var("n", "int64")), shapes="jit")
     session = opinfo.Session(compiled)

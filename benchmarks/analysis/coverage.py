@@ -1,4 +1,4 @@
-"""What becomes of every operator that TVM lowers, for attributes, types and shapes of all kinds.
+"""Judge every operator that TVM lowers, over attributes, dtypes, static and symbolic shapes.
 
     python -m benchmarks.coverage [--sample N] [--ops PART ...] [--jobs N] [--redo GRADE ...]
                                   [--json FILE [--resume]] [--partial] [--check]

@@ -1,4 +1,4 @@
-"""Recover PrimFuncs that `LegalizeOps` did not make: the corpus of `tests/analysis/foreign`.
+"""Recover PrimFuncs that `LegalizeOps` did not produce: the corpus of `tests/analysis/foreign`.
 
     python -m benchmarks.foreign [--family conv] [--all] [--page [FILE]]
 

@@ -1,4 +1,4 @@
-"""The chains of the fused PrimFuncs of real models, against what was fused.
+"""Recover the chains in fused PrimFuncs of real models, and compare with what was fused.
 
     python -m benchmarks.fused [--run N] [--json FILE] [MODEL ...]
 

@@ -1,4 +1,4 @@
-"""Growth of time and memory with the number of PrimFuncs in a module.
+"""Measure how time and memory of an analysis grow with the number of PrimFuncs.
 
     python -m benchmarks.growth [--sizes 100,1000,5000] [--out FILE]
 

@@ -1,4 +1,4 @@
-"""Index maps inverted by opinfo and decided by isl, the integer set library, on the same maps.
+"""Compare inverses of index maps with isl, the integer set library.
 
     python -m benchmarks.isl [--maps 1000] [--operations 200000] [--page [FILE]]
 

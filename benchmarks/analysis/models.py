@@ -1,4 +1,4 @@
-"""Operators recovered on real models, raised, and compared with the original module.
+"""Recover and raise the operators of real models, and compare with the original modules.
 
     python -m benchmarks.models [--run] [--json FILE] [MODEL ...]
 

@@ -1,4 +1,4 @@
-"""Mutants of operators of all families: how many are answered, how many of them wrongly.
+"""Mutate operators of all families, and check every answer with an interpreter.
 
     python -m benchmarks.mutants [--limit 7] [--only conv] [--json mutants.json]
 

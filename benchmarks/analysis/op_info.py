@@ -1,4 +1,4 @@
-"""Time of op info with certificates for all PrimFuncs of a model, against `LegalizeOps` on it.
+"""Time op info, with certificates, for all PrimFuncs of a model, relative to `LegalizeOps`.
 
     python -m benchmarks.op_info [--models resnet50,bert] [--runs 3] [--out FILE]
 

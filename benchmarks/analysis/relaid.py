@@ -1,4 +1,4 @@
-"""Operators whose buffers were moved to random layouts: how many are read back, and are they right?
+"""Recover operators whose buffers were moved to random layouts, and run each answer.
 
     python -m benchmarks.relaid [--cases 1000] [--seconds S] [--log FILE [--resume]] [--page [FILE]]
 

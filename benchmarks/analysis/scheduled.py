@@ -1,4 +1,4 @@
-"""Operators recovered from scheduled forms of their PrimFuncs.
+"""Recover operators from scheduled PrimFuncs.
 
     python -m benchmarks.scheduled [--run] [--op NAME,...] [--form TEXT] [--verbose]
 

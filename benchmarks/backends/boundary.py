@@ -1,4 +1,4 @@
-"""What checking the arguments of a call costs.
+"""Time the argument checks of a call.
 
     python -m benchmarks.boundary [--params 20]
 

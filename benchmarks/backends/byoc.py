@@ -1,4 +1,4 @@
-"""Models compiled with oneDNN against what else runs them, in one run, with as many threads.
+"""Time models compiled for oneDNN against ONNX Runtime, `torch.compile` and TVM's default.
 
     python -m benchmarks.byoc [--threads N] [--no-default] [--json FILE] [--page [FILE]] [MODEL ...]
 

@@ -1,4 +1,4 @@
-"""Models compiled by measured costs against the same compiled by estimates, in one run.
+"""Time models compiled with measured costs against the same compiled with estimates.
 
     python -m benchmarks.byoc_measure [--backend onednn,blas] [--database FILE] [MODEL ...]
 

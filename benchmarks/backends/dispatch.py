@@ -1,4 +1,4 @@
-"""Layouts and regions of overlapping backends: against brute force, and on graphs of growing size.
+"""Check joint choices of layouts and regions by brute force, and time them on large graphs.
 
     python -m benchmarks.dispatch [--cases 520] [--sizes 500,1000,2000] [--page [FILE]]
 

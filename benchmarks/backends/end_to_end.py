@@ -1,4 +1,4 @@
-"""`opinfo compile MODEL -o model.so --backend onednn,tvm --verify` on real models, end to end.
+"""Run `opinfo compile MODEL -o model.so --backend onednn,tvm --verify` on real models.
 
     python -m benchmarks.end_to_end [--json FILE] [--page [FILE]] [MODEL ...]
 

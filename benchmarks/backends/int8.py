@@ -1,4 +1,4 @@
-"""Quantised models compiled with oneDNN, against the same in float32 and ONNX Runtime, in one run.
+"""Time quantised models on oneDNN against float32 and ONNX Runtime.
 
     python -m benchmarks.int8 [--threads N] [--json FILE] [MODEL ...]
 

@@ -1,4 +1,4 @@
-"""Backends of NVIDIA's libraries, compiled, run, compared and timed on a GPU against torch.
+"""Compile, run, compare and time NVIDIA's backends on a GPU, against torch.
 
     python -m benchmarks.nvidia [--arch sm_90] [--only NAME ...] [--json FILE]
     python -m benchmarks.nvidia --build DIR     # here: needs the headers and nvcc, but no GPU

@@ -1,4 +1,4 @@
-"""What backends take of models: after lowering and planning, and of the operators before it.
+"""Count what backends take of models, before lowering and after.
 
     python -m benchmarks.offload [--backend NAME,...] [--json FILE] [--page [FILE]] [MODEL ...]
 

@@ -36,7 +36,7 @@ def reset_peak() -> None:
 
 
 def peak() -> int:
-    """The most bytes that were resident since :func:`reset_peak`."""
+    """The most bytes that were resident since `reset_peak`."""
     return _status("VmHWM")
 
 

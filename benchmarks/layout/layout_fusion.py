@@ -1,4 +1,4 @@
-"""PrimFunc calls after FuseOps: of planned modules, of native NHWC ones, of unplanned ones.
+"""Count the PrimFunc calls that FuseOps leaves of planned, NHWC and unplanned modules.
 
     python -m benchmarks.layout_fusion [--model NAME] [--page [FILE]]
 

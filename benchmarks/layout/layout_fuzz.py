@@ -1,4 +1,4 @@
-"""Random Relax modules, planned, compiled and run beside the module that they were made from.
+"""Plan random Relax modules, and run each beside the original.
 
     python -m benchmarks.layout_fuzz [--cases 2000] [--seed 0] [--log FILE [--resume]]
                                      [--page [FILE]]

@@ -1,4 +1,4 @@
-"""Operators that can be raised before and after planning in graph mode.
+"""Count the operators that can be raised before and after planning in graph mode.
 
     python -m benchmarks.layout_graph [--model NAME] [--page [FILE]]
 

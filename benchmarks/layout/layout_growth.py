@@ -1,4 +1,4 @@
-"""Time and memory of planning layouts, on ResNet-50 and on graphs of growing size.
+"""Measure time and memory of layout planning on ResNet-50 and on graphs of growing size.
 
     python -m benchmarks.layout_growth [--sizes 500,2000,5000] [--nets residual,shuffle,...]
                                        [--kinds equal,distinct,symbolic] [--out FILE]

@@ -1,4 +1,4 @@
-"""Planned modules against unplanned ones, both compiled by TVM's default pipeline.
+"""Time planned against unplanned modules, both compiled by TVM's default pipeline.
 
     python -m benchmarks.layout_speed [--model NAME] [--size N] [--want tvm-nhwc] [--rounds N]
                                       [--mcpu NAME] [--profile] [--json FILE] [--page [FILE]]

@@ -1,4 +1,4 @@
-"""How long rewriting and proving take over the PrimFuncs of a model, and what is refused.
+"""Time rewriting and its proof over the PrimFuncs of a model, and count refusals.
 
     python -m benchmarks.rewrites [MODEL ...]
 

@@ -1,4 +1,4 @@
-"""What the choice of a kernel by its shape costs: merged kernels against the same kernel by itself.
+"""Time kernels merged from static variants against the same kernel alone.
 
     python -m benchmarks.aot [--variants 8 32] [--rounds 41] [--json FILE]
 

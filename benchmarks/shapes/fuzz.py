@@ -1,4 +1,4 @@
-"""Random chains of operators over symbolic shapes, by every strategy, against TVM's own build.
+"""Run random chains over symbolic shapes by every strategy, against TVM's own build.
 
     python -m benchmarks.shapes.fuzz [--count 200] [--seed 0] [--only SEED]
 

@@ -1,4 +1,4 @@
-"""What a call site costs over a plain `call_tir`: nanoseconds a call, by how many shapes it holds.
+"""Time a call site of a symbolic function over a plain `call_tir`, by the shapes it holds.
 
     python -m benchmarks.shapes.hit [--calls N]
 

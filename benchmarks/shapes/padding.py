@@ -1,4 +1,4 @@
-"""Proofs that a dimension may be padded, against kernels that are run over poisoned padding.
+"""Check proofs that a dimension may be padded, by running kernels over poisoned padding.
 
     python -m benchmarks.padding [--count 10000] [--seed 0] [--log FILE [--resume]] [--page [FILE]]
 

@@ -1,4 +1,4 @@
-"""Schedules for a range or a multiple of a dimension, against those for all sizes and for one.
+"""Time schedules for a range of a dimension against those for all sizes and for one size.
 
     python -m benchmarks.ranges [KERNEL ...]
 

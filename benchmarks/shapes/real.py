@@ -1,4 +1,4 @@
-"""Real models with symbolic shapes: outputs and times by each strategy against TVM's own build.
+"""Run real models with symbolic shapes by each strategy, against TVM's own build.
 
     python -m benchmarks.shapes.real [--json FILE] [--page [FILE]] [MODEL ...]
 

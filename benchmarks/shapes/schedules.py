@@ -1,4 +1,4 @@
-"""Scheduled kernels against TVM's default and against each other, over sizes that come in.
+"""Time our schedules against TVM's default, torch and each other, over run-time sizes.
 
     python -m benchmarks.schedules [KERNEL ...] [--page [FILE]]
 

@@ -1,4 +1,4 @@
-"""What requests see while kernels are compiled, and after a restart.
+"""Measure the latency of requests while kernels are compiled, and after a restart.
 
     python -m benchmarks.shapes.serving [--seconds S] [latency | restart ...]
 

@@ -1,4 +1,4 @@
-"""Kernels from disk: verified and loaded, against loading the bare library.
+"""Time loading kernels from disk, verified, against loading the bare library.
 
     python -m benchmarks.store [--kernels 40] [--runs 15] [--out FILE]
 

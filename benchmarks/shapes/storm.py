@@ -1,4 +1,4 @@
-"""A storm of shapes: what memory a process takes beyond one with generic kernels only.
+"""Measure the memory of a session under a storm of shapes and a budget.
 
     python -m benchmarks.shapes.storm [--shapes 1000] [--seconds 120] [--kernels 32] [--mib 4]
 

@@ -1,4 +1,4 @@
-"""A stream of 50 shapes against what else runs them, one thread, in turns.
+"""Time a stream of 50 shapes against TVM, `torch.compile` and ONNX Runtime, on one thread.
 
     python -m benchmarks.shapes.stream [--json FILE] [--page [FILE]] [MODEL ...]
 

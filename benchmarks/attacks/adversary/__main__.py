@@ -1,4 +1,4 @@
-"""Programs made to be answered wrongly, each run by LLVM against the operators that were answered.
+"""Generate programs that invite wrong answers, and run each answer beside the program.
 
     python -m benchmarks.adversary [--count 5000] [--first 0] [--hash-seeds 5 [--again 1000]]
                                    [--log rows.jsonl]

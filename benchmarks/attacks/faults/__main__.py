@@ -1,4 +1,4 @@
-"""A model compiled while one thing fails: results, what is lost, and what is said of it.
+"""Compile a model while one thing fails; check the results, the losses and the messages.
 
     python -m benchmarks.faults [--only TEXT] [--jobs N] [--page [FILE]]
 

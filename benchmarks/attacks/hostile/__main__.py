@@ -1,4 +1,4 @@
-"""Hostile files through `opinfo inspect`: none may execute, write, crash or hang.
+"""Read hostile files with `opinfo inspect`: none may execute, write, crash or hang.
 
     python -m benchmarks.hostile [--cases 1200] [--seed 0] [--only .json] [--page [FILE]]
 

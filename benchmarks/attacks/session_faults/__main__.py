@@ -1,4 +1,4 @@
-"""A `Session` under attack: threads, forks, kills, full disks and a store that is damaged.
+"""Attack a `Session` with threads, forks, kills, full disks and a damaged store.
 
     python -m benchmarks.session_faults [--seconds 60] [--threads 8] [--sizes 12]
                                        [--page [FILE]]

@@ -1,4 +1,4 @@
-"""How much TVM's own pattern tables match, before lowering, after it, raised, and planned.
+"""Count what TVM's own pattern tables match: before lowering, after it, raised, and planned.
 
     python -m benchmarks.tables [--page [FILE]] [--json FILE] [MODEL ...]
 

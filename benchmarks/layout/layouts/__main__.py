@@ -1,4 +1,4 @@
-"""Layout conversions left on real models: by the planner, ConvertLayout and ONNX Runtime.
+"""Count the layout conversions that the planner, ConvertLayout and ONNX Runtime leave.
 
     python -m benchmarks.layouts [--model NAME] [--run] [--packed] [--real] [--json FILE]
                                  [--page [FILE]]

@@ -14,6 +14,7 @@ from ..options.common import (
     Shapes,
     UserError,
     emit,
+    narrow,
     readable,
     refusing,
     show,
@@ -53,7 +54,7 @@ def inspect_model(
     elif explain:
         emit(f"{report.explain()}\n\n{report.summary()}")
     else:
-        show([report.table()], report.summary())
+        show([report.table(narrow())], report.summary())
 
 
 def _inspect(

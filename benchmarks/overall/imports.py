@@ -1,4 +1,4 @@
-"""What `import opinfo` adds to `import tvm`.
+"""Time `import opinfo` against `import tvm`.
 
     python -m benchmarks.imports [--runs 7] [--out FILE]
 
