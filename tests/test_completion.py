@@ -27,7 +27,7 @@ def completed(*words: str) -> list[str]:
     command = [sys.executable, "-c", code]
     found = subprocess.run(command, env=os.environ | shell, capture_output=True, text=True)
     assert found.stderr == ""
-    return found.stdout.splitlines()
+    return [line for line in found.stdout.splitlines() if line]
 
 
 def test_a_shell_is_offered_commands_and_values() -> None:

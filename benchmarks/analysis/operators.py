@@ -1,4 +1,4 @@
-"""Write docs/reference/operators.md: the operators that are recognised, from the recognisers themselves.
+"""Write docs/reference/operators.md: the operators that the recognisers propose.
 
 python -m benchmarks.operators [--check]
 """
@@ -38,7 +38,7 @@ def main() -> None:
     if "--check" in sys.argv[1:]:
         if PAGE.read_text() != page():
             sys.exit(
-                "docs/reference/operators.md is not up to date: run `python -m benchmarks.operators`"
+                "docs/reference/operators.md is out of date: run `python -m benchmarks.operators`"
             )
         return
     PAGE.write_text(page())

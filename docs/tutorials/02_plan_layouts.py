@@ -136,12 +136,12 @@ assert "optimal" in squeezenet.summary()
 
 # %%
 page = planned.html(title="Two convolutions")
-HTML(f'<div><iframe srcdoc="{html.escape(page)}" width="100%" height="700"></iframe></div>')
+HTML(f'<div><iframe srcdoc="{html.escape(page)}" width="100%" height="900"></iframe></div>')
 
 # %%
 assert page.lstrip().lower().startswith("<!doctype html>")
 assert "relax.nn.conv2d wants NHWC" in page
-assert "http" not in page.replace("http://www.w3.org", "")  # nothing is fetched
+assert 'src="http' not in page  # nothing is fetched
 
 # %% [markdown]
 # ## Keep operators that you can raise

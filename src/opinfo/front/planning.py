@@ -114,5 +114,6 @@ def plan(
         ValueError: An operator, a layout or an option does not exist.
     """
     lowered = legalize(as_module(model, "plan"))
+    stage("planning layouts")
     planned = plan_layout(lowered, wants, mode=mode, objective=objective, pins=pins)
     return ModelPlan(lowered, planned.module, planned.report, count(lowered), count(planned.module))

@@ -13,6 +13,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from ..analysis.support.progress import stage
 from ..analysis.support.wording import faster, plural
 from ..byoc.codegen.executable import executable
 from ..byoc.compile import CompiledModule, on_gpu
@@ -112,6 +113,7 @@ def verified(
     plain = executable(mod, "llvm" if on_gpu(target) else target)
     before = relax.VirtualMachine(plain, tvm.cpu())["main"]
     after = relax.VirtualMachine(tvm.runtime.load_module(str(found.library)), tvm.cpu())["main"]
+    stage("comparing with the unmodified model")
     pairs = zip(_flat(after(*values)), _flat(before(*values)), strict=True)
     worst = max((difference(b, a) for a, b in pairs), key=lambda d: (d != d, d), default=0.0)
     one, two = _times((lambda: after(*values), lambda: before(*values)))

@@ -281,10 +281,12 @@ def _write(compiled: Compiled, library: Output, kept: Output | None, strict: boo
 
 
 def _write_page(page: Output, name: str, compiled: Compiled, verified: Verified | None) -> None:
+    from ...analysis.support.progress import stage
     from ...picture.compiled import compiled_page
 
     if compiled.dispatched is None:
         raise UserError(f"{page}: no backend was asked, there is nothing to write of them")
+    stage("writing the page")
     page.write(compiled_page(name, compiled.dispatched, verified))
 
 
