@@ -33,12 +33,12 @@ HEAD = """# Layouts and backends in one problem
 
 Written by `python -m benchmarks.dispatch --page`. Three made-up backends overlap: **last** takes
 chains that begin with a convolution whose channels are innermost, **chains** two pointwise
-operators, **single** one operator; their classes of priority and their costs are drawn.
+operators, **single** one operator; priorities and costs are random.
 
-Of random modules of up to six operators, {tried} were planned and compared with all plans that
-there are ({skipped} more have too many): **{wrong} were not the cheapest**.
+Of random modules of up to six operators, {tried} were planned and compared with every
+possible plan ({skipped} more have too many): **{wrong} were not the cheapest**.
 
-Large graphs, with the layouts chosen and with those that are given, in CPU seconds:
+Large graphs, with layouts chosen and with layouts as they are, in CPU seconds:
 """
 
 

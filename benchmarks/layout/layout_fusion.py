@@ -38,9 +38,9 @@ HEAD = """# Fusion after planning
 
 Written by `python -m benchmarks.layout_fusion --page`.
 
-Calls that are left after `AnnotateTIROpPattern`, `AnnotateOpInfo`, `FuseOps` and
-`FuseTIR`: of the module as it is given, of TVM's `ConvertLayout` to NHWC and of planned modules.
-What `ConvertLayout` makes of U-Net does not compile: its `conv2d_transpose` has no legalisation.
+The number of calls left after `AnnotateTIROpPattern`, `AnnotateOpInfo`, `FuseOps` and `FuseTIR`,
+for the original module, for TVM's `ConvertLayout` to NHWC, and for planned modules. U-Net does not
+compile after `ConvertLayout`: its `conv2d_transpose` has no legalisation.
 """
 
 

@@ -36,8 +36,8 @@ HEAD = """# Operators raised after planning
 
 Written by `python -m benchmarks.layout_graph --page`.
 
-Calls of PrimFuncs that `RaiseOps` takes back to Relax operators, of the module after `LegalizeOps`
-and of its plan in graph mode with NHWC convolutions; those that only move elements do not count.
+The number of PrimFunc calls that `RaiseOps` turns back into Relax operators, after `LegalizeOps`
+and after planning in graph mode with NHWC convolutions. Layout-only operators do not count.
 Each answer has a certificate of at least `proved`.
 """
 
