@@ -2,14 +2,14 @@
 #   make demo    the operator table of a real ResNet-50, and a SqueezeNet compiled for oneDNN
 #   make test    what CI runs, except the wheel test
 # make docs builds the documentation into build/site, make docs-serve shows it while you write.
-# make plan-page writes the page of a planned PP-OCRv4 detector to examples/.
+# make plan-page writes the pages of two planned models to build/.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 ONNX_LIGHT = $$($(BIN)/python -c "import pathlib, onnx; print(pathlib.Path(onnx.__file__).parent / 'backend/test/data/light')")
 
-.PHONY: demo test quick lint types pytest docs docs-serve coverage bench plan-page clean
+.PHONY: demo test oldest quick lint types pytest docs docs-serve coverage bench plan-page clean
 
 demo: $(VENV)/.demo
 	$(BIN)/opinfo inspect "$(ONNX_LIGHT)/light_resnet50.onnx"
@@ -29,6 +29,17 @@ types: $(VENV)/.dev
 
 pytest: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(JOBS)
+
+# The oldest TVM that analysis, planning and raising run on; tests/oldest.py lists what it runs.
+oldest: $(VENV)-oldest/.dev
+	$(VENV)-oldest/bin/python -m pytest -n $(JOBS) -m "not slow" -rxX \
+		$$($(VENV)-oldest/bin/python -m tests.oldest)
+
+$(VENV)-oldest/.dev: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-oldest
+	$(VENV)-oldest/bin/python -m pip install --quiet -e '.[onnx]' 'apache-tvm==0.26.*' \
+		'hypothesis>=6.100' 'islpy>=2025.1' 'pytest>=8' 'pytest-xdist>=3.6'
+	touch $@
 
 quick: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
@@ -66,4 +77,4 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	touch $@ $(VENV)/.demo
 
 clean:
-	rm -rf $(VENV) .venv-wheel dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-oldest .venv-wheel dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from tvm import relax
 from tvm.support import cc
 
 from ..analysis.support.progress import stage
+from ..analysis.support.replacing import replacing
 from ..layout.graph.unused import check_defined
 from ..layout.report.plan_report import PlanReport
 from ..layout.search.constraints import Desired
@@ -173,15 +173,16 @@ def _folded(done: Dispatched) -> Dispatched:
 
 
 def placed(file: Path, path: Path) -> None:
-    """Copy a file to a path at once: a process may have what is there now mapped."""
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as new:
-        copy = Path(new.name)
-    try:
-        shutil.copyfile(file, copy)
-        copy.chmod(0o755)
-        copy.replace(path)
-    finally:
-        copy.unlink(missing_ok=True)
+    """Copy a library to a path at once.
+
+    Raises:
+        OSError: The folder does not exist, or cannot be written.
+    """
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path} cannot be written: there is no folder {path.parent}")
+    with replacing(path) as part:
+        shutil.copyfile(file, part)
+        part.chmod(0o755)
 
 
 def build(

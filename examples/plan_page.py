@@ -3,8 +3,8 @@
     python -m examples.plan_page [NAME ...]
 
 Plans the text detector and the recogniser of PP-OCRv4 (from the wheel of rapidocr-onnxruntime, with
-their weights) for convolutions in NHWC and writes `ocr_det.html` and `ocr_rec.html` beside this
-file: each one file, to be opened in any browser. The command line does the same for any model:
+their weights) for convolutions in NHWC and writes `ocr_det.html` and `ocr_rec.html` to `build/`:
+each one file, to be opened in any browser. The command line does the same for any model:
 
     opinfo plan MODEL --shape x:1,3,320,320 --want conv2d=NHWC --html FILE
 """
@@ -23,6 +23,9 @@ MODELS = {
 }
 
 
+BUILD = Path(__file__).parent.parent / "build"
+
+
 def path(name: str) -> Path:
     """The ONNX file. Raises FileNotFoundError where the wheel is not installed."""
     spec = find_spec("rapidocr_onnxruntime")
@@ -36,6 +39,7 @@ def write(name: str, folder: Path) -> Path:
     file, shape = MODELS[name]
     model = opinfo.load(path(name), {"x": shape})
     planned = opinfo.plan(model, {"nn.conv2d": ["NHWC"]})
+    folder.mkdir(exist_ok=True)
     out = folder / f"{name}.html"
     planned.html(out, f"{file} {shape}")
     print(f"{name}: {planned.summary()}")
@@ -44,4 +48,4 @@ def write(name: str, folder: Path) -> Path:
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or MODELS:
-        print(write(name, Path(__file__).parent))
+        print(write(name, BUILD))

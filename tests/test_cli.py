@@ -148,7 +148,7 @@ def test_plan_says_what_is_converted_and_why(net: Path, opinfo: Opinfo) -> None:
     assert "NHWC" in lines["a"] and "y" not in lines
     assert lines["x"].split()[1:5] == ["NCHW", "NHWC", "8.0", "KiB"]
     assert "relax.nn.conv2d wants NHWC OHWI" in lines["x"]
-    assert "1 of 8.0 KiB before, 1 of 8.0 KiB after" in told.stdout
+    assert "1 (8.0 KiB) before, 1 (8.0 KiB) after" in told.stdout
     explained = opinfo("plan", net, "--want", "conv2d=NHWC,OHWI", "--explain").stdout
     assert any(line.split()[:2] == ["y", "softmax"] for line in explained.splitlines())
 

@@ -15,7 +15,7 @@ from tvm import relax
 from typer.testing import CliRunner, Result
 
 from opinfo.byoc import Code, Region, dispatch, register
-from opinfo.byoc.compile import CompiledModule
+from opinfo.byoc.codegen.host import cpu as native_cpu
 from opinfo.byoc.measure import Excluded, Measured, Timing
 from opinfo.cli import app
 from opinfo.cli.options.want_options import parse_wants
@@ -111,13 +111,14 @@ def test_compile_verifies_times_and_writes_a_page(model: Path, tmp_path: Path) -
     got = told("compile", model, "-o", tmp_path / "net.so", "--backend", "toy,tvm", "--verify",
                "--report", page)  # fmt: skip
     assert got.exit_code == 0, got.output
-    first, head, unmodified, compiled, last = got.stdout.splitlines()
+    cpu, first, head, unmodified, compiled, last = got.stdout.splitlines()
+    assert cpu == f"compiled for llvm, {native_cpu()}, 1 core"
     assert first.startswith("offloaded 2 of 4 ops") and last.startswith("outputs differ by")
     assert head.split()[:1] == ["build"] and unmodified.split()[0] == "unmodified"
-    before, after, ratio = float(unmodified.split()[1]), *map(float, compiled.split()[1:])
-    assert before > 0 and after > 0 and ratio == pytest.approx(after / before, rel=0.5)
+    before, after = float(unmodified.split()[1]), float(compiled.split()[1])
+    assert before > 0 and after > 0 and compiled.split()[-1] in ("faster", "slower", "fast")
     text = page.read_text()
-    assert "<h2>Times" in text and "net.json" in text and "toy, pattern pointwise" in text
+    assert "<summary>Times" in text and "net.json" in text and "toy, pattern pointwise" in text
 
 
 def _unfinished(regions: Sequence[Region]) -> Code:
@@ -135,10 +136,10 @@ def test_a_region_that_fails_is_told_everywhere(model: Path, tmp_path: Path) -> 
                "--explain", "--report", page)  # fmt: skip
     assert got.exit_code == 0, got.output
     lines = got.stdout.splitlines()
-    assert lines[0].startswith("offloaded 1 of 4 ops")
+    assert lines[1].startswith("offloaded 1 of 4 ops")
     assert lines[-1] == f"1 region failed, run by tvm: {told_of}"
     assert lines[-2].startswith("outputs differ by") and f"{told_of}; run by tvm" in lines
-    assert "<h2>What failed" in page.read_text() and "relu comes later" in page.read_text()
+    assert "<summary>What failed" in page.read_text() and "relu comes later" in page.read_text()
     (failed,) = json.loads(told("dispatch", model, "--backend", "toy", "--json").stdout)["failed"]
     assert failed["ops"] == ["relax.nn.relu"] and failed["value"] == "lv1"
     assert (failed["stage"], failed["now"]) == ("convert", ["tvm"])
@@ -183,18 +184,19 @@ def test_the_page_has_everything_and_needs_no_network() -> None:
         Timing("toy", ("relax.exp",), ("float32[4, 8]",), Excluded("it hangs"), True),
     )
     done = replace(done, report=report, timings=timings)
-    text = compiled_page("a <model>", CompiledModule(Path(), done), Verified(2e-7, 1.0, 4.0, 5))
+    text = compiled_page("a <model>", done, Verified(2e-7, 1.0, 4.0, 5))
     parser = _Parser()
     parser.feed(text)
     assert parser.open == [] and parser.outside == []
-    assert not re.findall(r"https?://|@import|<script|@[A-Z]+@", text)
-    cells = re.findall(r"<td[^>]*>(.*?)(?:<span|</td>)", text)
-    assert {"a &lt;model&gt;"} <= set(re.findall(r"<h1>(.*?)</h1>", text))
+    assert set(re.findall(r"https?://[^\"]+", text)) == {"http://www.w3.org/2000/svg"}
+    assert not re.findall(r"@import|@[A-Z]+@|<script src", text)
+    cells = re.findall(r"<td[^>]*>(.*?)(?:<span|</td>)", text.replace("<wbr>", ""))
+    assert "<h1>a &lt;model&gt; <span>" in text
     for expected in ("toy", "pointwise", "relax.nn.relu", "relax.tanh", "toy wants NHWC", "12.5 us",
                      "&lt;b&gt; reads it so", "excluded: it hangs", "this run", "the database",
-                     "4.000", "1.000", "0.25"):  # fmt: skip
+                     "4.000", "1.000", "4.0x faster"):  # fmt: skip
         assert expected in cells, expected
-    assert "1 transform left" in text and "outputs differ by 2.0e-07" in text
+    assert "Conversions left" in text and "outputs differ by 2.0e-07" in text
 
 
 def test_what_is_not_a_number_is_not_the_same() -> None:

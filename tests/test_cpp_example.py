@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tvm
+import tvm_ffi
 from tvm import relax
 
 import opinfo
@@ -22,10 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if shutil.which("make") is None:
         pytest.skip("there is no make")
     out = tmp_path_factory.mktemp("cpp")
-    command = ["make", "-C", str(FOLDER), f"PYTHON={sys.executable}", f"OUT={out / 'run'}"]
-    built = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert built.returncode == 0, built.stderr
-    assert "warning" not in built.stderr
+    build(out / "run")
     weight = relax.const(np.arange(32, dtype="float32").reshape(8, 4) - 16)
     x = relax.Var("x", relax.TensorType((2, 8), "float32"))
     builder = relax.BlockBuilder()
@@ -37,6 +36,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     opinfo.compile(builder.get(), []).export(out / "model.so")
     values().tofile(out / "x.bin")
     return out
+
+
+def build(program: Path, *words: str) -> None:
+    command = ["make", "-C", str(FOLDER), f"PYTHON={sys.executable}", f"OUT={program}", *words]
+    built = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert built.returncode == 0 and "warning" not in built.stderr, built.stderr
 
 
 def values() -> np.ndarray:
@@ -73,3 +78,14 @@ def test_what_fails_is_one_line(
     done = run(folder, *words)
     assert done.returncode == status and done.stdout == ""
     assert text in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_it_is_shipped_with_two_libraries(folder: Path, tmp_path: Path) -> None:
+    build(tmp_path / "run", "RPATH=$$ORIGIN")
+    for name in ("model.so", "x.bin"):
+        shutil.copy(folder / name, tmp_path)
+    words = ("model.so", "main", "x.bin", "2,8", "y.bin")
+    assert "libtvm_runtime.so: cannot open" in run(tmp_path, *words).stderr
+    for package, name in ((tvm, "libtvm_runtime.so"), (tvm_ffi, "libtvm_ffi.so")):
+        shutil.copy(Path(package.__file__).parent / "lib" / name, tmp_path)
+    assert run(tmp_path, *words).stdout == "output shape 2 4\n"

@@ -6,9 +6,13 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import tvm
+from tvm import relax
 
+from .layout import nets
 from .packages import EXAMPLES, examples
 
 USED = """
@@ -60,8 +64,24 @@ def test_their_own_tests_pass(package: str) -> None:
     assert " passed" in done.stdout and "skipped" not in done.stdout
 
 
-def _listed(command: str, plugins: str = "1") -> list[dict[str, object]]:
-    done = _run("-m", "opinfo", command, "--json", plugins=plugins)
-    assert done.returncode == 0, done.stderr
-    rows: list[dict[str, object]] = json.loads(done.stdout)
-    return rows
+def test_the_command_line_lists_and_uses_them(tmp_path: Path) -> None:
+    done = _run("-m", "opinfo", "backends", "--json")
+    rows = [b for b in json.loads(done.stdout) if b["distribution"] == "opinfo-tiny-npu"]
+    assert rows == [{
+        "name": "tiny_npu", "version": "1.0", "distribution": "opinfo-tiny-npu",
+        "distribution_version": "1.0", "patterns": ["dense"],
+        "operators": ["relax.add", "relax.matmul", "relax.nn.relu"], "unavailable": None,
+    }]  # fmt: skip
+    model = tmp_path / "model.json"
+    model.write_text(tvm.ir.save_json(_model()))
+    done = _run("-m", "opinfo", "dispatch", str(model), "--backend", "tiny_npu,tvm")
+    assert done.returncode == 0 and "tiny_npu 2, tvm 0" in done.stdout, done.stderr
+    done = _run("-m", "opinfo", "dispatch", str(model), "--backend", "tiny_npu", plugins="0")
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
+    assert "there is no backend 'tiny_npu'; known: " in done.stderr
+    assert "OPINFO_PLUGINS switches plug-ins off" in done.stderr
+
+
+def _model() -> tvm.IRModule:
+    return nets.net(lambda e, r, x: e(relax.op.nn.relu(e(relax.op.matmul(x, nets.const(r, 6, 5))))),
+                    (4, 6), legal=False)  # fmt: skip

@@ -15,6 +15,7 @@ from tvm import relax
 import opinfo
 from opinfo.byoc.codegen.host import cpu
 from opinfo.front.compiled_model import describe
+from opinfo.jit import Config, Dim
 
 PARTS = ("analysis", "byoc", "jit", "layout")
 
@@ -22,7 +23,12 @@ PARTS = ("analysis", "byoc", "jit", "layout")
 def model(batch: int | tvm.tirx.Var) -> Any:
     """relu(x @ w) over a batch."""
     rng = np.random.default_rng(0)
-    w = relax.const(rng.standard_normal((8, 16)).astype("float32"))
+    return net(batch, rng.standard_normal((8, 16)).astype("float32"))
+
+
+def net(batch: int | tvm.tirx.Var, weights: Any) -> Any:
+    """relu(x @ weights)."""
+    w = relax.const(weights)
     x = relax.Var("x", relax.TensorType((batch, 8), "float32"))
     builder = relax.BlockBuilder()
     with builder.function("main", [x]):
@@ -50,15 +56,93 @@ def test_a_static_model_runs_on_any_backends(backends: Any) -> None:
     assert taken == set(["onednn"] if backends is None else backends[:1])
 
 
-@pytest.mark.parametrize("shapes", [None, "jit"])
-def test_a_symbolic_model_runs_at_any_size(shapes: Any) -> None:
-    compiled = opinfo.compile(model(tvm.tirx.Var("n", "int64")), shapes=shapes)
+@pytest.mark.parametrize("backends", [None, ["onednn"]])
+@pytest.mark.parametrize("shapes", [None, "jit", {"n": (1, 64)}])
+def test_a_symbolic_model_runs_at_any_size(shapes: Any, backends: Any) -> None:
+    compiled = opinfo.compile(model(tvm.tirx.Var("n", "int64")), backends, shapes=shapes)
     for n in (1, 5):
         x = np.random.default_rng(n).standard_normal((n, 8)).astype("float32")
         np.testing.assert_allclose(compiled.run(x), expected(x), rtol=1e-5, atol=1e-5)
     report = compiled.report()
     assert report.splitlines()[0] == f"compiled for llvm, {cpu()}, 1 core"
-    assert (": jit, rule contraction" in report) == (shapes == "jit")
+    assert (": jit, rule contraction" in report) == (shapes is not None and backends is None)
+    assert ("onednn 2" in report) == (shapes is None or backends is not None)
+
+
+def test_what_backends_leave_is_compiled_for_shapes_and_served() -> None:
+    """An operator with a strategy of its own is not for backends."""
+    dims = {"n": Dim(1, 64, likely=(4,))}
+    config = Config("generic", by_op={"relax.matmul": "aot"}, dims=dims)
+    compiled = opinfo.compile(model(tvm.tirx.Var("n", "int64")), ["onednn"], shapes=config)
+    assert [type(f.strategy).__name__ for f in compiled.functions] == ["Aot"]
+    assert compiled.dispatched is not None
+    assert [t.ops for t in compiled.dispatched.taken] == [("relax.nn.relu",)]
+    with opinfo.Session(compiled) as session:
+        for n in (4, 7):
+            x = np.random.default_rng(n).standard_normal((n, 8)).astype("float32")
+            np.testing.assert_allclose(session(x).numpy(), expected(x), rtol=1e-5, atol=1e-5)
+
+
+def test_a_dimension_with_one_extent_is_bound() -> None:
+    symbolic = model(tvm.tirx.Var("n", "int64"))
+    compiled = opinfo.compile(symbolic, [], shapes={"n": 4})
+    x = np.ones((4, 8), "float32")
+    np.testing.assert_allclose(compiled.run(x), expected(x), rtol=1e-5, atol=1e-5)
+    assert compiled.functions == ()
+    with pytest.raises(Exception, match=r"shape|4"):
+        compiled.run(np.ones((5, 8), "float32"))
+    assert [int(e) for e in symbolic["main"].params[0].ty.shape.values[1:]] == [8]
+    for extents in ("4", (1, 2, 3, 4), 4.5, True):
+        with pytest.raises(ValueError, match="shapes: n: expected an extent"):
+            opinfo.compile(symbolic, shapes={"n": extents})  # type: ignore[dict-item]
+
+
+def test_a_plan_of_backends_is_done_again_with_shapes() -> None:
+    symbolic = model(tvm.tirx.Var("n", "int64"))
+    first = opinfo.compile(symbolic, ["onednn"], shapes="generic", force={"relu": "tvm"})
+    assert first.dispatched is not None
+    again = opinfo.compile(symbolic, ["onednn"], shapes="generic", plan=first.dispatched.plan)
+    assert again.dispatched is not None
+    taken = [t.ops for t in again.dispatched.taken]
+    assert taken == [t.ops for t in first.dispatched.taken] == [("relax.matmul",)]
+
+
+def test_the_verbs_take_a_path_or_a_module(tmp_path: Path) -> None:
+    path = tmp_path / "model.json"
+    path.write_text(tvm.ir.save_json(model(4)))
+    lowered = relax.transform.LegalizeOps()(model(4))
+    for subject in (path, str(path), model(4), lowered):
+        names = [row.result.name for row in opinfo.inspect(subject).known]  # type: ignore[union-attr]
+        assert names == ["relax.matmul", "relax.nn.relu"]
+        planned = opinfo.plan(subject, {"matmul": "tvm-nhwc"})
+        assert planned.summary().startswith("conversions of activations: ")
+        tvm.relax.analysis.well_formed(planned.module)
+        done = opinfo.dispatch(subject, ["onednn"])
+        assert done.summary().startswith("offloaded 2 of 2 ops")
+    planned.html(tmp_path / "page.html", "a title")
+    text = (tmp_path / "page.html").read_text()
+    assert "a title" in text and text == planned.html(title="a title")
+    (chain,) = opinfo.inspect(path, fused=True).rows
+    assert [s.name for s in chain.result.steps] == ["relax.matmul", "relax.nn.relu"]  # type: ignore[union-attr]
+
+
+def test_a_compiled_model_is_compared_with_the_unmodified_one() -> None:
+    for subject, shapes in ((model(4), None), (model(tvm.tirx.Var("n", "int64")), "aot")):
+        verified = opinfo.compile(subject, shapes=shapes).verify(subject)
+        assert verified.same and verified.compiled > 0 and verified.unmodified > 0
+    zeros = net(4, np.zeros((8, 16), "float32"))
+    assert not opinfo.compile(model(4), []).verify(zeros).same
+
+
+def test_shapes_that_came_in_are_tuned_from_a_path(tmp_path: Path) -> None:
+    compiled = opinfo.compile(model(tvm.tirx.Var("n", "int64")), shapes="record")
+    with opinfo.Session(compiled) as session:
+        session(np.ones((3, 8), "float32"))
+        session.recording().save(tmp_path / "shapes.json")
+    asked: list[int] = []
+    found = opinfo.tune(tmp_path / "shapes.json", tmp_path / "tuned", trials=1, top=1, seconds=0.0,
+                        progress=lambda done, total, name: asked.append(total))  # fmt: skip
+    assert [dict(f.shape.values) for f in found] == [{"n": 3}] or found == []
 
 
 def test_it_is_compiled_for_this_cpu_unless_a_target_is_named() -> None:
@@ -77,6 +161,55 @@ def test_a_file_is_compiled_and_exported(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found, compiled.run(x))
 
 
+@pytest.mark.parametrize(
+    ("inputs", "function", "text"),
+    [
+        ([np.ones((4, 8))], "main", "main: argument x is float64; it must be float32"),
+        ([np.ones((3, 8), "float32")], "main", "main: argument x has 3 in dimension 0; it must ha"),
+        ([], "main", "main takes 1 arguments, got 0"),
+        ([[1.0]], "main", "main: argument x is list; it must be a tensor"),
+        ([np.ones((4, 8), "float32")], "decode", "the model has no function decode; it has main"),
+    ],
+)
+def test_inputs_that_do_not_fit_are_named(inputs: Any, function: str, text: str) -> None:
+    compiled = opinfo.compile(model(4), [])
+    with pytest.raises(ValueError) as error:
+        compiled.run(*inputs, function=function)
+    assert text in str(error.value) and "\n" not in str(error.value)
+
+
+def test_bfloat16_goes_in_and_comes_out() -> None:
+    import ml_dtypes
+    import torch
+
+    x = relax.Var("x", relax.TensorType((3,), "bfloat16"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            out = builder.emit_output(builder.emit(relax.op.add(x, x)))
+        builder.emit_func_output(out)
+    compiled = opinfo.compile(builder.get(), [])
+    values = np.array([1, 2.5, -4])
+    for given in (values.astype(ml_dtypes.bfloat16), torch.tensor(values).bfloat16()):
+        result = compiled.run(given)
+        assert result.dtype == ml_dtypes.bfloat16
+        np.testing.assert_array_equal(result.astype("float64"), values * 2)
+
+
+def test_a_compiled_model_names_its_functions_and_its_target() -> None:
+    assert repr(opinfo.compile(model(4), [])) == f"Compiled(main; llvm, {cpu()}, 1 core)"
+
+
+def test_a_plan_is_shown_in_one_line() -> None:
+    plan = opinfo.plan(model(4), {"conv2d": "NHWC"})
+    assert repr(plan) == f"ModelPlan({plan.summary()})" and "\n" not in repr(plan)
+
+
+def test_export_names_the_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"cannot be written: there is no folder .*/gone$"):
+        opinfo.compile(model(4), []).export(tmp_path / "gone" / "model.so")
+
+
 def test_a_session_serves_what_is_compiled_for_shapes() -> None:
     compiled = opinfo.compile(model(tvm.tirx.Var("n", "int64")), shapes="jit")
     session = opinfo.Session(compiled)
@@ -90,7 +223,8 @@ def test_a_session_serves_what_is_compiled_for_shapes() -> None:
     [
         (dict(model=3), TypeError, "expected a module or the path of a model, got 3"),
         (dict(model="gone.onnx"), opinfo.FrontendError, "gone.onnx: no such file"),
-        (dict(backends=["onednn"], shapes="jit"), ValueError, "by the strategy Library"),
+        (dict(shapes={"m": 4}), ValueError, "there is no dimension m"),
+        (dict(backends=["nobody"], shapes="jit"), ValueError, "there is no backend 'nobody'"),
         (dict(backends=["nobody"]), ValueError, "there is no backend 'nobody'"),
         (dict(shapes="never"), ValueError, "never"),
     ],
@@ -111,5 +245,7 @@ def test_what_there_is_is_listed(name: str) -> None:
 
 
 def test_the_front_door_has_the_verbs() -> None:
-    assert {"compile", "load", "inspect", "Session", "Compiled"} <= set(dir(opinfo))
+    verbs = {"compile", "dispatch", "inspect", "load", "plan", "tune"}
+    assert verbs | {"Session", "Compiled"} <= set(dir(opinfo))
+    assert all(getattr(opinfo, verb).__doc__ for verb in verbs)
     assert callable(opinfo.compile) and opinfo.Session is opinfo.jit.Session

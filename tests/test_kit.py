@@ -12,14 +12,20 @@ from typing import Any
 import pytest
 from tvm import relax
 
-from opinfo.analysis import Proposal, Refusal, recogniser, recogniser_scope, unregister
+from opinfo.analysis import (
+    Matches,
+    Proposal,
+    Refusal,
+    Refuses,
+    recogniser,
+    recogniser_scope,
+    unregister,
+)
 from opinfo.analysis.recognise import outer
 from opinfo.byoc import Backend, Code, Node, Pattern, Region, one
 from opinfo.testing import (
     Case,
     Example,
-    Matches,
-    Refuses,
     backend_cases,
     check_backend,
     check_recogniser,

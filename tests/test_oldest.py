@@ -76,8 +76,8 @@ def test_what_needs_a_newer_tvm_says_so(monkeypatch: pytest.MonkeyPatch) -> None
 def test_rooms_of_all_versions_import_no_others() -> None:
     """Else they would need the newest TVM, too."""
     code = (
-        "import sys; from opinfo import inspect, load; from opinfo.transform import RaiseOps;"
-        "import opinfo.layout.plan, opinfo.planning;"
+        "import sys; from opinfo import inspect, load, plan; from opinfo.transform import RaiseOps;"
+        "import opinfo.layout.plan;"
         "print(*sys.modules)"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -123,3 +123,18 @@ def test_an_access_under_a_predicate_is_refused(kind: type) -> None:
     assert isinstance(found, Refusal) and "under a predicate" in found.reason
     with pytest.raises(Opaque, match="under a predicate"):
         stages(func)
+
+
+def test_accesses_of_two_buffers_differ() -> None:
+    """Structural equality of 0.26 says that they do not; of regions, that of 0.27 neither."""
+    a, b = (tirx.decl_buffer((8,), "float32", name=name) for name in "ab")
+    table, other = (tirx.decl_buffer((8,), "int64", name=name) for name in ("table", "other"))
+    i = tirx.Var("i", "int64")
+    load = tirx.BufferLoad
+    assert tvm_compat.same_access(load(a, [i]), load(a, [i]))
+    assert not tvm_compat.same_access(load(a, [i]), load(b, [i]))
+    assert not tvm_compat.same_access(load(a, [load(table, [i])]), load(a, [load(other, [i])]))
+    regions = [tirx.stmt.BufferRegion(x, [tvm.ir.Range(i, i + 1)]) for x in (a, b)]
+    assert not tvm_compat.same_access(*regions)
+    assert tvm_compat.access_key(load(a, [i])) != tvm_compat.access_key(load(b, [i]))
+    assert tvm_compat.access_key(load(a, [i])) == tvm_compat.access_key(load(a, [i]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from html.parser import HTMLParser
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from opinfo.layout.report.plan_report import (
 )
 from opinfo.picture import page
 from opinfo.picture.dataflow import dataflow, main_of
-from opinfo.picture.layered import places
+from opinfo.picture.groups import blocks
 
 NCHW, NHWC = Layout.identity(4), Layout.parse("NHWC")
 
@@ -94,10 +95,11 @@ def test_conversions_put_in_taken_away_and_kept() -> None:
     new = next(k for k, n in enumerate(nodes) if n["kind"] == "new")
     x, a, b = (names.index(v) for v in ("x", "a", "b"))
     assert (nodes[new]["name"], nodes[new]["after"], nodes[new]["before"]) == ("x", 768, 0)
-    assert [x, a] in data["before"] and [x, a] not in data["after"]
-    assert [x, new] in data["after"] and [new, a] in data["after"]
+    before, after = data["edges"]["before"], data["edges"]["after"]
+    assert [x, a] in before and [x, a] not in after
+    assert [x, new] in after and [new, a] in after
     assert (nodes[b]["before"], nodes[b]["after"]) == (768, 0)
-    assert ["saved", "it moved 768 B; now it is the same memory"] in nodes[b]["why"]
+    assert ["saved", "768 B: it is the same memory now"] in nodes[b]["facts"]
     kept = PlanReport(conversions=(Conversion("a", NCHW, NCHW, 768, "moves anyway", ("b",)),))
     _, data = drawn(kept)
     assert [n["after"] for n in data["nodes"] if n["name"] == "b"] == [768]
@@ -106,10 +108,10 @@ def test_conversions_put_in_taken_away_and_kept() -> None:
 
 def test_every_reason_is_there() -> None:
     text, data = drawn()
-    told = {w[1] for n in data["nodes"] for w in n["why"]}
-    assert {"exp wants NHWC", "</script> exp writes it so", "elementwise"} <= told
+    facts = {value for n in data["nodes"] for _, value in n["facts"]}
+    assert {"exp wants NHWC", "</script> exp writes it so", "elementwise"} <= facts
     assert "a &lt;model&gt;" in text and "<model>" not in text
-    assert "conversions: <b>1 of 768 B</b>" in text
+    assert data["titles"]["before"] == ["Before: conversions", "1 (768 B)"]
 
 
 class _Parser(HTMLParser):
@@ -120,7 +122,7 @@ class _Parser(HTMLParser):
         self.outside: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in ("meta", "i", "br"):
+        if tag not in ("meta", "i", "br", "input", "wbr"):
             self.open.append(tag)
         for key, value in attrs:
             if key == "id":
@@ -137,7 +139,7 @@ def test_the_page_is_one_file_that_needs_no_network() -> None:
     parser = _Parser()
     parser.feed(text)
     assert parser.open == [] and parser.outside == []
-    assert {"before", "after", "why", "moves", "data"} <= set(parser.ids)
+    assert {"panes", "detail", "moves", "data", "search"} <= set(parser.ids)
     assert len(set(parser.ids)) == len(parser.ids)
     addresses = set(re.findall(r"https?://[^\"' )]+", text))
     assert addresses == {"http://www.w3.org/2000/svg"}  # a name, not an address that is fetched
@@ -145,32 +147,23 @@ def test_the_page_is_one_file_that_needs_no_network() -> None:
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.integers(1, 30), st.data())
-def test_places_are_below_what_they_read_and_apart(count: int, data: Any) -> None:
-    edges = data.draw(
-        st.lists(
-            st.tuples(st.integers(0, count - 1), st.integers(0, count - 1)).filter(
-                lambda e: e[0] < e[1]
-            ),
-            max_size=60,
-        )
-        if count > 1
-        else st.just([])
-    )
-    found = places(count, edges)
-    assert len(found) == count and min(p.x for p in found) == 0
-    for a, b in edges:
-        assert found[a].layer < found[b].layer
-    for k, p in enumerate(found):
-        for q in found[k + 1 :]:
-            assert p.layer != q.layer or abs(p.x - q.x) > 1 - 1e-6
+@given(st.lists(st.sampled_from("abc"), max_size=40))
+def test_blocks_are_disjoint_and_repeat(operators: list[str]) -> None:
+    found = blocks(operators, [""] * len(operators))
+    for b, c in pairwise(found):
+        assert b.stop <= c.start
+    for b in found:
+        (k, number) = map(int, b.label.split(":")[0].split(" of "))
+        size, first = b.stop - b.start, b.start - (k - 1) * (b.stop - b.start)
+        assert size >= 3 and number > 1
+        assert operators[b.start : b.stop] == operators[first : first + size]
 
 
-def test_a_chain_is_straight_and_branches_are_beside_each_other() -> None:
-    chain = places(4, [(0, 1), (1, 2), (2, 3)])
-    assert {p.x for p in chain} == {0.0}
-    diamond = places(4, [(0, 1), (0, 2), (1, 3), (2, 3)])
-    assert [p.layer for p in diamond] == [0, 1, 1, 2]
-    assert diamond[0].x == pytest.approx((diamond[1].x + diamond[2].x) / 2)
-    with pytest.raises(ValueError, match="got 1 to 1"):
-        places(2, [(1, 1)])
+def test_blocks_cover_what_repeats_and_have_the_model_s_names() -> None:
+    operators = ["stem", *2 * ["conv", "add", "relu"], "pool", *3 * ["mm", "add", "gelu", "mm"]]
+    names = [""] * 8 + [f"/encoder/layer.{k}/{n}" for k in range(3) for n in "abcd"]
+    found = blocks(operators, names)
+    assert [(b.start, b.stop) for b in found] == [(1, 4), (4, 7), (8, 12), (12, 16), (16, 20)]
+    assert [b.label for b in found[:2]] == ["1 of 2: conv, add, relu", "2 of 2: conv, add, relu"]
+    assert [b.label for b in found[2:]] == [f"encoder.layer.{k}" for k in range(3)]
+    assert blocks(operators[:4], [""] * 4) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 import tvm
 from tvm import relax, tirx
+from typer.testing import CliRunner
 
 from opinfo.analysis import (
     OpInfo,
@@ -23,6 +25,7 @@ from opinfo.analysis.support import plugins
 from opinfo.byoc import Backend, Code, dispatch, list_backends
 from opinfo.byoc.backend import catalog
 from opinfo.byoc.backend.catalog import find
+from opinfo.cli import app
 from opinfo.jit.store import kernel_key
 
 from .layout import nets
@@ -210,6 +213,27 @@ def test_a_backend_that_is_unknown_is_told_the_installed_ones(site: Path) -> Non
     assert "theirs_code" not in sys.modules
 
 
+def test_a_distribution_without_a_name_costs_only_its_own_name(site: Path) -> None:
+    _backend(site, "theirs", "their_npu")
+    _backend(site, "other", "other_npu")
+    (site / "theirs-1.0.dist-info" / "METADATA").unlink()
+    assert {p.name for p in plugins.installed(BACKENDS)} == {"their_npu", "other_npu"}
+    assert find("other_npu").available() is None
+
+
+def test_metadata_that_cannot_be_read_cost_the_plugins_only(
+    site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(**group: str) -> None:
+        raise OSError("no entry_points.txt")
+
+    monkeypatch.setattr("importlib.metadata.entry_points", fails)
+    with pytest.warns(
+        UserWarning, match=r"entry points of opinfo\.backends cannot be read: OSError"
+    ):
+        assert find("blas").name == "blas"
+
+
 # ----------------------------------------------------------------------------- recognisers
 
 
@@ -261,11 +285,49 @@ def test_packages_may_choose_the_same_precedence(
     reshape = next(r for r in registry.registered() if r.name == "reshape")
     _forget()
     monkeypatch.setattr(registry, "_left_out", None)
-    for name in ("b", "a"):
+    for name in ("z", "a"):
         _recogniser(site, name, RECOGNISER.format(name=name, precedence=reshape.precedence))
     assert not [r for r in list_recognisers() if r.unavailable]
     order = [r.name for r in registry.registered() if r.precedence == reshape.precedence]
-    assert order == ["a", "b", "reshape"]
+    assert order == ["a", "z", "reshape"]
+
+
+# ----------------------------------------------------------------------------- command line
+
+
+def _told(*words: str) -> str:
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_the_commands_list_what_there_is_and_what_cannot_be_used(site: Path) -> None:
+    _backend(site, "theirs", "their_npu")
+    _backend(site, "broken", "broken_npu", source="1 // 0\n")
+    _recogniser(site, "ours", GOOD)
+    head, *rows, _, last = _told("backends").splitlines()
+    assert head.split() == ["name", "version", "from", "patterns", "operators", "available"]
+    (theirs,) = (row for row in rows if row.startswith("their_npu"))
+    assert theirs.split() == ["their_npu", "7", "theirs", "1.0", "1", "nn.relu", "yes"]
+    (broken,) = (row for row in rows if row.startswith("broken_npu"))
+    assert "broken_npu of broken 1.0" in broken
+    found = json.loads(_told("backends", "--json"))
+    available = sum(b["unavailable"] is None for b in found)
+    assert last == f"{len(found)} backends, {available} available"
+    (row,) = (r for r in _told("recognisers").splitlines() if r.startswith("mine"))
+    assert row.split() == ["mine", "1", "ours", "1.0", "nn.batch_flatten"]
+
+
+def test_the_command_lists_a_package_of_recognisers_that_was_left_out(site: Path) -> None:
+    _recogniser(site, "bad", "1 // 0\n")
+    result = CliRunner().invoke(app, ["recognisers"])
+    assert result.exit_code == 0
+    head, *_, last = result.stdout.splitlines()
+    assert head.split()[-2:] == ["left", "out"] and last.endswith("recognisers, 1 package left out")
+    (row,) = (r for r in result.stdout.splitlines() if r.startswith("bad "))
+    assert "bad of bad 1.0 (bad_code)" in row
+    (failed,) = (r for r in json.loads(_told("recognisers", "--json")) if r["unavailable"])
+    assert failed["name"] == "bad" and "ZeroDivisionError" in failed["unavailable"]
 
 
 # ----------------------------------------------------------------------------- what is kept

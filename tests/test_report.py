@@ -95,7 +95,9 @@ def test_progress_counts_up_to_the_end() -> None:
 
 
 def test_wrong_subjects() -> None:
-    with pytest.raises(TypeError, match=r"expected a tvm.tirx.PrimFunc or tvm.IRModule, got str"):
+    with pytest.raises(TypeError, match=r"expected a PrimFunc, a module or the path.*got 3"):
+        opinfo.inspect(3)
+    with pytest.raises(opinfo.FrontendError, match="conv2d: suffix '' is not one of"):
         opinfo.inspect("conv2d")
     with pytest.raises(KeyError, match="no PrimFunc is called 'mistery'"):
         opinfo.inspect(from_text(MODEL), func="mistery")

@@ -28,7 +28,7 @@ __all__ = ["Chain", "Chains", "PartlyRead", "Step", "StepResult", "Value", "op_i
 
 
 def op_infos(func: Any) -> Chain | Refusal:
-    """Return the operators that a fused PrimFunc computes, in order, with the dataflow between them.
+    """Return the operators that a fused PrimFunc computes, in order, with the dataflow.
 
     A PrimFunc of one operator is a chain of one. The composition of the steps is the function: each
     step is certified on its part of the function's definitions.

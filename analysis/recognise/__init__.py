@@ -17,14 +17,17 @@ __all__ = ["Matches", "Refuses", "modules", "recogniser", "recognisers"]
 
 @dataclass(frozen=True)
 class Matches:
-    """A call that must be recognised: ``op(*operands, **attrs)`` on tensors of these types.
+    """A call that must be recognised: ``op(*operands, **attrs)``.
 
-    ``operands`` are ``"float32[1, 3, n, n]"`` texts; a repeated letter is one symbolic size, and
-    such a letter among ``attrs`` is that size. ``"int8(3)"`` is a constant; scalar operands can be
-    attributes too, ``{"x2": 2.0}``.
-    ``expect`` are the attributes that must come back, by default ``attrs`` themselves; ``name`` is
-    the canonical op that comes back where one compute is several ops, by default ``op``. ``places``
-    are the operands' places among the PrimFunc's parameters where those are in another order.
+    Attributes:
+        op: Full name of the operator, ``relax.nn.relu``.
+        operands: Their types, ``"float32[1, 3, n, n]"``: a letter is a symbolic size, the same
+            wherever it stands. ``"int8(3)"`` is a constant.
+        attrs: Attributes; a letter is that size. A scalar operand can be one: ``{"x2": 2.0}``.
+        expect: The attributes that must come back, by default ``attrs``.
+        name: The canonical operator that comes back where one compute is several, by default
+            ``op``.
+        places: The operands' positions among the PrimFunc's parameters, by default in their order.
     """
 
     op: str
@@ -37,7 +40,12 @@ class Matches:
 
 @dataclass(frozen=True)
 class Refuses:
-    """A TVMScript PrimFunc that must not be recognised as one of the file's ops, and why."""
+    """A PrimFunc that must not be recognised as one of the operators of its recogniser's module.
+
+    Attributes:
+        why: What is different from the operator.
+        script: The PrimFunc in TVMScript.
+    """
 
     why: str
     script: str

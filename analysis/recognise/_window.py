@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..proposal.undetermined import Undetermined
 from ..terms.integer import floordiv
 from ..terms.scalar import eq0, ge0, ite
-from ..terms.term import Int, Term, Var, integer
+from ..terms.term import ZERO, Int, Term, Var, as_int, integer
 from ._contraction import affine
 
 
@@ -24,6 +24,11 @@ class WindowAxis:
     before: int
     axis: Var | None
     tap: Var | None
+
+
+def as_coordinate(v: Var | None) -> Int:
+    """A coordinate by its variable; 0 where its extent is 1."""
+    return ZERO if v is None else as_int(v)
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from itertools import permutations
 from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
-from ..terms.term import Int, Load, Var, as_int
+from ..terms.term import Int, Load, Var
 from . import Matches, Refuses, recogniser
 from ._contraction import Product, only, product
-from ._window import Fitted, WindowAxis, fit, undetermined, window
+from ._window import Fitted, WindowAxis, as_coordinate, fit, undetermined, window
 
 SPATIAL = {3: "W", 4: "HW", 5: "DHW"}
 DATA = {3: ("NCW", "NWC"), 4: ("NCHW", "NHWC"), 5: ("NCDHW", "NDHWC")}
@@ -150,10 +150,10 @@ class _Conv:
             if letter == "N":
                 fits = index is out
             elif letter == "C":
-                fits = out is _int(kernel["O"]) and self.channel(index, kernel)
+                fits = out is as_coordinate(kernel["O"]) and self.channel(index, kernel)
             else:
                 w = window(index, self.outs, frozenset(self.found.reduce.axes))
-                fits = w is not None and w.tap is kernel[letter] and _int(w.axis) is out
+                fits = w is not None and w.tap is kernel[letter] and as_coordinate(w.axis) is out
                 if w is not None:
                     windows[letter] = w
             if not fits:
@@ -164,7 +164,7 @@ class _Conv:
         """``c``, or ``group * C + c``: the rest depends on the output channel only."""
         from ..terms.traversal import free
 
-        rest = index - _int(kernel["I"])
+        rest = index - as_coordinate(kernel["I"])
         allowed = {kernel["O"]} if kernel["O"] is not None else set()
         return free(rest) <= allowed
 
@@ -199,12 +199,6 @@ class _Conv:
             layouts={x.position: data, w.position: kernel, out.position: data},
             undetermined=tuple(undetermined(fitted)),
         )
-
-
-def _int(v: Var | None) -> Int:
-    from ..terms.term import ZERO
-
-    return ZERO if v is None else as_int(v)
 
 
 def _orders(usual: tuple[str, ...]) -> Iterator[str]:

@@ -18,11 +18,11 @@ from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import Undetermined, flags
 from ..results.op_info import Refusal
-from ..terms.term import CallTerm, Int, Load, Term, Var, as_int
+from ..terms.term import CallTerm, Int, Load, Term
 from . import Matches, Refuses, recogniser
 from ._contraction import Combined, combined, uncast
 from ._sweep import swept
-from ._window import Fitted, WindowAxis, fit, rounded_up, undetermined, window
+from ._window import Fitted, WindowAxis, as_coordinate, fit, rounded_up, undetermined, window
 from .conv import DATA, SPATIAL
 
 _AVG = {"strides": (2, 2), "pool_size": (3, 3), "padding": (1, 1, 1, 1)}
@@ -203,7 +203,7 @@ def _windows(
                     break
                 continue
             w = window(index, outs, frozenset(r.axes))
-            if w is None or _as_axis(w.axis) is not axis:
+            if w is None or as_coordinate(w.axis) is not axis:
                 break
             windows.append((w, place))
         else:
@@ -218,12 +218,6 @@ def _packed(x: Load) -> Iterator[str]:
     last = x.tensor.shape[-1].const
     if len(x.tensor.shape) == 5 and last is not None and last > 1:
         yield f"NCHW{last}c"
-
-
-def _as_axis(v: Var | None) -> Int:
-    from ..terms.term import ZERO
-
-    return ZERO if v is None else as_int(v)
 
 
 def _proposals(

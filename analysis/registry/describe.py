@@ -14,8 +14,13 @@ from .registry import Recogniser, identity, left_out, registered
 class RecogniserInfo:
     """A recogniser, or a plug-in that could not be loaded.
 
-    ``distribution`` and ``distribution_version`` are those of the package that it comes from, empty
-    for one that this process registered. ``unavailable`` says why there is none, None if there is.
+    Attributes:
+        name: Its name; of a plug-in that could not be loaded, that of the entry point.
+        precedence: The order of recognisers: lower is asked earlier. None if there is none.
+        operators: Full names of the operators that it may propose; empty for any.
+        distribution: The package that it comes from; empty if this process registered it.
+        distribution_version: The version of that package.
+        unavailable: Why it could not be loaded, None if it was.
     """
 
     name: str
@@ -27,7 +32,11 @@ class RecogniserInfo:
 
 
 def list_recognisers() -> tuple[RecogniserInfo, ...]:
-    """All recognisers in the order that they are asked, then the plug-ins that were left out."""
+    """List the recognisers: built in, of installed packages, registered in this process.
+
+    Returns:
+        All recognisers in the order that they are asked, then the plug-ins that were left out.
+    """
     outside = plugins.installed(plugins.RECOGNISERS)
     failed = left_out()
     loaded = [p for p in outside if p not in failed]

@@ -76,8 +76,8 @@ def recogniser(
 
     Args:
         name: Identifies the recogniser in messages; unique.
-        precedence: The order of recognisers: lower is asked earlier; unique in a package. Of several
-            packages with the same one, opinfo is last and the others go by name.
+        precedence: The order of recognisers: lower is asked earlier; unique in a package. If
+            packages have the same one, opinfo is last and the others go by name.
         ops: Full names of the operators it may propose, such as ``relax.nn.relu``; empty for any.
         rounded: Ask it only about computes that equal an operator up to rounding.
 

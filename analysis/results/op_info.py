@@ -158,7 +158,7 @@ class OpInfo(Structural):
 
 @dataclass(frozen=True, eq=False)
 class LayoutNormalised(Structural):
-    """The operator that a PrimFunc computes once its buffers are seen in the operator's own layouts.
+    """The operator that a PrimFunc computes over logical buffers.
 
     The certificate and the pattern kind are those of the PrimFunc.
 

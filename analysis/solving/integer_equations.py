@@ -6,7 +6,7 @@ found is the only one there can be; whether it *is* one, the caller proves by su
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Sequence
 
 from ..terms.bits import xor
 from ..terms.integer import floordiv
@@ -260,14 +260,3 @@ def radix(equations: Sequence[Int], unknowns: Container[Var]) -> tuple[Var, Int]
             if v.extent is not d and all(divide(e, d)[1] is ZERO for e in (*found, v.extent)):
                 return v, d
     return None
-
-
-def is_solution(
-    solution: Mapping[Var, Int], equations: Sequence[tuple[Int, Int]], unknowns: Sequence[Var]
-) -> bool:
-    """Whether the substituted equations are identities in normal form."""
-    from ..terms.traversal import ints
-
-    return all(v in solution for v in unknowns) and all(
-        ints(a, solution) is ints(b, solution) for a, b in equations
-    )

@@ -83,10 +83,11 @@ def _installed(group: str) -> tuple[Plugin, ...]:
 
 
 def _plugin(entry: metadata.EntryPoint) -> Plugin:
-    owner = entry.dist
-    if owner is None:
-        return Plugin(entry.name, entry.value, "an unknown distribution", "")
-    return Plugin(entry.name, entry.value, owner.metadata["Name"], owner.version)
+    try:
+        owner = (str(entry.dist.metadata["Name"]), entry.dist.version) if entry.dist else None
+    except Exception:  # its metadata are damaged: the entry point may still lead to a package
+        owner = None
+    return Plugin(entry.name, entry.value, *(owner or ("an unknown distribution", "")))
 
 
 @cache

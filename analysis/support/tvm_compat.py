@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import Any
 
 import tvm
+import tvm_ffi
 
 __all__ = [
     "COMPLETE",
@@ -22,9 +23,12 @@ __all__ = [
     "StmtSimplify",
     "TensorLoad",
     "TensorRegion",
+    "access_key",
     "array_of",
+    "buffers_of",
     "is_predicated",
     "require_complete",
+    "same_access",
     "source_of",
     "sym",
     "type_key",
@@ -69,6 +73,30 @@ def type_key(kind: Any) -> str:
 def is_predicated(access: Any) -> bool:
     """Whether a load or store happens only where a predicate holds; 0.27 has none of these."""
     return _PREDICATES and access.predicate is not None
+
+
+def buffers_of(e: Any) -> list[Any]:
+    """The buffers of the accesses in an expression or region, in their order."""
+    found: list[Any] = []
+    note = (TensorLoad, TensorRegion)
+    tvm_ffi.structural_walk(e, [(kind, lambda x: found.append(source_of(x))) for kind in note])
+    return found
+
+
+def same_access(a: Any, b: Any) -> bool:
+    """Whether two accesses, or tuples of indices, are of the same elements of the same buffers.
+
+    To structural equality outside a function, buffers of regions, and in 0.26 those of loads, are
+    definitions: any of one type will do.
+    """
+    if not tvm_ffi.structural_equal(a, b):
+        return False
+    return all(x.same_as(y) for x, y in zip(buffers_of(a), buffers_of(b), strict=True))
+
+
+def access_key(e: Any) -> tuple[int, ...]:
+    """A key that accesses have in common where :func:`same_access` holds, while both live."""
+    return (tvm_ffi.structural_hash(e), *(b.__chandle__() for b in buffers_of(e)))
 
 
 def require_complete(part: str) -> None:

@@ -1,4 +1,4 @@
-"""Write docs/operators.md: the operators that are recognised, from the recognisers themselves.
+"""Write docs/reference/operators.md: the operators that the recognisers propose.
 
 python -m benchmarks.operators [--check]
 """
@@ -10,7 +10,7 @@ import sys
 from benchmarks.common.pages import PAGES
 from opinfo.analysis.recognise import modules, recognisers
 
-PAGE = PAGES.parent / "operators.md"
+PAGE = PAGES.parent / "reference" / "operators.md"
 
 
 def page() -> str:
@@ -37,7 +37,9 @@ def page() -> str:
 def main() -> None:
     if "--check" in sys.argv[1:]:
         if PAGE.read_text() != page():
-            sys.exit("docs/operators.md is not up to date: run `python -m benchmarks.operators`")
+            sys.exit(
+                "docs/reference/operators.md is out of date: run `python -m benchmarks.operators`"
+            )
         return
     PAGE.write_text(page())
 

@@ -35,7 +35,17 @@ TAKEN = "the name is that of a backend of opinfo; rename the entry point and the
 
 
 def register(backend: Backend) -> Backend:
-    """Make a backend known by its name; another one of this name is replaced."""
+    """Make a backend known by its name; another one of this name is replaced.
+
+    Args:
+        backend: The one to register. One of an installed package is found without this.
+
+    Returns:
+        The backend.
+
+    Raises:
+        TypeError: It is not a `Backend`.
+    """
     if not isinstance(backend, Backend):
         raise TypeError(f"register: expected a Backend, got {backend!r}")
     _REGISTRY[backend.name] = backend

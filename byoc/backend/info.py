@@ -15,9 +15,14 @@ from .guarded_calls import guarded
 class BackendInfo:
     """A backend, or a plug-in that cannot be one.
 
-    ``distribution`` and ``distribution_version`` are those of the package that it comes from, empty
-    for one that this process registered. ``operators`` are those that its patterns have.
-    ``unavailable`` says why it cannot be used here, None if it can.
+    Attributes:
+        name: The name to dispatch to it by.
+        version: What `Backend.version` returns: that of its code and its library.
+        distribution: The package that it comes from; empty if this process registered it.
+        distribution_version: The version of that package.
+        patterns: The names of its patterns.
+        operators: Full names of the operators that its patterns have.
+        unavailable: Why it cannot be used here, None if it can.
     """
 
     name: str
@@ -30,9 +35,12 @@ class BackendInfo:
 
 
 def list_backends() -> tuple[BackendInfo, ...]:
-    """All backends: built in, of installed packages, registered in this process.
+    """List the backends: built in, of installed packages, registered in this process.
 
     All of them are loaded, as far as that can be done.
+
+    Returns:
+        The built-in ones, those of packages by name, then those that only this process has.
     """
     return tuple(_infos())
 

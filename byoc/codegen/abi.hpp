@@ -114,6 +114,7 @@ class Constants {
     return 0;
   }
 
+  size_t size() const { return kept_.size(); }
   const DLTensor* operator[](size_t k) const { return TVMFFITensorGetDLTensorPtr(kept_[k]); }
 
  private:

@@ -14,6 +14,7 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
+from ...analysis.support.origin import span_of, with_span
 from ...layout.graph.relax_graph import Graph, Op, Value
 from ...layout.graph.unused import without_unused
 from ..backend.backend import Code
@@ -101,13 +102,13 @@ class _Writer(relax.PyExprMutator):  # type: ignore[misc]
             if op is not None:
                 self.vars[op] = b.var
             return
-        self.called(self.regions[op])
+        self.called(self.regions[op], span_of(b))
 
-    def called(self, p: Placed) -> None:
+    def called(self, p: Placed, span: Any) -> None:
         arguments = relax.Tuple([self.value(v) for v in p.inputs])
         types = [v.producer.call.ty for v in p.results if v.producer is not None]
         out = types if len(types) > 1 else types[0]
-        call = relax.call_dps_packed(p.region.symbol, arguments, out_ty=out)
+        call = with_span(relax.call_dps_packed(p.region.symbol, arguments, out_ty=out), span)
         if len(types) == 1:
             self.bind(p.results[0].expr, call)
             return

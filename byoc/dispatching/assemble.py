@@ -65,7 +65,8 @@ def assembled(
     placed = {h.match.ops[-1]: h.placed for h in regions}
     taken = [Taken(h.symbol, h.match.backend, h.match.pattern,
                    tuple(name_of(lowered, o) for o in h.match.ops),
-                   sum(flop[o] for o in h.match.ops)) for h in regions]  # fmt: skip
+                   sum(flop[o] for o in h.match.ops), nodes=_nodes(h.match.ops))
+             for h in regions]  # fmt: skip
     rounds = {symbol: how for c in codes for symbol, how in c.rounds}
     merged = {p.region.symbol for p in placed.values() if len(p.region.calls) < len(p.ops)}
     taken = [replace(t, rounds=_rounds(t.symbol in merged, rounds.get(t.symbol))) for t in taken]
@@ -88,6 +89,10 @@ def assembled(
 def _rounds(merged: bool, how: str | None) -> str | None:
     told = ["several operators are computed as the function that they are"] * merged
     return "; ".join(filter(None, [*told, how])) or None
+
+
+def _nodes(ops: Sequence[Op]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(op.node for op in ops if op.node))
 
 
 def name_of(lowered: Lowered, op: Op) -> str:

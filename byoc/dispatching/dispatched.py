@@ -19,6 +19,8 @@ class Taken:
     """A region that a backend has: the operators in it, and what was matched.
 
     ``rounds`` says how it rounds elsewhere than op by op, where its converter rearranged it.
+    ``nodes`` are the nodes of the model that its operators come from, as far as they are known.
+    ``microseconds``: the time of a call, where it was measured to choose the region.
     """
 
     symbol: str
@@ -27,6 +29,8 @@ class Taken:
     ops: tuple[str, ...]
     flops: int
     rounds: str | None = None
+    nodes: tuple[str, ...] = ()
+    microseconds: float | None = None
 
 
 @dataclass(frozen=True)

@@ -91,6 +91,10 @@ class Attempt:
         done = assembled(self.here, self.regions, codes, list(self.backends.values()), status,
                          {**reasons, **self.reasons})  # fmt: skip
         timings = () if self.costing is None else tuple(self.costing.timings)
+        if self.costing is not None:
+            pairs = zip(done.taken, self.regions, strict=True)
+            taken = tuple(replace(t, microseconds=h.match.cost) for t, h in pairs)
+            done = replace(done, taken=taken)
         done = of_layouts(done, self.lowered, self.relaid)
         return replace(done, timings=timings, failed=self.told())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...analysis.results.op_info import LayoutNormalised, Refusal
 from ...layout.graph.relax_graph import Op
@@ -16,19 +16,21 @@ from .near_misses import PartialMatches, laid
 class Left:
     """An op that no backend took; ``name`` is the value that it makes.
 
-    ``mend``: what would make the nearest pattern match, "" where that is not known.
+    ``mend``: what would make the nearest pattern match, "" where that is not known. ``node``: the
+    node of the model that the op comes from, "" where that is not known.
     """
 
     name: str
     op: str
     why: str
     mend: str = ""
+    node: str = ""
 
 
 def left_behind(ops: Sequence[Op], infos: Infos, backends: Sequence[Backend]) -> tuple[Left, ...]:
     """One reason for each op: of all patterns of all backends, what stops the nearest one."""
     chains = PartialMatches(infos, backends) if ops else None
-    return tuple(_left(op, infos, chains) for op in ops if chains is not None)
+    return tuple(replace(_left(op, infos, chains), node=op.node) for op in ops if chains)
 
 
 def _left(op: Op, infos: Infos, chains: PartialMatches) -> Left:

@@ -155,7 +155,7 @@ class PartialMatches:
                 if begun.takes(name) and not begun.takes(_name(between, self.infos)):
                     last = _name(begun.state.chain[-1], self.infos)
                     stands = _name(between, self.infos)
-                    told = f"{stands} ({between.outputs[0].name}) stands between {last} and {name}"
+                    told = f"{stands} stands between {last} and {name}"
                     mend = swap(name, stands) if stands == "relax.astype" else ""
                     yield begun.miss(-2, Unmet(told, mend))
 
@@ -193,11 +193,11 @@ def _ending(op: Op, infos: Infos) -> Unmet:
     (v,) = op.outputs
     twice = duplicate(_name(op, infos)) if v.uses else ""
     if v.pinned is not None:
-        return Unmet(f"its result {v.name} is also {v.pinned}", twice)
+        return Unmet(f"its result is also {v.pinned}", twice)
     if len(v.uses) > 1:
-        return Unmet(f"its result {v.name} is read by {len(v.uses)} operators, one is taken", twice)
+        return Unmet(f"its result is read by {len(v.uses)} operators, one is taken", twice)
     if not v.uses:
-        return Unmet(f"nothing reads its result {v.name}")
+        return Unmet("nothing reads its result")
     reader = v.uses[0]
     info = infos[reader].info
     if not isinstance(info, Refusal):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
-import re
 import socket
 import statistics
 import time
@@ -26,7 +25,7 @@ from tvm.rpc.server import PopenRPCServerState
 from ..backend.backend import Code
 from ..codegen.partition import attached
 from ..codegen.toolchain import OPTIONS, shared
-from ..patterns.failure import last_line
+from ..patterns.failure import last_line, said
 from ..prepare.fuse import fuse
 from .compare import Array, difference
 from .measured import Excluded, Measured, Result
@@ -49,7 +48,7 @@ class Build:
         try:
             _export(tvm.ir.load_json(self.module), self.code, self.target, self.library)
         except Exception as e:  # the compiler or the linker
-            return first_line(e)
+            return said(e)
         return None
 
 
@@ -71,7 +70,7 @@ class Compute:
             machine = relax.VirtualMachine(tvm.runtime.load_module(self.library), tvm.cpu())
             results = flat(machine[self.function](*map(tvm.runtime.tensor, self.inputs)))
         except Exception as e:
-            return first_line(e)
+            return said(e)
         Path(self.case).write_bytes(pickle.dumps((self.inputs, results), pickle.HIGHEST_PROTOCOL))
         return None
 
@@ -127,7 +126,7 @@ class OnServer(ABC):
         try:
             remote = client.connect(s.host, s.port, s.key, session_timeout=s.effort.timeout)
         except Exception as e:  # refused, or closed before it was accepted
-            return Unreachable(first_line(e))
+            return Unreachable(said(e))
         stage = [LOADED]
         try:
             name = os.path.basename(self.library)
@@ -211,14 +210,6 @@ def flat(result: Any) -> Sequence[Array]:
     if isinstance(result, tvm.runtime.Tensor):
         return [result.numpy()]
     return [array for part in result for array in flat(part)]
-
-
-def first_line(e: BaseException) -> str:
-    """What an error says, of a compiler's output the first error."""
-    lines = [line.strip() for line in str(e).splitlines() if line.strip()]
-    compiler = (m.group() for line in lines if (m := re.search(r"(?<=: )(fatal )?error: .*", line)))
-    told = next(compiler, lines[0] if lines else "")
-    return f"{type(e).__name__}: {told}" if told else type(e).__name__
 
 
 def _export(mod: Any, code: Code | None, target: str, library: str) -> None:

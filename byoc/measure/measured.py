@@ -21,7 +21,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Excluded:
-    """A candidate that cannot be used: it does not build, crashes, hangs or computes something else.
+    """A candidate that does not build, crashes, hangs or computes something else.
 
     Attributes:
         reason: Which of these, in words.
@@ -56,4 +56,4 @@ class Timing:
 
 
 class MeasureError(RuntimeError):
-    """Nothing can be measured here: there is no tracker, server or process. Earlier results are kept."""
+    """Nothing can be measured: there is no tracker or server. Earlier results are kept."""

@@ -20,7 +20,7 @@ _Tensor = tvm_ffi.Tensor
 
 
 class BoundaryError(ValueError):
-    """An argument that a function cannot take; the message says which, what it is and what it must be."""
+    """An argument that a function cannot take; the message names it and what it must be."""
 
 
 class Acceptor:

@@ -1,7 +1,10 @@
 """Arguments that need nothing, checked in C++: the plan by which `straight.hpp` does it.
 
-A request that streams the weights of a model through the caches finds none of the interpreter's
-objects there: looking at its arguments in Python costs it tens of microseconds.
+Why arguments are checked in two languages: `boundary` has the errors, and what has to be copied or
+imported, which need Python. Where nothing is to be done, one look in C++ costs a call of a small
+model 2 us instead of 5, and 80 us instead of 140 where each request streams 48 MiB through the
+caches and finds none of the interpreter's objects there. The C++ never refuses: it says that
+arguments fit, or leaves them to `boundary`, so the two cannot contradict each other in an error.
 """
 
 from __future__ import annotations

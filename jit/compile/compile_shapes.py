@@ -76,17 +76,19 @@ def compile_shapes(
     Args:
         mod: The module; it is not changed.
         given: How functions with symbolic shapes are compiled.
-        target: TVM's for a CPU, by default this one and one thread.
-        backends: Names or objects; they take operators that ``given`` has no strategy for by name,
-            and what they leave is compiled as ``given`` says. Those of the strategy `Library` take
-            its operators without being named here.
-        options: How to dispatch, see `opinfo.byoc.dispatch`.
-        saved: A plan of an earlier call, of which nothing is chosen again.
+        target: TVM's target, a CPU; by default this one, with one thread.
+        backends: Names or `Backend` objects. They take operators that `given` names no strategy
+            for; what they leave is compiled as `given` says. The backends of the strategy `Library`
+            take its operators without being named here.
+        options: How to dispatch, as the arguments of `opinfo.byoc.dispatch`.
+        saved: The plan of an earlier call; nothing is chosen again.
+
+    Returns:
+        The library, and how each function is compiled.
 
     Raises:
-        TypeError: ``mod`` is not a module.
-        ValueError: The configuration is invalid, the target is a GPU, the module has no Relax
-            function or a variable that nothing defines.
+        TypeError: `mod` is not a module.
+        ValueError: The configuration does not fit the module, or the target is a GPU.
         FileNotFoundError: There is no C++ compiler.
     """
     _check(mod)

@@ -2,7 +2,7 @@
 namespace opinfo_jit {
 namespace {
 
-// Reads a plan: see `straight.py`, which writes it.
+// Reads a plan: see `jit.arguments.fast_path`, which writes it.
 class Arguments {
  public:
   explicit Arguments(const TVMFFIShapeCell* plan)

@@ -132,7 +132,7 @@ def _range(name: str, given: Any, expected: str) -> Range:
 
 @dataclass(frozen=True)
 class Jit:
-    """Kernels compiled in the background for shapes that occur; the generic kernel serves until then.
+    """Kernels compiled in the background; the generic kernel serves until then.
 
     Attributes:
         mode: ``lazy`` compiles a shape after `threshold` calls; ``eager`` also compiles likely

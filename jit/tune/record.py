@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...analysis.support.checked_json import Json, Malformed, parse
 from ...analysis.support.regular import content
+from ...analysis.support.replacing import replacing
 from ...byoc.patterns.failure import last_line
 
 if TYPE_CHECKING:
@@ -123,16 +123,10 @@ class Recording:
                 for s, n in self.top()]  # fmt: skip
         told = {"format": FORMAT, "functions": self.functions, "shapes": rows}
         text = json.dumps(told, indent=1)
-        number, part = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-        try:
-            with os.fdopen(number, "w", encoding="utf-8") as file:
-                file.write(text + "\n")
-                file.flush()
-                os.fsync(number)
-            os.replace(part, path)
-        except BaseException:
-            os.unlink(part)
-            raise
+        with replacing(path) as part, part.open("w", encoding="utf-8") as file:
+            file.write(text + "\n")
+            file.flush()
+            os.fsync(file.fileno())
 
     @classmethod
     def load(cls, path: str | Path) -> Recording:

@@ -11,9 +11,10 @@ from typing import Any
 import tvm
 
 from ...byoc.measure.compare import Array, difference, drawn
-from ...byoc.measure.measure_jobs import CALLED, TIMED, OnServer, first_line
+from ...byoc.measure.measure_jobs import CALLED, TIMED, OnServer
 from ...byoc.measure.measured import Excluded, Measured
 from ...byoc.measure.subject import Buffer
+from ...byoc.patterns.failure import said
 
 #: The name of the kernel in its library.
 ENTRY = "main"
@@ -33,7 +34,7 @@ class BuildKernel:
             mod = tvm.ir.load_json(self.module)
             tvm.tirx.build(mod, target=tvm.target.Target(self.target)).export_library(self.library)
         except Exception as e:  # lowering, LLVM or the linker
-            return first_line(e)
+            return said(e)
         return None
 
 
@@ -56,7 +57,7 @@ class RunKernel:
             tvm.runtime.load_module(self.library)[ENTRY](*arrays)
             after = [a.numpy() for a in arrays]
         except Exception as e:
-            return first_line(e)
+            return said(e)
         Path(self.case).write_bytes(pickle.dumps((given, after), pickle.HIGHEST_PROTOCOL))
         return None
 

@@ -13,6 +13,7 @@ from typing import Any
 from tvm import relax
 
 from ...analysis.lifting.tir.node import NodeDict
+from ...analysis.support.origin import span_of, with_span
 from ...analysis.support.tvm_compat import array_of
 from ..graph.relax_graph import Graph, Op, Value
 from ..graph.unused import without_unused
@@ -62,6 +63,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         self.at: dict[Value, dict[Layout, Any]] = {}
         self.tuples = NodeDict[Op]()
         self.started = False
+        self.span: Any = None  # where the binding comes from that is rewritten
         self.wanted = _wanted(graph, plan)
         self.home = NodeDict[int]()
         _homes(func.body, self.home)
@@ -93,11 +95,13 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
 
     def visit_match_cast_(self, b: Any) -> None:
         self.begin(b.var)
+        self.span = span_of(b)
         super().visit_match_cast_(b)
         self.opaque(b.var)
 
     def visit_var_binding_(self, b: Any) -> None:
         self.begin(b.var)
+        self.span = span_of(b)
         op = self.graph.by_var.get(b.var)
         value = self.graph.of.get(b.var)
         if op is not None:
@@ -237,8 +241,8 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
     def emit(self, expr: Any, like: Any, out: bool) -> Any:
         """A binding; ``out``: that other blocks see."""
         if out and self.builder_.current_block_is_dataflow():
-            return self.builder_.emit_output(expr, like.name)
-        return self.builder_.emit(expr, like.name)
+            return self.builder_.emit_output(with_span(expr, self.span), like.name)
+        return self.builder_.emit(with_span(expr, self.span), like.name)
 
     def arguments(self, op: Op) -> list[Any]:
         read = self.plan.reads[op]

@@ -11,6 +11,7 @@ from tvm import relax, tirx
 from tvm.ir import Op as IrOp
 
 from ...analysis.lifting.tir.node import NodeDict, items
+from ...analysis.support.origin import node_of
 from ...analysis.support.tvm_compat import GenericConst
 
 
@@ -58,7 +59,8 @@ class Value:
 class Op:
     """A ``call_tir``: the PrimFunc, what it reads (None: no tensor), what it writes.
 
-    ``origin``: it is one way in which that op of the program can be done.
+    ``origin``: it is one way in which that op of the program can be done. ``node``: the model's
+    name of the node that it comes from, where that is known.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Op:
     inputs: tuple[Value | None, ...]
     outputs: tuple[Value, ...]
     origin: Op | None = None
+    node: str = ""
 
     @property
     def values(self) -> tuple[Value | None, ...]:
@@ -182,7 +185,7 @@ class _Reader:
         types = items(call.ty.fields) if hasattr(call.ty, "fields") else [call.ty]
         if any(extents(getattr(t, "shape", None)) is None for t in types):
             return False
-        op = Op(gvar.name_hint, func, call, inputs, ())
+        op = Op(gvar.name_hint, func, call, inputs, (), node=node_of(b))
         self.add(b, op, types)
         for made in op.outputs:
             made.weight = all(x is not None and (x.constant or x.weight) for x in inputs)

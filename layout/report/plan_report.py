@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from ...analysis.support.wording import plural
 from ..model.buffer_bytes import SYMBOLIC
 from ..model.layout import Layout
 
@@ -24,7 +25,7 @@ class Conversions:
     bytes: int = 0
 
     def __repr__(self) -> str:
-        return f"{self.number} of {size(self.bytes)}" if self.number else "none"
+        return f"{self.number} ({size(self.bytes)})" if self.number else "none"
 
 
 @dataclass(frozen=True)
@@ -127,11 +128,14 @@ class PlanReport:
         return f"{told}; {self.certainty()}"
 
     def certainty(self) -> str:
-        """How much is in another layout, what the plan costs, what any plan costs at least."""
-        relaid = f"{len(self.moved())} of {len(self.values)} values in another layout"
-        cost = f"cost {self.objective:g}, no plan below {self.bound:g} ({self.status})"
-        note = f"; symbolic extents count {SYMBOLIC}" if self.symbolic else ""
-        return f"{relaid}; {cost}{note}"
+        """How much is in another layout, and whether another plan may cost less."""
+        moved = f"{len(self.moved())} of {plural(len(self.values), 'value')} in another layout"
+        plan = "the plan is optimal"
+        if self.status != "optimal":
+            plan = (f"the plan costs {self.objective:g}, any plan at least {self.bound:g} "
+                    f"({self.status})")  # fmt: skip
+        note = f"; symbolic extents count as {SYMBOLIC}" if self.symbolic else ""
+        return f"{moved}; {plan}{note}"
 
     def table(self) -> str:
         """The plan as text: values, ops with a choice, conversions, summary."""

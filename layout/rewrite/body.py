@@ -20,7 +20,7 @@ from ...analysis.index_map.maps.from_terms import Emitter
 from ...analysis.index_map.maps.to_terms import Unsupported
 from ...analysis.lifting.tir.from_tir import ExpressionReader, Unliftable
 from ...analysis.lifting.tir.node import NodeDict, items
-from ...analysis.support.tvm_compat import TensorLoad, source_of, sym
+from ...analysis.support.tvm_compat import TensorLoad, access_key, source_of, sym
 from ...analysis.terms.term import ZERO, Int, Var
 from ...analysis.terms.traversal import ints
 from ..access.inner import Layouts
@@ -130,7 +130,7 @@ class Body:
         """The load; noted for the block's regions."""
         self.loads += 1
         load = tirx.BufferLoad(buffer, index)
-        self.touched[k].setdefault(tvm_ffi.structural_hash(load), load)
+        self.touched[k].setdefault(access_key(load), load)
         return load
 
     def place(self, buffer: Any, indices: Any, mutator: Any) -> list[Any]:

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import tvm
-import tvm_ffi
 from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from ...analysis.blocks.blocks import SizeTerms, Stage, Standard, reader_of, standard
 from ...analysis.index_map.maps.from_terms import to_tvm
 from ...analysis.lifting.tir.node import NodeDict, items
-from ...analysis.support.tvm_compat import SBlock, SBlockRealize, source_of
+from ...analysis.support.tvm_compat import SBlock, SBlockRealize, same_access, source_of
 from ...analysis.terms.term import Int, Var, as_int, variable
 from ...analysis.terms.traversal import ints
 from ..access.inner import Layouts, spread
@@ -242,4 +241,4 @@ def _without(reads: list[Any], writes: list[Any], init: Any) -> list[Any]:
     """What a reduction reads of its own result is not declared."""
     if init is None:
         return reads
-    return [r for r in reads if not any(tvm_ffi.structural_equal(r, w) for w in writes)]
+    return [r for r in reads if not any(same_access(r, w) for w in writes)]

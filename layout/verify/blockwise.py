@@ -42,7 +42,7 @@ from ...analysis.lifting.tir.from_tir import ExpressionReader, Unliftable
 from ...analysis.lifting.tir.node import NodeDict, items
 from ...analysis.proofs.equal import Proof
 from ...analysis.results.op_info import ASSUMED, Certificate, Refusal
-from ...analysis.support.tvm_compat import TensorLoad, source_of
+from ...analysis.support.tvm_compat import TensorLoad, same_access, source_of
 from ...analysis.terms.integer import floordiv
 from ...analysis.terms.order import nonneg
 from ...analysis.terms.quotient import is_div
@@ -365,7 +365,7 @@ def _is_own(e: Any, store: Any) -> bool:
     return (
         isinstance(e, TensorLoad)
         and source_of(e).same_as(store.buffer)
-        and tvm_ffi.structural_equal(e.indices, store.indices)
+        and same_access(e.indices, store.indices)
     )
 
 

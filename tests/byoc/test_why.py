@@ -120,7 +120,7 @@ NEAR = {
                    lambda emit, rng, x: weights(emit, rng, x, const(rng, 8, 4, 3, 3)),
                    (IMAGE, (8, 4, 3, 3)), (IMAGE,)),
     "nothing after": Near(conv(lambda y, r: y),
-                          {"nn.conv2d": NEEDS + "its result lv is also the function's result"},
+                          {"nn.conv2d": NEEDS + "its result is also the function's result"},
                           plain),
     "another activation": Near(
         conv(lambda y, r: nn.gelu(y)),
@@ -130,7 +130,7 @@ NEAR = {
         conv(cast("float16"), relu),
         {"nn.conv2d": NEEDS + "relax.astype is not relax.nn.relu",
          "astype": "no pattern of npu has relax.astype",
-         "nn.relu": BEGIN + "relax.astype (lv1) stands between relax.nn.conv2d and relax.nn.relu"},
+         "nn.relu": BEGIN + "relax.astype stands between relax.nn.conv2d and relax.nn.relu"},
         plain),
     "bias": Near(conv(bias(8, 6, 6), relu),
                  {"nn.conv2d": NEEDS + "the bias is (8, 6, 6), (1, 8, 1, 1) is taken",
@@ -141,19 +141,19 @@ NEAR = {
         {"nn.conv2d": BEGIN + "relax.nn.relu must follow relax.add, and relax.sqrt is not "
          "relax.nn.relu",
          "add": BEGIN + "relax.nn.relu must follow relax.add, and relax.sqrt is not relax.nn.relu",
-         "nn.relu": BEGIN + "relax.sqrt (lv2) stands between relax.add and relax.nn.relu"},
+         "nn.relu": BEGIN + "relax.sqrt stands between relax.add and relax.nn.relu"},
         conv(bias(1, 8, 1, 1), relu)),
     "fan-out": Near(tail(shared),
-                    {"nn.conv2d": NEEDS + "its result lv is read by 2 operators, one is taken",
+                    {"nn.conv2d": NEEDS + "its result is read by 2 operators, one is taken",
                      "nn.relu": BEGIN + "relax.nn.relu may follow relax.nn.conv2d, but its result "
-                     "lv is read by 2 operators, one is taken"}, plain),
+                     "is read by 2 operators, one is taken"}, plain),
     "not convex": Near(tail(own_shift),
-                       {"nn.conv2d": NEEDS + "its result lv is read by 2 operators, one is taken",
-                        "add": BEGIN + "relax.add may follow relax.nn.conv2d, but its result lv is "
+                       {"nn.conv2d": NEEDS + "its result is read by 2 operators, one is taken",
+                        "add": BEGIN + "relax.add may follow relax.nn.conv2d, but its result is "
                         "read by 2 operators, one is taken"}, conv(bias(1, 8, 1, 1), relu)),
     "returned": Near(tail(returned),
                      {"nn.relu": BEGIN + "relax.nn.relu may follow relax.nn.conv2d, but its result "
-                      "lv is also used by the tuple lv2"}, plain),
+                      "is also used by the tuple lv2"}, plain),
     "ceil_mode": Near(call(lambda x: nn.max_pool2d(x, (3, 3), (2, 2), ceil_mode=True)),
                       {"nn.max_pool2d": "npu, pattern pool: ceil_mode is True, False or 0 is "
                        "taken"},

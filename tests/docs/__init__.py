@@ -1,1 +1,1 @@
-"""The documentation is true: its snippets run, its links lead somewhere, its reference is complete."""
+"""The documentation is true: snippets run, links lead somewhere, the reference is complete."""

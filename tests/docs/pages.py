@@ -28,10 +28,7 @@ class Block:
 
 def pages() -> list[Path]:
     """README and every page of docs/ whose snippets are run here."""
-    found = [
-        p for p in DOCS.rglob("*.md")
-        if p.relative_to(DOCS).parts[0] not in ELSEWHERE and not (p.parent == DOCS and _measured(p))
-    ]  # fmt: skip
+    found = [p for p in DOCS.rglob("*.md") if p.relative_to(DOCS).parts[0] not in ELSEWHERE]
     return [ROOT / "README.md", *sorted(found)]
 
 
@@ -52,7 +49,3 @@ def blocks(page: Path) -> list[Block]:
 def _title(info: str) -> str:
     found = re.search(r'title="([^"]+)"', info)
     return found[1] if found else ""
-
-
-def _measured(page: Path) -> bool:
-    return page.stem not in ("index", "architecture", "glossary")

@@ -2,10 +2,10 @@
 
 - The ``python`` blocks of a page are one module, run in order. A ``text`` block after one is what
   was printed since the last; what nothing shows must not print.
-- Of a ``console`` block each line that starts with ``$ opinfo`` is run; the lines below it are in its
-  output, in this order, ``...`` stands for any others. A line ``opinfo: ...`` is of standard error.
+- Of a ``console`` block each line that starts with ``$ opinfo`` is run; the lines below it are in
+  its output, in this order, ``...`` stands for any others. ``opinfo: ...`` is of standard error.
 - A block with a title is a part of that file, which has tests of its own.
-- ``sh`` and ``bash`` blocks are for the reader's machine: their commands, options and modules exist.
+- ``sh`` and ``bash`` blocks are for the reader's machine: commands, options and modules exist.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from tvm import relax
@@ -46,9 +47,12 @@ def test_table_names_what_moved_and_why() -> None:
     assert "NCHW -> NHWC" in told and "x is pinned, conv2d wants NHWC" in told
     assert "a parameter" not in told  # x stays as it was
     assert told.splitlines()[-1] == (
-        "conversions: 3 of 3.0 KiB before, 1 of 768 B after; 1 of 2 values in another layout; "
-        "cost 768, no plan below 768 (optimal); symbolic extents count 64"
+        "conversions: 3 (3.0 KiB) before, 1 (768 B) after; 1 of 2 values in another layout; "
+        "the plan is optimal; symbolic extents count as 64"
     )
+    worse = replace(REPORT, status="feasible", bound=700.0)
+    cost = worse.certainty().split("; ")[1]
+    assert cost == "the plan costs 768, any plan at least 700 (feasible)"
 
 
 def test_json_has_every_value_and_can_be_read_back() -> None:

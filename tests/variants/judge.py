@@ -20,7 +20,7 @@ from tvm import relax, tirx
 from opinfo.analysis import LayoutNormalised, OpInfo, Refusal
 from opinfo.analysis.answer.recover import Recovered, analyse
 from opinfo.analysis.proposal.build import call_op, constructor, to_prim
-from opinfo.analysis.support.tvm_compat import GenericConst
+from opinfo.analysis.support.tvm_compat import GenericConst, array_of
 from opinfo.analysis.terms.term import Int, TensorVar, Var
 from opinfo.testing.strip import strip
 
@@ -202,7 +202,7 @@ def plain(a: Any) -> Any:
     if isinstance(a, relax.Tuple):
         return [plain(x) for x in a.fields]
     if isinstance(a, GenericConst):
-        return [str(a.value.dtype), a.value.numpy().tolist()]
+        return [str(array_of(a).dtype), array_of(a).numpy().tolist()]
     if isinstance(a, tirx.IndexMap):
         return _moved(a)
     if isinstance(a, Sequence) and not isinstance(a, str):

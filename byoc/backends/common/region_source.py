@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...backend.region import Array, Call, Region, Tensor
+from ...codegen.abi import ABI
 
 #: Extents that are known at run time only, in the tables of shapes.
 UNKNOWN = -1
@@ -87,10 +88,7 @@ OPINFO_EXPORT({symbol})
 def beginning(symbol: str, arguments: str = "") -> str:
     """What is called at load time with the constants of all functions."""
     return f"""
-extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi___init_{symbol}(
-    void*, const TVMFFIAny* args, int32_t, TVMFFIAny* result) {{
-  return begin(args, result{arguments});
-}}
+OPINFO_FUNCTION(__init_{symbol}) {{ return begin(args, result{arguments}); }}
 """
 
 
@@ -98,7 +96,7 @@ def headers(package: str | None, *names: str) -> str:
     """The text of what all regions share, and of headers that a package has."""
     own = [files(package) / name for name in names] if package else []
     paths = [files(__package__) / "regions.hpp", *own]
-    return "".join(p.read_text(encoding="utf-8") for p in paths)
+    return ABI + "".join(p.read_text(encoding="utf-8") for p in paths)
 
 
 def ints(values: Iterable[Any]) -> str:

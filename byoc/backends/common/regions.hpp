@@ -1,32 +1,48 @@
-// What generated functions of regions share, whichever library they call: checks of tensors, kernels
-// that are made once for each shape, constants.
-#include <tvm/ffi/any.h>
-#include <tvm/ffi/container/array.h>
-#include <tvm/ffi/container/tensor.h>
-#include <tvm/ffi/function.h>
-
+// What generated functions of regions share, whichever library they call: errors, checks of tensors,
+// kernels that are made once for each shape, constants. It follows codegen/abi.hpp.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <map>
 #include <memory>
-#include <mutex>
-#include <string>
-#include <utility>
-#include <vector>
+#include <sstream>
+#include <stdexcept>
 
-#define OPINFO_EXPORT(symbol)                                                                    \
-  extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_##symbol(void*, const TVMFFIAny* args, int32_t n, \
-                                                       TVMFFIAny* result) {                      \
-    return symbol##_.safe_call(args, n, result);                                                 \
-  }
+#define OPINFO_EXPORT(symbol) \
+  OPINFO_FUNCTION(symbol) { return symbol##_.safe_call(args, count, result); }
+// OPINFO_THROW(ValueError) << "what is wrong with " << it;
+#define OPINFO_THROW(kind) opinfo_regions::Raise(#kind).text()
 
 namespace opinfo_regions {
 namespace {  // two models in one process share nothing
 
-// The tensor of an argument, null if it is none.
-inline DLTensor* tensor_of(const TVMFFIAny& arg) {
-  return tvm::ffi::AnyView::CopyFromTVMFFIAny(arg).try_cast<DLTensor*>().value_or(nullptr);
+// An error of a kind that Python knows.
+struct Failure : std::runtime_error {
+  Failure(const char* kind, const std::string& text) : std::runtime_error(text), kind(kind) {}
+  const char* kind;
+};
+
+class Raise {
+ public:
+  explicit Raise(const char* kind) : kind_(kind) {}
+  [[noreturn]] ~Raise() noexcept(false) { throw Failure(kind_, text_.str()); }
+  std::ostream& text() { return text_; }
+
+ private:
+  const char* kind_;
+  std::ostringstream text_;
+};
+
+// Run what may throw; what TVM's callers get.
+template <typename Work>
+int guarded(Work work) {
+  try {
+    work();
+    return 0;
+  } catch (const Failure& e) {
+    return opinfo::fail(e.kind, e.what());
+  } catch (const std::exception& e) {
+    return opinfo::fail("InternalError", e.what());
+  }
 }
 
 // Whether a tensor has these extents, -1 for unknown ones, side by side in memory.
@@ -71,18 +87,16 @@ class Kernels {
 template <typename Constant, typename Then>
 int take_constants(const TVMFFIAny* args, TVMFFIAny* result,
                    std::vector<std::unique_ptr<Constant>>& all, Then then) {
-  TVM_FFI_SAFE_CALL_BEGIN();
+  static opinfo::Constants kept;
   static std::once_flag once;  // whoever else loads the library
-  std::call_once(once, [&] {
-    auto given = tvm::ffi::AnyView::CopyFromTVMFFIAny(args[0])
-                     .cast<tvm::ffi::Array<tvm::ffi::Tensor>>();
-    for (auto array : given) all.push_back(std::make_unique<Constant>(array));
-    then();
+  return guarded([&] {
+    std::call_once(once, [&] {
+      kept.load(args, result);
+      for (size_t k = 0; k < kept.size(); ++k) all.push_back(std::make_unique<Constant>(kept[k]));
+      then();
+    });
+    *result = opinfo::integer(0);
   });
-  TVMFFIAny zero{};
-  zero.type_index = kTVMFFIInt;
-  *result = zero;
-  TVM_FFI_SAFE_CALL_END();
 }
 
 }  // namespace

@@ -6,7 +6,7 @@ namespace {
 
 inline void check(cublasStatus_t status, const char* what) {
   if (status != CUBLAS_STATUS_SUCCESS)
-    TVM_FFI_THROW(RuntimeError) << what << ": " << cublasLtGetStatusString(status);
+    OPINFO_THROW(RuntimeError) << what << ": " << cublasLtGetStatusString(status);
 }
 
 // d = act(alpha a b + bias + residual) over row-major tensors; a batch of `a` may be rows.
@@ -80,7 +80,7 @@ class Matmul : public Kernel {
                       (!g_.bias || g_.bias.count() == cols) &&
                       (!g_.residual || g_.residual.extents == g_.d.extents);
     if (!fits)
-      TVM_FFI_THROW(ValueError) << c.name << ": the extents of the operands do not fit each other";
+      OPINFO_THROW(ValueError) << c.name << ": the extents of the operands do not fit each other";
   }
 
   template <typename T>
@@ -125,7 +125,7 @@ class Matmul : public Kernel {
                                                        1, &best, &found);
     cublasLtMatmulPreferenceDestroy(wish);
     if (status != CUBLAS_STATUS_SUCCESS || found == 0)
-      TVM_FFI_THROW(RuntimeError) << c.name << ": cuBLASLt has no algorithm for it: "
+      OPINFO_THROW(RuntimeError) << c.name << ": cuBLASLt has no algorithm for it: "
                                   << cublasLtGetStatusString(status);
     algo_ = best.algo;
     bytes_ = best.workspaceSize;

@@ -6,7 +6,7 @@ namespace {
 
 inline void check(cudnnStatus_t status, const char* what) {
   if (status != CUDNN_STATUS_SUCCESS)
-    TVM_FFI_THROW(RuntimeError) << what << ": " << cudnnGetErrorString(status);
+    OPINFO_THROW(RuntimeError) << what << ": " << cudnnGetErrorString(status);
 }
 
 // y = act(x * w + residual + bias). `order`: the axes of x and y as N, C, then the pixels.
@@ -118,9 +118,9 @@ class Convolution : public Kernel {
     if (v_.activation == CUDNN_ACTIVATION_SWISH)
       check(cudnnSetActivationDescriptorSwishBeta(act_, 1.0), "activation");
     if (v_.bias && v_.bias.count() != dims[0])
-      TVM_FFI_THROW(ValueError) << "a bias of " << v_.bias.count() << " for " << dims[0];
+      OPINFO_THROW(ValueError) << "a bias of " << v_.bias.count() << " for " << dims[0];
     if (v_.residual && v_.residual.extents != v_.y.extents)
-      TVM_FFI_THROW(ValueError) << "a residual that is not as large as the result";
+      OPINFO_THROW(ValueError) << "a residual that is not as large as the result";
   }
 
   // float32 is multiplied as float32, not as tf32.
@@ -145,14 +145,14 @@ class Convolution : public Kernel {
           (v_.type != CUDNN_DATA_FLOAT || measured[k].mathType != CUDNN_TENSOR_OP_MATH))
         usable.push_back(measured[k]);
     if (usable.empty())
-      TVM_FFI_THROW(RuntimeError) << c.name << ": cuDNN has no algorithm for this convolution";
+      OPINFO_THROW(RuntimeError) << c.name << ": cuDNN has no algorithm for this convolution";
     float best = -1.0f;
     for (const auto& a : usable) {
       attempt(h, c.data, stream, a, true, &best);
       attempt(h, c.data, stream, a, false, &best);
     }
     if (best < 0)
-      TVM_FFI_THROW(RuntimeError) << c.name << ": no algorithm of cuDNN runs this convolution";
+      OPINFO_THROW(RuntimeError) << c.name << ": no algorithm of cuDNN runs this convolution";
     check(cudnnSetConvolutionMathType(conv_, taken_.mathType), "math");
   }
 

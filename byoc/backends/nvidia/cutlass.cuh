@@ -11,7 +11,7 @@ namespace {
 
 inline void check(cutlass::Status status, const char* what) {
   if (status != cutlass::Status::kSuccess)
-    TVM_FFI_THROW(RuntimeError) << what << ": " << cutlassGetStatusString(status);
+    OPINFO_THROW(RuntimeError) << what << ": " << cutlassGetStatusString(status);
 }
 
 // d = act(alpha a b + added) over row-major tensors; `added` is a row for all rows, or a matrix.
@@ -68,7 +68,7 @@ class Product : public Kernel {
     step_b_ = stride(g.b);
     agree(c, g.b.last(row_b ? 1 : 2) == cols_);
     if (c.alignment < aligned)
-      TVM_FFI_THROW(ValueError) << c.name << ": addresses are multiples of " << c.alignment
+      OPINFO_THROW(ValueError) << c.name << ": addresses are multiples of " << c.alignment
                                 << " bytes, of " << aligned << " is taken";
     bytes_ = Op::get_workspace_size(arguments(c.data));
     check(Op::can_implement(arguments(c.data)), c.name);
@@ -91,7 +91,7 @@ class Product : public Kernel {
                       (g_.b.count() == b || g_.b.count() == b * batch_) &&
                       (n == cols_ || n == g_.d.count());
     if (!fits)
-      TVM_FFI_THROW(ValueError) << c.name << ": the extents of the operands do not fit each other";
+      OPINFO_THROW(ValueError) << c.name << ": the extents of the operands do not fit each other";
   }
 
   typename Op::Arguments arguments(void* const* data) const {

@@ -18,6 +18,7 @@ from pathlib import Path
 import tvm
 import tvm_ffi
 
+from ....analysis.support.replacing import replacing
 from ...backend.backend import Backend, Code
 from ...backend.region import Region
 from ...patterns.pattern import Node
@@ -108,12 +109,13 @@ def compiled(text: str) -> Path:
         trust.read(made.name, within)
         return made
     told.write_text(text, encoding="utf-8")
-    part = folder / f"{key}.{os.getpid()}.o"
-    done = subprocess.run([*command, str(told), "-o", str(part)], capture_output=True, text=True)
-    if done.returncode != 0:
-        lines = [line for line in done.stderr.splitlines() if "error" in line]
-        raise RuntimeError(f"nvcc: {(lines or done.stderr.splitlines() or ['it failed'])[0]}")
-    os.replace(part, made)
+    with replacing(made) as part:
+        done = subprocess.run(
+            [*command, str(told), "-o", str(part)], capture_output=True, text=True
+        )
+        if done.returncode != 0:
+            lines = [line for line in done.stderr.splitlines() if "error" in line]
+            raise RuntimeError(f"nvcc: {(lines or done.stderr.splitlines() or ['it failed'])[0]}")
     return made
 
 

@@ -17,7 +17,7 @@ using Extents = std::vector<int64_t>;
 
 inline void check(cudaError_t status, const char* what) {
   if (status != cudaSuccess)
-    TVM_FFI_THROW(RuntimeError) << what << ": " << cudaGetErrorString(status);
+    OPINFO_THROW(RuntimeError) << what << ": " << cudaGetErrorString(status);
 }
 
 // The device of a call is the current one until it returns.
@@ -60,21 +60,22 @@ OPINFO_UNUSED void* workspace(int device, cudaStream_t stream, size_t bytes) {
 // A constant of the model: in the memory of each device that it was asked for on.
 class Constant {
  public:
-  explicit Constant(tvm::ffi::Tensor data) : data_(data) {}
+  explicit Constant(const DLTensor* data) : data_(data) {}
 
   Extents extents() const {
-    return Extents(data_.shape().data(), data_.shape().data() + data_.ndim());
+    return Extents(data_->shape, data_->shape + data_->ndim);
   }
 
   OPINFO_UNUSED const void* host() const {
-    return static_cast<const char*>(data_.data_ptr()) + data_.byte_offset();
+    return opinfo::data(data_);
   }
 
   void* on(int device) {
     std::lock_guard<std::mutex> lock(mutex_);
     void*& copy = copies_[device];
     if (copy == nullptr) {
-      const size_t bytes = tvm::ffi::GetDataSize(*data_.GetDLTensorPtr());
+      size_t bytes = (data_->dtype.bits * data_->dtype.lanes + 7) / 8;
+      for (int k = 0; k < data_->ndim; ++k) bytes *= data_->shape[k];
       check(cudaMalloc(&copy, std::max<size_t>(bytes, 1)), "memory of a constant");
       check(cudaMemcpy(copy, host(), bytes, cudaMemcpyDefault), "copy of a constant");
     }
@@ -82,7 +83,7 @@ class Constant {
   }
 
  private:
-  tvm::ffi::Tensor data_;
+  const DLTensor* data_;
   std::mutex mutex_;
   std::map<int, void*> copies_;
 };
@@ -146,12 +147,8 @@ class Function {
 
   // The calling convention of TVM's packed functions.
   int safe_call(const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
-    TVM_FFI_SAFE_CALL_BEGIN();
-    call(args, count);
-    TVMFFIAny none{};
-    none.type_index = kTVMFFINone;
-    *result = none;
-    TVM_FFI_SAFE_CALL_END();
+    *result = TVMFFIAny{};
+    return opinfo_regions::guarded([&] { call(args, count); });
   }
 
  private:
@@ -159,19 +156,19 @@ class Function {
 
   void call(const TVMFFIAny* args, int32_t count) {
     if (count != static_cast<int32_t>(specs_.size()) || count > kMost)
-      TVM_FFI_THROW(TypeError) << name_ << ": " << count << " arguments, expected "
+      OPINFO_THROW(TypeError) << name_ << ": " << count << " arguments, expected "
                                << specs_.size();
     void* data[kMost];
-    DLTensor* tensors[kMost];
+    const DLTensor* tensors[kMost];
     uintptr_t addresses = kAligned;
     for (int k = 0; k < count; ++k) {
-      DLTensor* t = opinfo_regions::tensor_of(args[k]);
+      const DLTensor* t = opinfo::tensor(args[k]);
       if (t == nullptr || !fits(*t, specs_[k]) ||
           t->device.device_id != (k == 0 ? t : tensors[0])->device.device_id)
-        TVM_FFI_THROW(TypeError) << name_ << ": argument " << k << " is not a plain tensor of "
+        OPINFO_THROW(TypeError) << name_ << ": argument " << k << " is not a plain tensor of "
                                  << told(specs_[k]) << " on the GPU of the first one";
       tensors[k] = t;
-      data[k] = static_cast<char*>(tensors[k]->data) + tensors[k]->byte_offset;
+      data[k] = opinfo::data(t);
       addresses |= reinterpret_cast<uintptr_t>(data[k]);
     }
     const int device = tensors[0]->device.device_id;
@@ -192,7 +189,7 @@ class Function {
     return opinfo_regions::spelled(type + std::to_string(spec[2]), spec + 3, spec[0]);
   }
 
-  std::shared_ptr<const Kernel> find(int device, int alignment, DLTensor* const* tensors,
+  std::shared_ptr<const Kernel> find(int device, int alignment, const DLTensor* const* tensors,
                                      int count, void* const* data) {
     static thread_local Extents key;
     key.assign({device, alignment});

@@ -31,13 +31,13 @@ inline Told& logger() {
 
 template <typename T>
 T* made(T* what, const char* name) {
-  if (what == nullptr) TVM_FFI_THROW(RuntimeError) << name << ": " << logger().last();
+  if (what == nullptr) OPINFO_THROW(RuntimeError) << name << ": " << logger().last();
   return what;
 }
 
 inline Dims dims(const Ints& extents) {
   Dims d{};
-  if (extents.size() > Dims::MAX_DIMS) TVM_FFI_THROW(ValueError) << "a tensor of too many axes";
+  if (extents.size() > Dims::MAX_DIMS) OPINFO_THROW(ValueError) << "a tensor of too many axes";
   d.nbDims = static_cast<int32_t>(extents.size());
   std::copy(extents.begin(), extents.end(), d.d);
   return d;
@@ -57,7 +57,7 @@ class Engine : public Kernel {
     for (int k = 0; k < count_; ++k)
       done = done && context_->setTensorAddress(("t" + std::to_string(k)).c_str(), data[k]);
     if (!done || !context_->enqueueV3(stream))
-      TVM_FFI_THROW(RuntimeError) << name_ << ": " << logger().last();
+      OPINFO_THROW(RuntimeError) << name_ << ": " << logger().last();
   }
 
  private:

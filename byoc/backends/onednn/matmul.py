@@ -24,8 +24,7 @@ def matmul(frame: OneDnnFunction) -> list[str]:
     merge = rank > 2 and len(two.shape) == 2 and rows(region, folded)
 
     def turned(t: Tensor) -> str:
-        full = f"{frame.view(t)}.expanded({rank})"
-        return f"{full}.merged()" if merge else full
+        return frame.matrix(t, rank, merge)
 
     weights = frame.view(two)
     if folded.scale is not None:

@@ -120,8 +120,7 @@ def matmul(frame: OneDnnFunction) -> list[str]:
     axes = 2 if merge else rank
 
     def turned(t: Tensor) -> str:
-        full = f"{frame.view(t)}.expanded({rank})"
-        return f"{full}.merged()" if merge else full
+        return frame.matrix(t, rank, merge)
 
     body = [f"const View src = {turned(one)};",
             f"const View weights = {frame.view(two)}.expanded({axes});",

@@ -35,7 +35,7 @@ struct View {
   int64_t dims[DNNL_MAX_NDIMS], strides[DNNL_MAX_NDIMS];
 
   OPINFO_CALLED static View plain(const int64_t* dims, int rank, Type type, int from) {
-    if (rank > DNNL_MAX_NDIMS - 1) TVM_FFI_THROW(ValueError) << "a tensor of rank " << rank;
+    if (rank > DNNL_MAX_NDIMS - 1) OPINFO_THROW(ValueError) << "a tensor of rank " << rank;
     View v{rank, from, type, {}, {}};
     int64_t step = 1;
     for (int k = rank; k-- > 0; step *= dims[k]) {
@@ -119,17 +119,17 @@ inline Type type_of(DLDataType t) {
 // A constant of the model, in each layout that a primitive took it in.
 class Constant {
  public:
-  explicit Constant(tvm::ffi::Tensor data) : data_(data) {}
+  explicit Constant(const DLTensor* data) : data_(data) {}
 
   View view(int k) const {
-    return View::plain(data_.shape().data(), data_.ndim(), type_of(data_.dtype()), ~k);
+    return View::plain(data_->shape, data_->ndim, type_of(data_->dtype), ~k);
   }
 
   memory as(const memory::desc& plain, const memory::desc& wanted) {
     std::lock_guard<std::mutex> lock(mutex_);
     for (const memory& m : made_)
       if (m.get_desc() == wanted) return m;
-    memory from(plain, cpu(), static_cast<char*>(data_.data_ptr()) + data_.byte_offset());
+    memory from(plain, cpu(), opinfo::data(data_));
     memory to = plain == wanted ? from : memory(wanted, cpu());
     if (plain != wanted) {
       dnnl::reorder(from, to).execute(here(), from, to);
@@ -148,7 +148,7 @@ class Constant {
   }
 
  private:
-  tvm::ffi::Tensor data_;
+  const DLTensor* data_;
   std::mutex mutex_;
   std::vector<memory> made_;
 };
@@ -343,10 +343,8 @@ class Function {
   }
 
   // The calling convention of TVM's packed functions.
-  int safe_call(const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
-    TVM_FFI_SAFE_CALL_BEGIN();
-    call(args, count);
-    TVM_FFI_SAFE_CALL_END();
+  int safe_call(const TVMFFIAny* args, int32_t count, TVMFFIAny*) {
+    return opinfo_regions::guarded([&] { call(args, count); });
   }
 
  private:
@@ -354,17 +352,17 @@ class Function {
 
   void call(const TVMFFIAny* args, int32_t count) {
     if (count != static_cast<int32_t>(shapes_.size()) || count > kMost)
-      TVM_FFI_THROW(TypeError) << name_ << ": " << count << " arguments, expected "
+      OPINFO_THROW(TypeError) << name_ << ": " << count << " arguments, expected "
                                << shapes_.size();
     void* data[kMost];
-    DLTensor* tensors[kMost];
+    const DLTensor* tensors[kMost];
     for (int k = 0; k < count; ++k) {
-      DLTensor* t = opinfo_regions::tensor_of(args[k]);
+      const DLTensor* t = opinfo::tensor(args[k]);
       if (t == nullptr || !fits(*t, shapes_[k]))
-        TVM_FFI_THROW(TypeError) << name_ << ": argument " << k << " is not a plain CPU tensor of "
+        OPINFO_THROW(TypeError) << name_ << ": argument " << k << " is not a plain CPU tensor of "
                                  << told(shapes_[k]);
       tensors[k] = t;
-      data[k] = static_cast<char*>(tensors[k]->data) + tensors[k]->byte_offset;
+      data[k] = opinfo::data(t);
     }
     const Kernel* only = only_.load(std::memory_order_acquire);
     if (only != nullptr) {
@@ -386,7 +384,7 @@ class Function {
                                    spec.data() + 1, static_cast<int64_t>(spec.size()) - 1);
   }
 
-  Shapes known(DLTensor* const* tensors) const {
+  Shapes known(const DLTensor* const* tensors) const {
     Shapes out = shapes_;
     for (size_t k = 0; k < out.size(); ++k)
       std::copy(tensors[k]->shape, tensors[k]->shape + tensors[k]->ndim, out[k].begin() + 1);

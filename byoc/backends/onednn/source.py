@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ...backend.region import Array, Region
+from ...backend.region import Array, Region, Tensor
 from ..common.region_source import RegionSource, beginning, exported, row, tensors
 
 
@@ -17,6 +17,11 @@ class OneDnnFunction(RegionSource):
 
     def tensor(self, k: int) -> str:
         return f"tensor(in, {k})"
+
+    def matrix(self, t: Tensor, rank: int, merge: bool) -> str:
+        """A tensor with so many axes, or with those before the last one as one."""
+        full = f"{self.view(t)}.expanded({rank})"
+        return f"{full}.merged()" if merge else full
 
     def constant(self, array: Array) -> str:
         return f"constant({self.constants.add(array)})"

@@ -35,16 +35,20 @@ def dispatch(
     Args:
         model: A Relax module, lowered or not, which is not changed, or the path of a file.
         backends: Names or `Backend` objects; by default as in `opinfo.compile`.
-        wants: The layouts that operators must have, see `opinfo.layout.plan_layout`. By default
-            those that backends want are candidates.
+        wants: Layouts that operators must have, as for `opinfo.plan`. By default those that
+            backends want are candidates.
         priority: Classes of backends, see `opinfo.byoc.dispatch`.
         force: Operators that must go to one backend, see `opinfo.byoc.dispatch`.
-        measure: Choose by measured costs, see `opinfo.byoc.Measure`.
+        measure: Choose by measured times, see `opinfo.byoc.Measure`.
+
+    Returns:
+        The module, and what became of each operator.
 
     Raises:
         FrontendError: The file cannot be read.
-        CannotForce: An operator cannot go where ``force`` says.
-        TypeError, ValueError: An argument is of another type, or does not fit the others.
+        CannotForce: An operator cannot go where `force` says.
+        TypeError: An argument has another type.
+        ValueError: An argument does not fit the others.
     """
     chosen = installed() if backends is None else backends
     lowered = prepare(as_module(model, "dispatch"), chosen)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,21 +14,27 @@ from tvm import relax
 
 from ..byoc.compile import CompiledModule, on_gpu
 from ..byoc.dispatching.dispatch import Dispatched
+from ..jit.arguments.boundary import Boundary
+from ..jit.arguments.signature import Signature
 from ..jit.compile.compile_shapes import CompiledShapes
 from ..jit.compile.specialize import SpecializedFunction
 from ..verify.verification import Verified, verified
 from .models import as_module
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Compiled:
-    """A compiled model; `opinfo.Session` serves it where ``shapes`` were named.
+    """A compiled model. `opinfo.Session` serves it where `shapes` were given.
 
-    ``target`` is what it was compiled for: it runs there only.
+    Attributes:
+        target: The target that it was compiled for; it runs only there.
+        result: The library, with what backends and strategies did.
+        signatures: The parameters of the model's functions, by name.
     """
 
     target: Any
-    result: CompiledModule | CompiledShapes = field(repr=False)
+    result: CompiledModule | CompiledShapes
+    signatures: Mapping[str, Signature]
 
     @property
     def library(self) -> Path:
@@ -56,9 +63,16 @@ class Compiled:
             An array, or a tuple of what the function returns.
 
         Raises:
-            ValueError: The inputs do not fit the function's parameters.
+            ValueError: The model has no such function, or the inputs do not fit its parameters.
         """
-        return _plain(self._machine[function](*(self._tensor(x) for x in inputs)))
+        if function not in self.signatures:
+            known = ", ".join(self.signatures)
+            raise ValueError(f"run: the model has no function {function}; it has {known}")
+        if on_gpu(self.target):  # TVM checks them there
+            values = [_on(self._device, x) for x in inputs]
+        else:
+            values, _ = self._boundaries[function](inputs)
+        return _plain(self._machine[function](*values))
 
     def export(self, path: str | Path) -> None:
         """Write the library; it loads in any process that has the TVM runtime.
@@ -100,10 +114,12 @@ class Compiled:
     def _device(self) -> Any:
         return tvm.cuda() if on_gpu(self.target) else tvm.cpu()
 
-    def _tensor(self, x: Any) -> Any:
-        if isinstance(x, (bool, int, float, tvm.runtime.Tensor)):
-            return x
-        return tvm.runtime.tensor(np.ascontiguousarray(np.from_dlpack(x)), self._device)
+    @cached_property
+    def _boundaries(self) -> dict[str, Boundary]:
+        return {name: Boundary(signature) for name, signature in self.signatures.items()}
+
+    def __repr__(self) -> str:
+        return f"Compiled({', '.join(self.signatures)}; {describe(self.target)})"
 
     def __str__(self) -> str:
         return self.report()
@@ -122,6 +138,13 @@ def _served(f: SpecializedFunction) -> str:
     """How a function with symbolic shapes is compiled: ``fused_matmul: jit, rule contraction``."""
     rule = f", rule {f.rule}" if f.rule else ""
     return f"{f.function}: {type(f.strategy).__name__.lower()}{rule}{f.why and f' ({f.why})'}"
+
+
+def _on(device: Any, x: Any) -> Any:
+    """An array as a tensor of a device; a tensor or a number as it is."""
+    if isinstance(x, (bool, int, float, tvm.runtime.Tensor)):
+        return x
+    return tvm.runtime.tensor(np.ascontiguousarray(np.from_dlpack(x)), device)
 
 
 def _plain(value: Any) -> Any:

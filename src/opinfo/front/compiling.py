@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tvm
+from tvm import relax
 
 from ..byoc.backend.backend import Backend
 from ..byoc.codegen.host import native_target
@@ -13,6 +14,7 @@ from ..byoc.compile import compile_module
 from ..byoc.dispatching.dispatch import Options
 from ..byoc.dispatching.plan_file import DispatchPlan
 from ..byoc.measure import Measure
+from ..jit.arguments.signature import Signature
 from ..jit.compile.compile_shapes import compile_shapes
 from ..jit.config.strategy import Config, Dim, Strategy
 from ..layout.search.constraints import Desired
@@ -38,34 +40,48 @@ def compile(
 
     Args:
         model: A Relax module, which is not changed, or the path of a file that `opinfo.load` reads.
-        backends: Names or `Backend` objects. By default oneDNN for a CPU where it is
-            installed, and none with ``shapes``; ``[]`` is TVM's own code.
-        target: TVM's; by default the CPU that this runs on, one thread. `Compiled.target` says it.
+        backends: Names or `Backend` objects. By default oneDNN for a CPU where it is installed, and
+            none with `shapes`; ``[]`` for TVM's own code.
+        target: TVM's target; by default this CPU, with one thread. `Compiled.report` names it.
         shapes: How functions with symbolic shapes are compiled, where backends leave them:
-            ``"jit"``, ``"aot"``, `jit.Aot`, a `jit.Config`; or dimensions by name,
-            ``{"n": 8, "m": (1, 512), "k": Dim(1, 64, likely=(8,))}``, for kernels of the shapes
-            that come in. By default one kernel for all shapes.
-        wants: The layouts that operators must have, see `opinfo.layout.plan_layout`. By default
-            those that backends want are candidates.
+            ``"jit"``, ``"aot"``, `jit.Aot`, a `jit.Config`; or dimensions by name, ``{"n": 8, "m":
+            (1, 512), "k": Dim(1, 64, likely=(8,))}``, for kernels of the shapes that occur. By
+            default one kernel for all shapes.
+        wants: Layouts that operators must have, as for `opinfo.plan`. By default those that
+            backends want are candidates.
         priority: Classes of backends, see `opinfo.byoc.dispatch`.
         force: Operators that must go to one backend, see `opinfo.byoc.dispatch`.
-        measure: Choose by measured costs, see `opinfo.byoc.Measure`.
-        plan: Which backend has what, of an earlier call: `Compiled.dispatched.plan`.
+        measure: Choose by measured times, see `opinfo.byoc.Measure`.
+        plan: The plan of an earlier call, ``compiled.dispatched.plan``; nothing is chosen again.
+
+    Returns:
+        The compiled model.
 
     Raises:
         FrontendError: The file cannot be read.
-        TypeError, ValueError: An argument is of another type, or does not fit the others.
+        TypeError: An argument has another type.
+        ValueError: An argument does not fit the others.
         FileNotFoundError: There is no C++ compiler.
     """
     mod = as_module(model, "compile")
     wanted = tvm.target.Target(native_target() if target is None else target)
     mod, config = configured(mod, shapes)
+    signatures = _signatures(mod)
     if config is None:
         chosen = installed(wanted) if backends is None else backends
         library = compile_module(mod, chosen, wants, priority=priority, force=force, saved=plan,
                                  measure=measure, target=wanted)  # fmt: skip
-        return Compiled(wanted, library)
+        return Compiled(wanted, library, signatures)
     options = Options(priority, force, measure, "best" if backends else "given", wants)
     shaped = compile_shapes(mod, config, wanted, backends=backends or (), options=options,
                             saved=plan)  # fmt: skip
-    return Compiled(wanted, shaped)
+    return Compiled(wanted, shaped, signatures)
+
+
+def _signatures(mod: tvm.IRModule) -> dict[str, Signature]:
+    """The parameters of each function that a library of the module exports."""
+    return {
+        g.name_hint: Signature.of(f, g.name_hint)
+        for g, f in mod.functions_items()
+        if isinstance(f, relax.Function) and "global_symbol" in (f.attrs or {})
+    }

@@ -40,29 +40,32 @@ def inspect(
     alternatives: bool = False,
     fused: bool = False,
 ) -> Report | ChainReport:
-    """Say for each PrimFunc which operator it computes, or why that is not known.
+    """Report for each PrimFunc which operator it computes, or why that is unknown.
 
-    Relax operators are legalised first, on a copy. PrimFuncs that are structurally equal are
-    analysed once.
+    Relax operators are legalised first, on a copy. Structurally equal PrimFuncs are analysed once.
 
     Args:
         subject: A PrimFunc, a module, or the path of a model.
-        progress: Called with ``(done, total, name)`` before each analysis and at the end.
-        func: Only the PrimFunc of this name.
-        alternatives: Certify also the other operators that compute the same.
-        fused: The chain of operators of each PrimFunc after `FuseOps` and `FuseTIR`.
+        progress: Called with the number done, the total and a name, before each analysis and at the
+            end.
+        func: Report only this PrimFunc.
+        alternatives: Certify the other operators that compute the same, too.
+        fused: Report the chain of operators of each PrimFunc after ``FuseOps`` and ``FuseTIR``.
+
+    Returns:
+        One row for each PrimFunc.
 
     Raises:
         FrontendError: The file cannot be read.
-        TypeError: ``subject`` is something else.
-        KeyError: There is no PrimFunc called ``func``; the message names the nearest ones.
+        TypeError: `subject` is something else.
+        KeyError: There is no PrimFunc `func`; the message names similar ones.
     """
     if isinstance(subject, tirx.PrimFunc):
         symbol = str((subject.attrs or {}).get("global_symbol") or "PrimFunc")
         subject = tvm.IRModule({symbol: subject})
         if not fused:
             return _report(_prims(subject), Counter({symbol: 1}), {}, progress, alternatives)
-    mod = as_module(subject, "inspect")
+    mod = as_module(subject, "inspect", "a PrimFunc, ")
     if fused:
         from .fused import inspect_fused  # imports what compiles shapes
 

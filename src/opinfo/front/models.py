@@ -10,14 +10,15 @@ import tvm
 from ..frontend import load
 
 
-def as_module(model: Any, verb: str) -> tvm.IRModule:
+def as_module(model: Any, verb: str, others: str = "") -> tvm.IRModule:
     """The module itself, or that of the file.
 
     Raises:
         FrontendError: The file cannot be read.
-        TypeError: ``model`` is neither; ``verb`` is who says so.
+        TypeError: ``model`` is neither; ``verb`` says so, which takes ``others`` besides.
     """
     mod = load(model) if isinstance(model, (str, Path)) else model
     if not isinstance(mod, tvm.IRModule):
-        raise TypeError(f"{verb}: expected a module or the path of a model, got {model!r:.80}")
+        expected = f"{others}a module or the path of a model"
+        raise TypeError(f"{verb}: expected {expected}, got {model!r:.80}")
     return mod

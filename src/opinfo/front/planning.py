@@ -12,7 +12,7 @@ from ..layout.plan import plan_layout
 from ..layout.report.count import count, located
 from ..layout.report.plan_report import Conversions, PlanReport, describe, size
 from ..layout.search.constraints import Desired
-from ..report.layouts import CONVERSION, conversions, table
+from ..report.layouts import CONVERSION, LAYOUT, conversions, layouts, table
 from .inspection import inspect
 from .models import as_module
 from .prim_funcs import legalize
@@ -24,9 +24,17 @@ if TYPE_CHECKING:
     from ..layout.search.decide import Cost
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ModelPlan:
-    """A lowered module, its plan, and the conversions counted in both modules."""
+    """A lowered module and its planned layouts.
+
+    Attributes:
+        lowered: The module after ``LegalizeOps``.
+        module: The module in its planned layouts; it computes the same.
+        report: Why the layouts are these.
+        before: The conversions of `lowered`.
+        after: The conversions of `module`.
+    """
 
     lowered: Any
     module: Any
@@ -37,26 +45,24 @@ class ModelPlan:
     def summary(self) -> str:
         """One line: what was saved, what is left, how sure that is."""
         saved = self.before.bytes - self.after.bytes
-        told = f"saved {size(saved)}" if saved >= 0 else f"{size(-saved)} more"
+        change = f", {size(abs(saved))} {'less' if saved > 0 else 'more'}" if saved else ""
         return (
-            f"conversions of activations: {self.before!r} before, {self.after!r} after, {told}; "
+            f"layout conversions: {self.before!r} before, {self.after!r} after{change}; "
             f"{self.report.certainty()}"
         )
 
+    def __repr__(self) -> str:
+        return f"ModelPlan({self.summary()})"
+
     def tables(self, explain: bool = False) -> list[Table]:
-        """Values in another layout and conversions; to explain also the others, and each op."""
-        report = self.report
-        values = report.values if explain else report.moved()
-        out = [
-            table(
-                ("value", "type", "layout", "why"),
-                [(v.name, describe(v), v.layout.spell(), v.why) for v in values],
-            ),
-            table(CONVERSION, conversions(report)),
-        ]  # fmt: skip
+        """How many values have each layout, and conversions; to explain all values and ops."""
+        values = table(LAYOUT, layouts(self.report))
+        out = [values, table(CONVERSION, conversions(self.report))]
         if explain:
-            rows = [(o.name, o.op, o.implementation, o.why) for o in report.ops]
-            out.insert(1, table(("op of", "PrimFunc", "implementation", "why"), rows))
+            every = [(v.name, describe(v), v.layout.spell(), v.why) for v in self.report.values]
+            rows = [(o.name, o.op, o.implementation, o.why) for o in self.report.ops]
+            out[:1] = [table(("value", "type", "layout", "why"), every),
+                       table(("op of", "PrimFunc", "implementation", "why"), rows)]  # fmt: skip
         return [t for t in out if t.row_count]
 
     def to_json(self) -> dict[str, Any]:
@@ -88,21 +94,26 @@ def plan(
     model: Any, wants: Desired | str | None = None, *, mode: Mode = "tir",
     objective: str | Cost = "bytes", pins: Mapping[str, str] | None = None,
 ) -> ModelPlan:  # fmt: skip
-    """Give each value of a model the cheapest layout that is proved to compute the same.
+    """Give each value of a model the cheapest layout, with each rewrite proved to compute the same.
 
     Args:
         model: A Relax module, lowered or not, which is not changed, or the path of a file.
-        wants: The layouts of operators' operands, ``{"conv2d": "NHWC"}`` or
-            ``{"conv2d": ["NCHW8c", "OIHW8i8o"]}``; or the name of an implementation,
-            ``"tvm-nhwc"``.
-        mode: ``"graph"`` keeps what `RaiseOps` can raise; in ``"tir"`` everything may flow.
-        objective: What is least, see `opinfo.layout.plan_layout`.
-        pins: The layouts of values by name.
+        wants: The layouts of operators' operands, ``{"conv2d": "NHWC"}`` or ``{"conv2d": ["NCHW8c",
+            "OIHW8i8o"]}``, or the name of an implementation, ``"tvm-nhwc"``.
+        mode: ``"graph"`` keeps each operator one that `RaiseOps` can raise; in ``"tir"`` layouts
+            flow everywhere.
+        objective: ``"bytes"`` or ``"count"`` of conversions, or a function, see `plan_layout`.
+        pins: Other layouts for parameters, by name.
+
+    Returns:
+        The planned module and the report.
 
     Raises:
         FrontendError: The file cannot be read.
-        TypeError, ValueError: An argument is of another type, or does not fit the others.
+        TypeError: An argument has another type.
+        ValueError: An operator, a layout or an option does not exist.
     """
     lowered = legalize(as_module(model, "plan"))
+    stage("planning layouts")
     planned = plan_layout(lowered, wants, mode=mode, objective=objective, pins=pins)
     return ModelPlan(lowered, planned.module, planned.report, count(lowered), count(planned.module))

@@ -23,18 +23,23 @@ __all__ = ["LOADERS", "FrontendError", "load", "parse_shape"]
 
 
 def load(path: str | Path, shapes: Mapping[str, Sequence[int | str]] | None = None) -> tvm.IRModule:
-    """Read a model file into a Relax module, operators not yet legalised.
+    """Read a model file into a Relax module, whose operators are not yet legalised.
 
-    The suffix of `path` decides: `.onnx`; `.pt2` written by `torch.export.save`; `.json` written by
-    `tvm.ir.save_json`; `.py` with TVMScript, of which only declarative text is evaluated. The file
-    is read in a process of its own, with limits on time and memory: one that makes TVM or torch
-    crash, hang or grow is an error like any other.
+    The file is read in a process of its own, with limits on time and memory; nothing in it is run.
 
-    `shapes` maps an input's name to its shape; a string is a symbolic dimension, equal strings are
-    the same dimension: `{"x": ("n", 3, 224, 224)}`. Inputs not named keep the shape of the file.
+    Args:
+        path: The suffix decides: ``.onnx``; ``.pt2`` written by `torch.export.save`; ``.json``
+            written by `tvm.ir.save_json`; ``.py`` with TVMScript, of which only declarative text is
+            evaluated.
+        shapes: Shapes of inputs by name; others keep the shape in the file. A string is a symbolic
+            dimension, and equal strings are one dimension: ``{"x": ("n", 3, 224, 224)}``.
 
-    Raises `FrontendError`, one line, if the file cannot be read, its format's package is not
-    installed, an operator is not supported, or a shape does not fit.
+    Returns:
+        The module.
+
+    Raises:
+        FrontendError: The file cannot be read, its format's package is not installed, an operator
+            is not supported, or a shape does not fit; one line.
     """
     return read(path, shapes)
 

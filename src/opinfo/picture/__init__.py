@@ -1,4 +1,4 @@
-"""A plan as a page: both graphs side by side, conversions weighted by bytes, reasons on a click."""
+"""Plans and compiled models as pages: graphs that fold and can be searched, and reasons."""
 
 from .page import page
 

@@ -1,45 +1,116 @@
-"""The page of a compiled model: one file that needs no server, no network and no script."""
+"""The page of a compiled model: which backend computes what, how long it takes, and why."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from html import escape
-from importlib.resources import files
+from typing import Any
 
-from ..byoc.compile import CompiledModule
+from ..analysis.support.wording import plural
 from ..byoc.dispatching.dispatch import Dispatched
+from ..byoc.dispatching.dispatched import Taken
+from ..byoc.matching.diagnose import Left
 from ..byoc.measure import Timing
 from ..layout.report.plan_report import PlanReport, describe
 from ..report.layouts import CONVERSION, conversions
 from ..report.regions import FAILED, LEFT, SHARES, failed, left, share, shares
 from ..verify.verification import TIMES, Verified
+from .dataflow import INPUT, OUTPUT, Node, dataflow, main_of
+from .template import Card, duration, filled, graph, node, section
 
-REGION = ("region", "backend", "pattern", "operators", "FLOPs")
+REGION = ("region", "model's nodes", "backend", "pattern", "operators", "time", "FLOPs")
 VALUE = ("value", "type", "layout", "why")
 CANDIDATE = ("candidate", "operators", "shapes", "result", "from")
 
 
-def compiled_page(title: str, found: CompiledModule, verified: Verified | None) -> str:
+def compiled_page(title: str, done: Dispatched, verified: Verified | None) -> str:
     """The page as HTML."""
-    done = found.dispatched
     parts = [
-        _section("Backends", SHARES, _shares(done)),
-        "" if verified is None else _section("Times", TIMES, verified.rows(), _runs(verified)),
-        _section("Regions", REGION, _regions(done)),
-        _section("What failed", FAILED, failed(done)),
-        _section("What stays with TVM", LEFT, left(done)),
+        section("Backends", SHARES, _shares(done)),
+        "" if verified is None else section("Times", TIMES, verified.rows(), _runs(verified)),
+        section("Regions", REGION, _regions(done)),
+        section("What failed", FAILED, failed(done)),
+        section("What stays with TVM", LEFT, left(done)),
         "" if done.report is None else _layouts(done.report),
-        _section("Measured candidates", CANDIDATE, list(map(_candidate, done.timings))),
+        section("Measured candidates", CANDIDATE, list(map(_candidate, done.timings))),
     ]
-    text = (files(__package__) / "compiled.html").read_text(encoding="utf-8")
-    told = {
-        "TITLE": escape(title),
-        "SUMMARY": escape(done.summary()),
-        "STATUS": escape(f"the choice is {done.status}"),
-        "PARTS": "".join(parts),
-    }
-    return re.sub("@([A-Z]+)@", lambda found: told[found[1]], text)
+    return filled(title, "compiled", _cards(done, verified), _graph(done), "".join(parts))
+
+
+def _cards(done: Dispatched, verified: Verified | None) -> list[Card]:
+    ops, regions = sum(len(t.ops) for t in done.taken), len(done.taken)
+    out = []
+    if verified is not None:
+        speed = "good" if verified.compiled < verified.unmodified else "bad"
+        times = f"{verified.compiled:.3g} ms, was {verified.unmodified:.3g} ms"
+        out.append(Card("Speed", verified.speed(), times, speed))
+    part = share(done, sum(t.flops for t in done.taken))
+    out.append(Card("On backends", f"{part:.1%} of FLOPs", f"{ops} of {ops + len(done.left)} ops"))
+    by = ", ".join(f"{name} {n}" for name, n, _, _ in shares(done) if n)
+    out.append(Card("Regions", str(regions), by or "all of it is TVM's"))
+    known = [t.microseconds for t in done.taken if t.microseconds is not None]
+    if known:
+        out.append(Card("Time in regions", duration(sum(known)), "each measured alone"))
+    if done.report is not None:
+        before, after = done.report.before.number, done.report.after.number
+        out.append(Card("Layout conversions", f"{before} → {after}", "in the model → compiled"))
+    if done.failed:
+        out.append(Card("Failed", plural(len(done.failed), "region"), "see below", "bad"))
+    if verified is not None:
+        mood = "" if verified.same else "bad"
+        out.append(Card("Difference", f"{verified.difference:.1e}", "of the largest value", mood))
+    return out
+
+
+# ------------------------------------------------------------------------------- the graph
+
+
+def _graph(done: Dispatched) -> dict[str, Any]:
+    """A box for each region and each operator that is left; colours are backends."""
+    regions, rest = {t.symbol: t for t in done.taken}, {o.name: o for o in done.left}
+    nodes, edges = [], []
+    place: dict[str, int] = {}
+    for k, n in enumerate(dataflow(main_of(done.module))):
+        taken = regions.get(n.op)
+        nodes.append(_end(n) if n.op in (INPUT, OUTPUT) else _own(n, rest.get(n.name))
+                     if taken is None else _region(n, taken, done))  # fmt: skip
+        edges += [(place[value], k) for value in n.reads]
+        place |= dict.fromkeys(n.gives, k)
+    note = plural(len(done.taken), "region")
+    return graph(nodes, range(len(nodes)), {"compiled": edges}, {"compiled": ("Compiled:", note)})
+
+
+def _end(n: Node) -> dict[str, Any]:
+    return node(n.name, sub=n.type, kind="end", name=n.name, facts=[("type", n.type)])
+
+
+def _region(n: Node, t: Taken, done: Dispatched) -> dict[str, Any]:
+    time = None if t.microseconds is None else duration(t.microseconds)
+    flops = f"{share(done, t.flops):.1%} of FLOPs"
+    facts = [
+        ("region", t.symbol), ("backend", t.backend), ("pattern", t.pattern),
+        ("operators", ", ".join(t.ops)), ("model's nodes", ", ".join(t.nodes)),
+        ("value", n.name), ("type", n.type), ("time", time or ""), ("share", flops),
+        ("rounding", t.rounds or ""),
+    ]  # fmt: skip
+    sub = " · ".join(filter(None, [time, flops, t.nodes[-1] if t.nodes else ""]))
+    return node(" + ".join(map(_short, t.ops)), sub=sub, name=n.name, node=n.node, key=t.backend,
+                time=t.microseconds, facts=facts)  # fmt: skip
+
+
+def _own(n: Node, o: Left | None) -> dict[str, Any]:
+    label = _short(n.op if o is None else o.op)
+    why = "" if o is None else o.why
+    facts = [("computed by", "tvm"), ("operator", o.op if o else n.op), ("model's node", n.node),
+             ("value", n.name), ("type", n.type), ("why", why),
+             ("what would help", o.mend if o else "")]  # fmt: skip
+    return node(label, sub=n.node or n.type, name=n.name, node=n.node, key="tvm", facts=facts)
+
+
+def _short(op: str) -> str:
+    return op.removeprefix("relax.").removeprefix("nn.").removeprefix("image.")
+
+
+# ------------------------------------------------------------------------------ the tables
 
 
 def _shares(done: Dispatched) -> list[tuple[str, ...]]:
@@ -48,17 +119,23 @@ def _shares(done: Dispatched) -> list[tuple[str, ...]]:
 
 
 def _runs(verified: Verified) -> str:
-    return f"Medians of {verified.runs} runs in turns; {verified}."
+    return f"Medians of {plural(verified.runs, 'run')} of each, in turns; {verified}."
 
 
 def _regions(done: Dispatched) -> list[tuple[str, ...]]:
     """The largest first."""
     taken = sorted(done.taken, key=lambda t: -t.flops)
     return [
-        (t.symbol, t.backend, t.pattern, _listed(t.ops) + (f" ({t.rounds})" if t.rounds else ""),
-         f"{share(done, t.flops):.1%}")
+        (t.symbol, _nodes(t.nodes), t.backend, t.pattern,
+         _listed(t.ops) + (f" ({t.rounds})" if t.rounds else ""),
+         "" if t.microseconds is None else duration(t.microseconds), f"{share(done, t.flops):.1%}")
         for t in taken
     ]  # fmt: skip
+
+
+def _nodes(names: Sequence[str]) -> str:
+    """The first and the last of them."""
+    return " … ".join(dict.fromkeys([*names[:1], *names[-1:]]))
 
 
 def _listed(ops: Sequence[str]) -> str:
@@ -67,32 +144,11 @@ def _listed(ops: Sequence[str]) -> str:
 
 def _layouts(report: PlanReport) -> str:
     moved = [(v.name, describe(v), v.layout.spell(), v.why) for v in report.moved()]
-    return _section("Transforms left", CONVERSION, conversions(report), report.summary()) + (
-        _section("Values in another layout", VALUE, moved)
+    return section("Conversions left", CONVERSION, conversions(report), report.summary()) + (
+        section("Values in another layout", VALUE, moved)
     )
 
 
 def _candidate(t: Timing) -> tuple[str, ...]:
     return (t.backend, _listed(t.ops), _listed(t.shapes), str(t.result),
             "the database" if t.known else "this run")  # fmt: skip
-
-
-def _section(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], note: str = "") -> str:
-    """A table under a title; nothing where there are neither rows nor a note."""
-    if not rows and not note:
-        return ""
-    told = f"<p>{escape(note)}</p>" if note else ""
-    if not rows:
-        return f"<section><h2>{escape(title)}</h2>{told}</section>\n"
-    heads = "".join(f"<th>{escape(h)}</th>" for h in head)
-    lines = "".join(f"<tr>{''.join(map(_cell, row))}</tr>\n" for row in rows)
-    count = f" <small>{len(rows)}</small>"
-    return (f"<section><h2>{escape(title)}{count}</h2>{told}<div><table><thead><tr>{heads}</tr>"
-            f"</thead>\n<tbody>{lines}</tbody></table></div></section>\n")  # fmt: skip
-
-
-def _cell(text: str) -> str:
-    """A share of something has a bar below it."""
-    if text.endswith("%"):
-        return f'<td class="bar">{escape(text)}<span style="width: {escape(text)}"></span></td>'
-    return f"<td>{escape(text)}</td>"

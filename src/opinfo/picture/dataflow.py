@@ -10,6 +10,8 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
+from ..analysis.support.origin import node_of
+
 INPUT, OUTPUT = "input", "result"
 
 
@@ -18,6 +20,7 @@ class Node:
     """A binding: ``name`` of its variable, ``op`` that it calls, ``reads`` the values of others.
 
     A result that is a tuple gives the values ``name.0``, ``name.1``, …; ``gives`` lists them.
+    ``node`` is the model's name of the node that it comes from, where that is known.
     """
 
     name: str
@@ -25,6 +28,7 @@ class Node:
     reads: tuple[str, ...]
     gives: tuple[str, ...]
     type: str
+    node: str = ""
 
 
 def main_of(mod: tvm.IRModule) -> Any:
@@ -48,7 +52,7 @@ def dataflow(func: Any) -> list[Node]:
             reader.add(p, INPUT, ())
     for block in func.body.blocks:
         for b in block.bindings:
-            reader.binding(b.var, getattr(b, "value", None))
+            reader.binding(b)
     reads = reader.read(func.body.body)
     reader.nodes.append(Node(OUTPUT, OUTPUT, reads, (), ""))
     return reader.nodes
@@ -59,15 +63,17 @@ class _Reader:
         self.nodes: list[Node] = []
         self.values: dict[Any, tuple[str, ...]] = {}
 
-    def add(self, var: Any, op: str, reads: Sequence[str]) -> None:
+    def add(self, var: Any, op: str, reads: Sequence[str], node: str = "") -> None:
         types = [_type(t) for t in getattr(var.ty, "fields", [var.ty])]
         name = str(var.name)
         many = hasattr(var.ty, "fields")
         gives = tuple(f"{name}.{k}" for k in range(len(types))) if many else (name,)
         self.values[var] = gives
-        self.nodes.append(Node(name, op, tuple(dict.fromkeys(reads)), gives, ", ".join(types)))
+        reads = tuple(dict.fromkeys(reads))
+        self.nodes.append(Node(name, op, reads, gives, ", ".join(types), node))
 
-    def binding(self, var: Any, value: Any) -> None:
+    def binding(self, b: Any) -> None:
+        var, value = b.var, getattr(b, "value", None)
         if isinstance(value, relax.TupleGetItem):
             whole = self.read(value.tuple_value)
             if len(whole) == len(value.tuple_value.ty.fields):
@@ -77,7 +83,7 @@ class _Reader:
         elif isinstance(value, (relax.Var, relax.Tuple)):
             self.values[var] = self.read(value)
         elif reads := self.read(value):
-            self.add(var, _op(value), reads)
+            self.add(var, _op(value), reads, node_of(b))
 
     def read(self, e: Any) -> tuple[str, ...]:
         """The values of nodes that an expression mentions."""
@@ -99,6 +105,8 @@ def _op(value: Any) -> str:
     first = value.args[0] if len(value.args) else None
     if isinstance(first, tvm.ir.GlobalVar):
         return str(first.name_hint)
+    if isinstance(first, relax.ExternFunc):
+        return str(first.global_symbol)
     return str(getattr(value.op, "name", getattr(value.op, "name_hint", "call")))
 
 

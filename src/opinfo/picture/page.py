@@ -1,13 +1,10 @@
-"""The page of a plan: one file that needs no server and no network."""
+"""The page of a plan: the graph before and after, conversions by bytes, reasons on a click."""
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
-from importlib.resources import files
 from typing import Any
 
 import tvm
@@ -21,7 +18,7 @@ from ..layout.report.plan_report import (
     size,
 )
 from .dataflow import INPUT, OUTPUT, Node, dataflow, main_of
-from .layered import places
+from .template import Card, filled, graph, node
 
 
 def page(
@@ -35,41 +32,36 @@ def page(
 ) -> str:
     """The page as HTML.
 
-    ``mod`` is the module that was planned; ``moving`` has the bytes of its bindings that are
-    conversions, ``operators`` the operator of a PrimFunc, by name. ``before`` and ``after`` are
-    counted in both modules.
+    Args:
+        title: Of the page.
+        mod: The module that was planned.
+        report: Of the plan.
+        before: The conversions of the module.
+        after: Those of the planned module.
+        moving: The bytes of bindings that are conversions, by variable.
+        operators: The operator of each PrimFunc, written as a call.
     """
     drawing = _Drawing(dataflow(main_of(mod)), report, moving, operators)
-    data = {
-        "nodes": drawing.nodes,
-        "before": drawing.before,
-        "after": drawing.after,
-        "layouts": _layouts(report),
-    }
-    text = (files(__package__) / "page.html").read_text(encoding="utf-8")
-    told = json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
-    for key, value in {
-        "TITLE": escape(title),
-        "SUMMARY": escape(_summary(report)),
-        "BEFORE": escape(repr(before)),
-        "AFTER": escape(repr(after)),
-        "DATA": told,
-    }.items():
-        text = text.replace(f"@{key}@", value)
-    return text
+    titles = {"before": ("Before: conversions", repr(before)),
+              "after": ("After: conversions", repr(after))}  # fmt: skip
+    edges = {"before": drawing.before, "after": drawing.after}
+    data = graph(drawing.nodes, drawing.starts, edges, titles)
+    return filled(title, "layout plan", _cards(report, before, after), data, "")
 
 
-def _summary(report: PlanReport) -> str:
-    relaid = f"{len(report.moved())} of {len(report.values)} values in another layout"
-    return f"{relaid}; cost {report.objective:g}, no plan below {report.bound:g} ({report.status})"
-
-
-def _layouts(report: PlanReport) -> list[str]:
-    """Those that values are moved to, from the most frequent."""
-    found: dict[str, int] = defaultdict(int)
-    for v in report.moved():
-        found[v.layout.spell()] += 1
-    return sorted(found, key=lambda text: (-found[text], text))
+def _cards(report: PlanReport, before: Conversions, after: Conversions) -> list[Card]:
+    saved = before.bytes - after.bytes
+    plan = f"costs {report.objective:,.0f} bytes moved"
+    if report.status != "optimal":
+        plan += f"; no plan costs less than {report.bound:,.0f}"
+    return [
+        Card("Conversions before", str(before.number), size(before.bytes)),
+        Card("Conversions after", str(after.number), size(after.bytes)),
+        Card("Bytes converted", f"{size(abs(saved))} {'less' if saved >= 0 else 'more'}",
+             "of activations, in each run", "good" if saved > 0 else "bad" if saved < 0 else ""),
+        Card("Values in another layout", f"{len(report.moved())} of {len(report.values)}"),
+        Card("Plan", report.status, plan),
+    ]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -81,7 +73,7 @@ class _Inserted:
 
 
 class _Drawing:
-    """Nodes with their places, and the edges before and after, as plain values for JSON."""
+    """Boxes in program order, ``starts`` of the module's own, and the edges before and after."""
 
     def __init__(
         self,
@@ -97,6 +89,7 @@ class _Drawing:
         self.behind: dict[str, list[_Inserted]] = defaultdict(list)
         self._sort(report.conversions)
         self.nodes: list[dict[str, Any]] = []
+        self.starts: list[int] = []
         self.before: list[tuple[int, int]] = []
         self.after: list[tuple[int, int]] = []
         self._draw()
@@ -105,75 +98,64 @@ class _Drawing:
         """Conversions that were in the model and stay, and those that are put in."""
         own = {n.gives[0]: n for n in self.flow if n.name in self.moving}
         for c in conversions:
-            node = own.get(c.consumers[0]) if len(c.consumers) == 1 else None
-            if node is not None and c.value in node.reads and node.name not in self.stays:
-                self.stays[node.name] = c
+            reader = own.get(c.consumers[0]) if len(c.consumers) == 1 else None
+            if reader is not None and c.value in reader.reads and reader.name not in self.stays:
+                self.stays[reader.name] = c
             else:
                 self.behind[c.value].append(_Inserted(c, frozenset(c.consumers or (OUTPUT,))))
 
     def _draw(self) -> None:
         place: dict[str, int] = {}
         converted: dict[tuple[str, str], int] = {}
-        for node in self.flow:
-            here = self._add(self._op(node))
-            for value in node.reads:
+        for n in self.flow:
+            here = self._add(self._op(n))
+            self.starts.append(here)
+            for value in n.reads:
                 self.before.append((place[value], here))
-                reader = next((g for g in (*node.gives, node.name) if (value, g) in converted), "")
+                reader = next((g for g in (*n.gives, n.name) if (value, g) in converted), "")
                 source = converted.get((value, reader), place[value])
                 self.after.append((source, here))
-            for value in node.gives:
+            for value in n.gives:
                 place[value] = here
                 for inserted in self.behind.get(value, ()):
-                    turned = self._add(self._conversion(inserted.conversion))
+                    turned = self._add(_conversion(inserted.conversion, n))
                     self.after.append((here, turned))
                     converted.update({(value, r): turned for r in inserted.readers})
-        both = sorted({*self.before, *self.after})
-        for node_data, at in zip(self.nodes, places(len(self.nodes), both), strict=True):
-            node_data["x"], node_data["y"] = round(at.x, 2), at.layer
 
-    def _add(self, node: dict[str, Any]) -> int:
-        self.nodes.append(node)
+    def _add(self, box: dict[str, Any]) -> int:
+        self.nodes.append(box)
         return len(self.nodes) - 1
 
-    def _op(self, node: Node) -> dict[str, Any]:
-        first = node.gives[0] if node.gives else ""
-        value, op, stays = self.values.get(first), self.ops.get(first), self.stays.get(node.name)
-        bytes_before = self.moving.get(node.name, 0)
-        told = value.why if value else ""
-        why = [
-            ("why stored so", told),
-            ("why computed so", op.why if op and op.why not in told else ""),
-        ]
-        if stays is not None:
-            why.append(("it still moves", stays.why))
-        elif bytes_before:
-            why.append(("saved", f"it moved {size(bytes_before)}; now it is the same memory"))
-        label = node.name if node.op == INPUT else node.op
-        return {
-            "label": label,
-            "kind": node.op if node.op in (INPUT, OUTPUT) else "op",
-            "name": node.name,
-            "type": node.type,
-            "op": self.operators.get(node.op, ""),
-            "layout": value.layout.spell() if value else "",
-            "same": value.layout.is_identity if value else True,
-            "way": op.implementation if op else "",
-            "before": bytes_before,
-            "after": stays.bytes if stays else 0,
-            "why": [list(w) for w in why if w[1]],
-        }
+    def _op(self, n: Node) -> dict[str, Any]:
+        first = n.gives[0] if n.gives else ""
+        value, op, stays = self.values.get(first), self.ops.get(first), self.stays.get(n.name)
+        moved, call = self.moving.get(n.name, 0), self.operators.get(n.op, "")
+        stored = value.why if value else ""
+        layout = value.layout.spell() if value and not value.layout.is_identity else ""
+        facts = [
+            ("model's node", n.node), ("value", n.name), ("type", n.type),
+            ("operator", call or n.op),
+            ("layout", value.layout.spell() if value else ""), ("stored so", stored),
+            ("implementation", op.implementation if op else ""),
+            ("computed so", op.why if op and op.why not in stored else ""),
+            ("moved before", size(moved) if moved else ""),
+            ("still moves", f"{size(stays.bytes)}: {stays.why}" if stays else ""),
+            ("saved", f"{size(moved)}: it is the same memory now" if moved and not stays else ""),
+        ]  # fmt: skip
+        end = n.op in (INPUT, OUTPUT)
+        operator = (call.partition("(")[0] or n.op).removeprefix("relax.")
+        label = n.name if n.op == INPUT else operator
+        return node(
+            label, sub=n.type if end else n.node or n.type, kind="end" if end else "op",
+            name=n.name, node=n.node, key=layout, before=moved, after=stays.bytes if stays else 0,
+            facts=facts,
+        )  # fmt: skip
 
-    def _conversion(self, c: Conversion) -> dict[str, Any]:
-        return {
-            "label": f"{c.source.spell()} → {c.target.spell()}",
-            "kind": "new",
-            "name": c.value,
-            "type": size(c.bytes),
-            "op": "relax.layout_transform",
-            "layout": c.target.spell(),
-            "same": c.target.is_identity,
-            "way": "",
-            "before": 0,
-            "after": c.bytes,
-            "why": [["why", c.why], ["for", ", ".join(c.consumers) or OUTPUT]],
-        }
+
+def _conversion(c: Conversion, source: Node) -> dict[str, Any]:
+    change = f"{c.source.spell()} → {c.target.spell()}"
+    facts = [("converts", c.value), ("model's node", source.node), ("moves", size(c.bytes)),
+             ("why", c.why), ("for", ", ".join(c.consumers) or OUTPUT)]  # fmt: skip
+    key = "" if c.target.is_identity else c.target.spell()
+    return node(change, sub=f"conversion of {c.value}, {size(c.bytes)}", kind="new", name=c.value,
+                node=source.node, key=key, after=c.bytes, facts=facts)  # fmt: skip

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..analysis import Chain, PartlyRead, Refusal
+from ..analysis.support.wording import plural
 from .operators import WIDTH
 from .printable import printable
 from .render import step
@@ -47,10 +48,11 @@ class ChainReport:
         """One line: how many functions are read, and how many operators they are."""
         known = [r.result for r in self.rows if isinstance(r.result, Chain)]
         total = sum(map(len, known))
-        return f"{len(known)} of {len(self.rows)} PrimFuncs read as chains of {total} operators"
+        return (f"{len(known)} of {plural(len(self.rows), 'PrimFunc')} read as chains of "
+                f"{plural(total, 'operator')}")  # fmt: skip
 
-    def table(self) -> Table:
-        """A rich table, a line for each operator."""
+    def table(self, brief: bool = False) -> Table:
+        """A rich table, a line for each operator; ``brief`` is the same."""
         from rich.table import Table
         from rich.text import Text
 
@@ -72,7 +74,7 @@ class ChainReport:
     def explain(self) -> str:
         """Every chain with its certificates, as text."""
         return "\n\n".join(
-            f"{printable(r.func)} ({r.sites} call sites)\n{r.result!r}" for r in self.rows
+            f"{printable(r.func)} ({plural(r.sites, 'call site')})\n{r.result!r}" for r in self.rows
         )
 
     def __repr__(self) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..layout.report.plan_report import PlanReport, size
+from ..layout.report.plan_report import PlanReport, ValueChoice, size
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -13,10 +14,40 @@ if TYPE_CHECKING:
 CONVERSION = ("conversion of", "from", "to", "bytes", "for", "why")
 
 
+LAYOUT = ("layout", "values", "for example", "most often because")
+#: How many values are named that have the same layout.
+EXAMPLES = 3
+
+
+def layouts(report: PlanReport) -> list[tuple[str, ...]]:
+    """A row of `LAYOUT` for each layout that values are stored in instead of the model's."""
+    groups: dict[str, list[ValueChoice]] = {}
+    for v in report.moved():
+        groups.setdefault(v.layout.spell(), []).append(v)
+    rows: list[tuple[str, ...]] = []
+    for layout, values in sorted(groups.items(), key=lambda g: -len(g[1])):
+        more = ", …" if len(values) > EXAMPLES else ""
+        why = Counter(v.why.partition(": ")[2] or v.why for v in values).most_common(1)[0][0]
+        names = ", ".join(v.name for v in values[:EXAMPLES])
+        rows.append((layout, str(len(values)), names + more, why))
+    return rows
+
+
 def conversions(report: PlanReport) -> list[tuple[str, ...]]:
     """A row of `CONVERSION` for each conversion that stays."""
     return [(c.value, c.source.spell(), c.target.spell(), size(c.bytes),
              ", ".join(c.consumers), c.why) for c in report.conversions]  # fmt: skip
+
+
+def lines_of(lines: Sequence[str]) -> Table:
+    """Lines as a table without a head; a long one goes on below."""
+    from rich.table import Table
+    from rich.text import Text
+
+    out = Table(box=None, show_header=False, pad_edge=False)
+    for line in lines:
+        out.add_row(Text(line))
+    return out
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..analysis.support.wording import plural
 from ..jit.runtime.library_table import LibraryTable
 from .layouts import table
-from .plurals import count
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -32,7 +32,8 @@ class LibraryReport:
         ranges = "; ".join(f"{name} is {r}" for name, r in self.library.ranges.items())
         functions, sites = len(self.library.told), len(self.library.sites)
         return (
-            f"{count(functions, 'function')}, {count(sites, 'call site')}, {ranges or 'any shape'}"
+            f"{plural(functions, 'function')}, {plural(sites, 'call site')}, "
+            f"{ranges or 'any shape'}"
         )
 
     def table(self) -> Table:

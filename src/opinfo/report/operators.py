@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..analysis import LayoutNormalised, OpInfo, Refusal
 from ..analysis.results.op_info import Answer, operator
+from ..analysis.support.wording import plural
 from .printable import printable
 from .render import call, explain, html
 
@@ -21,7 +22,14 @@ WIDTH = 120
 
 @dataclass(frozen=True)
 class Row:
-    """One PrimFunc: its name in the module, its number of calls, what it computes, its buffers."""
+    """One PrimFunc of a report.
+
+    Attributes:
+        func: Its name in the module.
+        sites: The number of its calls.
+        result: What it computes.
+        buffers: Its buffers as text, ``float32[1, 8]``.
+    """
 
     func: str
     sites: int
@@ -61,7 +69,12 @@ def outside(name: str) -> Refusal:
 
 @dataclass(frozen=True)
 class Report:
-    """The operators of a module. `others` are calls that are no PrimFunc, with their number."""
+    """The operators of a module; prints as a table, in a notebook as HTML.
+
+    Attributes:
+        rows: One row for each PrimFunc.
+        others: Calls that are not of PrimFuncs, by name, with their number.
+    """
 
     rows: tuple[Row, ...]
     others: tuple[tuple[str, int], ...] = ()
@@ -91,15 +104,15 @@ class Report:
         results = (row.result for row in self.rows)
         kinds = Counter(r.certificate.kind for r in results if not isinstance(r, Refusal))
         told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "none"
-        text = f"{len(self.known)} of {len(self.rows)} PrimFuncs recovered ({told})"
+        text = f"{len(self.known)} of {plural(len(self.rows), 'PrimFunc')} recovered ({told})"
         if total:
-            text += f"; {got} of {total} call sites ({got / total:.1%})"
+            text += f"; {got} of {plural(total, 'call site')} ({got / total:.1%})"
         if self.others:
             text += "; no PrimFunc: " + ", ".join(f"{name} x{n}" for name, n in self.others)
         return text
 
-    def table(self) -> Table:
-        """A rich table, a row for each PrimFunc, refused ones last."""
+    def table(self, brief: bool = False) -> Table:
+        """A rich table, a row for each PrimFunc, refused ones last; ``brief`` is without kinds."""
         from rich.table import Table
         from rich.text import Text
 
@@ -108,7 +121,8 @@ class Report:
         table.add_column("sites", justify="right")
         table.add_column("output", overflow="fold")
         table.add_column("operator", ratio=1, overflow="fold")
-        table.add_column("kind", no_wrap=True)
+        if not brief:
+            table.add_column("kind", no_wrap=True)
         table.add_column("certificate", no_wrap=True)
         for row in (*self.known, *self.refused):
             if not isinstance(row.result, Refusal):
@@ -116,6 +130,8 @@ class Report:
                 cells = [Text(call(info)), Text(info.kind), Text(_certificate(info))]
             else:
                 cells = [Text(f"? {row.result.reason}", style="red"), Text(""), Text("")]
+            if brief:
+                del cells[1]
             table.add_row(Text(row.func), str(row.sites), Text(row.output), *cells)
         return table
 

@@ -2,23 +2,66 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..byoc.dispatching.dispatch import Dispatched
+from ..byoc.matching.diagnose import Left
 from ..byoc.patterns.failure import STAGES
-from .layouts import CONVERSION, conversions, table
+from .layouts import CONVERSION, conversions, lines_of, table
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-LEFT = ("value", "operator", "why it stays with TVM", "what would mend it")
+LEFT = ("operator", "count", "why it stays with TVM", "what would change that", "for example")
 FAILED = ("backend", "where", "what failed", "why", "operators", "run by")
+#: How many operators are named that stay for the same reason.
+EXAMPLES = 3
 SHARES = ("backend", "regions", "ops", "FLOPs")
 
 
-def left(done: Dispatched) -> list[tuple[str, str, str, str]]:
-    """A row of `LEFT` for each operator that no backend took."""
-    return [(o.name, o.op, o.why, o.mend) for o in done.left]
+@dataclass(frozen=True)
+class LeftGroup:
+    """Operators that no backend took for the same reason."""
+
+    op: str
+    why: str
+    mend: str
+    members: tuple[Left, ...]
+
+    def examples(self) -> str:
+        """The first few, by the model's names where they are known."""
+        names = [f"{o.node} ({o.name})" if o.node else o.name for o in self.members]
+        more = len(names) - EXAMPLES
+        return ", ".join(names[:EXAMPLES]) + (f" and {more} more" if more > 0 else "")
+
+
+def grouped(left: Sequence[Left]) -> list[LeftGroup]:
+    """By operator and reason, the largest group first."""
+    groups: dict[tuple[str, str, str], list[Left]] = {}
+    for o in left:
+        groups.setdefault((o.op, o.why, o.mend), []).append(o)
+    found = [LeftGroup(*key, tuple(members)) for key, members in groups.items()]
+    return sorted(found, key=lambda g: -len(g.members))
+
+
+def left(done: Dispatched) -> list[tuple[str, str, str, str, str]]:
+    """A row of `LEFT` for each operator and reason."""
+    return [(g.op, str(len(g.members)), g.why, g.mend, g.examples()) for g in grouped(done.left)]
+
+
+def reasons(left: Sequence[Left]) -> list[str]:
+    """The same as lines of text.
+
+    ``6 x relax.image.resize2d: no pattern of onednn has relax.image.resize2d``, then the examples.
+    """
+    lines = []
+    for g in grouped(left):
+        lines += [f"{len(g.members)} x {g.op}: {g.why}", f"    {g.examples()}"]
+        if g.mend:
+            lines.append(f"    to change that: {g.mend}")
+    return lines
 
 
 def failed(done: Dispatched) -> list[tuple[str, str, str, str, str, str]]:
@@ -45,7 +88,7 @@ def share(done: Dispatched, flops: int) -> float:
 
 def tables(done: Dispatched) -> list[Table]:
     """Why each operator stayed, what failed, and each conversion of layouts."""
-    out = [table(LEFT, left(done)), table(FAILED, failed(done))]
+    out = [lines_of(reasons(done.left)), table(FAILED, failed(done))]
     if done.report is not None:
         out.append(table(CONVERSION, conversions(done.report)))
     return [t for t in out if t.row_count]
@@ -60,9 +103,13 @@ def to_json(done: Dispatched) -> dict[str, Any]:
         "flops": done.total,
         "taken": [
             {"backend": t.backend, "pattern": t.pattern, "ops": list(t.ops), "flops": t.flops,
-             "rounds": t.rounds} for t in done.taken
+             "rounds": t.rounds, "nodes": list(t.nodes), "microseconds": t.microseconds}
+            for t in done.taken
         ],
-        "left": [{"name": o.name, "op": o.op, "why": o.why, "mend": o.mend} for o in done.left],
+        "left": [
+            {"name": o.name, "node": o.node, "op": o.op, "why": o.why, "mend": o.mend}
+            for o in done.left
+        ],
         "failed": [
             {"backend": f.backend, "stage": f.stage, "reason": f.reason, "rule": f.rule,
              "value": f.value, "ops": list(f.ops), "now": list(f.now)} for f in done.failed

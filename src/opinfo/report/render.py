@@ -12,6 +12,7 @@ from tvm import relax
 
 from ..analysis import Constant, LayoutNormalised, OpInfo, Refusal, Step, StepResult
 from ..analysis.results.op_info import Answer
+from ..analysis.support.wording import plural
 from .printable import printable
 
 _MISSING = object()
@@ -45,7 +46,7 @@ def _call(found: OpInfo | LayoutNormalised, operands: list[str]) -> str:
 def explain(func: str, sites: int, buffers: tuple[str, ...], result: Answer) -> str:
     """Everything known of one PrimFunc, a fact a line."""
     told = "".join(f"\n  %{i}: {printable(text)}" for i, text in enumerate(buffers))
-    head = f"{printable(func)} ({sites} call site{'' if sites == 1 else 's'}){told}"
+    head = f"{printable(func)} ({plural(sites, 'call site')}){told}"
     if isinstance(result, Refusal):
         where = f"\n  where: {printable(result.where)}" if result.where else ""
         return f"{head}\n  not recognised: {printable(result.reason)}{where}"

@@ -12,7 +12,7 @@ opinfo tests its own backends and recognisers with it.
 from .backend_checks import backend_cases, check_backend
 from .case import Case
 from .example import Example
-from .recogniser_checks import Matches, Refuses, check_recogniser, recogniser_cases
+from .recogniser_checks import check_recogniser, recogniser_cases
 
-__all__ = ["Case", "Example", "Matches", "Refuses", "backend_cases", "check_backend",
-           "check_recogniser", "recogniser_cases"]  # fmt: skip
+__all__ = ["Case", "Example", "backend_cases", "check_backend", "check_recogniser",
+           "recogniser_cases"]  # fmt: skip

@@ -34,7 +34,7 @@ def backend_cases(
     plan: bool = True,
     imports: Sequence[str] = (),
 ) -> list[Case]:
-    """The checks of a backend.
+    """Return the checks of a backend.
 
     - It is discovered by its name, and says in one line why it is not available.
     - Its patterns have names of their own; each pattern, and each operator that can begin one, is
@@ -51,6 +51,9 @@ def backend_cases(
         registered: Whether it must be found by its name, as that of an installed package is.
         plan: Choose layouts, by what the backend wants.
         imports: Modules that a process which loads its libraries must import before.
+
+    Returns:
+        The checks in this order. Nothing is compiled before one of them needs it.
     """
     trial = _Trial(backend, examples, plan, imports)
     cases = [
@@ -72,7 +75,16 @@ def backend_cases(
 def check_backend(
     backend: Backend, examples: Sequence[Example] | None = None, **options: Any
 ) -> None:
-    """Run all of :func:`backend_cases`. Raises ``AssertionError`` listing those that fail."""
+    """Run all checks of a backend.
+
+    Args:
+        backend: The one to check.
+        examples: Programs to try it on, see `backend_cases`.
+        options: The other arguments of `backend_cases`.
+
+    Raises:
+        AssertionError: Some fail; the message has a line for each.
+    """
     check_all(f"backend {backend.name}", backend_cases(backend, examples, **options))
 
 

@@ -8,7 +8,12 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Case:
-    """One check of a backend or a recogniser, for ``pytest.mark.parametrize(..., ids=str)``."""
+    """One check of a backend or a recogniser, for ``pytest.mark.parametrize(..., ids=str)``.
+
+    Attributes:
+        name: What is checked, ``takes layer [float32]``.
+        run: The check itself.
+    """
 
     name: str
     run: Callable[[], None] = field(repr=False)

@@ -29,11 +29,9 @@ from .strip import strip
 #: Of each match: ways that it is scheduled in, and programs that are nearly it.
 SCHEDULES, MUTANTS = 2, 4
 
-__all__ = ["Matches", "Refuses", "check_recogniser", "recogniser_cases"]
-
 
 def recogniser_cases(module: ModuleType) -> list[Case]:
-    """The checks of the recognisers of a module, which has ``MATCHES`` and ``REFUSES``.
+    """Return the checks of the recognisers of a module, which has ``MATCHES`` and ``REFUSES``.
 
     - They are registered, and each operator of theirs is in ``MATCHES``.
     - Each match, legalised and stripped of all names, is recognised with its attributes and
@@ -43,6 +41,12 @@ def recogniser_cases(module: ModuleType) -> list[Case]:
     - What ``REFUSES`` has is not recognised as one of their operators.
 
     A recogniser that raises, or returns anything but valid proposals, fails all of these.
+
+    Args:
+        module: It registers recognisers; ``MATCHES`` are `Matches`, ``REFUSES`` are `Refuses`.
+
+    Returns:
+        The checks in this order.
     """
     name = module.__name__.rpartition(".")[2]
     matches: Sequence[Matches] = getattr(module, "MATCHES", ())
@@ -60,7 +64,14 @@ def recogniser_cases(module: ModuleType) -> list[Case]:
 
 
 def check_recogniser(module: ModuleType) -> None:
-    """Run all of :func:`recogniser_cases`. Raises ``AssertionError`` listing those that fail."""
+    """Run all checks of the recognisers of a module.
+
+    Args:
+        module: See `recogniser_cases`.
+
+    Raises:
+        AssertionError: Some fail; the message has a line for each.
+    """
     check_all(f"recognisers of {module.__name__}", recogniser_cases(module))
 
 

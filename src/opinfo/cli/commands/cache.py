@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...report.plurals import count
+from ...analysis.support.wording import plural
 from ..options.common import UserError, emit, show, working
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def cache_clear(
             gone = store.clear(seconds)
         except OSError as e:
             raise UserError(f"{store.folder}: {e.strerror}") from e
-    emit(f"{count(len(gone), 'kernel')} removed from {store.folder}")
+    emit(f"{plural(len(gone), 'kernel')} removed from {store.folder}")
 
 
 def parse_age(text: str) -> float:
@@ -128,4 +128,4 @@ def _escaped(text: str) -> str:
 
 
 def _total(rows: Sequence[StoreEntry]) -> str:
-    return f"{count(len(rows), 'kernel')}, {count(sum(r.size for r in rows), 'byte')}"
+    return f"{plural(len(rows), 'kernel')}, {plural(sum(r.size for r in rows), 'byte')}"

@@ -281,27 +281,29 @@ def _write(compiled: Compiled, library: Output, kept: Output | None, strict: boo
 
 
 def _write_page(page: Output, name: str, compiled: Compiled, verified: Verified | None) -> None:
+    from ...analysis.support.progress import stage
     from ...picture.compiled import compiled_page
 
     if compiled.dispatched is None:
         raise UserError(f"{page}: no backend was asked, there is nothing to write of them")
-    page.write(compiled_page(name, compiled.result, verified))
+    stage("writing the page")
+    page.write(compiled_page(name, compiled.dispatched, verified))
 
 
 def _print(compiled: Compiled, explain: bool, verified: Verified | None, output: Path) -> None:
+    from ...analysis.support.wording import plural
     from ...front.compiled_model import describe
     from ...report.libraries import strategies as table
-    from ...report.plurals import count
     from ...verify.verification import explained
 
     done = compiled.dispatched
     emit(f"compiled for {describe(compiled.target)}")
     if done is not None:
         emit(done.summary())
-        for line in explained(compiled.result) if explain else ():
+        for line in explained(done) if explain else ():
             emit(line)
     if compiled.functions:
-        written = f"written: {output}, {count(len(compiled.functions), 'function')}"
+        written = f"written: {output}, {plural(len(compiled.functions), 'function')}"
         show([table(f.row for f in compiled.functions)], written)
     if verified is not None:
         emit(f"{verified.table()}\n{verified}")

@@ -15,6 +15,7 @@ from ..options.common import (
     UserError,
     emit,
     loaded,
+    narrow,
     refusing,
     show,
     telling,
@@ -53,7 +54,7 @@ def inspect_model(
     elif explain:
         emit(f"{report.explain()}\n\n{report.summary()}")
     else:
-        show([report.table()], report.summary())
+        show([report.table(narrow())], report.summary())
 
 
 def _inspect(

@@ -95,10 +95,10 @@ def _table(found: Sequence[Found]) -> Table:
 
 
 def _summary(found: Sequence[Found], database: Path) -> str:
+    from ...analysis.support.wording import plural
     from ...jit.tune.schedule_database import Searched
-    from ...report.plurals import count
 
     wins = sum(Searched(0, f.microseconds, f.structure).wins for f in found)
     new = sum(f.new for f in found)
-    return (f"{count(len(found), 'shape')}, {wins} of them faster than by structure; "
-            f"{count(new, 'new trial')}, in {database}")  # fmt: skip
+    return (f"{plural(len(found), 'shape')}, {wins} of them faster than by structure; "
+            f"{plural(new, 'new trial')}, in {database}")  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,6 +27,8 @@ __all__ = ["UserError", "emit", "forced", "loaded", "once", "positive", "refusin
 
 #: How wide tables are where standard output is no terminal.
 WIDE = 160
+#: A terminal of fewer columns has the most important columns of a table.
+NARROW = 120
 #: Seconds that may be waited for anything: half a year.
 LONGEST = 1.5e7
 
@@ -130,9 +133,28 @@ def show(tables: Sequence[Table], summary: str) -> None:
     text = io.StringIO()
     out = Console(file=text, force_terminal=terminal, width=None if terminal else WIDE)
     for table in tables:
-        out.print(_printable(table), "")
+        out.print(_fitted(_printable(table), terminal), "")
     out.print(one(summary), markup=False, highlight=False, soft_wrap=True, end="")
     write(text.getvalue())
+
+
+def narrow() -> bool:
+    """Whether standard output is a terminal on which wide tables lose too much."""
+    terminal = sys.stdout is not None and sys.stdout.isatty()
+    return terminal and shutil.get_terminal_size().columns < NARROW
+
+
+def _fitted(table: Table, terminal: bool) -> Table:
+    """A row is one line of a terminal: the widest column ends in an ellipsis where it must.
+
+    Elsewhere, in a file or a pipe, nothing is left out. A table without a head is prose.
+    """
+    if terminal and table.show_header and table.row_count:
+        table.expand = True
+        for column in table.columns:
+            column.no_wrap, column.overflow = True, "ellipsis"
+        max(table.columns, key=lambda c: max(len(str(cell)) for cell in c._cells)).ratio = 1
+    return table
 
 
 def _printable(table: Table) -> Table:

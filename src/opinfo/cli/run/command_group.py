@@ -48,8 +48,6 @@ class Commands(TyperGroup):
 
     def _run(self, words: list[str], name: str, **extra: Any) -> int:
         words, warning = renamed(words)
-        if warning:
-            stderr().write(f"opinfo: {warning}\n")
         try:
             with self.make_context(name, words or ["--help"], **extra) as context:
                 self.invoke(context)
@@ -57,6 +55,8 @@ class Commands(TyperGroup):
             return int(e.exit_code)
         except typer.Abort:
             raise KeyboardInterrupt from None
+        if warning:  # after an error there is one line, which says what is wrong
+            stderr().write(f"opinfo: {warning}\n")
         return 0
 
 

@@ -22,14 +22,15 @@ import tvm
 import tvm_ffi
 from tvm_ffi import core
 
-from ...analysis.support.tvm_compat import MatchBufferRegion, type_key
+from ...analysis.support.tvm_compat import MatchBufferRegion, TensorRegion, type_key
 
 #: Types of IR, with all that derive from them.
 BASES = (
     "ir.Expr", "ir.Type", "ir.Attrs", "ir.GlobalInfo", "ir.Range", "ir.SourceMap", "ir.Source",
     "ir.SourceName", "ir.Span", "ir.IRModule", "ir.EnvFunc", "prim.CommReducer", "tirx.Stmt",
     "tirx.IterVar", "tirx.IndexMap", "tirx.Layout", "tirx.Iter", "tirx.Axis", "tirx.CommReducer",
-    "te.CommReducer", type_key(MatchBufferRegion), "s_tir.SLayout", "relax.expr.Binding",
+    "te.CommReducer", "s_tir.SLayout", type_key(MatchBufferRegion), type_key(TensorRegion),
+    "relax.expr.Binding",
     "relax.expr.BindingBlock", "relax.distributed.DeviceMesh", "relax.distributed.Placement",
     "relax.distributed.PlacementSpec", "target.Target", "target.TargetKind",
 )  # fmt: skip

@@ -15,6 +15,7 @@ from ..checks.error import FrontendError, one_line
 from ..checks.input_shapes import Shapes, check_shapes
 from ..checks.limits import allow
 from .importer import at_node, tidied
+from .origins import named, of_onnx, recording
 
 
 def load(path: Path, shapes: Shapes) -> tvm.IRModule:
@@ -143,6 +144,7 @@ def _folded(model: Any, shapes: Shapes) -> Any:
 
 def _import(model: Any, shapes: Shapes) -> tvm.IRModule:
     from tvm.relax.frontend.onnx import from_onnx
+    from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
     symbols = {d for dims in shapes.values() for d in dims if isinstance(d, str)}
     variables = {name: tvm.tirx.Var(name, "int64") for name in symbols}
@@ -152,4 +154,6 @@ def _import(model: Any, shapes: Shapes) -> tvm.IRModule:
     }
     with tidied(), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
-        return from_onnx(model, shape_dict=given or None, keep_params_in_input=False)
+        with recording(ONNXGraphImporter, "_construct_nodes", of_onnx) as names:
+            mod = from_onnx(model, shape_dict=given or None, keep_params_in_input=False)
+        return named(mod, names)

@@ -12,6 +12,7 @@ import tvm
 from ..checks.error import FrontendError, one_line
 from ..checks.input_shapes import Shapes
 from .importer import at_node, tidied
+from .origins import named, of_torch, recording
 from .torch_archive import BadArchive, rebuilt
 
 
@@ -59,21 +60,27 @@ def from_program(program: Any, keep_params_as_input: bool = False) -> tvm.IRModu
     decomposed once more with an attention that keeps the strides.
     """
     import torch
-    from tvm.relax.frontend.torch import from_exported_program
 
     options: dict[str, Any] = {"keep_params_as_input": keep_params_as_input}
     options["custom_convert_map"] = {"cumsum.default": _cumsum, "cumprod.default": _cumsum}
     try:
-        with tidied():
-            return from_exported_program(program, **options)
+        return _import(program, **options)
     except ValueError as error:
         if "Cannot view" not in str(error):
             raise
     table = torch.export.default_decompositions()
     table[torch.ops.aten.scaled_dot_product_attention.default] = _attention
     decomposed = program.run_decompositions(table)
-    with tidied():
-        return from_exported_program(decomposed, run_ep_decomposition=False, **options)
+    return _import(decomposed, run_ep_decomposition=False, **options)
+
+
+def _import(program: Any, **options: Any) -> tvm.IRModule:
+    from tvm.relax.frontend.torch import from_exported_program
+    from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
+
+    with tidied(), recording(ExportedProgramImporter, "_translate_fx_graph", of_torch) as names:
+        mod = from_exported_program(program, **options)
+    return named(mod, names)
 
 
 def _attention(

@@ -1,4 +1,4 @@
-"""`opinfo specialize`: what it writes, tells and refuses."""
+"""`opinfo compile --shapes`: what it writes, prints and refuses; and its old name."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import tvm
 from typer.testing import CliRunner
 
 from opinfo.cli import app
+from opinfo.cli.run.aliases import renamed
 from opinfo.jit import Session
 from opinfo.jit.runtime.library import Sites, loaded
 from tests.jit import modules
@@ -25,14 +26,17 @@ def model(tmp_path: Path) -> Path:
     return path
 
 
-def run(*arguments: object, command: str = "specialize") -> tuple[int, str]:
-    result = CliRunner().invoke(app, [command, *map(str, arguments)])
+def run(*arguments: object, command: str = "compile") -> tuple[int, str]:
+    words = [command, *map(str, arguments)]
+    if command == "compile" and "--shapes" not in words:
+        words += ["--shapes", "jit"]
+    result = CliRunner().invoke(app, words)
     return result.exit_code, result.output
 
 
 def test_the_library_serves_and_functions_are_told(model: Path, tmp_path: Path) -> None:
     library = tmp_path / "dense.so"
-    code, told = run(model, "-o", library, "--strategy", "aot", "--dim", "n=1:64:1",
+    code, told = run(model, "-o", library, "--shapes", "aot", "--dim", "n=1:64:1",
                      "--likely", "n=1,8")  # fmt: skip
     assert code == 0
     assert "fused_matmul_relu  aot       contraction  2 shapes" in told
@@ -68,9 +72,9 @@ def test_what_is_compiled_ahead_can_be_said(
 def test_a_range_may_have_no_end_and_begin_at_0(model: Path, tmp_path: Path) -> None:
     library = tmp_path / "dense.so"
     for text, told in (("n=0:8", "n is 0 to 8"), ("n=8::4", "n is 8 or more, a multiple of 4")):
-        assert run(model, "-o", library, "--strategy", "record", "--dim", text)[0] == 0
+        assert run(model, "-o", library, "--shapes", "record", "--dim", text)[0] == 0
         shown = run(library, command="inspect")[1].splitlines()[-1]
-        assert shown == f"1 functions, 1 call sites, {told}"
+        assert shown == f"1 function, 1 call site, {told}"
 
 
 def test_inspect_tells_the_strategies_of_a_library(tmp_path: Path) -> None:
@@ -82,7 +86,7 @@ def test_inspect_tells_the_strategies_of_a_library(tmp_path: Path) -> None:
     code, again = run(library, command="inspect")
     assert code == 0
     assert again.splitlines()[-1] == "4 functions, 3 call sites, n is 2 to 8, a multiple of 2"
-    assert again.splitlines()[:-1] == told.splitlines()[:-1]
+    assert again.splitlines()[:-1] == told.splitlines()[1:-1]
     rows = json.loads(run(library, "--json", command="inspect")[1])["rows"]
     assert [r["strategy"] for r in rows] == ["record", "jit", "generic", "jit"]
 
@@ -131,7 +135,7 @@ def test_inspect_runs_nothing_of_a_library(
 def test_a_library_whose_end_is_missing_is_told(model: Path, tmp_path: Path) -> None:
     """To load it would be a bus error."""
     library = tmp_path / "dense.so"
-    assert run(model, "-o", library, "--strategy", "generic")[0] == 0
+    assert run(model, "-o", library, "--shapes", "generic")[0] == 0
     library.write_bytes(library.read_bytes()[:8000])
     with pytest.raises(ValueError, match="its end is missing"):
         Session(library)
@@ -144,8 +148,8 @@ def test_a_library_without_sites_is_told() -> None:
 
 @pytest.mark.parametrize(
     ("options", "told"),
-    [(["--strategy", "fast"], "expected a strategy or one of"),
-     (["--strategy", "aot", "--likely", "n=4", "--tuned", "absent"], "is no database"),
+    [(["--shapes", "fast"], "expected a strategy or one of"),
+     (["--shapes", "aot", "--likely", "n=4", "--tuned", "absent"], "expected a database of"),
      (["--op", "relax.matmul"], "--op relax.matmul: expected NAME=VALUE"),
      (["--dim", "n=1-8"], "--dim n: expected LOW:HIGH or LOW:HIGH:MULTIPLE"),
      (["--dim", "n=8"], "HIGH may be left out, got 8"),
@@ -156,11 +160,12 @@ def test_a_library_without_sites_is_told() -> None:
      (["--dim", "n=1:8", "--dim", "n=9:10"], "--dim n: expected once, got 1:8 and 9:10"),
      (["--likely", "n=0"], "--likely n: the likely value 0 is not in 1 or more"),
      (["--likely", "n=1;2"], "--likely n: expected integers with ',' between them, got 1;2"),
-     (["--strategy", "aot", "--range", "n=1:4,8"], "--range n: expected LOW:HIGH or"),
-     (["--strategy", "aot", "--range", "n=9:8"], "--range n: Range(low=9, high=8,"),
-     (["--strategy", "aot", "--range", "m=1:8"], "there is no dimension m"),
-     (["--strategy", "aot", "--range", "n=1:8", "--max"], "expected no buckets and no ranges"),
+     (["--shapes", "aot", "--range", "n=1:4,8"], "--range n: expected LOW:HIGH or"),
+     (["--shapes", "aot", "--range", "n=9:8"], "--range n: Range(low=9, high=8,"),
+     (["--shapes", "aot", "--range", "m=1:8"], "there is no dimension m"),
+     (["--shapes", "aot", "--range", "n=1:8", "--max"], "expected no buckets and no ranges"),
      (["--max", "--op", "relax.matmul=generic"], "or --op ...=aot, got jit, generic"),
+     (["--report", "page.html"], "--report: with --shapes, expected with --backend only"),
      (["--dim", "m=1:8"], "there is no dimension m; those of the model: n (x:0)")],
 )  # fmt: skip
 def test_bad_options_are_one_line(
@@ -171,3 +176,61 @@ def test_bad_options_are_one_line(
     assert code == 2
     assert told in said and said.count("\n") == 1
     assert not (tmp_path / "dense.so").exists()
+
+
+def test_options_of_shapes_need_shapes(
+    model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ["compile", str(model), "-o", str(tmp_path / "dense.so"), "--dim", "n=1:8"]
+    assert CliRunner().invoke(app, words).exit_code == 2
+    assert (
+        capfd.readouterr().err == "opinfo: --dim: expected with --shapes only, like --shapes jit\n"
+    )
+
+
+def test_backends_and_shapes_go_together(model: Path, tmp_path: Path) -> None:
+    """onednn takes one operator; the kernels of the other are compiled for shapes."""
+    library, page = tmp_path / "dense.so", tmp_path / "page.html"
+    code, told = run(model, "-o", library, "--backend", "onednn", "--shapes", "aot", "--likely",
+                     "n=4", "--force", "relu=tvm", "--verify", "--report", page)  # fmt: skip
+    assert code == 0, told
+    lines = told.splitlines()
+    assert lines[0].startswith("compiled for llvm, ")
+    assert lines[1].startswith("offloaded 1 of 2 ops") and "onednn 1, tvm 1" in lines[1]
+    assert any(re.match(r"relu +aot +pointwise +1 shapes", line) for line in lines), told
+    assert lines[-1].startswith("outputs differ by") and "<h2>Backends" in page.read_text()
+    with Session(library) as session:
+        for n in (3, 4):
+            x = modules.rows(n)
+            got = session(x).numpy()
+            np.testing.assert_allclose(got, modules.expected(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["specialize", "m"], ["compile", "--shapes", "jit", "m"]),
+        (["specialize", "m", "--strategy", "aot"], ["compile", "m", "--shapes", "aot"]),
+        (["specialize", "m", "--strategy=aot"], ["compile", "m", "--shapes=aot"]),
+        (["compile", "specialize"], ["compile", "specialize"]),
+        ([], []),
+    ],
+)
+def test_the_old_name_is_that_of_a_command_with_an_option(
+    words: list[str], expected: list[str]
+) -> None:
+    found, warning = renamed(words)
+    assert found == expected
+    assert bool(warning) == (words[:1] == ["specialize"])
+
+
+def test_the_old_name_works_and_says_the_new_one(
+    model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    library = tmp_path / "dense.so"
+    words = ["specialize", model, "-o", library, "--strategy", "generic"]
+    result = CliRunner().invoke(app, [*map(str, words)])
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[-1] == f"written: {library}, 1 function"
+    warning = "`opinfo specialize` is `opinfo compile --shapes` now; the old name goes with the"
+    assert capfd.readouterr().err == f"opinfo: {warning} next release\n"

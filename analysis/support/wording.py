@@ -1,0 +1,32 @@
+"""Words for people."""
+
+from __future__ import annotations
+
+
+def plural(count: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> plural(1, "region"), plural(1200, "call site"), plural(2, "branch"), plural(3, "copy")
+    ('1 region', '1,200 call sites', '2 branches', '3 copies')
+    """
+    return f"{count:,} {noun if count == 1 else _many(noun)}"
+
+
+def _many(noun: str) -> str:
+    if noun.endswith("y") and noun[-2] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if noun.endswith(("s", "x", "ch", "sh")) else f"{noun}s"
+
+
+def faster(before: float, after: float) -> str:
+    """How a time has changed.
+
+    >>> faster(27.4, 1), faster(2.34, 1), faster(1, 1.5), faster(1, 1.01)
+    ('27x faster', '2.3x faster', '1.5x slower', 'as fast')
+    """
+    if not 0 < before < float("inf") or not 0 < after < float("inf"):
+        return ""
+    ratio, word = (before / after, "faster") if before > after else (after / before, "slower")
+    if ratio < 1.05:
+        return "as fast"
+    return f"{ratio:.{0 if ratio >= 9.95 else 1}f}x {word}"

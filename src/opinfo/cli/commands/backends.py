@@ -1,0 +1,87 @@
+"""`opinfo backends`, `opinfo recognisers`: what there is, from which package, and why not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+from rich.table import Table
+
+from ..options.common import Json, emit, show, telling, working
+
+if TYPE_CHECKING:
+    from ...analysis import RecogniserInfo
+    from ...byoc import BackendInfo
+
+
+def list_all_backends(as_json: Json = False) -> None:
+    """List the backends: of opinfo, and of installed packages.
+
+    Exit status: 0, also where a backend is not available.
+    """
+    with working() as console, telling(console):
+        from ...byoc import list_backends
+
+        found = list_backends()
+    if as_json:
+        return emit(json.dumps([asdict(b) for b in found], indent=1))
+    missing = sum(b.unavailable is not None for b in found)
+    show([_backends(found)], f"{_count(len(found), 'backend')}, {len(found) - missing} available")
+
+
+def list_all_recognisers(as_json: Json = False) -> None:
+    """List the recognisers: of opinfo, and of installed packages, in the order they are asked.
+
+    Exit status: 0, also where a package of recognisers was left out.
+    """
+    with working() as console, telling(console):
+        from ...analysis import list_recognisers
+
+        found = list_recognisers()
+    if as_json:
+        return emit(json.dumps([asdict(r) for r in found], indent=1))
+    missing = sum(r.unavailable is not None for r in found)
+    left_out = f", {_count(missing, 'package')} left out" if missing else ""
+    show([_recognisers(found)], f"{_count(len(found) - missing, 'recogniser')}{left_out}")
+
+
+def _backends(found: Sequence[BackendInfo]) -> Table:
+    table = Table("name", "version", "from", "patterns", box=None, pad_edge=False)
+    table.add_column("operators", max_width=60)
+    table.add_column("available")
+    for b in found:
+        origin = _origin(b.distribution, b.distribution_version)
+        cells = (b.name, b.version, origin, str(len(b.patterns)), _short(b.operators),
+                 b.unavailable or "yes")  # fmt: skip
+        table.add_row(*map(escape, cells))
+    return table
+
+
+def _recognisers(found: Sequence[RecogniserInfo]) -> Table:
+    names = ["name", "precedence", "from", "operators"]
+    missing = any(r.unavailable for r in found)
+    table = Table(*names, *(["left out"] if missing else []), box=None, pad_edge=False)
+    for r in found:
+        origin = _origin(r.distribution, r.distribution_version)
+        precedence = "" if r.precedence is None else str(r.precedence)
+        cells = (r.name, precedence, origin, _short(r.operators), r.unavailable or "")
+        table.add_row(*map(escape, cells[: len(table.columns)]))
+    return table
+
+
+def _origin(distribution: str, version: str) -> str:
+    return f"{distribution} {version}" if distribution else "this process"
+
+
+def _short(operators: Sequence[str], most: int = 4) -> str:
+    """The first names without ``relax.``, and how many more there are."""
+    names = [name.removeprefix("relax.") for name in operators]
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,119 @@
+"""The model's own names of its nodes, on the bindings that TVM's importers make of them.
+
+TVM's importers drop the names. Here the function of an importer that goes through the nodes is
+wrapped while a model is imported; afterwards the variables get spans, see
+:mod:`opinfo.analysis.support.origin`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import relax
+
+from ...analysis.support.origin import span
+from .importer import LONGEST
+
+Names = dict[Any, str]
+Results = Callable[..., Iterator[tuple[Any, str]]]
+
+
+@contextmanager
+def recording(importer: type, loop: str, results: Results) -> Iterator[Names]:
+    """The names of nodes by what the importer made of them, filled while a model is imported.
+
+    Args:
+        importer: TVM's class.
+        loop: Its method that goes through the nodes.
+        results: From the method's arguments, each node's result and name.
+    """
+    original, names = getattr(importer, loop), Names()
+
+    def recorded(*args: Any, **kwargs: Any) -> Any:
+        out = original(*args, **kwargs)
+        for result, name in results(*args, **kwargs):
+            for expr in _leaves(result):
+                names.setdefault(expr, name[:LONGEST])
+        return out
+
+    setattr(importer, loop, recorded)
+    try:
+        yield names
+    finally:
+        setattr(importer, loop, original)
+
+
+def of_onnx(importer: Any, graph: Any) -> Iterator[tuple[Any, str]]:
+    """The outputs of each node; a node without a name is called by its first output."""
+    for node in graph.node:
+        for output in node.output:
+            if output in importer._nodes:
+                yield importer._nodes[output], node.name or node.output[0]
+
+
+def of_torch(
+    importer: Any, graph_module: Any, nodes: Any, *args: Any, **kwargs: Any
+) -> Iterator[tuple[Any, str]]:
+    """The value of each call: ``encoder.layer.0.output.dense/addmm_3``."""
+    for node in nodes:
+        if node.op == "call_function" and node in importer.env:
+            modules = [str(path) for path, _ in node.meta.get("nn_module_stack", {}).values()]
+            path = modules[-1].removeprefix("L['self'].") if modules else ""
+            yield importer.env[node], f"{path}/{node.name}" if path else str(node.name)
+
+
+def named(mod: tvm.IRModule, names: Names) -> tvm.IRModule:
+    """The module with a span on each variable whose node is known."""
+    for gvar, func in mod.functions_items():
+        if isinstance(func, relax.Function):
+            mutator = _Spans(_of_variables(func, names))
+            mod.update_func(gvar, mutator.visit_expr(func))
+    return mod
+
+
+def _leaves(result: Any) -> Iterator[Any]:
+    """The variables and calls of a result, which may be a tuple."""
+    if isinstance(result, relax.Tuple):
+        result = list(result.fields)
+    if isinstance(result, (list, tuple)):
+        for part in result:
+            yield from _leaves(part)
+    elif isinstance(result, (relax.Var, tvm.ir.Call)):
+        yield result
+
+
+def _of_variables(func: Any, names: Names) -> Names:
+    """The node of each variable; a step inside a node is known by who reads it."""
+    found: Names = {}
+    readers: dict[Any, set[str]] = defaultdict(set)
+    bindings = [b for block in func.body.blocks for b in block.bindings]
+    for b in reversed(bindings):
+        value = getattr(b, "value", None)
+        name = names.get(b.var) or names.get(value)
+        if name is None and len(readers[b.var]) == 1:
+            (name,) = readers[b.var]
+        if name:
+            found[b.var] = name
+        read: list[Any] = []
+        tvm_ffi.structural_walk(value, (relax.Var, read.append))
+        for var in read:
+            readers[var].add(name or "")
+    return found
+
+
+@relax.expr_functor.mutator
+class _Spans(relax.PyExprMutator):  # type: ignore[misc]
+    def __init__(self, names: Names) -> None:
+        super().__init__()
+        self.names = names
+
+    def visit_var_def_(self, var: Any) -> Any:
+        name = self.names.get(var)
+        return var if name is None else type(var)(var.name, var.ty, span(name))
+
+    visit_dataflow_var_def_ = visit_var_def_
