@@ -8,7 +8,8 @@ Two processes serve one library and share a store of kernels. Meanwhile their co
 is killed halfway; entries are truncated, changed, replaced, linked, made readable to others and
 removed. In the process that survives, threads call with random sizes while processes are forked by
 `os.fork` and by `multiprocessing`, and from time to time no file can be written.
-Each answer is compared with TVM's own build. Exit status: 1 where anything is wrong, lost, leaked or torn.
+Each answer is compared with TVM's own build.
+Exit status: 1 where anything is wrong, lost, leaked or torn.
 """
 
 from __future__ import annotations
