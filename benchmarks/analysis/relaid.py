@@ -2,15 +2,15 @@
 
     python -m benchmarks.relaid [--cases 1000] [--seconds S] [--log FILE [--resume]] [--page [FILE]]
 
-Any subset of a PrimFunc's buffers (inputs, weights, outputs, intermediate ones) is permuted,
-packed, packed with padding, packed in two levels or fused by `Schedule.transform_layout`. An answer
-is right if the operator, built from its name and attributes over the logical buffers and compiled,
-gives what the transformed PrimFunc gives, through the index maps that the answer claims. Exits with
-1 if one is wrong.
+Any subset of a PrimFunc's buffers (inputs, weights, outputs, intermediates) is permuted, packed,
+packed with padding, packed in two levels or fused by `Schedule.transform_layout`. An answer is
+right if the operator, built from its name and attributes over the logical buffers and compiled,
+computes what the transformed PrimFunc computes, through the index maps of the answer. Exits with 1
+if an answer is wrong.
 
-A case is its seed, so that a run can be in pieces: with `--log FILE` each result is written there,
-a line each, as soon as it is found, and with `--resume` those that FILE has are not run again.
-Interrupted, or after `--seconds`, it tells of what it has.
+A case is its seed, so a run can be split: `--log FILE` appends each result as soon as it is known,
+and `--resume` skips the cases in FILE. When interrupted, or after `--seconds`, it reports what it
+has.
 """
 
 from __future__ import annotations

@@ -2,13 +2,12 @@
 
     python -m benchmarks.end_to_end [--json FILE] [--page [FILE]] [MODEL ...]
 
-Each model is a file, .onnx or .pt2, with all of its weights. The command runs in a process of its
-own and compares, with inputs that it draws; then a fresh process that has TVM's runtime and nothing
-of opinfo, torch or ONNX loads the library and calls it with seeded inputs, and what it gives is
-compared with the unmodified module, built by TVM alone. The exit status is 1 if a model fails or
-differs by more than 1e-3 of an output's largest value. There is one thread. With --json rows are
-kept by model, so that the table can be made in pieces: without names, the models are those that
-have no row yet, or failed.
+Each model is a file, .onnx or .pt2, with all its weights. The command runs in its own process and
+verifies on random inputs. Then a new process with TVM's runtime, but without opinfo, torch or ONNX,
+loads the library and calls it on seeded inputs; the outputs are compared with the unmodified module
+built by TVM. Exits with 1 if a model fails or differs by more than 1e-3 of an output's largest
+value. Everything runs on one thread. `--json` stores rows by model, so that the table can be
+measured in pieces: without names, the models without a row, or with a failed one, are run.
 """
 
 from __future__ import annotations

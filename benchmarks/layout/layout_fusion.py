@@ -3,9 +3,9 @@
     python -m benchmarks.layout_fusion [--model NAME] [--page [FILE]]
 
 Each module goes through `AnnotateTIROpPattern`, `opinfo.transform.AnnotateOpInfo`, `FuseOps` and
-`FuseTIR`; counted are the calls of PrimFuncs that are left in `main`, without those of constants
-only. **given** is the module after `LegalizeOps`; **native** what TVM's `ConvertLayout` to NHWC and
-`LegalizeOps` make of it. The exit status is 1 if a plan has more calls than the native module.
+`FuseTIR`; then the PrimFunc calls left in `main` are counted, except those on constants only.
+**given** is the module after `LegalizeOps`, **native** the module after TVM's `ConvertLayout` to
+NHWC and `LegalizeOps`. Exits with 1 if a plan has more calls than the native module.
 """
 
 from __future__ import annotations

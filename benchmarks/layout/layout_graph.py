@@ -2,10 +2,9 @@
 
     python -m benchmarks.layout_graph [--model NAME] [--page [FILE]]
 
-Each module is legalised and raised as it is, and planned in graph mode for NHWC convolutions and
-raised. The exit status is 1 if an operator of some name is raised less often after planning;
-what only moves elements does not count. Of the operators with layouts or axes it tells which they
-have before and after.
+Each module is legalised and raised, and also planned in graph mode for NHWC convolutions and
+raised. Exits with 1 if some operator is raised less often after planning; layout-only operators do
+not count. For operators with layouts or axes, the page lists them before and after.
 """
 
 from __future__ import annotations
