@@ -13,7 +13,7 @@ from .guarded_calls import guarded
 
 @dataclass(frozen=True)
 class BackendInfo:
-    """A backend, or a plug-in that cannot be one.
+    """A backend, or a plug-in that could not be loaded.
 
     Attributes:
         name: The name to dispatch to it by.

@@ -36,19 +36,23 @@ def backend_cases(
 ) -> list[Case]:
     """Return the checks of a backend.
 
-    - It is discovered by its name, and says in one line why it is not available.
-    - Its patterns have names of their own; each pattern, and each operator that can begin one, is
-      in an example.
-    - Of each example, in each dtype, it takes what the example says, and computes what TVM's own
-      code computes; or it leaves it, with the reason that the example says.
-    - It generates the same code each time, and gives costs for all regions.
-    - The exported library computes the same in a new process.
+    It is discovered by its name, and says in one line why it is not available.
+
+    Its patterns have distinct names; each pattern, and each operator that can begin one, is in an
+    example.
+
+    Of each example, in each dtype, it takes what the example says and computes what TVM's own code
+    computes, or leaves it with the reason that the example says.
+
+    It generates the same code each time, and returns a cost for each region.
+
+    The exported library computes the same in a new process.
 
     Args:
-        backend: The one to check.
-        examples: Programs to try it on; by default one for each operator of each pattern, as far
-            as they can be derived from its patterns.
-        registered: Whether it must be found by its name, as that of an installed package is.
+        backend: The backend to check.
+        examples: Programs to try it on; by default one for each operator of each pattern, as far as
+            they can be derived from its patterns.
+        registered: Whether it must be found by its name, like that of an installed package.
         plan: Choose layouts, by what the backend wants.
         imports: Modules that a process which loads its libraries must import before.
 

@@ -11,7 +11,7 @@ class Case:
     """One check of a backend or a recogniser, for ``pytest.mark.parametrize(..., ids=str)``.
 
     Attributes:
-        name: What is checked, ``takes layer [float32]``.
+            name: What is checked, ``takes layer [float32]``.
         run: The check itself.
     """
 

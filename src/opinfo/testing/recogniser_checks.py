@@ -33,12 +33,7 @@ SCHEDULES, MUTANTS = 2, 4
 def recogniser_cases(module: ModuleType) -> list[Case]:
     """Return the checks of the recognisers of a module, which has ``MATCHES`` and ``REFUSES``.
 
-    - They are registered, and each operator of theirs is in ``MATCHES``.
-    - Each match, legalised and stripped of all names, is recognised with its attributes and
-      operands; TVM builds the same function from the answer. It is recognised under other names
-      and after random schedule transformations, and the function is not changed.
-    - Programs that differ from a match in one token are not taken for it.
-    - What ``REFUSES`` has is not recognised as one of their operators.
+    They are registered, and each of their operators is in ``MATCHES``.
 
     A recogniser that raises, or returns anything but valid proposals, fails all of these.
 

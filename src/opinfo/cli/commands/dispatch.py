@@ -30,7 +30,7 @@ def dispatch_model(
     want: Wants = None,
     force: Force = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Why each operator stayed, and what would mend it.")
+        bool, typer.Option("--explain", help="Why each operator stayed, and what to change.")
     ] = False,
     as_json: Json = False,
     shape: Shapes = None,
