@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ def _shown(monkeypatch: pytest.MonkeyPatch, tables: list[Any], terminal: bool) -
     written: list[str] = []
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr(common, "write", written.append)
-    monkeypatch.setattr(common.sys.stdout, "isatty", lambda: terminal)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
     common.show(tables, "summary")
     return "".join(written).splitlines()
 

@@ -149,11 +149,15 @@ def test_an_example_says_what_is_expected() -> None:
 
 
 def test_all_failures_are_listed_together() -> None:
+    wrong = replace(TOY, available=lambda: "no\ndriver", patterns=(*PATTERNS, PATTERNS[0]))
     with pytest.raises(AssertionError) as error:
-        check_backend(replace(TOY, convert=_double), EXAMPLES, registered=False)
-    lines = str(error.value).splitlines()
-    assert lines[0] == f"backend toy: {len(lines) - 1} checks failed"
-    assert "takes sum of inputs [float32]: differs" in lines[1]
+        check_backend(wrong, EXAMPLES, registered=False)
+    first, available, names = str(error.value).splitlines()
+    assert first == "backend toy: 2 checks failed"
+    assert available.startswith("says whether it is available: available returned 'no\\ndriver'")
+    assert names.startswith("names its patterns: two patterns have one name")
+    with pytest.raises(unittest.SkipTest, match="no driver"):
+        check_backend(replace(TOY, available=lambda: "no driver"), EXAMPLES, registered=False)
 
 
 # ----------------------------------------------------------------------------- recognisers

@@ -9,10 +9,27 @@
 opinfo tests its own backends and recognisers with it.
 """
 
-from .backend_checks import backend_cases, check_backend
-from .case import Case
-from .example import Example
-from .recogniser_checks import check_recogniser, recogniser_cases
+from typing import TYPE_CHECKING
 
-__all__ = ["Case", "Example", "backend_cases", "check_backend", "check_recogniser",
-           "recogniser_cases"]  # fmt: skip
+from ..analysis.support.exports import exports
+
+if TYPE_CHECKING:
+    from .backend_checks import backend_cases, check_backend
+    from .case import Case
+    from .example import Example
+    from .recogniser_checks import check_recogniser, recogniser_cases
+
+#: Recognisers are tested without what backends need, which is a newer TVM, too.
+_HOMES = {
+    "backend_checks": ("backend_cases", "check_backend"),
+    "case": ("Case",),
+    "example": ("Example",),
+    "recogniser_checks": ("check_recogniser", "recogniser_cases"),
+}
+__all__ = ["Case", "Example", "backend_cases", "check_backend",
+           "check_recogniser", "recogniser_cases"]  # fmt: skip
+__getattr__ = exports(__name__, _HOMES)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

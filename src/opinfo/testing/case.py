@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unittest
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -32,12 +33,22 @@ class Case:
 
 
 def check_all(subject: str, cases: Iterable[Case]) -> None:
-    """Run all checks. Raises ``AssertionError`` with a line for each one that fails."""
-    failed = []
+    """Run all checks.
+
+    Raises ``AssertionError`` with a line for each one that fails, else ``SkipTest`` where one could
+    not be run.
+    """
+    failed: list[str] = []
+    skipped: unittest.SkipTest | None = None
     for case in cases:
         try:
             case.check()
         except AssertionError as e:
             failed.append(f"{case}: {e}")
+        except unittest.SkipTest as e:
+            skipped = e
     if failed:
-        raise AssertionError("\n".join([f"{subject}: {len(failed)} checks failed", *failed]))
+        checks = "1 check" if len(failed) == 1 else f"{len(failed)} checks"
+        raise AssertionError("\n".join([f"{subject}: {checks} failed", *failed]))
+    if skipped is not None:
+        raise skipped
