@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace as with_fields
 from typing import Any
 
-from ..answer.recover import direct, relaid
+from ..answer.recover import recover_direct, recover_logical
 from ..results.op_info import LayoutNormalised, OpInfo, Refusal
 from ..terms.term import ONE, CallTerm, Fold, Int, Load, Reduce, TensorVar, Term, axis, load
 from ..terms.traversal import children, free, map_loads, replace, subterms, tensors
@@ -66,7 +66,7 @@ class Peel:
                 inner = self._inner(cut[:-1], depth - 1)
             if outer is not None and inner is not None:
                 return (*inner, outer)
-        whole = self._recognised(d, relaid)
+        whole = self._recognised(d, recover_logical)
         return None if whole is None else (whole,)
 
     def _tensor(self, body: Term, shape: tuple[Int, ...]) -> TensorVar:
@@ -85,7 +85,7 @@ class Peel:
             found |= {w.writes[0]: (w, info) for w, info in here if w.writes[0] not in found}
         return tuple(found.values())
 
-    def _recognised(self, d: TensorDefinition, how: How = direct) -> Known | None:
+    def _recognised(self, d: TensorDefinition, how: How = recover_direct) -> Known | None:
         key = (d.body, d.tensor, how)
         if key not in self._tried:
             self._tried[key] = self._tried_now(d, how) if len(self._tried) < self._budget else None

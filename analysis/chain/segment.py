@@ -12,7 +12,7 @@ from collections.abc import Collection
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
-from ..answer.recover import direct, relaid
+from ..answer.recover import recover_direct, recover_logical
 from ..results.op_info import Answer, Refusal
 from ..terms.term import TensorVar
 from ..terms.work import share
@@ -125,7 +125,7 @@ def _undo_layouts(program: TensorProgram, parts: Parts, recover: Recover, comple
             waiting.remove(span)
             part = parts[span]
             assert part.window is not None
-            info = recover(part.window, program, relaid)
+            info = recover(part.window, program, recover_logical)
             if not isinstance(info, Refusal):
                 parts[span] = _as(part, info)
 
@@ -176,7 +176,7 @@ def _part(
         return None if growing.definitions else Part(None, Refusal(d.problem), (d,))
     chosen = tuple(growing.definitions)
     w = growing.window(_kept(program, chosen))
-    return _as(Part(w, Refusal(""), chosen), recover(w, program, direct))
+    return _as(Part(w, Refusal(""), chosen), recover(w, program, recover_direct))
 
 
 def _as(part: Part, found: Answer) -> Part:

@@ -9,7 +9,7 @@ where that is as much as another plan, the chain stays whole.
 
 from __future__ import annotations
 
-from ...analysis.answer.recover import analyser
+from ...analysis.answer.analyser import analyser
 from ...layout.graph.relax_graph import Op, Value
 from ...layout.model.layout import Layout
 from ...layout.search.decide import Cost, bytes_moved
