@@ -18,7 +18,7 @@ from ..proposal.proposal import Proposal
 from ..real import TooLarge
 from ..results.op_info import Refusal
 from ..terms.work import Exhausted
-from .checked_proposal import Invalid
+from .checked_proposal import Invalid, checked
 from .registry import Recogniser, RecogniserWarning, generation
 from .unchanged import Snapshot
 
