@@ -97,7 +97,7 @@ def annotation(func: Any) -> Annotation | Refusal:
     if BODY not in attrs:
         return Refusal("the PrimFunc has no annotation", "run opinfo.transform.AnnotateOpInfo")
     if str(attrs[BODY]) != fingerprint(func):
-        reason = "the body is another one than was annotated"
+        reason = "the body has changed since it was annotated"
         return Refusal(reason, "run opinfo.transform.AnnotateOpInfo again")
     ops = tuple(_python(op) for op in attrs[OPS])
     outputs = tuple((int(step), int(k)) for step, k in attrs[OUTPUTS])
