@@ -16,12 +16,14 @@ from typer.testing import CliRunner, Result
 
 from opinfo.byoc import Code, Region, dispatch, register
 from opinfo.byoc.codegen.host import cpu as native_cpu
+from opinfo.byoc.matching.diagnose import Left
 from opinfo.byoc.measure import Excluded, Measured, Timing
 from opinfo.cli import app
 from opinfo.cli.options.want_options import parse_wants
 from opinfo.layout.model.layout import Layout
 from opinfo.layout.report.plan_report import Conversion, PlanReport, ValueChoice
 from opinfo.picture.compiled import compiled_page
+from opinfo.report.regions import reasons
 from opinfo.verify.verification import Verified
 
 from .byoc import toy
@@ -61,14 +63,27 @@ def test_one_line_and_nothing_is_built(model: Path) -> None:
     assert [p.name for p in model.parent.iterdir()] == ["net.json"]
 
 
-def test_explain_is_a_line_for_each_operator_left(model: Path) -> None:
+def test_explain_groups_what_is_left_by_reason(model: Path) -> None:
     got = told("dispatch", model, "--backend", "toy,tvm", "--explain")
     lines = [line for line in got.stdout.splitlines() if line.strip()]
     assert lines[-1].startswith("offloaded 2 of 4 ops")
-    assert lines[0].split() == ["value", "operator", "why", "it", "stays", "with", "TVM", "what",
-                                "would", "mend", "it"]  # fmt: skip
-    assert sorted(line.split()[1] for line in lines[1:-1]) == ["relax.add", "relax.tanh"]
-    assert any("toy, pattern pointwise: an operand is broadcast" in line for line in lines)
+    heads = [line for line in lines[:-1] if not line.startswith(" ")]
+    assert sorted(line.split(":")[0] for line in heads) == ["1 x relax.add", "1 x relax.tanh"]
+    assert any("toy, pattern pointwise: an operand is broadcast" in line for line in heads)
+    assert len(lines) == 5  # each with its example
+
+
+def test_operators_with_one_reason_are_one_line_with_a_few_examples() -> None:
+    stays = [Left(f"lv{k}", "relax.tanh", "no pattern", "", "" if k else "/a/Tanh")
+             for k in range(5)]  # fmt: skip
+    stays.append(Left("lv9", "relax.add", "other", "force add=toy"))
+    assert reasons(stays) == [
+        "5 x relax.tanh: no pattern",
+        "    /a/Tanh (lv0), lv1, lv2 and 2 more",
+        "1 x relax.add: other",
+        "    lv9",
+        "    to change that: force add=toy",
+    ]
 
 
 def test_json_has_what_was_taken_and_what_is_left(model: Path) -> None:

@@ -157,3 +157,13 @@ def test_calls_that_are_no_tir_say_why(build: Any, reason: str) -> None:
 def test_what_is_named_is_there() -> None:
     assert all(getattr(opinfo, name) is not None for name in opinfo.__all__)
     assert opinfo.byoc.dispatch is not None
+
+
+def test_in_a_notebook_the_text_is_returned_and_nothing_is_displayed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    report = opinfo.inspect(from_text(RELAX))
+    expected = repr(report)
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    monkeypatch.setattr("rich.jupyter.display", lambda *_: pytest.fail("displayed"))
+    assert repr(report) == expected and "relax.exp(%0)" in expected

@@ -2,9 +2,9 @@
 
     python -m benchmarks.foreign [--family conv] [--all] [--page [FILE]]
 
-Prints one line a program (those as expected only with ``--all``) and the counts. Fails on any wrong
-answer, or if fewer than 95 % of the programs that are one operator are recovered. With ``--page``
-the table and the refusals of a Markdown page are written anew; what stands above them is kept.
+Prints one line per program (as-expected ones only with ``--all``) and the counts. Fails on any
+wrong answer, or if fewer than 95 % of the programs that are one operator are recovered. ``--page``
+rewrites the table and the refusals of the page, and keeps the prose above them.
 """
 
 from __future__ import annotations

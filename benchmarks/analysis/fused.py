@@ -2,13 +2,13 @@
 
     python -m benchmarks.fused [--run N] [--json FILE] [MODEL ...]
 
-Each model goes through `LegalizeOps`, `AnnotateTIROpPattern`, `FuseOps` and `FuseTIR`; every fused
-PrimFunc, stripped of its names, has to yield the chain of operators, with attributes and dataflow,
+Each model goes through `LegalizeOps`, `AnnotateTIROpPattern`, `FuseOps` and `FuseTIR`. Every fused
+PrimFunc, stripped of its names, must yield the chain of operators, with attributes and dataflow,
 that `op_info` gives for the calls inside the fused Relax function. `--run N` also computes N chains
-of each model, operator by operator, and compares with the compiled PrimFunc.
+of each model, operator by operator, and compares them with the compiled PrimFunc.
 
-Two readings of one compute are taken as equal (`canonical`): what LegalizeOps makes of
-`multiply(x, x)` is what it makes of `square(x)`, and `multiply(x, sigmoid(x))` is `silu(x)`.
+Some operators legalise to the same PrimFunc (`multiply(x, x)` and `square(x)`; `multiply(x,
+sigmoid(x))` and `silu(x)`), so their readings count as equal (`canonical`).
 """
 
 from __future__ import annotations

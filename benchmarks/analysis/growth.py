@@ -2,11 +2,11 @@
 
     python -m benchmarks.growth [--sizes 100,1000,5000] [--out FILE]
 
-Modules of distinct PrimFuncs of ten operators, each analysed in a process of its own that has
-analysed some before. Growth is linear if the figures of one PrimFunc are those of any number of
-them: `ms` is CPU time, `kept` the resident memory that the report of a PrimFunc adds, `terms` the
-interned terms that are left once the report is gone, of all PrimFuncs together. `last / first` is
-the time of the last tenth of the PrimFuncs over that of the first.
+Each row is a module of distinct PrimFuncs of ten operators, analysed in a new process after a
+warm-up. Growth is linear if the figures for one PrimFunc do not depend on the number of PrimFuncs:
+`ms` is CPU time, `kept` the resident memory that the report adds per PrimFunc, `terms` the number
+of interned terms left in the whole process after the report is gone. `last / first` is the time of
+the last tenth of the PrimFuncs divided by that of the first tenth.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
     python -m benchmarks.mutants [--limit 7] [--only conv] [--json mutants.json]
 
-A mutant is an operator's PrimFunc with one change in its script (a literal, an operation, an index,
-a guard, a store). What it computes is told by an interpreter that shares nothing with the library.
-Fails if an answer about a mutant computes something else than the mutant. With ``--json`` each
-operator is written when it is done, and a run that was cut goes on with those that are missing.
+A mutant is an operator's PrimFunc with one change in its script: a literal, an operation, an index,
+a guard or a store. An interpreter that shares no code with the library computes its results. Fails
+if an answer computes something other than its mutant. With ``--json``, each operator is written as
+soon as it is done, and an interrupted run continues with the missing ones.
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 
     python -m benchmarks.op_info [--models resnet50,bert] [--runs 3] [--out FILE]
 
-Each run is a process of its own that first analyses another model, so that imports are not counted
-and nothing of this model is remembered. `cold` is the first analysis, `warm` the median of the next
-ones, which find what the first one legalised (`analysis.remember`); each is a multiple of the
-legalisations before and after it. `median` and `p95` are of single PrimFuncs, analysed once more,
-`memory` is how far an analysis raises the peak of resident memory. Times are CPU times, figures the
-medians over the runs.
+Each run is a new process that first analyses another model, so that imports do not count and
+nothing of this model is remembered. `cold` is the first analysis, `warm` the median of the next
+ones, which reuse what the first one legalised (`analysis.remember`). Both are relative to the time
+of `LegalizeOps` before and after it. `median` and `p95` are of single PrimFuncs, analysed once
+more; `memory` is the growth of peak resident memory. Times are CPU times, figures medians over the
+runs.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     python -m benchmarks.boundary [--params 20]
 
-Microseconds of CPU, the smallest of several rounds: an input with a symbolic extent and so many
-weights, as tensors of TVM, as numpy arrays that are aligned, and an input that must be copied;
-beside it a call of the smallest compiled function that takes as many.
+Microseconds of CPU, the smallest of several rounds, for one input with a symbolic extent and a
+number of weights: as TVM tensors, as aligned numpy arrays, and with an input that must be copied.
+For comparison, a call of the smallest compiled function with as many arguments.
 """
 
 from __future__ import annotations

@@ -2,14 +2,13 @@
 
     python -m benchmarks.byoc [--threads N] [--no-default] [--json FILE] [--page [FILE]] [MODEL ...]
 
-Each number is the median of the wall time of a call, taken in turns so that what else runs on the
-machine meets all of them, and each after a pause, so that none meets another's threads; the ratios
-are oneDNN's time over the other's. The others are ONNX Runtime, `torch.compile` (inductor in its
-default mode, where the model is a torch module), TVM's default build, and oneDNN without planned
-layouts. `outputs` compares with ONNX Runtime, relative to the largest value. What compiling costs
-is the CPU time of this process and of the C++ compiler. The models are those of
-`benchmarks.common.full_models`. With --json rows are kept by model and threads, so that a table can
-be measured in pieces; --page writes all that are kept.
+Each figure is the median wall time of a call. The calls take turns, so that other load on the
+machine meets all of them, each after a pause, so that no one meets another's spinning threads.
+Ratios are oneDNN's time over the other's: ONNX Runtime, `torch.compile` (inductor's default mode,
+for torch modules), TVM's default build, and oneDNN without planned layouts. `outputs` compares with
+ONNX Runtime, relative to the largest value. Compile time is CPU time, the C++ compiler included.
+The models are those of `benchmarks.common.full_models`. `--json` stores rows by model and threads,
+so that a table can be measured in pieces; `--page` writes all stored rows.
 """
 
 from __future__ import annotations
@@ -93,12 +92,12 @@ def torch_compile(name: str, threads: int) -> Call | None:
 def tvm_default(mod: Any, given: Sequence[Any]) -> Call:
     import tvm
 
-    from opinfo.byoc.compile import build
+    from opinfo.byoc.building.build_library import build_library
     from opinfo.byoc.dispatching.dispatch import dispatch
 
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "model.so"
-        build(dispatch(tvm.relax.transform.LegalizeOps()(mod), []), library)
+        build_library(dispatch(tvm.relax.transform.LegalizeOps()(mod), []), library)
         machine = tvm.relax.VirtualMachine(tvm.runtime.load_module(str(library)), tvm.cpu())
     return call(machine, given)
 

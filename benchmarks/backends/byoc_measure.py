@@ -2,9 +2,9 @@
 
     python -m benchmarks.byoc_measure [--backend onednn,blas] [--database FILE] [MODEL ...]
 
-`planned` takes the backends' estimates, in a class above TVM's own code; `measured` takes what was
-timed, with TVM's code in the same class. Each time is the median of the wall time of a call, taken
-in turns, on one thread; `seconds` is what measuring took, `again` what it takes with the database.
+`planned` uses the backends' estimates, at a higher priority than TVM's own code; `measured` uses
+timings, at the same priority as TVM's code. Each time is the median wall time of a call, in turns,
+on one thread; `seconds` is the time spent measuring, `again` the same with the database filled.
 """
 
 from __future__ import annotations

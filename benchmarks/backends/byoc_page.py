@@ -10,16 +10,16 @@ from pathlib import Path
 
 from benchmarks.common.pages import table
 
-HEAD = """# Models compiled for oneDNN against what else runs them
+HEAD = """# Speed of models compiled for oneDNN
 
 Written by `python -m benchmarks.byoc --threads N --json FILE --page`: milliseconds of
-a call, and that time over the other's, medians of calls taken in turns in one process, with as many
-threads, each after a pause and a call that does not count (threads of a pool spin for a while after
-a call, on cores that the next one needs). **Without planning** is oneDNN with the layouts of the
-import, **TVM default** TVM's own code, **torch.compile** inductor in its default mode, of those
-that are torch modules. Outputs are compared with ONNX Runtime's, relative to the largest value.
+a call, and ratios of that time to others. All are medians of calls in turns in one process, with
+the same number of threads, each after a pause and an uncounted call: threads of a pool spin for a
+while after a call, on cores that the next one needs. **Without planning** is oneDNN with the
+imported layouts; **TVM default** TVM's own code; **torch.compile** inductor in its default mode,
+for torch modules. Outputs are compared with ONNX Runtime's, relative to the largest value.
 Batch 1, images of 224x224 (PP-OCRv4: detector 320x320, recogniser 48x320, direction 48x192);
-`torch:bert` is as large as BERT-base and has 128 tokens, `torch:vit` as large as ViT-B/16.
+`torch:bert` has the size of BERT-base and 128 tokens, `torch:vit` the size of ViT-B/16.
 Compiling includes the C++ compiler.
 
 """

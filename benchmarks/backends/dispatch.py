@@ -2,12 +2,11 @@
 
     python -m benchmarks.dispatch [--cases 520] [--sizes 500,1000,2000] [--page [FILE]]
 
-The backends are made up: one takes chains that begin with a convolution whose channels are
-innermost, one any two pointwise operators, one single operators; classes of priority are drawn, and
-costs are any. Random modules of up to six operators are compared with all plans that there are,
-but for those with more than 3,000 ways. Large graphs are those of `benchmarks.layout_growth`; all
-of their blocks differ in `distinct` ones. CPU seconds; the exit status is 1 if a plan is not the
-cheapest, is not proved optimal, or takes more than 30 s for 2,000 operators.
+The backends are artificial: one takes chains that begin with a convolution with innermost channels,
+one any two pointwise operators, one single operators; priorities and costs are random. Random
+modules of up to six operators are compared with every possible plan, unless there are more than
+3,000. Large graphs are those of `benchmarks.layout_growth`. Times are CPU seconds. Exits with 1 if
+a plan is not the cheapest, is not proved optimal, or takes more than 30 s for 2,000 operators.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ HEAD = """# Layouts and backends in one problem
 
 Written by `python -m benchmarks.dispatch --page`. Three made-up backends overlap: **last** takes
 chains that begin with a convolution whose channels are innermost, **chains** two pointwise
-operators, **single** one operator; their classes of priority and their costs are drawn.
+operators, **single** one operator; priorities and costs are random.
 
-Of random modules of up to six operators, {tried} were planned and compared with all plans that
-there are ({skipped} more have too many): **{wrong} were not the cheapest**.
+Of random modules of up to six operators, {tried} were planned and compared with every
+possible plan ({skipped} more have too many): **{wrong} were not the cheapest**.
 
-Large graphs, with the layouts chosen and with those that are given, in CPU seconds:
+Large graphs, with layouts chosen and with layouts as they are, in CPU seconds:
 """
 
 

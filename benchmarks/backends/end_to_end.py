@@ -2,13 +2,12 @@
 
     python -m benchmarks.end_to_end [--json FILE] [--page [FILE]] [MODEL ...]
 
-Each model is a file, .onnx or .pt2, with all of its weights. The command runs in a process of its
-own and compares, with inputs that it draws; then a fresh process that has TVM's runtime and nothing
-of opinfo, torch or ONNX loads the library and calls it with seeded inputs, and what it gives is
-compared with the unmodified module, built by TVM alone. The exit status is 1 if a model fails or
-differs by more than 1e-3 of an output's largest value. There is one thread. With --json rows are
-kept by model, so that the table can be made in pieces: without names, the models are those that
-have no row yet, or failed.
+Each model is a file, .onnx or .pt2, with all its weights. The command runs in its own process and
+verifies on random inputs. Then a new process with TVM's runtime, but without opinfo, torch or ONNX,
+loads the library and calls it on seeded inputs; the outputs are compared with the unmodified module
+built by TVM. Exits with 1 if a model fails or differs by more than 1e-3 of an output's largest
+value. Everything runs on one thread. `--json` stores rows by model, so that the table can be
+measured in pieces: without names, the models without a row, or with a failed one, are run.
 """
 
 from __future__ import annotations
@@ -63,18 +62,17 @@ Written by `python -m benchmarks.end_to_end --json FILE --page`. Each row is
 
     opinfo compile MODEL -o model.so --backend onednn,tvm --verify
 
-on a file with all of its weights, seeded ones but for PP-OCRv4's own. **Verified** is what the
-command says: how far its outputs are from those of the unmodified module, which TVM builds alone,
-relative to an output's largest value, with inputs that it draws. **Fresh process** is the same of
-the written library, loaded and called by a process with TVM's runtime and nothing of opinfo, torch
-or ONNX, with other inputs. **Compiling** is the time until the library is written, of processes
-with nothing in memory, the C++ compiler included; **times** are of a call as `--verify` tells them,
-with one thread on a busy machine (`python -m benchmarks.byoc` measures with care).
+on a file with all of its weights: PP-OCRv4's own, seeded ones otherwise. **Verified** is the
+largest difference between the compiled model and the unmodified module built by TVM, relative to an
+output's largest value, as the command prints it, on random inputs. **Fresh process** is the same
+for the library loaded into a process with TVM's runtime but without opinfo, torch or ONNX, on other
+inputs. **Compiling** is the time of a new process until the library is written, including the C++
+compiler. **Times** are of one call, as `--verify` prints them, on one thread of a busy machine;
+`python -m benchmarks.byoc` measures speed with more care.
 
-`torch:bert` is as large as BERT-base and has 128 tokens, `torch:vit` as large as ViT-B/16, both
-with all of their layers; images are 224x224, PP-OCRv4's 320x320, 48x320 and 48x192. The detector is
-compiled with a batch of any size too; TVM's importer does not take a height and a width that are
-not known.
+`torch:bert` has the size of BERT-base and 128 tokens, `torch:vit` the size of ViT-B/16. Images are
+224x224, PP-OCRv4's 320x320, 48x320 and 48x192. The detector is also compiled for any batch size;
+TVM's importer rejects a symbolic height and width.
 
 """
 COLUMNS = ("model", "verified", "fresh process", "ops offloaded", "of FLOPs", "compiling, s",
@@ -128,7 +126,8 @@ def compiled(path: Path, folder: Path, shapes: list[str]) -> dict[str, Any]:
     there = library.stat()
     times = dict(re.findall(r"^(unmodified|compiled) +(\S+)", told, re.M))
     (verified,) = re.findall(r"^outputs differ by (\S+)", told, re.M)
-    return {"verified": float(verified), "summary": told.splitlines()[0],
+    (summary,) = re.findall(r"^offloaded .*", told, re.M)
+    return {"verified": float(verified), "summary": summary,
             "seconds": there.st_mtime - start, "megabytes": there.st_size / 1e6,
             **{build: float(ms) for build, ms in times.items()}}  # fmt: skip
 

@@ -2,10 +2,10 @@
 
     python -m benchmarks.int8 [--threads N] [--json FILE] [MODEL ...]
 
-ONNX Runtime quantises each model statically (QDQ, int8 weights by channel, uint8 activations) from
-seeded pictures. A time is the median of the wall time of a call, taken in turns. `f32` is oneDNN on
-the model as it was, `apart` the largest difference to TVM's own build of the quantised model, in
-parts of the largest value, where halves are rounded to other steps. The models are those of
+ONNX Runtime quantises each model statically (QDQ, int8 weights by channel, uint8 activations) on
+seeded images. A time is the median wall time of a call, in turns. `f32` is oneDNN on the original
+model; `apart` the largest difference to TVM's own build of the quantised model, relative to the
+largest value (halves are rounded at other steps). The models are those of
 `benchmarks.common.full_models`.
 """
 

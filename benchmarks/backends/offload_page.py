@@ -10,13 +10,13 @@ from benchmarks.common.pages import table
 HEAD = """# What backends take, before lowering and after
 
 Written by `python -m benchmarks.offload --json FILE --page`. **Before** is what a
-backend's patterns match of the Relax operators that were imported, names and attributes taken from
-the calls; **after** what the same patterns match of the lowered module, where operators are
-recovered from PrimFuncs, with its layouts planned for the backend. A backend is alone with TVM each
-time; those of NVIDIA's libraries are matched only. Operators are counted as they are there: before
-lowering a batch normalisation of known statistics is one, which no backend has, after it two, a
-factor and a sum. Transposes are not counted: planning removes some and adds others. A row has at
-least as much after as before if it has by number, or by share within 0.1%.
+backend's patterns match among the imported Relax operators, with names and attributes taken from
+the calls. **After** is what the same patterns match in the lowered module, with operators recovered
+from PrimFuncs and layouts planned for the backend. Each backend is alone with TVM; NVIDIA's are
+only matched. Operators are counted in each module's own form: a batch normalisation with known
+statistics is one operator before lowering, which no backend takes, and two after it, a product and
+a sum. Transposes do not count, as planning removes some and adds others. A row passes if it has at
+least as much after as before, by number or by share within 0.1%.
 
 """
 COLUMNS = ("model", "backend", "ops before", "ops after", "FLOPs before", "FLOPs after")

@@ -3,9 +3,9 @@
     python -m benchmarks.layout_fusion [--model NAME] [--page [FILE]]
 
 Each module goes through `AnnotateTIROpPattern`, `opinfo.transform.AnnotateOpInfo`, `FuseOps` and
-`FuseTIR`; counted are the calls of PrimFuncs that are left in `main`, without those of constants
-only. **given** is the module after `LegalizeOps`; **native** what TVM's `ConvertLayout` to NHWC and
-`LegalizeOps` make of it. The exit status is 1 if a plan has more calls than the native module.
+`FuseTIR`; then the PrimFunc calls left in `main` are counted, except those on constants only.
+**given** is the module after `LegalizeOps`, **native** the module after TVM's `ConvertLayout` to
+NHWC and `LegalizeOps`. Exits with 1 if a plan has more calls than the native module.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ HEAD = """# Fusion after planning
 
 Written by `python -m benchmarks.layout_fusion --page`.
 
-Calls that are left after `AnnotateTIROpPattern`, `AnnotateOpInfo`, `FuseOps` and
-`FuseTIR`: of the module as it is given, of TVM's `ConvertLayout` to NHWC and of planned modules.
-What `ConvertLayout` makes of U-Net does not compile: its `conv2d_transpose` has no legalisation.
+The number of calls left after `AnnotateTIROpPattern`, `AnnotateOpInfo`, `FuseOps` and `FuseTIR`,
+for the original module, for TVM's `ConvertLayout` to NHWC, and for planned modules. U-Net does not
+compile after `ConvertLayout`: its `conv2d_transpose` has no legalisation.
 """
 
 

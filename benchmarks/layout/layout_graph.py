@@ -2,10 +2,9 @@
 
     python -m benchmarks.layout_graph [--model NAME] [--page [FILE]]
 
-Each module is legalised and raised as it is, and planned in graph mode for NHWC convolutions and
-raised. The exit status is 1 if an operator of some name is raised less often after planning;
-what only moves elements does not count. Of the operators with layouts or axes it tells which they
-have before and after.
+Each module is legalised and raised, and also planned in graph mode for NHWC convolutions and
+raised. Exits with 1 if some operator is raised less often after planning; layout-only operators do
+not count. For operators with layouts or axes, the page lists them before and after.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ HEAD = """# Operators raised after planning
 
 Written by `python -m benchmarks.layout_graph --page`.
 
-Calls of PrimFuncs that `RaiseOps` takes back to Relax operators, of the module after `LegalizeOps`
-and of its plan in graph mode with NHWC convolutions; those that only move elements do not count.
+The number of PrimFunc calls that `RaiseOps` turns back into Relax operators, after `LegalizeOps`
+and after planning in graph mode with NHWC convolutions. Layout-only operators do not count.
 Each answer has a certificate of at least `proved`.
 """
 

@@ -8,15 +8,15 @@ from typing import Any
 
 HEAD = """# Time and memory of planning layouts
 
-Made by `python -m benchmarks.layout_growth --page`; do not edit.
+Written by `python -m benchmarks.layout_growth --page`.
 
-CPU and wall seconds of `plan_layout` with `nn.conv2d` wanted in `NHWC OHWI`: reading the
-function, what is known of each PrimFunc, the problem, its solution, rewriting with proof, the
-planned module. Each row is of a process of its own that has planned a small graph before. In an
-*equal* graph all blocks have one shape; in a *distinct* one each has a width of its own, and so
-nearly every call a PrimFunc of its own; in a *symbolic* one the batch is a variable. Memory is
-what the process takes more at its peak than before the plan. The machine has 2 cores that others
-use too: CPU times differ by a third from run to run.
+CPU and wall seconds of `plan_layout` with `nn.conv2d` requested in `NHWC OHWI`: reading the
+function, analysing each PrimFunc, building and solving the problem, rewriting with proof, building
+the planned module. Each row comes from its own process, which has planned a small graph before. In
+an *equal* graph all blocks have the same shape; in a *distinct* one each has its own width, so
+nearly every call has its own PrimFunc; in a *symbolic* one the batch is a variable. Memory is the
+growth of the process from before the plan to its peak. The machine has 2 shared cores: CPU times
+differ by a third from run to run.
 
 """
 LADDER = """

@@ -47,9 +47,9 @@ HEAD = """# Run time of planned modules
 Written by `python -m benchmarks.layout_speed --page`.
 
 CPU seconds of one run on the default CPU build of TVM (`tvm.compile(mod, target)`, no library), in
-one thread, the median of {rounds} in turn: **given**, as legalised; **planned**, by
+one thread, the median of {rounds} in turn: **given**: as legalised; **planned**: by
 `plan_layout(mod, "tvm-nhwc")` before it is compiled. The target is `llvm` with this **mcpu**;
-`generic` is what TVM takes where none is named, SSE2 on x86-64. **differ** is the largest
+`generic` is TVM's default, SSE2 on x86-64. **differ** is the largest
 difference of the outputs, relative to the largest output. The goal is a ratio of at most 0.15.
 """
 

@@ -2,9 +2,9 @@
 
     python -m benchmarks.imports [--runs 7] [--out FILE]
 
-CPU seconds of fresh interpreters, the imports in turn, so that all see the same machine; the
-smallest of each counts, since nothing makes an import faster than it is. `import opinfo` imports
-what is asked for when it is asked for: `all of opinfo` has everything that an analysis needs.
+CPU seconds of new interpreters, the imports in turns, so that all meet the same machine; the
+smallest counts, as nothing makes an import faster than it is. `import opinfo` loads names on first
+use; `all of opinfo` loads everything that an analysis needs.
 """
 
 from __future__ import annotations

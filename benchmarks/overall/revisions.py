@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -71,8 +72,9 @@ class Process:
         return list(json.loads(answer))
 
     def close(self) -> None:
-        """End the process."""
+        """End the process, even in the middle of a step."""
         assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.kill()
         self.process.stdin.close()
         self.process.wait()
         self.process.stdout.close()
@@ -216,6 +218,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="fewer rounds, one model's speed")
     parser.add_argument("--most", type=float, default=1.03, help="ratio that is still as fast")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # worktrees are removed
     pairs: Pairs = {}
     with tempfile.TemporaryDirectory() as name, trees(options.old, options.new) as found:
         folder = Path(name)

@@ -143,11 +143,11 @@ def page(rows: list[Row]) -> str:
 
 
 HEAD = """Written by `python -m benchmarks.shapes.real --json FILE --page`.
-Outputs of all strategies are compared with TVM's own build of the symbolic module at the sizes 1,
-2 and 3; times are of a call at size 1, one thread, medians of calls in turns, over that of `jit`
-once its kernels are there. **Scheduled** is how many PrimFuncs have a schedule of opinfo for
-symbolic shapes. CNNs and PP-OCRv4 have all of their layers and a symbolic batch; transformers are
-the small ones of `tests/models/transformer.py`."""
+Outputs of every strategy are compared with TVM's own build of the symbolic module at sizes 1, 2 and
+3. Times are medians of calls in turns, at size 1, on one thread, divided by the time of `jit` with
+its kernels compiled. **Scheduled** is the number of PrimFuncs that opinfo schedules for symbolic
+shapes. CNNs and PP-OCRv4 have all their layers and a symbolic batch; the transformers are the small
+ones of `tests/models/transformer.py`."""
 
 
 def main() -> int:

@@ -178,11 +178,11 @@ def page(rows: list[Row]) -> str:
 
 
 HEAD = """Written by `python -m benchmarks.shapes.stream --json FILE --page`: the
-time that 50 requests take, each of its own size, over that of opinfo's `jit` once its kernels are
-there (more than 1: slower than opinfo). One thread, medians of calls in turns. **TVM default** is
-`tvm.compile` of the symbolic module for this CPU, **generic** opinfo's schedules for symbolic
-shapes (near 1: they are as fast as kernels for the size), **static** a build for each size by the
-same schedules, **ONNX Runtime** its backend, which takes the whole graph, in TVM's virtual machine.
+time of 50 requests of varying size, divided by the time of opinfo's `jit` with its kernels compiled
+(more than 1: slower than opinfo). One thread, medians of calls in turns. **TVM default** is
+`tvm.compile` of the symbolic module for this CPU; **generic** opinfo's schedules for symbolic
+shapes (near 1: as fast as kernels for the size); **static** a build for each size by the same
+schedules; **ONNX Runtime** its backend, which takes the whole graph, in TVM's virtual machine.
 Models: `benchmarks/shapes/symbolic_models.py`."""
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from tvm import tirx
 
 from ...analysis import Refusal
+from ...analysis.support.wording import plural
 from ..arguments.boundary import Range
 from ..config.dim_values import values_at
 from ..config.ranges import parts, spans_at
@@ -61,11 +62,13 @@ def ahead(func: Any, generic: Any, sites: Sequence[CallSite], dims: Mapping[str,
     found = [_ranged(func, s, target) for s in some]
     kept = [v for v in found if not isinstance(v, Refusal)]
     grown = any(isinstance(v, Bucket) for v in variants)
-    counts = [f"{len(taken)} shapes{_told(safe) if grown else ''}"] if taken else []
-    counts += [f"{len(kept)} ranges"] if kept else []
+    counts = [f"{plural(len(taken), 'shape')}{_told(safe) if grown else ''}"] if taken else []
+    counts += [plural(len(kept), "range")] if kept else []
     told = [", ".join(counts)] if counts else []
     left = len(shapes) + len(spans) - len(taken) - len(some)
-    told += [f"{left} more are left to the generic kernel"] if left else []
+    told += (
+        [f"{left} more {'is' if left == 1 else 'are'} left to the generic kernel"] if left else []
+    )
     told += [f"{len(huge)} with a tensor that no machine addresses are left, too"] if huge else []
     told += [f"{len(empty)} at which a tensor is empty are left, too"] if empty else []
     told += [f"not padded: {why}"] if why else []

@@ -15,6 +15,7 @@ from typing import Any
 
 import tvm_ffi
 
+from ...analysis.support.wording import plural
 from .argument_checks import BoundaryError, Path, Values, acceptor
 from .signature import Signature
 
@@ -112,7 +113,8 @@ class Boundary:
         Raises `BoundaryError`, in strict mode `ShapeOutOfRange`.
         """
         if len(args) != len(self._accept):
-            raise BoundaryError(f"{self.signature.function} takes {len(self._accept)} arguments, "
+            raise BoundaryError(f"{self.signature.function} takes "
+                                f"{plural(len(self._accept), 'argument')}, "
                                 f"got {len(args)}: {self.signature}")  # fmt: skip
         values: Values = {}
         out = [accept(arg, values) for accept, arg in zip(self._accept, args, strict=True)]

@@ -45,19 +45,19 @@ def test_ranges_serve_with_the_generic_kernel_around() -> None:
 def test_multiples_are_served_by_kernels_without_a_rest() -> None:
     """A multiple inside, its neighbours, multiples outside; a bucket goes before the range."""
     built, told = merged(Config(Aot({"n": (16,)}, ranges={"n": ((8, 64, 8), Range(5, None, 5))})))
-    assert told == "1 shapes, 2 ranges"
+    assert told == "1 shape, 2 ranges"
     check(built, (1, 5, 8, 9, 16, 24, 25, 40, 63, 64, 65, 72, 80))
 
 
 def test_a_declared_range_is_cut_where_that_is_faster() -> None:
-    told = [(Dim(1, 1000), "1 shapes, 2 ranges"), (Dim(8, 1000, 8), "1 shapes, 2 ranges"),
-            (Dim(1, 16), "16 shapes"), (Dim(1, 16, likely=(3,)), "1 shapes, 1 ranges"),
-            (Dim(likely=(3, 4)), "2 shapes"), (Dim(20), "1 ranges")]  # fmt: skip
+    told = [(Dim(1, 1000), "1 shape, 2 ranges"), (Dim(8, 1000, 8), "1 shape, 2 ranges"),
+            (Dim(1, 16), "16 shapes"), (Dim(1, 16, likely=(3,)), "1 shape, 1 range"),
+            (Dim(likely=(3, 4)), "2 shapes"), (Dim(20), "1 range")]  # fmt: skip
     for dim, why in told:
         done = specialize_shapes(lowered(modules.dense()), Config("aot", dims={"n": dim}))
         assert done.functions[0].why == why, dim
     off = Config(Aot(ranges={"n": ()}), dims={"n": Dim(1, 1000, likely=(2,))})
-    assert specialize_shapes(lowered(modules.dense()), off).functions[0].why == "1 shapes"
+    assert specialize_shapes(lowered(modules.dense()), off).functions[0].why == "1 shape"
 
 
 @pytest.mark.parametrize(
@@ -88,12 +88,12 @@ def test_ranges_of_a_model_are_those_of_what_its_functions_see() -> None:
 def test_more_kernels_than_allowed_are_left_and_told() -> None:
     given = Config(Aot({"n": (1, 2)}, ranges={"n": ((3, 4), (5, 9))}, max_variants=3))
     (told,) = specialize_shapes(lowered(modules.dense()), given).functions
-    assert told.why == "2 shapes, 1 ranges; 1 more are left to the generic kernel"
+    assert told.why == "2 shapes, 1 range; 1 more is left to the generic kernel"
 
 
 @pytest.mark.parametrize(
     ("how", "dim", "why"),
-    [(Aot(), Dim(0, 1000, likely=(0, 4)), "1 shapes, 2 ranges"),
+    [(Aot(), Dim(0, 1000, likely=(0, 4)), "1 shape, 2 ranges"),
      (Aot(max=True), Dim(0, 7, 8), "")],
 )  # fmt: skip
 def test_nothing_is_compiled_for_no_rows(how: Aot, dim: Dim, why: str) -> None:
@@ -105,7 +105,7 @@ def test_nothing_is_compiled_for_no_rows(how: Aot, dim: Dim, why: str) -> None:
 
 def test_one_kernel_at_the_upper_end() -> None:
     built, told = merged(Config(Aot(max=True), dims={"n": Dim(1, 20)}))
-    assert told == "1 shapes, padded in n"
+    assert told == "1 shape, padded in n"
     check(built, (1, 7, 19, 20, 21))
     given = Config(Aot(max=True), dims={"n": Dim(4)})
     (none,) = specialize_shapes(lowered(modules.dense()), given).functions

@@ -109,7 +109,7 @@ def test_declared_shapes_are_compiled_ahead(pad: bool) -> None:
     given = Config(Aot(pad=pad), dims={"n": Dim(1, 16, likely=(1, 4, 9))})
     done = compile_shapes(modules.dense(), given)
     (told,) = done.functions
-    assert told.why == ("3 shapes, padded in n, 1 ranges" if pad else "3 shapes, 1 ranges")
+    assert told.why == ("3 shapes, padded in n, 1 range" if pad else "3 shapes, 1 range")
     with Session(done) as session:
         for n in range(1, 17):
             x = modules.rows(n)
@@ -232,7 +232,7 @@ def test_shapes_at_which_a_tensor_is_empty_are_left(pad: bool) -> None:
     mod = module(lambda x, w: relax.op.nn.conv1d(x, w), [(1, 2, "n"), (3, 2, 3)])
     done = compile_shapes(mod, Aot({"n": (2, 8)}, pad=pad))
     (told,) = done.functions
-    assert told.why.startswith("1 shapes") and "1 at which a tensor is empty are left" in told.why
+    assert told.why.startswith("1 shape") and "1 at which a tensor is empty are left" in told.why
     with Session(done) as session:
         for n in (3, 5, 8, 9):
             x = np.random.default_rng(n).standard_normal((1, 2, n)).astype("float32")
@@ -289,14 +289,14 @@ def test_small_ranges_are_compiled_whole_and_large_ones_at_their_end() -> None:
     assert specialize_shapes(lowered(modules.dense()), small).functions[0].why == "4 shapes"
     large = Config("aot", dims={"n": Dim(1, 1000)})
     assert specialize_shapes(lowered(modules.dense()), large).functions[0].why == (
-        "1 shapes, 2 ranges"
+        "1 shape, 2 ranges"
     )
 
 
 def test_more_shapes_than_allowed_are_left_and_told() -> None:
     given = Config(Aot(max_variants=2), dims={"n": Dim(likely=(1, 2, 3))})
     (told,) = specialize_shapes(lowered(modules.dense()), given).functions
-    assert told.why == "2 shapes; 1 more are left to the generic kernel"
+    assert told.why == "2 shapes; 1 more is left to the generic kernel"
 
 
 def test_functions_of_one_shape_are_scheduled() -> None:
@@ -358,9 +358,9 @@ def test_numbers_that_are_passed_are_dimensions() -> None:
 
 @pytest.mark.parametrize(
     ("how", "why"),
-    [(Aot({"n": (1, 4)}), "1 shapes; 1 at which a tensor is empty are left, too"),
-     (Aot({"n": (2, 4)}), "2 shapes"), (Aot({"s:0": (4,)}), "1 shapes"),
-     (Aot(ranges={"n": ((2, 6),)}), "1 ranges")],
+    [(Aot({"n": (1, 4)}), "1 shape; 1 at which a tensor is empty are left, too"),
+     (Aot({"n": (2, 4)}), "2 shapes"), (Aot({"s:0": (4,)}), "1 shape"),
+     (Aot(ranges={"n": ((2, 6),)}), "1 range")],
 )  # fmt: skip
 def test_numbers_that_are_passed_choose_the_kernel(how: Aot, why: str) -> None:
     done = specialize_shapes(lowered(sliced()), how)
@@ -430,7 +430,7 @@ def test_two_dimensions_of_one_name_are_told_apart_by_their_places() -> None:
         boundary([x, y])
     given = Config(Aot({"y:0": (3, 4, 5)}), dims={"x:0": Dim(likely=(2,))})
     told = specialize_shapes(lowered(two()), given).functions
-    assert [t.why for t in told] == ["1 shapes", "3 shapes"]
+    assert [t.why for t in told] == ["1 shape", "3 shapes"]
 
 
 def test_a_dimension_that_is_not_there_is_refused() -> None:

@@ -16,7 +16,7 @@ def page(rows: Sequence[dict[str, Any]], several: Any, count: int, first: int) -
     total = Counter(r["verdict"] for r in rows)
     times = [r["cpu"] for r in rows]
     lines = [
-        "# Programs made to be answered wrongly",
+        "# Programs that invite wrong answers",
         "",
         f"Written by `python -m benchmarks.adversary --count {count} --first {first}"
         + (f" --hash-seeds {several.runs}" if several.runs else "")

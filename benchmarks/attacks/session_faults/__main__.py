@@ -4,11 +4,12 @@
                                        [--page [FILE]]
 
 Two processes serve one library and share a store of kernels. Meanwhile their compilers are killed
-(SIGKILL), and one of the two itself, which writes the store; a third process that only writes is
-killed in the middle; entries are cut, changed, replaced, linked, opened to others and removed. In
-the process that stays, threads call with random sizes, processes are forked off while they do, by
-`os.fork` and by `multiprocessing`, and at times no file can be written. Each answer is compared
-with that of TVM's own build. Exit status: 1 where anything is wrong, lost, leaked or torn.
+(SIGKILL), and so is one of the two, which writes to the store; a third process, which only writes,
+is killed halfway; entries are truncated, changed, replaced, linked, made readable to others and
+removed. In the process that survives, threads call with random sizes while processes are forked by
+`os.fork` and by `multiprocessing`, and from time to time no file can be written.
+Each answer is compared with TVM's own build.
+Exit status: 1 where anything is wrong, lost, leaked or torn.
 """
 
 from __future__ import annotations

@@ -15,16 +15,16 @@ HEAD = """# Layout conversions left
 
 Written by `python -m benchmarks.layouts --page`.
 
-The number of layout conversions of activations that are left when every `conv2d` wants NHWC with
-kernels in OHWI, and the bytes that they write. A conversion is a copy whose elements lie in another
-order of memory, whatever operator or PrimFunc makes it, alone or as a stage of a fused one
-(`opinfo.layout.count`); code that nothing uses and what is made of constants do not count.
+The number of layout conversions of activations left when every `conv2d` requires NHWC with kernels
+in OHWI, and the bytes that they write. A conversion is a copy that changes the order of elements in
+memory, in any operator or PrimFunc, alone or as a block of a fused one (`opinfo.layout.count`).
+Dead code and conversions of constants do not count.
 
-- **in the model**: those that the model has before anything is converted.
+- **in the model**: the conversions that the model contains before planning.
 - **ConvertLayout**: `relax.transform.ConvertLayout`, then `LegalizeOps`.
 - **ONNX Runtime**: its transpose optimiser at the extended level, on the model exported as ONNX,
   each Conv in NHWC between two transposes.
-- **inductor**: as measured before, not by this command, on models of the same structures.
+- **inductor**: measured earlier, not by this command, on models of the same structure.
 - **graph**, **tir**: `opinfo.layout.plan_layout` after `LegalizeOps`; in graph mode every operator
   stays a Relax operator. **optimal** says that the solver proved that no plan of the problem is
   cheaper.

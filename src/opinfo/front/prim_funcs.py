@@ -13,8 +13,13 @@ from tvm import relax, tirx
 from ..analysis.lifting.tir.node import items
 from ..analysis.proposal.legalise import lowered
 from ..analysis.support.progress import stage
+from ..frontend.checks.error import one_line
 
 Progress = Callable[[int, int, str], None]
+
+
+class LegalizeError(ValueError):
+    """TVM cannot lower a model's operators to PrimFuncs; the message says why."""
 
 
 class NotThere(KeyError):
@@ -32,11 +37,18 @@ def reported(progress: Progress | None, done: int, total: int, name: str = "") -
 
 
 def legalize(mod: tvm.IRModule) -> tvm.IRModule:
-    """The module with its Relax operators lowered to PrimFuncs; `mod` is not changed."""
+    """The module with its Relax operators lowered to PrimFuncs; `mod` is not changed.
+
+    Raises:
+        LegalizeError: TVM cannot do it.
+    """
     if not any(isinstance(f, relax.Function) for _, f in mod.functions_items()):
         return mod
     stage("legalising")
-    return lowered(mod)
+    try:
+        return lowered(mod)
+    except Exception as error:  # TVM's legalisation raises what it likes
+        raise LegalizeError(f"TVM cannot legalise the model: {one_line(error)}") from error
 
 
 def call_sites(mod: tvm.IRModule) -> tuple[Counter[str], dict[str, int]]:

@@ -51,7 +51,7 @@ def page(
 
 def _cards(report: PlanReport, before: Conversions, after: Conversions) -> list[Card]:
     saved = before.bytes - after.bytes
-    plan = f"costs {report.objective:,.0f} bytes moved"
+    plan = f"cost {report.objective:,.0f}"
     if report.status != "optimal":
         plan += f"; no plan costs less than {report.bound:,.0f}"
     return [

@@ -58,17 +58,20 @@ def graph(
     own = [nodes[k] for k in starts]
     found = blocks([n["label"] for n in own], [n["node"] for n in own])
     ends: list[int] = [*starts[1:], len(nodes)]
-    groups = [{"label": b.label, "start": starts[b.start], "stop": ends[b.stop - 1]} for b in found]
-    for g, b in zip(groups, found, strict=True):
-        times = [
-            n["time"]
-            for n in nodes[starts[b.start] : ends[b.stop - 1]]
-            if n.get("time") is not None
-        ]
-        g["time"] = f"{duration(sum(times))} in {plural(len(times), 'region')}" if times else ""
+    groups = []
+    for b in found:
+        start, stop = starts[b.start], ends[b.stop - 1]
+        time = _time(nodes[start:stop])
+        groups.append({"label": b.label, "start": start, "stop": stop, "time": time})
     keys = Counter(n["key"] for n in nodes if n["key"])
     return {"nodes": nodes, "sides": list(edges), "edges": edges, "titles": titles,
             "groups": groups, "legend": keys.most_common()}  # fmt: skip
+
+
+def _time(nodes: Sequence[dict[str, Any]]) -> str:
+    """Of the regions among nodes that were measured."""
+    times = [n["time"] for n in nodes if n.get("time") is not None]
+    return f"{duration(sum(times))} in {plural(len(times), 'region')}" if times else ""
 
 
 def node(label: str, **parts: Any) -> dict[str, Any]:

@@ -81,7 +81,7 @@ class ChainReport:
         from rich.console import Console
 
         out = io.StringIO()
-        Console(file=out, width=WIDTH, color_system=None).print(self.table())
+        Console(file=out, width=WIDTH, color_system=None, force_jupyter=False).print(self.table())
         return f"{out.getvalue()}\n{self.summary()}"
 
     def to_json(self) -> dict[str, Any]:

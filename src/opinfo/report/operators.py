@@ -146,7 +146,7 @@ class Report:
         from rich.console import Console
 
         out = io.StringIO()
-        console = Console(file=out, width=WIDTH, color_system=None)
+        console = Console(file=out, width=WIDTH, color_system=None, force_jupyter=False)
         console.print(self.table())
         return f"{out.getvalue()}\n{self.summary()}"
 

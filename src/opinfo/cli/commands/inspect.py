@@ -14,8 +14,8 @@ from ..options.common import (
     Shapes,
     UserError,
     emit,
-    loaded,
     narrow,
+    readable,
     refusing,
     show,
     telling,
@@ -47,7 +47,7 @@ def inspect_model(
     """
     if model.suffix == ".so":
         return _inspect_library(model, as_json)
-    with working() as console, telling(console), refusing(model):
+    with working() as console, telling(console):
         report = _inspect(model, shape, func, explain, fused)
     if as_json:
         emit(json.dumps(report.to_json(), indent=1))
@@ -61,12 +61,12 @@ def _inspect(
     model: Path, shape: list[str] | None, func: str | None, explain: bool, fused: bool
 ) -> Report | ChainReport:
     from ...front.inspection import inspect
-    from ...front.prim_funcs import NotThere
+    from ...front.prim_funcs import LegalizeError, NotThere
 
-    mod = loaded(model, shape)
+    mod = readable(model, shape)
     try:
         return inspect(mod, func=func, alternatives=explain, fused=fused)
-    except NotThere as error:
+    except (NotThere, LegalizeError) as error:
         raise UserError(f"{model}: {error}") from error
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options.common import Json, Model, Shapes, emit, loaded, refusing, show, telling, working
+from ..options.common import Json, Model, Shapes, UserError, emit, readable, show, telling, working
 from ..options.completion import wants
 from ..options.output_files import optional
+
+if TYPE_CHECKING:
+    from ...front.planning import ModelPlan
 
 
 class Mode(str, Enum):
@@ -47,15 +50,30 @@ def plan_model(
     Exit status: 0, or 2 with a one-line error if MODEL or an option cannot be read.
     """
     page = optional("--html", html, model)
-    with working() as console, telling(console), refusing(model):
-        from ...front.planning import plan
-        from ..options.want_options import parse_wants
-
-        desired = parse_wants(want or [])
-        planned = plan(loaded(model, shape), desired, mode=mode.value)
+    with working() as console, telling(console):
+        planned = _plan(model, shape, want or [], mode)
         if page is not None:
             page.write(planned.html(title=model.name))
     if as_json:
         emit(json.dumps(planned.to_json(), indent=1))
     else:
         show(planned.tables(explain), planned.summary())
+
+
+def _plan(model: Path, shape: list[str] | None, want: list[str], mode: Mode) -> ModelPlan:
+    from ...front.planning import plan
+    from ...front.prim_funcs import LegalizeError
+    from ...frontend.checks.error import one_line
+    from ..options.want_options import parse_wants
+
+    try:
+        desired = parse_wants(want)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    mod = readable(model, shape)
+    try:
+        return plan(mod, desired, mode=mode.value)
+    except LegalizeError as error:
+        raise UserError(f"{model}: {error}") from error
+    except (TypeError, ValueError) as error:  # of the layouts that are wanted
+        raise UserError(one_line(error)) from error

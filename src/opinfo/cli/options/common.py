@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["UserError", "emit", "forced", "loaded", "once", "positive", "refusing", "say", "show",
-           "telling", "working"]  # fmt: skip
+__all__ = ["UserError", "emit", "forced", "loaded", "once", "positive", "readable", "refusing",
+           "say", "show", "telling", "working"]  # fmt: skip
 
 #: How wide tables are where standard output is no terminal.
 WIDE = 160
@@ -123,6 +123,16 @@ def loaded(model: Path, shapes: Sequence[str] | None) -> Any:
     found = [frontend.parse_shape(text) for text in shapes or ()]
     once("--shape", [(name, ",".join(map(str, shape))) for name, shape in found])
     return frontend.load(model, dict(found))
+
+
+def readable(model: Path, shapes: Sequence[str] | None) -> Any:
+    """As :func:`loaded`; a file that cannot be read is a `UserError`, another error a fault."""
+    from ...frontend import FrontendError
+
+    try:
+        return loaded(model, shapes)
+    except FrontendError as error:
+        raise UserError(str(error)) from error
 
 
 def show(tables: Sequence[Table], summary: str) -> None:
