@@ -66,7 +66,7 @@ def _pairs(field: str, found: Any) -> None:
 
 
 def converter(backends: Mapping[str, Backend]) -> Callable[[Sequence[Region]], list[Code]]:
-    """The code of regions by symbol, as `Attempt` converted them, or `ForeignError`."""
+    """The code of regions by symbol, as a dispatch converted them, or `ForeignError`."""
 
     def convert(regions: Sequence[Region]) -> list[Code]:
         by: dict[str, list[Region]] = {}

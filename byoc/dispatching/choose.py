@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 
 from ...layout.graph.relax_graph import Op
 from ...layout.search.layout_problem import BinaryProgram
-from ...layout.search.solve import Row, Solution, solve
+from ...layout.search.solve import NoSolution, Row, Solution, solve
 from ..backend.match import Match
+from ..matching.force import CannotForce
 
 Ring = Callable[[Sequence[Match]], Sequence[int] | None]
 """Numbers of matches that need each other's results, so that one must go; None: there are none."""
@@ -40,12 +41,16 @@ def choose(
 
     Where ``priority`` has ``tvm``, a backend of its class or below takes what is cheaper, not all
     that it can: matches of ``tvm`` are what TVM's own code costs for several ops together.
-    Each op of ``must`` is taken by some match. Raises `NoSolution` if they cannot all be.
+    Each op of ``must`` is taken by some match. Raises `CannotForce` if they cannot all be.
     ``ring`` finds matches that cannot all be taken, each needing another one's result first.
     """
-    problem, status = _classes(matches, priority, must, ring, ())
     saved = [m.cost - sum(default[o] for o in m.ops) for m in matches]
-    solution = problem.solve(saved)
+    try:
+        problem, status = _classes(matches, priority, must, ring, ())
+        solution = problem.solve(saved)
+    except NoSolution as e:
+        raise CannotForce("the operators cannot all go where they must: their regions overlap"
+                          ) from e  # fmt: skip
     if status != "optimal":
         solution = replace(solution, status=status)
     return Chosen(tuple(m for x, m in enumerate(matches) if x in solution.chosen), solution)

@@ -14,8 +14,9 @@ from ..codegen.call_converters import code
 from ..matching.lowered import Lowered, read
 from ..patterns.dependences import Dependences
 from ..patterns.failure import Failure, ForeignError
-from .assemble import assembled, by_backend, handed, of_layouts
-from .dispatch import Dispatched
+from .convert_regions import assign_regions, by_backend
+from .dispatched import Dispatched
+from .partition_module import partition_module, with_layouts_of
 from .plan_file import DispatchPlan, PlannedRegion, PlanRefused
 from .with_layouts import in_layouts
 
@@ -58,15 +59,15 @@ def replay(mod: Any, plan: DispatchPlan, backends: Sequence[str | Backend] = ())
     matches = _planned(here, plan, known)
     if (failed := next((f for f in failures if f.stage != "wants"), None)) is not None:
         raise PlanRefused(str(failed))
-    regions = handed(here, matches, list(known.values()))
+    regions = assign_regions(here, matches, list(known.values()))
     codes = []
     for name, mine in by_backend(regions).items():
         try:
             codes.append(code(known[name], mine))
         except ForeignError as e:
             raise PlanRefused(f"{name}: its converter failed: {e}") from e
-    done = assembled(here, regions, codes, list(known.values()), plan.status)
-    return of_layouts(done, lowered, relaid)
+    done = partition_module(here, regions, codes, list(known.values()), plan.status)
+    return with_layouts_of(done, lowered, relaid)
 
 
 def _planned(lowered: Lowered, plan: DispatchPlan, backends: Mapping[str, Backend]) -> list[Match]:

@@ -36,8 +36,8 @@ from ..backend.backend import Backend
 from ..backend.match import Match
 from ..matching.lowered import Lowered, match
 from ..matching.lowered import found as chains
+from ..matching.match_rules import MatchRules
 from ..matching.op_variants import Variants
-from ..matching.request import Asked
 from ..patterns.dependences import bits
 from ..patterns.subgraphs import maximal
 from .choose import rows
@@ -60,7 +60,7 @@ class ModuleInLayouts:
 
 
 def in_best_layouts(
-    lowered: Lowered, backends: Sequence[Backend], asked: Asked, desired: Desired | str | None,
+    lowered: Lowered, backends: Sequence[Backend], rules: MatchRules, desired: Desired | str | None,
     measure: Measure | None = None,
 ) -> ModuleInLayouts:  # fmt: skip
     """The module in the layouts that are best with these backends.
@@ -74,7 +74,7 @@ def in_best_layouts(
     planner = Planner(lowered.mod, known, "region", bytes_moved, {}, 60.0)
     plans = {}
     for gvar, g in lowered.functions.items():
-        regions = Regions(lowered, gvar, planner, backends, asked, measure)
+        regions = Regions(lowered, gvar, planner, backends, rules, measure)
         plans[gvar] = planner.plan(gvar, g, regions)
     return _relaid(lowered, plans, planner)
 
@@ -122,10 +122,10 @@ class Regions:
 
     def __init__(
         self, lowered: Lowered, gvar: Any, planner: Planner, backends: Sequence[Backend],
-        asked: Asked, measure: Measure | None = None,
+        rules: MatchRules, measure: Measure | None = None,
     ) -> None:  # fmt: skip
         self.lowered, self.planner, self.backends = lowered, planner, backends
-        self.asked, self.flows, self.measure = asked, lowered.flows[gvar], measure
+        self.rules, self.flows, self.measure = rules, lowered.flows[gvar], measure
         self.mutates = lowered.functions[gvar].mutates
         self.variants: Variants | None = None
         self.matches: tuple[Match, ...] = ()
@@ -137,9 +137,9 @@ class Regions:
         self.matches, self.numbers = matches, ()
         plain = [_of_program(m) for m in matches]
         reached = {op for m in plain for op in m.ops}
-        must = [op for op in self.asked.must if op in reached]  # of the others dispatch tells why
+        must = [op for op in self.rules.must if op in reached]  # of the others dispatch tells why
         try:
-            kept = rows(plain, self.asked.classes, must, self.lowered.ring, variants.idle)
+            kept = rows(plain, self.rules.classes, must, self.lowered.ring, variants.idle)
         except NoSolution:
             return
         bytes_ = BYTES / unit
@@ -169,7 +169,7 @@ class Regions:
         from ..measure.costs import Costing
 
         costing = Costing(list(variants.infos), variants.infos, self.backends, self.measure)
-        timed = [m for m in costing(matches) if self.asked.usable(_of_program(m))]
+        timed = [m for m in costing(matches) if self.rules.usable(_of_program(m))]
         return tuple(timed), staying | costing.alone
 
     def found(self, variants: Variants) -> list[Match]:
@@ -183,7 +183,7 @@ class Regions:
                         for s in maximal(f, f.set([op for op in part if op in f.places])):
                             ops = tuple(part[f.ops[k]] for k in bits(s))
                             out.append(match(b, c.name, ops, variants.infos))
-        return [m for m in out if self.asked.usable(_of_program(m))]
+        return [m for m in out if self.rules.usable(_of_program(m))]
 
 
 def _of_program(m: Match) -> Match:

@@ -10,6 +10,7 @@ from typing import Any
 from tvm import relax
 
 from ...analysis.answer.analyser import Analyser
+from ...analysis.results.op_info import OpInfo
 from ...analysis.support.progress import stage
 from ...layout.graph.relax_graph import Graph, Op, graph
 from ...layout.graph.unused import check_defined
@@ -20,7 +21,7 @@ from ..backend.match import Match
 from ..backend.region import region
 from ..patterns.dependences import Dependences, cycle, flows, joined
 from ..patterns.elementwise_groups import Infos
-from .request import Asked
+from .match_rules import MatchRules
 
 #: What an op costs that stays with TVM: its default build does so much in a microsecond.
 TVM_RATE = 2e3
@@ -40,6 +41,12 @@ class Lowered:
     def ops(self) -> list[Op]:
         return [op for g in self.functions.values() for op in g.ops]
 
+    def name_of(self, op: Op) -> str:
+        """The operator that was recognised."""
+        info = self.infos[op].info
+        assert isinstance(info, OpInfo)
+        return info.name
+
     @cached_property
     def staying(self) -> dict[Op, float]:
         """What each op costs that stays with TVM, in microseconds."""
@@ -51,20 +58,21 @@ class Lowered:
                 for m in found(g.ops, self.infos, backends, g.mutates)]  # fmt: skip
 
     def coarse(
-        self, backends: Sequence[Backend], asked: Asked, chosen: Sequence[Match] = ()
+        self, backends: Sequence[Backend], rules: MatchRules, chosen: Sequence[Match] = ()
     ) -> list[Match]:
         """The maximal regions of all backends, beside those that are chosen, of ops that are free.
 
         An op is not free for a backend if it is forced elsewhere, or the backend failed on it.
         """
-        forced = asked.forced
+        forced = rules.forced
         taken = {op for m in chosen for op in m.ops}
         out = []
         for gvar, g in self.functions.items():
             blocks = [joined(f, [s for m in chosen if (s := f.set(m.ops))])
                       for f in self.flows[gvar]]  # fmt: skip
             for b in backends:
-                free = [op for op in g.ops if op not in taken and op not in asked.lost.of(b.name)
+                excluded = rules.excluded.of(b.name)
+                free = [op for op in g.ops if op not in taken and op not in excluded
                         and (op not in forced or forced[op].backend == b.name)]  # fmt: skip
                 for c in b.coarse:
                     for ops in c.regions(blocks, free, self.infos):

@@ -15,14 +15,17 @@ from ...analysis.lifting.tir.node import items
 from ...analysis.support.progress import stage
 from ...byoc.backend.backend import Backend
 from ...byoc.backend.region import Region
+from ...byoc.building.build_library import copy_library
+from ...byoc.building.build_retries import build_with_retries
+from ...byoc.building.finish_module import finish_module
 from ...byoc.codegen import toolchain
 from ...byoc.codegen.arity import check_calls
 from ...byoc.codegen.deduplicate import once
 from ...byoc.codegen.executable import executable
 from ...byoc.codegen.host import native_target
 from ...byoc.codegen.loading import tried
-from ...byoc.compile import finished, placed, regions_of, retried
-from ...byoc.dispatching.dispatch import Dispatched, Options
+from ...byoc.dispatching.dispatch_request import Options
+from ...byoc.dispatching.dispatched import Dispatched
 from ...byoc.dispatching.plan_file import DispatchPlan
 from ...byoc.dispatching.replay_dispatch import replay
 from ...byoc.patterns.failure import last_line
@@ -59,7 +62,7 @@ class CompiledShapes:
 
     def export(self, path: str | Path) -> None:
         """Write the library; it loads in any process that has the TVM runtime."""
-        placed(self.library, Path(path))
+        copy_library(self.library, Path(path))
 
 
 def compile_shapes(
@@ -99,18 +102,18 @@ def compile_shapes(
     prepared = prepare(mod, backends, relaid=plan)
 
     def finish(done: Dispatched) -> Dispatched:
-        return finished(done, plan, options.desired, wanted)
+        return finish_module(done, plan, options.desired, wanted)
 
     if saved is not None:
         done = finish(replay(prepared, saved, backends))
         return _compiled(done.module, done, found, wanted)
-    attempt = handed_over(prepared, found, backends, options)
-    if attempt is None:
+    dispatcher = handed_over(prepared, found, backends, options)
+    if dispatcher is None:
         return _compiled(prepared, None, found, wanted)
-    return retried(
-        attempt,
+    return build_with_retries(
+        dispatcher,
         finish,
-        lambda done: _compiled(done.module, done, found, wanted, regions_of(attempt)),
+        lambda done, regions: _compiled(done.module, done, found, wanted, regions),
     )
 
 

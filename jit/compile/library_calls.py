@@ -8,15 +8,15 @@ from typing import Any
 
 from ...analysis import OpInfo
 from ...byoc.backend.backend import Backend
-from ...byoc.dispatching.dispatch import Options, attempt
-from ...byoc.dispatching.retry import Attempt
+from ...byoc.dispatching.dispatch import Dispatcher, prepare_dispatch
+from ...byoc.dispatching.dispatch_request import Options
 from ...byoc.matching.lowered import read
 from ..config.strategy import Config, Library, chosen, strategy
 
 
 def handed_over(
     mod: Any, given: Config, backends: Sequence[str | Backend] = (), options: Options | None = None
-) -> Attempt | None:
+) -> Dispatcher | None:
     """A lowered module that is not fused yet, with operators handed over; None without any.
 
     ``backends`` take operators without a strategy of their own in ``by_op``, and those of the
@@ -40,4 +40,4 @@ def handed_over(
            and not isinstance(chosen(handing, "", (i,)), Library)}  # fmt: skip
     options = options or Options()
     force = dict.fromkeys(sorted(own), "tvm") | dict(options.force or {})
-    return attempt(mod, every, replace(options, force=force))
+    return prepare_dispatch(mod, every, replace(options, force=force))

@@ -226,7 +226,7 @@ def test_a_change_of_what_others_share_is_named(exp: tirx.PrimFunc, unknown: tir
         return [RIGHT]
 
     register(run)
-    check_failure(exp, unknown, "it changed the compute that it was asked about")
+    check_failure(exp, unknown, "it changed the tensor expression, which all recognisers share")
 
 
 # ----------------------------------------------------------------------------- failing

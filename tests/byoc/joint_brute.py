@@ -14,7 +14,7 @@ from opinfo.byoc.backend.match import Match
 from opinfo.byoc.backend.region import Region
 from opinfo.byoc.dispatching.with_layouts import BYTES, Regions
 from opinfo.byoc.matching.lowered import Lowered, read
-from opinfo.byoc.matching.request import Asked
+from opinfo.byoc.matching.match_rules import MatchRules
 from opinfo.byoc.patterns.pattern import Node, Pattern, many, maybe, one
 from opinfo.layout.graph.relax_graph import Op
 from opinfo.layout.planner import Planner
@@ -78,7 +78,7 @@ def objectives(case: Case) -> tuple[float, float] | None:
     mine = backends(case.seed)
     known = Kinds({}, offers=[b.wants for b in mine])
     planner = Planner(case.module, known, "graph", bytes_moved, {}, 60.0)
-    asked = Asked(classes(case.seed), {})
+    asked = MatchRules(classes(case.seed), {})
     regions = _Last(lowered, gvar, planner, mine, asked)
     _, plan = planner.plan(gvar, lowered.functions[gvar], regions)
     space = regions.space
