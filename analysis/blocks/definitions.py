@@ -89,7 +89,7 @@ def loads(*nodes: Any) -> NodeDict[int]:
     return counts
 
 
-def resolved(
+def resolve(
     stages: Sequence[Stage], buffers: Sequence[Any]
 ) -> tuple[list[Stage], NodeDict[BlockDefinition]]:
     """Return the blocks that remain without some inner buffers, and the buffers' definitions.

@@ -21,7 +21,7 @@ from ..terms.traversal import free
 from .effects.effects import Effects, Write
 from .effects.tensor_expression import TensorExpression
 from .iterate import Loops
-from .loops.repeat import repeated
+from .loops.repeat import close_while
 from .outputs import check_outputs, output
 from .tir.annotations import check_annotations, check_keys
 from .tir.from_tir import Unliftable, check_index
@@ -182,7 +182,7 @@ class Executor(Loops):
         self.drop(effects, lambda t: t not in outside)  # local to the iteration
         if not (condition_effects.outer | effects.outer).isdisjoint(effects.writes):
             raise Unliftable("a loop changes what a value from before it was read from", "while")
-        self.effects.then(repeated(condition, effects))
+        self.effects.then(close_while(condition, effects))
 
     def run_Bind(self, s: Any) -> None:
         self.env[s.var] = self.reader(s.value)

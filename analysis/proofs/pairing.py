@@ -149,14 +149,14 @@ def same_number(a: Term, b: Term) -> bool:
 _NEAR = {"float32": 5e-7, "float64": 1e-15}
 
 
-def near(a: Term, b: Term) -> bool:
+def nearly_equal(a: Term, b: Term) -> bool:
     """Return whether two literals differ by units in the last place."""
     if not (isinstance(a, Const) and isinstance(b, Const)) or a.dtype not in _NEAR:
         return False
     return math.isclose(float(a.value), float(b.value), rel_tol=_NEAR[a.dtype])
 
 
-def whole(t: Term) -> bool:
+def is_integral(t: Term) -> bool:
     """Return whether the value is an integer, or a truth value in place of one."""
     return isinstance(t, Int) or t.dtype.startswith(("int", "uint", "bool"))
 

@@ -99,7 +99,7 @@ def _grouped(name: str, operands: Sequence[Any]) -> list[Any]:
     return list(operands)
 
 
-def bound(
+def bind_arguments(
     name: str, operands: Sequence[int | Constant], attrs: Mapping[str, Any], params: Any
 ) -> dict[str, Any]:
     """Return the arguments of a constructor, see `OpInfo.bind`."""

@@ -18,7 +18,7 @@ import tvm
 from tvm import relax
 
 from ..lifting.tir.node import items
-from .expression import expressed
+from .expression import legalise_expression
 
 #: Operators that ``DispatchSortScan`` lowers and ``LegalizeOps`` does not.
 DISPATCHED = frozenset(f"relax.{n}" for n in ("argsort", "cumprod", "cumsum", "sort", "topk"))
@@ -48,7 +48,7 @@ def legalise(call: Any, params: Sequence[Any]) -> Legalised | None:
     rule = call.op.get_attr("FLegalize")
     if rule is None:
         return _by_pass(call, params)
-    parts = expressed(rule, call)
+    parts = legalise_expression(rule, call)
     if parts is not None:
         return Legalised(*parts, op=call.op, rule=rule)
     return _directly(builder, call, rule) or _by_pass(call, params)
@@ -96,7 +96,7 @@ def _by_pass(call: Any, params: Sequence[Any]) -> Legalised | None:
         with builder.dataflow():
             out = builder.emit_output(call)
         builder.emit_func_output(out)
-    mod = lowered(builder.get())
+    mod = legalise_module(builder.get())
     values = {b.var: b.value for block in mod["main"].body.blocks for b in block.bindings}
     calls = [v for v in values.values() if isinstance(v, tvm.ir.Call)]
     if len(calls) != 1 or not is_call_tir(calls[0]):
@@ -104,7 +104,7 @@ def _by_pass(call: Any, params: Sequence[Any]) -> Legalised | None:
     return Legalised(mod[calls[0].args[0]], *_given(calls[0], values))
 
 
-def lowered(mod: Any) -> Any:
+def legalise_module(mod: Any) -> Any:
     """Return the module with its operators lowered to PrimFuncs: legalised, and scans dispatched.
 
     Scans are dispatched for the current target, or for the CPU if there is none.

@@ -16,17 +16,17 @@ from ..lifting.loops.reduction import canonical
 from ..terms.scalar import identity, reduce
 from ..terms.term import Int, Load, Reduce, TensorVar, Term, Var, as_int, fresh, integer, load
 from ..terms.traversal import map_loads, substitute, subterms, tensors
-from .polynomial import Monomial, Poly, combined, of, plus
+from .polynomial import Monomial, Poly, combine_all, of, plus
 
 Vector = tuple[int, ...]
 Shape = tuple[Term, tuple[TensorVar, ...]]
 
 
-def rerolled(p: Poly, dtype: str) -> Poly:
+def reroll_sum(p: Poly, dtype: str) -> Poly:
     """Return a polynomial with its unrolled sums as reductions."""
     groups: dict[tuple[Term, str], list[tuple[Vector, Monomial]]] = {}
     for mono, c in p.items():
-        found = _skeleton(combined("mul", mono, dtype)) if mono else None
+        found = _skeleton(combine_all("mul", mono, dtype)) if mono else None
         if found is not None:
             groups.setdefault((found[0], f"{c:.13e}"), []).append((found[1], mono))
     out = dict(p)
@@ -41,7 +41,7 @@ def rerolled(p: Poly, dtype: str) -> Poly:
     return out
 
 
-def rolled(op: str, terms: Sequence[Term], dtype: str) -> list[Term]:
+def reroll_operands(op: str, terms: Sequence[Term], dtype: str) -> list[Term]:
     """Return operands of a minimum or maximum, with unrolled ones as a reduction."""
     groups: dict[Term, list[tuple[Vector, Term]]] = {}
     for t in terms:
@@ -141,7 +141,7 @@ def forward(t: Term) -> Term:
     return reduce(t.op, t.axes, body, t.init, t.dtype) if back else t
 
 
-def prolonged(r: Reduce) -> Reduce:
+def prolong(r: Reduce) -> Reduce:
     """Return a reduction whose initial value, if it is the body at -1, is one more iteration."""
     if len(r.axes) != 1 or not tensors(r.init):
         return r

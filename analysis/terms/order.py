@@ -103,7 +103,7 @@ def _mono_bounds(mono: Mono) -> Bounds:
     lo: Int | None = ONE
     hi: Int | None = ONE
     for atom in mono:
-        if closed(atom):
+        if is_closed(atom):
             a = b = as_int(atom)
         else:
             a, b = atom_bounds(atom)  # type: ignore[assignment]
@@ -116,13 +116,13 @@ def _mono_bounds(mono: Mono) -> Bounds:
     return lo, hi
 
 
-def closed(t: Term) -> bool:
+def is_closed(t: Term) -> bool:
     """Return whether a term is over sizes only, so that it is its own bound."""
     if isinstance(t, Var):
         return t.kind in SIZES
     if isinstance(t, Int):
-        return all(closed(a) for mono, _ in t.terms for a in mono)
-    return isinstance(t, CallTerm) and all(closed(a) for a in t.args)
+        return all(is_closed(a) for mono, _ in t.terms for a in mono)
+    return isinstance(t, CallTerm) and all(is_closed(a) for a in t.args)
 
 
 def atom_bounds(atom: Term) -> Bounds:

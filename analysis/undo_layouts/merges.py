@@ -19,7 +19,7 @@ from ..terms.integer import floordiv
 from ..terms.quotient import is_div
 from ..terms.term import ONE, Int, TensorVar, Term, Var, as_int, fresh, mul
 from ..terms.traversal import free, ints, subterms
-from .move import LogicalState, merge, moved
+from .move import LogicalState, apply_change, merge
 from .tensor_access import Access, Accesses, coefficient, only
 
 Pair = tuple[int, int, int]
@@ -42,10 +42,10 @@ class Component:
     mixed: bool = False
 
 
-def merged(state: LogicalState, c: Component) -> LogicalState:
+def merge_pairs(state: LogicalState, c: Component) -> LogicalState:
     """Return the state with all pairs of a component merged."""
     for position, outer, inner in c.pairs:
-        state = moved(state, position, merge(state.tensor(position), outer, inner))
+        state = apply_change(state, position, merge(state.tensor(position), outer, inner))
     return state
 
 

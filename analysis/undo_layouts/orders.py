@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ..terms.term import ONE, TensorVar
 from ..terms.traversal import free
-from .move import LogicalState, arrange, moved
+from .move import LogicalState, apply_change, arrange
 from .tensor_access import Access, Accesses, accesses, classes, only
 
 Order = Sequence[int | None]
@@ -21,12 +21,12 @@ Orders = Mapping[int, Order]
 """By position of the parameter; parameters that are not there stay as they are."""
 
 
-def arranged(state: LogicalState, orders: Orders) -> LogicalState:
+def reorder(state: LogicalState, orders: Orders) -> LogicalState:
     """Return the state with the dimensions of its buffers reordered."""
     for position, order in orders.items():
         t = state.tensor(position)
         if list(order) != list(range(len(t.shape))):
-            state = moved(state, position, arrange(t, order))
+            state = apply_change(state, position, arrange(t, order))
     return state
 
 

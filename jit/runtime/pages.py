@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from ...analysis.support.regular import opened
+from ...analysis.support.regular import open_regular
 
 PAGE = 4096
 #: The header of a 64-bit little-endian ELF file: where program headers are, their size and number.
@@ -32,7 +32,7 @@ def cut(library: Path) -> bool:
 
 def _segments(library: Path) -> list[tuple[int, int, int, int]]:
     """Offset, address, size in the file and in memory of what is mapped."""
-    with opened(library) as file:
+    with open_regular(library) as file:
         raw = file.read(PAGE)
     if len(raw) < _HEADER.size:
         return []

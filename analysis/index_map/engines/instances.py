@@ -80,7 +80,7 @@ def corners(m: Map, shape: tuple[int, ...]) -> Image:
     return points_at(m, at.reshape(-1, len(shape)).T)
 
 
-def sampled(m: Map, shape: tuple[int, ...]) -> Image:
+def sample(m: Map, shape: tuple[int, ...]) -> Image:
     """Return random points of a large literal domain, half of them near the origin."""
     rng = np.random.default_rng(0)
     axes = [
@@ -107,7 +107,7 @@ def points_at(m: Map, at: Array, given: Mapping[Any, int] | None = None) -> Imag
 def sample_collision(m: Map, shape: tuple[int, ...]) -> Counterexample | None:
     """Return two sampled points with the same image, or None."""
     try:
-        points = sampled(m, shape)
+        points = sample(m, shape)
     except Unsupported:
         return None
     pair = collision(points)

@@ -79,7 +79,7 @@ class _Deduction:
         return sample_collision(self.m, self.shape)
 
 
-def deduced(
+def certify_by_deduction(
     m: Map, shape: tuple[Any, ...], out: tuple[Int, ...] | None, timeout_ms: int
 ) -> InverseCertificate:
     """Return the certificate of a map over a symbolic or large box."""

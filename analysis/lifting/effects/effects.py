@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache, cached_property
 
-from ...proofs.implication import implied
+from ...proofs.implication import follows_from
 from ...solving.integer_equations import solve
 from ...terms.order import bounds, nonneg, ranges_over
 from ...terms.scalar import conj, eq0, ge0, ite, parts
@@ -131,7 +131,7 @@ def _satisfying(guard: Term, v: Var, rest: tuple[Term, ...]) -> Int | None:
     """The only value of a variable that satisfies a guard, or an extreme one if only bounded."""
     if v.extent is None or v not in free(guard):
         return None
-    only = pinned(guard, v)
+    only = pinned_value(guard, v)
     if only is not None:
         return only
     bound = [c for c in parts(guard) if v in free(c)]
@@ -167,7 +167,7 @@ class Effects:
         for w in reversed(self.writes.get(tensor, ())):
             condition, here = w.at(index, tensor.name)
             if inside:
-                condition = conj(*(c for c in parts(condition) if not implied(c, inside)))
+                condition = conj(*(c for c in parts(condition) if not follows_from(c, inside)))
             if condition is TRUE:
                 value = here
                 break
@@ -226,7 +226,7 @@ def _inside(tensor: TensorVar, index: tuple[Int, ...]) -> tuple[Term, ...]:
     )
 
 
-def pinned(guard: Term, i: Var) -> Int | None:
+def pinned_value(guard: Term, i: Var) -> Int | None:
     """Return the only value of ``i`` that the guard allows, or None."""
     assert i.extent is not None
     lo, hi = ZERO, i.extent - 1

@@ -46,10 +46,10 @@ def accumulate(i: Var, tensor: TensorVar, w: Write, state: Term) -> Write:
     inside, outside = conj(*varies), conj(*(c for c in parts(w.guard) if c not in varies))
     same = as_int(state) if isinstance(w.value, Int) else state
     value = ite(inside, w.value, same)
-    return Write(w.vars, outside, w.index, closed(i, tensor, value, state))
+    return Write(w.vars, outside, w.index, state_after_loop(i, tensor, value, state))
 
 
-def closed(i: Var, tensor: TensorVar, value: Term, state: Term) -> Term:
+def state_after_loop(i: Var, tensor: TensorVar, value: Term, state: Term) -> Term:
     """Return the state after the loop; a selection independent of it is handled by branch."""
     assert i.extent is not None
     if not occurs(state, value):
@@ -58,7 +58,7 @@ def closed(i: Var, tensor: TensorVar, value: Term, state: Term) -> Term:
     t = value.atom if isinstance(value, Int) else value
     if isinstance(t, CallTerm) and t.op == "ite" and not occurs(state, t.args[0]):
         if i not in free(t.args[0]) and not occurs(state, t.args[1]):
-            yes, no = (closed(i, tensor, v, state) for v in t.args[1:])
+            yes, no = (state_after_loop(i, tensor, v, state) for v in t.args[1:])
             return ite(t.args[0], yes, no)
     op = combiner(value, state)
     if op is None:

@@ -17,7 +17,7 @@ from ...terms.traversal import free
 Ends = tuple[list[Int], list[Int]]
 
 
-def counted(r: Reduce) -> Term | None:
+def closed_form(r: Reduce) -> Term | None:
     """Return a sum of one integer in closed form, or None."""
     if r.op != "add" or not isinstance(r.body, Int):
         return None

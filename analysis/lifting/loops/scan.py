@@ -30,7 +30,7 @@ from ...terms.term import (
 from ...terms.traversal import free, ints, replace, substitute, subterms, tensors
 from ..effects.effects import Effects, Write, coordinates
 from ..tir.from_tir import Unliftable
-from .accumulate import NoReduction, closed
+from .accumulate import NoReduction, state_after_loop
 from .fold import make
 
 Carried = Callable[[Var, Write, Effects], Set[Term]]
@@ -46,7 +46,7 @@ class _State:
     """The element that iteration i leaves for iteration i + 1, over ``seen`` and i."""
 
 
-def scanned(i: Var, tensor: TensorVar, w: Write, body: Effects, carried: Carried) -> Write:
+def close_scan(i: Var, tensor: TensorVar, w: Write, body: Effects, carried: Carried) -> Write:
     """Return the write with prefix reductions in place of what it sees of earlier iterations.
 
     All its loads are from the state before the loop.
@@ -130,7 +130,7 @@ def _prefix(i: Var, tensor: TensorVar, state: _State, count: Int) -> Term:
     step = substitute(replace(state.update, {state.seen: symbol}), {i: as_int(r)})
     update = ite(ge0(count - 1 - as_int(r)), step, same)
     try:
-        out = closed(r, tensor, update, symbol)
+        out = state_after_loop(r, tensor, update, symbol)
     except NoReduction:
         return make(r, (symbol,), (state.start,), (update,))
     return replace(out, {symbol: state.start})

@@ -66,7 +66,7 @@ def family(store: SharedAccess, around: frozenset[Var]) -> tuple[Write, dict[Var
     return Write(tuple(sorted(renamed, key=lambda v: v.uid)), TRUE, index, TRUE), named
 
 
-def owned(
+def is_owned(
     store: SharedAccess, access: SharedAccess, t: Var, around: frozenset[Var] = frozenset()
 ) -> bool:
     """Return whether no other thread stores an element that ``t`` accesses."""
@@ -82,10 +82,13 @@ def owned(
             return True
     except Unliftable:
         pass
-    return mine is not None and prove(eq0(mine - as_int(t)), both(w, named, store, access)).proved
+    return (
+        mine is not None
+        and prove(eq0(mine - as_int(t)), collision_facts(w, named, store, access)).proved
+    )
 
 
-def both(
+def collision_facts(
     w: Write, named: Mapping[Var, Int], store: SharedAccess, access: SharedAccess
 ) -> list[Term]:
     """Return the facts that hold if a store by another iteration and an access share an element.

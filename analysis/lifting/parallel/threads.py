@@ -18,10 +18,10 @@ from typing import Any
 from ...terms.scalar import conj
 from ...terms.term import SIZES, ZERO, Int, TensorVar, Term, Var, as_int, load
 from ...terms.traversal import free, map_loads, substitute
-from ..effects.effects import Effects, Write, pinned
+from ..effects.effects import Effects, Write, pinned_value
 from ..tir.from_tir import Unliftable
 from ..tir.node import items
-from .meeting import Index, Path, SharedAccess, owned
+from .meeting import Index, Path, SharedAccess, is_owned
 
 DIVERGENT = -1
 
@@ -129,17 +129,19 @@ class KernelLaunch:
                 if not (self._alone(w, t) or self._same(w.tensor, t, effects)):
                     raise Unliftable("threads store into the same element", w.tensor.name)
             for other in (*stores[:n], *reads):
-                if other.tensor is not w.tensor or (ordered and apart(w.path, other.path)):
+                if other.tensor is not w.tensor or (
+                    ordered and may_be_separated(w.path, other.path)
+                ):
                     continue
                 for t in self.threads:
-                    if not (owned(w, other, t) or _one(w, other, t)):
+                    if not (is_owned(w, other, t) or _one(w, other, t)):
                         raise Unliftable(
                             "threads access each other's elements without a barrier", w.tensor.name
                         )
 
     def _alone(self, w: SharedAccess, t: Var) -> bool:
         """Whether only one thread stores an element, or all store the same."""
-        return t not in w.varies or owned(w, w, t) or _one(w, w, t)
+        return t not in w.varies or is_owned(w, w, t) or _one(w, w, t)
 
     def _same(self, tensor: TensorVar, t: Var, effects: Effects) -> bool:
         """Whether all threads finally stored the same value, and none loaded it before."""
@@ -150,7 +152,7 @@ class KernelLaunch:
 
 def _one(a: SharedAccess, b: SharedAccess, t: Var) -> bool:
     """Whether two accesses are those of the same thread."""
-    one, two = pinned(a.guard, t), pinned(b.guard, t)
+    one, two = pinned_value(a.guard, t), pinned_value(b.guard, t)
     return one is not None and one is two and all(v.kind in SIZES for v in free(one))
 
 
@@ -159,7 +161,7 @@ def _extent(p: Int) -> Int:
     return p.atom.extent
 
 
-def apart(one: Path, two: Path) -> bool:
+def may_be_separated(one: Path, two: Path) -> bool:
     """Return whether a barrier can separate two statements."""
     for a, b in zip(one, two, strict=False):
         if a == b and a[0] == DIVERGENT:
@@ -195,7 +197,7 @@ def thread_tag(s: Any) -> str:
     return str(getattr(bound, "thread_tag", ""))
 
 
-def combined(w: Write, tensor: TensorVar, prefix: Index, over: dict[Var, Var]) -> Write:
+def combine_threads(w: Write, tensor: TensorVar, prefix: Index, over: dict[Var, Var]) -> Write:
     """Return a store of a block that reduces over threads, with reduction variables for them.
 
     ``c[t] = c[t] + x[t]`` becomes ``c[t] = c[t] + x[r]``: each thread gets the whole sum.
@@ -215,4 +217,4 @@ def combined(w: Write, tensor: TensorVar, prefix: Index, over: dict[Var, Var]) -
     return replace(w, vars=(*kept, *threads), guard=go(w.guard), index=index, value=go(w.value))
 
 
-__all__ = ["KernelLaunch", "apart", "bound_threads", "combined", "thread_tag"]
+__all__ = ["KernelLaunch", "bound_threads", "combine_threads", "may_be_separated", "thread_tag"]

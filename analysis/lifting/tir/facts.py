@@ -103,7 +103,7 @@ def _replaced(total: Int, low: Int, high: Int) -> tuple[Var, Int, Var, Int] | No
     return None
 
 
-def settled(t: Term, facts: tuple[Term, ...] = ()) -> Term:
+def simplify_coordinates(t: Term, facts: tuple[Term, ...] = ()) -> Term:
     """Return the term with simplified coordinates; those in a selection use its condition."""
     if not any(is_div(s) for s in subterms(t)):
         return t
@@ -115,7 +115,9 @@ def settled(t: Term, facts: tuple[Term, ...] = ()) -> Term:
             if isinstance(s, CallTerm) and s.op == "ite":
                 c, yes, no = s.args
                 result = ite(
-                    c, settled(yes, (*facts, *parts(c))), settled(no, (*facts, *parts(negate(c))))
+                    c,
+                    simplify_coordinates(yes, (*facts, *parts(c))),
+                    simplify_coordinates(no, (*facts, *parts(negate(c)))),
                 )
             elif isinstance(s, Load):
                 result = load(s.tensor, under(facts, tuple(as_int(go(i)) for i in s.indices)))
