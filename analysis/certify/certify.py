@@ -90,16 +90,16 @@ def _compared(
     if isinstance(same, Certificate):
         return same
     try:
-        other = lift(built.func, built.params)
+        lowering = lift(built.func, built.params)
     except Unliftable as e:
         return Refusal(f"the op's own lowering was not understood: {e}", p.name)
-    if other.races != lifted.races:
+    if lowering.races != lifted.races:
         return Refusal("not both have parallel iterations that may store in one element", p.name)
-    if len(other.outputs) != len(lifted.outputs):
+    if len(lowering.outputs) != len(lifted.outputs):
         return Refusal("the op has another number of outputs", p.name)
-    certificate = _proved(p, lifted, _aligned(other, lifted), rounded)
+    certificate = _proved(p, lifted, _aligned(lowering, lifted), rounded)
     if isinstance(certificate, Refusal) and tested:
-        return _sampled(p, lifted, _aligned(other, lifted))
+        return _sampled(p, lifted, _aligned(lowering, lifted))
     return certificate
 
 
@@ -161,9 +161,9 @@ def _sampled(p: Proposal, lifted: TensorExpression, bodies: list[Term]) -> Certi
     )
 
 
-def _aligned(other: TensorExpression, lifted: TensorExpression) -> list[Term]:
+def _aligned(lowering: TensorExpression, lifted: TensorExpression) -> list[Term]:
     """The bodies of the other expression's outputs, in the order of ours."""
-    by_tensor = {c.out: c.body for c in other.outputs}
+    by_tensor = {c.out: c.body for c in lowering.outputs}
     return [by_tensor[c.out] for c in lifted.outputs]
 
 

@@ -93,15 +93,15 @@ def _chain(program: TensorProgram, parts: tuple[Part, ...]) -> Chain | Refusal:
     steps: list[Step] = []
     problem: tuple[Part, Refusal] | None = None
     for p in parts:
-        if not isinstance(p.found, Refusal) and p.window is not None:
+        if not isinstance(p.info, Refusal) and p.window is not None:
             position = len(steps)
             values |= {t: StepResult(position, k) for k, t in enumerate(p.window.writes)}
             buffers = tuple(values[t] for t in p.window.tensors)
-            steps.append(Step(p.found, buffers, tuple(repr(t) for t in p.window.tensors)))
+            steps.append(Step(p.info, buffers, tuple(repr(t) for t in p.window.tensors)))
             continue
         values |= {d.tensor: StepResult(-1) for d in p.definitions}
-        assert isinstance(p.found, Refusal)
-        problem = problem or (p, p.found)
+        assert isinstance(p.info, Refusal)
+        problem = problem or (p, p.info)
     if problem is not None:
         part, why = problem
         name = ", ".join(d.tensor.name for d in part.definitions)

@@ -135,7 +135,7 @@ class Executor(Loops):
         recorded = self.begin_combining(over, spatial) if over and init is not None else None
         self.frames.append(Effects())
         try:
-            with self.given(predicate):
+            with self.under_condition(predicate):
                 if init is not None:
                     self.effects.then(self.nested(init), start)
                 self.run(block.body)
@@ -154,11 +154,11 @@ class Executor(Loops):
         if s.else_case is not None:
             no = self.nested(s.else_case, negate(condition))
         if no is not None:
-            self._both(self.fixed(condition, "if"), yes, no)
+            self._join_branches(self.fixed(condition, "if"), yes, no)
         else:
             self.effects.then(yes, condition)
 
-    def _both(self, condition: Term, yes: Effects, no: Effects) -> None:
+    def _join_branches(self, condition: Term, yes: Effects, no: Effects) -> None:
         """Two branches start from the same state: neither may read what the other wrote."""
         joined = Effects()
         for branch, guard in ((yes, condition), (no, negate(condition))):

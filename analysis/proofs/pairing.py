@@ -21,7 +21,7 @@ class Different(Exception):
 
 
 def bijection(
-    unknown: tuple[Var, ...], equations: list[tuple[Int, Int]], other: tuple[Var, ...]
+    unknown: tuple[Var, ...], equations: list[tuple[Int, Int]], axes: tuple[Var, ...]
 ) -> dict[Var, Int] | None:
     """Return values of the unknown axes; axes that no access determines are paired by extent."""
     values = solve(unknown, equations)
@@ -29,7 +29,7 @@ def bijection(
     if not missing:
         return values
     used = frozenset().union(*(frozenset(subterms(p)) for p in values.values())) if values else ()
-    spare = [v for v in other if v not in used]
+    spare = [v for v in axes if v not in used]
     for v in missing:
         same = next((w for w in spare if w.extent is v.extent), None)
         if same is None:

@@ -65,10 +65,10 @@ def _directly(builder: Any, call: Any, rule: Any) -> Legalised | None:
         block = builder._end_block()
     if len(block.bindings) or not is_call_tir(out):
         return None
-    return Legalised(builder.get()[out.args[0]], *_given(out, {}), op=call.op, rule=rule)
+    return Legalised(builder.get()[out.args[0]], *_arguments(out, {}), op=call.op, rule=rule)
 
 
-def _given(call: Any, values: Mapping[Any, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def _arguments(call: Any, values: Mapping[Any, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """The tensors and scalars of a ``call_tir``, with bound variables replaced by their values."""
     tensors = tuple(_element(values.get(a, a) if values else a) for a in items(call.args[1].fields))
     return tensors, tuple(items(call.args[2].values)) if len(call.args) > 2 else ()
@@ -101,7 +101,7 @@ def _by_pass(call: Any, params: Sequence[Any]) -> Legalised | None:
     calls = [v for v in values.values() if isinstance(v, tvm.ir.Call)]
     if len(calls) != 1 or not is_call_tir(calls[0]):
         return None
-    return Legalised(mod[calls[0].args[0]], *_given(calls[0], values))
+    return Legalised(mod[calls[0].args[0]], *_arguments(calls[0], values))
 
 
 def legalise_module(mod: Any) -> Any:

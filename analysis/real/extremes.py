@@ -35,9 +35,9 @@ def extreme_of(op: str, args: list[Term], dtype: str) -> Term:
         inner = list(operands("max", others[0]))
         low = next((x for x in inner if isinstance(x, Const)), None)
         if low is not None and float(low.value) <= best:
-            rest = combine_all("max", (x for x in inner if x is not low), dtype)
+            remaining = combine_all("max", (x for x in inner if x is not low), dtype)
             return extreme_of(
-                "max", [extreme_of("min", [rest, const(best, dtype)], dtype), low], dtype
+                "max", [extreme_of("min", [remaining, const(best, dtype)], dtype), low], dtype
             )
     terms = sorted(others, key=lambda t: t.uid)
     return combine_all(op, terms if best is None else [*terms, const(best, dtype)], dtype)

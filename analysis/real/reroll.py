@@ -26,9 +26,9 @@ def reroll_sum(p: Poly, dtype: str) -> Poly:
     """Return a polynomial with its unrolled sums as reductions."""
     groups: dict[tuple[Term, str], list[tuple[Vector, Monomial]]] = {}
     for mono, c in p.items():
-        found = _skeleton(combine_all("mul", mono, dtype)) if mono else None
-        if found is not None:
-            groups.setdefault((found[0], f"{c:.13e}"), []).append((found[1], mono))
+        parts = _skeleton(combine_all("mul", mono, dtype)) if mono else None
+        if parts is not None:
+            groups.setdefault((parts[0], f"{c:.13e}"), []).append((parts[1], mono))
     out = dict(p)
     for (skeleton, _), members in groups.items():
         new = _loop("add", skeleton, [v for v, _ in members], dtype)
@@ -45,9 +45,9 @@ def reroll_operands(op: str, terms: Sequence[Term], dtype: str) -> list[Term]:
     """Return operands of a minimum or maximum, with unrolled ones as a reduction."""
     groups: dict[Term, list[tuple[Vector, Term]]] = {}
     for t in terms:
-        found = _skeleton(t)
-        if found is not None:
-            groups.setdefault(found[0], []).append((found[1], t))
+        parts = _skeleton(t)
+        if parts is not None:
+            groups.setdefault(parts[0], []).append((parts[1], t))
     out = list(terms)
     for skeleton, members in groups.items():
         new = _loop(op, skeleton, [v for v, _ in members], dtype)

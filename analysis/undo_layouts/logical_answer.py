@@ -73,7 +73,7 @@ def express_layouts(answer: LayoutNormalised, lifted: TensorExpression) -> OpInf
     if not all(_says(k in strings, b) for k, b in enumerate(answer.buffers)):
         return None
     layouts = tuple(strings.get(k, text) for k, text in enumerate(logical.layouts))
-    alternatives = tuple(_others(answer, lifted))
+    alternatives = tuple(_alternatives(answer, lifted))
     info = replace(
         logical, attrs=attrs, layouts=layouts, alternatives=alternatives, relayout=answer
     )
@@ -85,7 +85,7 @@ def _says(named: bool, buffer: BufferLayout | None) -> bool:
     return buffer is None or buffer.identity or (named and not buffer.padded)
 
 
-def _others(found: LayoutNormalised, lifted: TensorExpression) -> Iterator[OpInfo]:
+def _alternatives(found: LayoutNormalised, lifted: TensorExpression) -> Iterator[OpInfo]:
     """The alternatives whose attributes name the layouts as well."""
     for alternative in found.logical.alternatives:
         if alternative.layouts == found.logical.layouts:

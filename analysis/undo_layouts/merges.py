@@ -107,8 +107,8 @@ def _stands(high: Int, low: Int, c: Component) -> set[tuple[Var, Var]] | None:
     """The axes that replace one, or none if the indices are digits; None if they are neither."""
     if high.const is not None or low.const is not None:
         return set()
-    whole = mul(high, c.extent) + low
-    if len(_divisions(whole)) < len(_divisions(high) | _divisions(low)):
+    fused = mul(high, c.extent) + low
+    if len(_divisions(fused)) < len(_divisions(high) | _divisions(low)):
         c.evidence += 1
         return set()
     a, b = only(high), only(low)
@@ -170,10 +170,10 @@ def _together(p: Int, axes: tuple[Var, Var], extent: Int) -> bool | None:
         remaining = p - mul(high, as_int(a)) - mul(low, as_int(b))
         if not any(v in free(t) for v in axes for t in (high, low, remaining)):
             return high is mul(low, extent)
-    whole = as_int(fresh(mul(a.extent, extent), "P"))
-    high = floordiv(whole, extent)
-    one = ints(p, {a: high, b: whole - mul(high, extent)})
-    return all(s is not high.atom for s in subterms(one))
+    axis = as_int(fresh(mul(a.extent, extent), "P"))
+    high = floordiv(axis, extent)
+    fused = ints(p, {a: high, b: axis - mul(high, extent)})
+    return all(s is not high.atom for s in subterms(fused))
 
 
 def _divisions(p: Int) -> set[Term]:

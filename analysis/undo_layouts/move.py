@@ -230,8 +230,8 @@ def map_loads(body: Term, t: TensorVar, fn: Callable[[Load, Facts], Term]) -> Te
                 c, yes, no = s.args
                 if_so, if_not = _of_places(*parts(c)), _of_places(negate(c))
                 branches = (go(c, facts), go(yes, (*facts, *if_so)), go(no, (*facts, *if_not)))
-                rest = iter(branches)
-                result = rebuild(s, lambda _: next(rest))
+                remaining = iter(branches)
+                result = rebuild(s, lambda _: next(remaining))
             else:
                 result = rebuild(s, lambda child: go(child, facts))
             memo[s, facts] = result

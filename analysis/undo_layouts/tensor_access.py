@@ -152,7 +152,7 @@ def coefficient(p: Int, v: Var) -> Int | None:
         if mono.count(v) > 1:
             return None
         if v in mono:
-            rest = list(mono)
-            rest.remove(v)
-            terms[tuple(rest)] = c
+            factors = list(mono)
+            factors.remove(v)
+            terms[tuple(factors)] = c
     return polynomial(terms)

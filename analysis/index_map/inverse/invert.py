@@ -69,5 +69,5 @@ def _is_literal(box: Any) -> bool:
 
 
 def _unknown(source: MapLike, shape: tuple[Any, ...], reason: str) -> InverseCertificate:
-    found = source if isinstance(source, IndexMap) else index_map(source, len(shape))
-    return InverseCertificate("unknown", found, shape, reason=reason)
+    as_map = source if isinstance(source, IndexMap) else index_map(source, len(shape))
+    return InverseCertificate("unknown", as_map, shape, reason=reason)

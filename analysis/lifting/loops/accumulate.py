@@ -128,14 +128,14 @@ def combiner(value: Term, state: Term) -> str | None:
 
 def _factor(v: Int, state: Term) -> tuple[Term, Int] | None:
     """The factors of ``v = atom * e`` where only the atom contains the state."""
-    rest, atoms = {}, set()
+    factors, atoms = {}, set()
     for mono, coef in v.terms:
         holds = [a for a in mono if occurs(state, a)]
         atoms.update(holds)
         if len(holds) != 1:
             return None
-        rest[tuple(a for a in mono if a is not holds[0])] = coef
-    return (atoms.pop(), polynomial(rest)) if len(atoms) == 1 else None
+        factors[tuple(a for a in mono if a is not holds[0])] = coef
+    return (atoms.pop(), polynomial(factors)) if len(atoms) == 1 else None
 
 
 def _combine(op: str, a: Term, b: Term) -> Term:
@@ -180,11 +180,11 @@ def _peel_sum(v: Int, op: str, state: Term, i: Var) -> tuple[Term | None, list[T
 
 
 def _peel_product(v: Int, op: str, state: Term, i: Var) -> tuple[Term | None, list[Term]]:
-    found = _factor(v, state) if op == "mul" else None
-    if found is None:
+    factored = _factor(v, state) if op == "mul" else None
+    if factored is None:
         return None, []
-    seed, terms = _peel(as_int(found[0]), op, state, i)
-    return seed, [*terms, found[1]]
+    seed, terms = _peel(as_int(factored[0]), op, state, i)
+    return seed, [*terms, factored[1]]
 
 
 def _peel_ite(t: CallTerm, op: str, state: Term, i: Var) -> tuple[Term | None, list[Term]]:

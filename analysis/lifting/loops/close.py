@@ -106,7 +106,7 @@ def _close(i: Var, tensor: TensorVar, w: Write, carried: Set[Term], body: Effect
         return _quantify(i, w)
     previous = load(tensor, w.index)
     state = (previous.atom or previous) if isinstance(previous, Int) else previous
-    independent = all(o is w or _apart(i, o, w, tensor) for o in body.writes[tensor])
+    independent = all(o is w or _disjoint(i, o, w, tensor) for o in body.writes[tensor])
     if carried == {state} and i not in free(previous) and independent:
         try:
             return accumulate(i, tensor, w, state)
@@ -140,9 +140,9 @@ def _group(i: Var, tensor: TensorVar, body: Effects) -> dict[TensorVar, Write] |
     return writes
 
 
-def _apart(i: Var, other: Write, w: Write, tensor: TensorVar) -> bool:
+def _disjoint(i: Var, earlier: Write, w: Write, tensor: TensorVar) -> bool:
     """Whether ``other``, in no iteration, writes the element that ``w`` carries."""
-    every = Write((*other.vars, i), other.guard, other.index, TRUE)
+    every = Write((*earlier.vars, i), earlier.guard, earlier.index, TRUE)
     try:
         return every.at(w.index, tensor.name)[0] is FALSE
     except Unliftable:

@@ -44,12 +44,12 @@ def under(facts: Sequence[Term], index: Index) -> Index:
         step = _replaced(total, low, high)
         if step is None or not any(step[0] in free(p) for p in at):
             continue
-        v, value, u, whole = step
+        v, value, u, summand = step
         at = tuple(ints(p, {v: value}) for p in at)
         replaced.append((v, value))
-        back.append((u, whole))
-    for u, whole in reversed(back):
-        at = tuple(ints(p, {u: whole}) for p in at)
+        back.append((u, summand))
+    for u, summand in reversed(back):
+        at = tuple(ints(p, {u: summand}) for p in at)
     return at if _divisions(at) < before else index
 
 
