@@ -19,7 +19,7 @@ from opinfo.analysis.answer.recover import analyse
 from opinfo.analysis.lifting.effects.tensor_expression import TensorExpression
 from opinfo.analysis.lifting.lift import lift
 from opinfo.analysis.proposal.build import rebuild
-from opinfo.analysis.proposal.legalise import lowered
+from opinfo.analysis.proposal.legalise import legalise_module
 from opinfo.analysis.proposal.proposal import Proposal
 from opinfo.analysis.results.op_info import Answer
 from opinfo.analysis.terms.term import TensorVar, integer
@@ -36,7 +36,7 @@ def legalised(build: Any, shapes: Sequence[Operand]) -> Any:
     builder = relax.BlockBuilder()
     with builder.function("main", args):
         builder.emit_func_output(builder.emit(build(*args)))
-    mod = lowered(builder.get())
+    mod = legalise_module(builder.get())
     (func,) = [f for _, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)]
     return parsed(func.script())
 
