@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from ...analysis.answer.recover import Recovered
+from ...analysis.answer.recovered import Recovered
 from ...analysis.results.op_info import LayoutNormalised, Refusal
 from ...layout.graph.relax_graph import Op
 from ...layout.model.buffer_bytes import extent, size_of

@@ -9,7 +9,7 @@ plans of equal cost, the one that keeps the chain whole wins.
 
 from __future__ import annotations
 
-from ...analysis.answer.recover import analyser
+from ...analysis.answer.analyser import analyser
 from ...layout.graph.relax_graph import Op, Value
 from ...layout.model.layout import Layout
 from ...layout.search.decide import Cost, bytes_moved

@@ -9,7 +9,7 @@ from typing import Any
 
 from tvm import relax
 
-from ...analysis.answer.recover import Analyser
+from ...analysis.answer.analyser import Analyser
 from ...analysis.results.op_info import OpInfo
 from ...analysis.support.progress import stage
 from ...layout.graph.relax_graph import Graph, Op, graph

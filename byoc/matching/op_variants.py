@@ -13,7 +13,7 @@ from typing import Any
 
 from tvm import relax
 
-from ...analysis.answer.recover import Recovered
+from ...analysis.answer.recovered import Recovered
 from ...analysis.results.op_info import Refusal
 from ...layout.apply.conversion import layouts_of
 from ...layout.graph.relax_graph import Op, Value

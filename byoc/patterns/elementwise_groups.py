@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, nan
 
-from ...analysis.answer.recover import Recovered
+from ...analysis.answer.recovered import Recovered
 from ...analysis.proposal.proposal import Constant
 from ...analysis.results.op_info import Certificate, OpInfo
 from ...layout.graph.relax_graph import Op, Value

@@ -18,7 +18,8 @@ import tvm_ffi
 from tvm import relax
 
 from ...analysis import Constant, OpInfo
-from ...analysis.answer.recover import Recovered, analyser
+from ...analysis.answer.analyser import analyser
+from ...analysis.answer.recovered import Recovered
 from ...analysis.proposal.build import NotBuilt, call_op, to_prim
 from ...analysis.results.op_info import ASSUMED, LayoutNormalised
 from ...analysis.support.tvm_compat import sym

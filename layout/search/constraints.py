@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...analysis.answer.recover import Recovered
+from ...analysis.answer.recovered import Recovered
 from ...analysis.recognise import recognisers
 from ...analysis.results.op_info import OpInfo
 from ...analysis.terms.term import TensorVar

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...analysis.answer.recover import Analyser
+from ...analysis.answer.analyser import Analyser
 from ...analysis.blocks.blocks import Forms, Opaque
 from ...analysis.certify.structural_equality import ByStructure
 from ...analysis.lifting.effects.tensor_expression import TensorExpression

@@ -1,8 +1,8 @@
 """Solve a binary program to proven optimality, part by independent part (HiGHS).
 
 Equal parts are solved once. The linear relaxation comes first: an integral solution of it is
-optimal. Otherwise variables are eliminated (`layout.search.eliminate`). If the tables for that would
-be too large, branch and bound decides.
+optimal. Otherwise variables are eliminated (`layout.search.eliminate`). If the tables for that
+would be too large, branch and bound decides.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
-"""The operators of every PrimFunc after fusion."""
+"""`opinfo.inspect(fused=True)`: the operators of every PrimFunc after fusion."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import tvm
 from tvm import relax, tirx
 
 from ..analysis.chain import Chains
-from ..jit import specialize_shapes
-from ..jit.dims.symbolic_dims import static
 from ..report.chains import ChainReport, ChainRow
 from .prim_funcs import NotThere, Progress, call_sites, legalize, reported
 
 
 def fuse(mod: tvm.IRModule) -> tvm.IRModule:
-    """The module as the usual pipeline fuses it; `mod` is not changed."""
+    """Return the module fused by TVM's usual pipeline; `mod` is not modified."""
     passes = [
         relax.transform.AnnotateTIROpPattern(),
         relax.transform.FuseOps(),
@@ -25,17 +25,18 @@ def fuse(mod: tvm.IRModule) -> tvm.IRModule:
 def inspect_fused(
     mod: tvm.IRModule, progress: Progress | None = None, *, func: str | None = None
 ) -> ChainReport:
-    """Say for each PrimFunc of the fused module which operators it computes.
+    """Report the operators of each PrimFunc of the fused module.
 
-    Raises `KeyError` if there is no PrimFunc called `func` after fusion.
+    Raises:
+        KeyError: No PrimFunc is named `func` after fusion.
     """
     fused = fuse(mod)
     sites, _ = call_sites(fused)
     prims = {g.name_hint: f for g, f in fused.functions_items() if isinstance(f, tirx.PrimFunc)}
     if func is not None and func not in prims:
-        raise NotThere(f"no PrimFunc is called '{func}' after fusion")
+        raise NotThere(f"no PrimFunc is named '{func}' after fusion")
     names = [func] if func is not None else [n for n in (*sites, *prims) if n in prims]
-    strategies = _strategies(fused) if not all(map(static, prims.values())) else {}
+    strategies = _strategies(fused, prims)
     rows, chains = [], Chains()
     for done, name in enumerate(dict.fromkeys(names)):
         reported(progress, done, len(prims), name)
@@ -43,10 +44,21 @@ def inspect_fused(
     return ChainReport(tuple(rows))
 
 
-def _strategies(fused: tvm.IRModule) -> dict[str, str]:
-    """Of each function with symbolic shapes its strategy and schedule, and why not more."""
-    told = {}
-    for function, strategy, rule, why in (t.row for t in specialize_shapes(fused).functions):
-        if not static(fused[function]):
-            told[function] = f"{strategy}, {rule}" + (f": {why}" if why else "")
-    return told
+def _strategies(fused: tvm.IRModule, prims: Mapping[str, tirx.PrimFunc]) -> dict[str, str]:
+    """The strategy and schedule of each function with symbolic shapes, and why not more."""
+    try:  # kernels need a newer TVM than the analysis does
+        from ..jit import specialize_shapes
+        from ..jit.dims.symbolic_dims import static
+    except ImportError as error:
+        if error.name != "tvm":
+            raise
+        return dict.fromkeys(prims, f"unknown: {error}")
+    symbolic = {name for name, func in prims.items() if not static(func)}
+    if not symbolic:
+        return {}
+    rows = (f.row for f in specialize_shapes(fused).functions)
+    return {
+        function: f"{strategy}, {rule}" + (f": {why}" if why else "")
+        for function, strategy, rule, why in rows
+        if function in symbolic
+    }
