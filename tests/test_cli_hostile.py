@@ -231,7 +231,7 @@ def test_outputs_are_checked_before_any_work(
         ["specialize", model, "-o", absent],
     ):
         status, _, err = opinfo(*words)
-        assert status == 2 and absent in err and "there is no folder" in err, err
+        assert status == 2 and absent in err and "does not exist" in err, err
     assert opinfo("plan", model)[0] == 1  # the trap works
 
 
