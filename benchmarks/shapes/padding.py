@@ -43,11 +43,10 @@ NUMBERS = (0, 1, -math.inf, math.inf)
 #: What a reason says, by what it is about.
 REASONS = {
     "a clamped or wrapped index that data gives": r"(max|min|truncdiv)\(.*\w\[",
-    "data decides where": r"^data decides",
-    "the lifter does not understand the loops": "not understood",
-    "a number depends on the dimension": "another number",
-    "a condition depends on the dimension": "changes when",
-    "a reduction takes in padding": "takes in padding|goes on in",
+    "data decides where": r"^data determines",
+    "the lifter does not understand the loops": "cannot be lifted|not supported",
+    "a value depends on the dimension": "changes when",
+    "a reduction takes in padding": "includes padding|changes its state in",
     "a read may be in the padding": "may be in the padding",
 }
 Row = dict[str, Any]
