@@ -35,13 +35,13 @@ def _root(
     context: typer.Context,
     show_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", help="Show no progress; anywhere in the command.")
+        bool, typer.Option("--quiet", help="Hide progress. Allowed anywhere in the command.")
     ] = False,
     traceback: Annotated[
-        bool, typer.Option("--traceback", help="Show an error in full; anywhere in the command.")
+        bool, typer.Option("--traceback", help="Print full tracebacks. Allowed anywhere.")
     ] = False,
 ) -> None:
-    """Recover operators, attributes and layouts from TIR, with proof."""
+    """Recover operators, attributes and layouts from TIR, with proofs."""
     if show_version:
         typer.echo(f"opinfo {version('opinfo')}, apache-tvm {version('apache-tvm')}")
         raise typer.Exit

@@ -22,14 +22,15 @@ if TYPE_CHECKING:
 cache = typer.Typer(help="Compiled kernels on disk.")
 
 Folder = Annotated[
-    Path | None, typer.Option("--folder", help="Else $OPINFO_CACHE or the platform's cache.")
+    Path | None,
+    typer.Option("--folder", help="Folder. Default: $OPINFO_CACHE, or the user's cache."),
 ]
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 @cache.command("path")
 def cache_path(folder: Folder = None) -> None:
-    """Print the folder that kernels are kept in."""
+    """Print the folder of the kernel store."""
     with working():
         told = str(_store(folder).folder)
     emit(told)
@@ -37,7 +38,7 @@ def cache_path(folder: Folder = None) -> None:
 
 @cache.command("ls")
 def cache_ls(folder: Folder = None) -> None:
-    """List the kernels, the last used first.
+    """List the kernels, most recently used first.
 
     Exit status: 0, or 2 with a one-line error if the folder is refused.
     """
@@ -54,10 +55,10 @@ def cache_ls(folder: Folder = None) -> None:
 def cache_clear(
     folder: Folder = None,
     older_than: Annotated[
-        str | None, typer.Option(help="Only what was not used for this long: 30m, 12h, 7d.")
+        str | None, typer.Option(help="Remove only kernels unused for this long: 30m, 12h, 7d.")
     ] = None,
 ) -> None:
-    """Remove kernels; those that processes have loaded go on to work.
+    """Remove kernels from the store. Processes that have loaded a kernel keep it.
 
     Exit status: 0, or 2 with a one-line error if the folder is refused.
     """

@@ -42,22 +42,22 @@ def compile_model(
     model: Model,
     output: Annotated[Path, typer.Option("-o", "--output", help="The library to write.")],
     target: Annotated[
-        str | None, typer.Option(help="TVM's target; else this CPU.", autocompletion=targets)
+        str | None, typer.Option(help="TVM target. Default: this CPU.", autocompletion=targets)
     ] = None,
     verify: Annotated[
         bool, typer.Option("--verify", help="Compare with the unmodified module, and time both.")
     ] = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Why each operator stayed with TVM.")
+        bool, typer.Option("--explain", help="Print why operators stayed with TVM.")
     ] = False,
     report: Annotated[
-        Path | None, typer.Option("--report", help="Write a page of what went where, and why.")
+        Path | None, typer.Option("--report", help="Write an HTML page of regions and reasons.")
     ] = None,
     shape: Shapes = None,
     backend: Annotated[
         str | None,
         typer.Option(
-            help="Backends, by comma; by default onednn,tvm, and none with --shapes.",
+            help="Comma-separated list. Default: onednn,tvm; with --shapes, none.",
             autocompletion=backends,
             rich_help_panel=BACKENDS,
         ),
@@ -66,22 +66,20 @@ def compile_model(
     force: Force = None,
     strict: Annotated[
         bool,
-        typer.Option(
-            "--strict", help="An error where a backend's code fails.", rich_help_panel=BACKENDS
-        ),
+        typer.Option("--strict", help="Fail if a backend's code fails.", rich_help_panel=BACKENDS),
     ] = False,
     save_plan: Annotated[
         Path | None,
-        typer.Option(help="Write which backend has what, as JSON.", rich_help_panel=BACKENDS),
+        typer.Option(help="Write the dispatch plan as JSON.", rich_help_panel=BACKENDS),
     ] = None,
     plan: Annotated[
-        Path | None, typer.Option(help="Do again what --save-plan wrote.", rich_help_panel=BACKENDS)
+        Path | None, typer.Option(help="Replay a plan from --save-plan.", rich_help_panel=BACKENDS)
     ] = None,
     shapes: Annotated[
         str | None,
         typer.Option(
             metavar="STRATEGY",
-            help="How functions are compiled: generic, aot, jit, library or record.",
+            help="Strategy for symbolic shapes: generic, aot, jit, library or record.",
             autocompletion=strategies,
             rich_help_panel=SHAPES,
         ),
@@ -90,7 +88,7 @@ def compile_model(
         list[str] | None,
         typer.Option(
             "--op",
-            help="Functions with an operator: relax.matmul=aot.",
+            help="Strategy of functions with this operator, as relax.matmul=aot.",
             autocompletion=operators,
             rich_help_panel=SHAPES,
         ),
@@ -98,19 +96,19 @@ def compile_model(
     dim: Annotated[
         list[str] | None,
         typer.Option(
-            help="A dimension's range: n=1:128, n=8:512:8 (multiples), n=17:.",
+            help="Range of a dimension: n=1:128, n=8:512:8 (multiples of 8) or n=17:.",
             rich_help_panel=SHAPES,
         ),
     ] = None,
     likely: Annotated[
         list[str] | None,
-        typer.Option(help="Values that come most: n=1,16.", rich_help_panel=SHAPES),
+        typer.Option(help="Most frequent values, as n=1,16.", rich_help_panel=SHAPES),
     ] = None,
     ranges: Annotated[
         list[str] | None,
         typer.Option(
             "--range",
-            help="With aot: ranges with a kernel each, n=1:4,17:128,8:512:8.",
+            help="With aot: compile a kernel for each range, as n=1:4,17:128,8:512:8.",
             rich_help_panel=SHAPES,
         ),
     ] = None,
@@ -118,7 +116,7 @@ def compile_model(
         bool,
         typer.Option(
             "--max",
-            help="With aot: one kernel, padded to each range's end.",
+            help="With aot: compile one kernel for the end of each range, and pad to it.",
             rich_help_panel=SHAPES,
         ),
     ] = False,
@@ -126,66 +124,67 @@ def compile_model(
         bool,
         typer.Option(
             "--pad",
-            help="With aot: a likely value serves smaller ones, padded.",
+            help="With aot: also pad smaller values to a likely one.",
             rich_help_panel=SHAPES,
         ),
     ] = False,
     tuned: Annotated[
         Path | None,
-        typer.Option(help="With aot: a database of `opinfo tune`.", rich_help_panel=SHAPES),
+        typer.Option(help="With aot: use schedules from `opinfo tune`.", rich_help_panel=SHAPES),
     ] = None,
     tune: Annotated[
         bool,
         typer.Option(
             "--tune",
-            help="Time what backends generate, and choose by that.",
+            help="Time the code of backends and TVM, and choose the fastest.",
             rich_help_panel=TUNING,
         ),
     ] = False,
     database: Annotated[
         Path | None,
         typer.Option(
-            help="With --tune: a file that keeps the times for later runs.", rich_help_panel=TUNING
+            help="With --tune: file that keeps the times for later runs.", rich_help_panel=TUNING
         ),
     ] = None,
     tracker: Annotated[
         str | None,
         typer.Option(
-            help="With --tune: an RPC tracker, HOST:PORT/KEY; else local.", rich_help_panel=TUNING
+            help="With --tune: RPC tracker, HOST:PORT/KEY. Default: this machine.",
+            rich_help_panel=TUNING,
         ),
     ] = None,
     servers: Annotated[
         int | None,
         typer.Option(
-            min=1, max=1024, help="With --tune: how many local servers.", rich_help_panel=TUNING
+            min=1, max=1024, help="With --tune: number of local servers.", rich_help_panel=TUNING
         ),
     ] = None,
     threads: Annotated[
         int,
         typer.Option(
-            min=1, max=1024, help="With --tune: of each local server.", rich_help_panel=TUNING
+            min=1, max=1024, help="With --tune: threads of each server.", rich_help_panel=TUNING
         ),
     ] = 1,
     timeout: Annotated[
         float,
         typer.Option(
             callback=positive,
-            help="With --tune: seconds that a candidate may run.",
+            help="With --tune: time limit of a candidate, in seconds.",
             rich_help_panel=TUNING,
         ),
     ] = 60.0,
     extent: Annotated[
         list[str] | None,
         typer.Option(
-            help="With --tune: likely values of a symbolic extent, like n=1,16.",
+            help="With --tune: likely values of a symbolic extent, as n=1,16.",
             rich_help_panel=TUNING,
         ),
     ] = None,
 ) -> None:
-    """Compile MODEL to a library that loads in any process with the TVM runtime.
+    """Compile MODEL to a library that any process with the TVM runtime can load.
 
-    With --shapes, `opinfo.Session` serves the library, and a table says how each function is
-    compiled. The last line names the regions that failed, and who runs them instead.
+    With --shapes, print how each function is compiled; `opinfo.Session` serves the library. If
+    regions of backends failed, the last line names them and the backend that runs them instead.
 
     Exit status: 0; 1 if --verify finds a difference; 2 with a one-line error if MODEL or an option
     cannot be read, the library cannot be built, or with --strict a region failed or a backend is

@@ -30,12 +30,12 @@ def dispatch_model(
     want: Wants = None,
     force: Force = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Why each operator stayed, and what to change.")
+        bool, typer.Option("--explain", help="Print why operators stayed with TVM.")
     ] = False,
     as_json: Json = False,
     shape: Shapes = None,
 ) -> None:
-    """Choose layouts and backends for MODEL; nothing is built.
+    """Choose layouts and backends for MODEL without building anything.
 
     Exit status: 0, or 2 with a one-line error if MODEL or an option cannot be read.
     """

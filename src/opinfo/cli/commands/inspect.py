@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 def inspect_model(
     model: Model,
     as_json: Json = False,
-    func: Annotated[str | None, typer.Option(help="Only the PrimFunc of this name.")] = None,
+    func: Annotated[str | None, typer.Option(help="Print only the PrimFunc of this name.")] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Attributes, alternatives, certificates, reasons.")
+        bool, typer.Option("--explain", help="Print attributes, alternatives, reasons.")
     ] = False,
     fused: Annotated[
-        bool, typer.Option("--fused", help="The operators of each PrimFunc after fusion.")
+        bool, typer.Option("--fused", help="Print the operators of fused PrimFuncs.")
     ] = False,
     shape: Shapes = None,
 ) -> None:
-    """Print the operator of every PrimFunc that MODEL is lowered to.
+    """Print the operator of every PrimFunc in MODEL after lowering.
 
-    For a library that `opinfo compile --shapes` wrote (.so): how each of its functions is compiled.
+    If MODEL is a library (.so) from `opinfo compile --shapes`, print how each function is compiled.
 
     Exit status: 0, or 2 with a one-line error if MODEL cannot be read.
     """

@@ -20,37 +20,37 @@ if TYPE_CHECKING:
 
 
 def tune_record(
-    record: Annotated[Path, typer.Argument(help="The shapes that a model was called with.")],
-    database: Annotated[Path, typer.Option(help="A folder that keeps what is found.")],
+    record: Annotated[Path, typer.Argument(help="Recorded shapes, from Session.recording().")],
+    database: Annotated[Path, typer.Option(help="Folder that keeps the schedules.")],
     trials: Annotated[
-        int, typer.Option(min=1, max=1_000_000, help="Candidates of each shape.")
+        int, typer.Option(min=1, max=1_000_000, help="Candidates to try for each shape.")
     ] = 64,
     top: Annotated[
-        int | None, typer.Option(min=1, max=1_000_000, help="Only the most frequent shapes.")
+        int | None, typer.Option(min=1, max=1_000_000, help="Tune only this many shapes.")
     ] = None,
     seconds: Annotated[
         float | None,
         typer.Option(
             callback=positive,
-            help="Stop to search after this time, in seconds; what is found is kept.",
+            help="Stop searching after this many seconds, and keep the results.",
         ),
     ] = None,
     target: Annotated[
-        str | None, typer.Option(help="TVM's target that the model is compiled for; else this CPU.")
+        str | None, typer.Option(help="TVM target of the model. Default: this CPU.")
     ] = None,
     tracker: Annotated[
-        str | None, typer.Option(help="An RPC tracker, HOST:PORT/KEY; else this machine.")
+        str | None, typer.Option(help="RPC tracker, HOST:PORT/KEY. Default: this machine.")
     ] = None,
-    threads: Annotated[int, typer.Option(min=1, max=1024, help="That a kernel may use.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, max=1024, help="Threads of each kernel.")] = 1,
     timeout: Annotated[
-        float, typer.Option(callback=positive, help="Seconds that a candidate may run.")
+        float, typer.Option(callback=positive, help="Time limit of a candidate, in seconds.")
     ] = 60.0,
 ) -> None:
-    """Search for schedules of the recorded shapes, the most frequent first.
+    """Search for schedules for the recorded shapes, starting with the most frequent.
 
-    What has as many trials in the database is not searched for again, so that it can be interrupted
-    and repeated. Exit status: 0, or 2 with a one-line error if RECORD or the database cannot be
-    used, or nothing can be measured.
+    You can interrupt a search and run it again: it skips shapes that already have enough trials in
+    the database. Exit status: 0, or 2 with a one-line error if RECORD or the database cannot be
+    used, or if nothing can be measured.
     """
     with working() as console, telling(console), refusing(record):
         from ...byoc.codegen.host import native_target

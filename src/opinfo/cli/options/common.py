@@ -39,13 +39,13 @@ Model = Annotated[Path, typer.Argument(help=".onnx, .pt2, Relax .json or TVMScri
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Shapes = Annotated[
     list[str] | None,
-    typer.Option("--shape", help="Shape of an input, like x:1,3,224,224 or x:n,3,8,8."),
+    typer.Option("--shape", help="Shape of an input, as x:1,3,224,224 or x:n,3,8,8."),
 ]
 Wants = Annotated[
     list[str] | None,
     typer.Option(
         "--want",
-        help="Layouts of an operator, conv2d=NHWC; else what backends want.",
+        help="Layouts of an operator, as conv2d=NHWC. Default: as backends prefer.",
         autocompletion=wants,
         rich_help_panel=BACKENDS,
     ),
@@ -53,7 +53,7 @@ Wants = Annotated[
 Backends = Annotated[
     str,
     typer.Option(
-        "--backend", help="Backends, by comma.", autocompletion=backends, rich_help_panel=BACKENDS
+        "--backend", help="Comma-separated list.", autocompletion=backends, rich_help_panel=BACKENDS
     ),
 ]
 Force = Annotated[
