@@ -94,22 +94,24 @@ class Stats:
 
 
 class Session:
-    """A compiled model that serves calls, and compiles kernels for shapes that occur.
+    """A compiled model that serves calls, and compiles kernels for the shapes that occur.
 
-    Calling it runs ``main`` on numpy arrays or anything with DLPack; ``session["decode"]`` is
-    another function. Arguments are checked, and copied where compiled code could not read them. A
-    library has one session at a time in a process; threads share it.
+    Call the session to run ``main`` on numpy arrays or DLPack tensors; ``session["decode"]``
+    returns another function. The session checks arguments, and copies those that compiled code
+    cannot read directly. A process can open only one session of a library at a time; threads may
+    share it.
 
     Args:
-        library: The path of an exported library, or what compiled it.
-        budget: How much to spend on kernels; by default ``Budget()``.
-        store: Where kernels are kept on disk; None keeps none.
-        compiler: Compiles the kernels; by default a process of its own.
-        strict: Refuse arguments that would be copied, and shapes outside the declared ranges.
-        device: Where to run; by default what the library was compiled for.
+        library: The path of an exported library, or the compiled model.
+        budget: Limits on kernels; by default ``Budget()``.
+        store: The store that keeps kernels on disk; with None, kernels are not kept.
+        compiler: Compiles the kernels; by default a new compiling process.
+        strict: Refuse arguments that would have to be copied, and shapes outside the declared
+            ranges.
+        device: The device to run on; by default the one that the library was compiled for.
 
     Raises:
-        ValueError: The library has a session in this process already.
+        ValueError: This process already has an open session of the library.
     """
 
     def __init__(self, library: Any, *, budget: Budget | None = None,
@@ -182,9 +184,9 @@ class Session:
         return tuple(self._sites.signatures)
 
     def settle(self, seconds: float | None = None) -> bool:
-        """Wait until no shape waits for its kernel; False where ``seconds`` are over before.
+        """Wait until no shape waits for its kernel; return False after ``seconds``.
 
-        None waits for as long as it takes, which ends: each kernel has a limit of its own.
+        With None, wait without a limit. This ends, because each kernel has a time limit.
         """
         manager = self._manager
         if not manager.is_alive():
@@ -230,7 +232,7 @@ class Session:
 
     @property
     def is_own(self) -> bool:
-        """Whether it was opened in this process, not in one that this was forked off."""
+        """Whether this process opened the session, rather than a process that forked this one."""
         return os.getpid() == self._pid
 
     def _own(self) -> None:
@@ -239,10 +241,10 @@ class Session:
                                "off: ask it there")  # fmt: skip
 
     def close(self) -> None:
-        """Stop compiling and let the kernels go; calls are served by the generic kernels.
+        """Stop compiling and unload the kernels; the generic kernels serve later calls.
 
-        Nothing happens in a process that was forked off: the session is its parent's. Calls there
-        are served by the kernels that there were, and are not counted.
+        In a forked child process, this does nothing, because the session belongs to the parent.
+        Calls in the child use the kernels loaded before the fork, and are not counted.
         """
         if not self.is_own:
             return

@@ -61,7 +61,7 @@ def RaiseOps(
         certificate: The weakest kind to accept: ``tested`` < ``real`` < ``proved`` < ``rebuilt``.
         exact: Accept only bit-equal results.
         ops: Raise only these operators; None for all.
-        prefer: Of several operators that compute the same, take the first of these.
+        prefer: If several operators compute the same result, use the first of these.
 
     Returns:
         The pass.
@@ -85,7 +85,7 @@ def PlanLayout(
     objective: str | Cost = "bytes",
     pins: Mapping[str, str] | None = None,
 ) -> Any:
-    """Put a lowered module into the cheapest layouts that give some operators theirs.
+    """Rewrite a lowered module into the cheapest layouts that satisfy the requested ones.
 
     Args:
         desired: Layouts by operator, or an implementation such as ``"tvm-nhwc"``; see
@@ -98,7 +98,7 @@ def PlanLayout(
         The pass.
 
     Raises:
-        TypeError: An argument has another type.
+        TypeError: An argument has the wrong type.
         ValueError: An operator, a layout or an option does not exist.
     """
     from .layout.plan import check_arguments, plan_layout
@@ -118,8 +118,8 @@ def ConvertLayout(
 ) -> Any:
     """Convert layouts by planning, with the signature of `relax.transform.ConvertLayout`.
 
-    The module is legalised, planned in graph mode and raised again; what is not a Relax operator
-    stays a ``call_tir``.
+    The pass legalises the module, plans in graph mode and raises the result. Calls that are not
+    Relax operators stay ``call_tir``.
 
     Args:
         desired_layouts: Layouts by operator, ``{"relax.nn.conv2d": ["NHWC", "OHWI"]}``.
@@ -143,9 +143,10 @@ def ConvertLayout(
 
 
 def ReplaceOpImpl(op: str, prim_func: Any, layouts: Sequence[Layout | str | None]) -> Any:
-    """Use a PrimFunc wherever it is proved to compute what the PrimFunc of an operator does.
+    """Use a PrimFunc wherever it provably computes the same as the PrimFunc of an operator.
 
-    Operators are found by their compute, not by an attribute. Conversions around them are planned.
+    The pass recognises operators by what they compute, not by an attribute, and plans the layout
+    conversions around them.
 
     Args:
         op: The operator's Relax name.
@@ -188,9 +189,9 @@ def SpecializeShapes(strategy: Config | Strategy | str = "jit", target: Any = "l
     Before: lv = R.call_tir(cls.fused_matmul_relu, (x, w), out_ty=R.Tensor((n, 64)))
     After:  lv = R.call_dps_packed("opinfo_site_0", (x, w), out_ty=R.Tensor((n, 64)))
 
-    That is for ``jit`` and ``record``; for ``generic`` and ``aot`` calls stay, and the PrimFunc
-    changes. The code of call sites is C++ that the module carries: it needs ``export_library``, and
-    `opinfo.Session` serves it.
+    This applies to ``jit`` and ``record``. With ``generic`` and ``aot``, calls stay unchanged and
+    the PrimFunc changes. The module carries the call sites as C++ source, so build it with
+    ``export_library``; `opinfo.Session` serves the library.
 
     Args:
         strategy: A strategy, its name, or a `Config`.

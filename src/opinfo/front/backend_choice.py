@@ -30,25 +30,25 @@ def dispatch(
     force: Mapping[str, str] | None = None,
     measure: Measure | None = None,
 ) -> Dispatched:
-    """Choose layouts and backends for a model; nothing is built.
+    """Choose layouts and backends for a model, without building anything.
 
     Args:
         model: A Relax module, lowered or not, which is not changed, or the path of a file.
         backends: Names or `Backend` objects; by default as in `opinfo.compile`.
-        wants: Layouts that operators must have, as for `opinfo.plan`. By default those that
-            backends want are candidates.
-        priority: Classes of backends, see `opinfo.byoc.dispatch`.
-        force: Operators that must go to one backend, see `opinfo.byoc.dispatch`.
-        measure: Choose by measured times, see `opinfo.byoc.Measure`.
+        wants: Layouts that operators must have, as for `opinfo.plan`. By default, the layouts that
+            backends prefer are candidates.
+        priority: Priority classes of backends; see `opinfo.byoc.dispatch`.
+        force: Operators that must go to one backend; see `opinfo.byoc.dispatch`.
+        measure: Choose by measured times; see `opinfo.byoc.Measure`.
 
     Returns:
-        The module, and what became of each operator.
+        The module, with the backend of each operator or why it stays with TVM.
 
     Raises:
         FrontendError: The file cannot be read.
         CannotForce: An operator cannot go where `force` says.
-        TypeError: An argument has another type.
-        ValueError: An argument does not fit the others.
+        TypeError: An argument has the wrong type.
+        ValueError: The arguments are inconsistent.
     """
     chosen = installed() if backends is None else backends
     lowered = prepare(as_module(model, "dispatch"), chosen)

@@ -25,12 +25,12 @@ from .models import as_module
 
 @dataclass(frozen=True, repr=False)
 class Compiled:
-    """A compiled model. `opinfo.Session` serves it where `shapes` were given.
+    """A compiled model; if it was compiled with `shapes`, `opinfo.Session` serves it.
 
     Attributes:
-        target: The target that it was compiled for; it runs only there.
-        result: The library, with what backends and strategies did.
-        signatures: The parameters of the model's functions, by name.
+        target: The target that the model was compiled for; it runs only there.
+        result: The library, with the results of dispatch and of the strategies.
+        signatures: The parameters of the model's functions, by function name.
     """
 
     target: Any
@@ -39,29 +39,29 @@ class Compiled:
 
     @property
     def library(self) -> Path:
-        """The shared library, as long as this object is held; see `export`."""
+        """The shared library, which is deleted with this object; see `export`."""
         return self.result.library
 
     @property
     def dispatched(self) -> Dispatched | None:
-        """Which backend has what; None where none was asked."""
+        """The result of dispatch; None if no backend was requested."""
         return self.result.dispatched
 
     @property
     def functions(self) -> tuple[SpecializedFunction, ...]:
-        """How each function is compiled; empty without ``shapes``."""
+        """How each symbolic function is compiled; empty without ``shapes``."""
         return self.result.functions if isinstance(self.result, CompiledShapes) else ()
 
     def run(self, *inputs: Any, function: str = "main") -> Any:
-        """Call a function of the model. Functions with symbolic shapes run their generic kernels.
+        """Call a function of the model; symbolic functions run their generic kernels.
 
         Args:
-            inputs: Arrays of numpy, or of anything with DLPack, in the order of the function's
-                parameters, of their shapes and dtypes.
-            function: Its name.
+            inputs: Numpy arrays or DLPack tensors in the order of the function's parameters, with
+                their shapes and dtypes.
+            function: The function's name.
 
         Returns:
-            An array, or a tuple of what the function returns.
+            An array, or a tuple of arrays if the function returns a tuple.
 
         Raises:
             ValueError: The model has no such function, or the inputs do not fit its parameters.
@@ -76,7 +76,7 @@ class Compiled:
         return _plain(self._machine[function](*values))
 
     def export(self, path: str | Path) -> None:
-        """Write the library; it loads in any process that has the TVM runtime.
+        """Write the library; any process with the TVM runtime can load it.
 
         Raises:
             OSError: The file cannot be written.
@@ -84,9 +84,9 @@ class Compiled:
         self.result.export(path)
 
     def report(self) -> str:
-        """What it was compiled for, which backend has what, and how symbolic functions are served.
+        """Return the target, what each backend took, and how symbolic functions are compiled.
 
-        Regions of backends that failed are named, with who has their operators now.
+        If a region of a backend failed, the report also names what runs its operators instead.
         """
         lines = [f"compiled for {describe(self.target)}"]
         done = self.dispatched
@@ -95,11 +95,11 @@ class Compiled:
         return "\n".join([*lines, *map(_served, self.functions)])
 
     def verify(self, model: Any, seed: int = 0) -> Verified:
-        """Run it beside the unmodified model on the same random inputs, and time both.
+        """Compare with the unmodified model on the same random inputs, and time both.
 
         Args:
-            model: What was compiled: a module, or the path of a file.
-            seed: Of the inputs; a symbolic extent is 2.
+            model: The model that was compiled: a module, or the path of a file.
+            seed: The seed of the random inputs. Symbolic extents are 2.
 
         Raises:
             FrontendError: The file cannot be read.

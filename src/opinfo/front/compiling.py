@@ -40,27 +40,27 @@ def compile(
 
     Args:
         model: A Relax module, which is not changed, or the path of a file that `opinfo.load` reads.
-        backends: Names or `Backend` objects. By default oneDNN for a CPU where it is installed, and
-            none with `shapes`; ``[]`` for TVM's own code.
-        target: TVM's target; by default this CPU, with one thread. `Compiled.report` names it.
-        shapes: How functions with symbolic shapes are compiled, where backends leave them:
-            ``"jit"``, ``"aot"``, `jit.Aot`, a `jit.Config`; or dimensions by name, ``{"n": 8, "m":
-            (1, 512), "k": Dim(1, 64, likely=(8,))}``, for kernels of the shapes that occur. By
-            default one kernel for all shapes.
-        wants: Layouts that operators must have, as for `opinfo.plan`. By default those that
-            backends want are candidates.
-        priority: Classes of backends, see `opinfo.byoc.dispatch`.
-        force: Operators that must go to one backend, see `opinfo.byoc.dispatch`.
-        measure: Choose by measured times, see `opinfo.byoc.Measure`.
-        plan: The plan of an earlier call, ``compiled.dispatched.plan``; nothing is chosen again.
+        backends: Names or `Backend` objects. By default oneDNN if the target is a CPU and oneDNN is
+            installed, and none with `shapes`. Use ``[]`` for TVM's own code only.
+        target: TVM's target; by default this CPU with one thread. `Compiled.report` names it.
+        shapes: How to compile functions with symbolic shapes that backends do not take: ``"jit"``,
+            ``"aot"``, a `jit.Aot` or a `jit.Config`. A mapping from dimension names, ``{"n": 8,
+            "m": (1, 512), "k": Dim(1, 64, likely=(8,))}``, selects kernels for the shapes that
+            occur. By default one kernel serves all shapes.
+        wants: Layouts that operators must have, as for `opinfo.plan`. By default, the layouts that
+            backends prefer are candidates.
+        priority: Priority classes of backends; see `opinfo.byoc.dispatch`.
+        force: Operators that must go to one backend; see `opinfo.byoc.dispatch`.
+        measure: Choose by measured times; see `opinfo.byoc.Measure`.
+        plan: A plan to replay instead of choosing: ``compiled.dispatched.plan`` of an earlier call.
 
     Returns:
         The compiled model.
 
     Raises:
         FrontendError: The file cannot be read.
-        TypeError: An argument has another type.
-        ValueError: An argument does not fit the others.
+        TypeError: An argument has the wrong type.
+        ValueError: The arguments are inconsistent.
         FileNotFoundError: There is no C++ compiler.
     """
     mod = as_module(model, "compile")

@@ -50,7 +50,7 @@ def inspect(
         progress: Called with the number done, the total and a name, before each analysis and at the
             end.
         func: Report only this PrimFunc.
-        alternatives: Certify the other operators that compute the same, too.
+        alternatives: Also certify other operators that compute the same result.
         fused: Report the chain of operators of each PrimFunc after ``FuseOps`` and ``FuseTIR``.
 
     Returns:
@@ -58,7 +58,7 @@ def inspect(
 
     Raises:
         FrontendError: The file cannot be read.
-        TypeError: `subject` is something else.
+        TypeError: `subject` has the wrong type.
         KeyError: There is no PrimFunc `func`; the message names similar ones.
     """
     if isinstance(subject, tirx.PrimFunc):

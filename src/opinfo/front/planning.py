@@ -30,8 +30,8 @@ class ModelPlan:
 
     Attributes:
         lowered: The module after ``LegalizeOps``.
-        module: The module in its planned layouts; it computes the same.
-        report: Why the layouts are these.
+        module: The equivalent module in its planned layouts.
+        report: The reason for each layout and conversion.
         before: The conversions of `lowered`.
         after: The conversions of `module`.
     """
@@ -94,15 +94,15 @@ def plan(
     model: Any, wants: Desired | str | None = None, *, mode: Mode = "tir",
     objective: str | Cost = "bytes", pins: Mapping[str, str] | None = None,
 ) -> ModelPlan:  # fmt: skip
-    """Give each value of a model the cheapest layout, with each rewrite proved to compute the same.
+    """Choose the cheapest layout for each value of a model, and prove each rewrite correct.
 
     Args:
         model: A Relax module, lowered or not, which is not changed, or the path of a file.
         wants: The layouts of operators' operands, ``{"conv2d": "NHWC"}`` or ``{"conv2d": ["NCHW8c",
             "OIHW8i8o"]}``, or the name of an implementation, ``"tvm-nhwc"``.
-        mode: ``"graph"`` keeps each operator one that `RaiseOps` can raise; in ``"tir"`` layouts
-            flow everywhere.
-        objective: ``"bytes"`` or ``"count"`` of conversions, or a function, see `plan_layout`.
+        mode: ``"graph"`` uses only layouts that `RaiseOps` can raise to Relax operators; ``"tir"``
+            allows any layout.
+        objective: ``"bytes"`` or ``"count"`` of conversions, or a function; see `plan_layout`.
         pins: Other layouts for parameters, by name.
 
     Returns:
@@ -110,7 +110,7 @@ def plan(
 
     Raises:
         FrontendError: The file cannot be read.
-        TypeError: An argument has another type.
+        TypeError: An argument has the wrong type.
         ValueError: An operator, a layout or an option does not exist.
     """
     lowered = legalize(as_module(model, "plan"))

@@ -23,22 +23,22 @@ def tune(
     measure: Measure | None = None,
     progress: Progress | None = None,
 ) -> list[Found]:
-    """Search for schedules of recorded shapes, the most frequent first.
+    """Search for schedules for recorded shapes, starting with the most frequent.
 
     Args:
-        recording: Of `opinfo.Session.recording`, or the path that it was saved to.
-        database: A folder that keeps what is found; shapes that have as many trials in it are
-            skipped. `opinfo.jit.Config` takes it as ``tuned``.
-        trials: Candidates of each shape.
-        top: Only so many of the most frequent shapes.
-        seconds: After this time no more candidates are drawn.
-        target: TVM's that the model is compiled for; by default the CPU that this runs on. With
-            ``measure`` it is that of ``measure``.
+        recording: The result of `opinfo.Session.recording`, or the path of a saved one.
+        database: A folder that keeps the schedules. Shapes that already have this many trials in it
+            are skipped. `opinfo.jit.Config` takes the folder as ``tuned``.
+        trials: The number of candidates for each shape.
+        top: Tune only this many of the most frequent shapes.
+        seconds: Stop drawing candidates after this many seconds.
+        target: The TVM target of the model; by default this CPU. With ``measure``, its target is
+            used.
         measure: How candidates are timed.
-        progress: Called with how many trials are done, of how many, and of which shape.
+        progress: Called with the number of trials done, the total and the shape.
 
     Returns:
-        What was found for each shape.
+        The result for each shape.
 
     Raises:
         OSError, ValueError: The recording or the database cannot be used.

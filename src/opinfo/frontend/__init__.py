@@ -23,14 +23,14 @@ __all__ = ["LOADERS", "FrontendError", "load", "parse_shape"]
 
 
 def load(path: str | Path, shapes: Mapping[str, Sequence[int | str]] | None = None) -> tvm.IRModule:
-    """Read a model file into a Relax module, whose operators are not yet legalised.
+    """Read a model file into a Relax module, without legalising its operators.
 
-    The file is read in a process of its own, with limits on time and memory; nothing in it is run.
+    A child process with limits on time and memory reads the file and executes nothing in it.
 
     Args:
-        path: The suffix decides: ``.onnx``; ``.pt2`` written by `torch.export.save`; ``.json``
-            written by `tvm.ir.save_json`; ``.py`` with TVMScript, of which only declarative text is
-            evaluated.
+        path: The file. Its suffix determines the format: ``.onnx``; ``.pt2`` from
+            `torch.export.save`; ``.json`` from `tvm.ir.save_json`; or ``.py`` with TVMScript, of
+            which only declarative text is evaluated.
         shapes: Shapes of inputs by name; others keep the shape in the file. A string is a symbolic
             dimension, and equal strings are one dimension: ``{"x": ("n", 3, 224, 224)}``.
 
@@ -38,8 +38,8 @@ def load(path: str | Path, shapes: Mapping[str, Sequence[int | str]] | None = No
         The module.
 
     Raises:
-        FrontendError: The file cannot be read, its format's package is not installed, an operator
-            is not supported, or a shape does not fit; one line.
+        FrontendError: The file cannot be read, the package for its format is not installed, an
+            operator is not supported, or a shape does not fit.
     """
     return read(path, shapes)
 

@@ -69,11 +69,11 @@ def outside(name: str) -> Refusal:
 
 @dataclass(frozen=True)
 class Report:
-    """The operators of a module; prints as a table, in a notebook as HTML.
+    """The operators of a module; prints as a table, or as HTML in a notebook.
 
     Attributes:
         rows: One row for each PrimFunc.
-        others: Calls that are not of PrimFuncs, by name, with their number.
+        others: The number of calls to functions that are not PrimFuncs, by name.
     """
 
     rows: tuple[Row, ...]

@@ -36,28 +36,29 @@ def backend_cases(
 ) -> list[Case]:
     """Return the checks of a backend.
 
-    It is discovered by its name, and says in one line why it is not available.
+    The checks require that opinfo discovers the backend by its name, and that the backend says in
+    one line why it is not available.
 
-    Its patterns have distinct names; each pattern, and each operator that can begin one, is in an
-    example.
+    Its patterns must have distinct names. Each pattern, and each operator that can start one, must
+    occur in an example.
 
-    Of each example, in each dtype, it takes what the example says and computes what TVM's own code
-    computes, or leaves it with the reason that the example says.
+    For each example and dtype, the backend must take the operators in ``takes`` and compute the
+    same as TVM's own code, or refuse for the reason in ``refused``.
 
-    It generates the same code each time, and returns a cost for each region.
+    It must generate the same code each time, and return a cost for each region.
 
-    The exported library computes the same in a new process.
+    The exported library must compute the same in a new process.
 
     Args:
         backend: The backend to check.
         examples: Programs to try it on; by default one for each operator of each pattern, as far as
             they can be derived from its patterns.
-        registered: Whether it must be found by its name, like that of an installed package.
-        plan: Choose layouts, by what the backend wants.
-        imports: Modules that a process which loads its libraries must import before.
+        registered: Whether opinfo must find it by its name, like that of an installed package.
+        plan: Plan layouts, with those that the backend prefers as candidates.
+        imports: Modules that a process must import before it loads the backend's libraries.
 
     Returns:
-        The checks in this order. Nothing is compiled before one of them needs it.
+        The checks in this order. Code is compiled only when a check needs it.
     """
     trial = _Trial(backend, examples, plan, imports)
     cases = [
@@ -82,7 +83,7 @@ def check_backend(
     """Run all checks of a backend.
 
     Args:
-        backend: The one to check.
+        backend: The backend to check.
         examples: Programs to try it on, see `backend_cases`.
         options: The other arguments of `backend_cases`.
 

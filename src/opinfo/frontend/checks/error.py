@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class FrontendError(ValueError):
-    """A model file that cannot be read; the message is one line for a person."""
+    """A model file cannot be read; the message is one line."""
 
 
 #: Errors whose text alone says little: "'nope'", or nothing.
