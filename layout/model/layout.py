@@ -25,17 +25,17 @@ class Layout:
 
         physical[d] = Σ_k digit[k] * Π_{j > k} size[j]       digits from the highest to the lowest
 
-    It is injective for every shape, and onto where each axis divides into its digits; otherwise the
-    rest of the physical buffer is padding.
+    It is injective for every shape. It is surjective if each axis divides evenly into its digits;
+    otherwise the rest of the physical buffer is padding.
 
     Args:
         dims: The digits of each physical dimension, highest first.
         pad_value: The value in the padding; None if unknown.
-        axes: The value's own layout string, which names its axes: over values in NHWC, ``NCHW4c``
-            has other digits than over values in NCHW.
+        axes: The value's own layout string, which names its axes: ``NCHW4c`` has different digits
+            for values in NHWC than for values in NCHW.
 
     Raises:
-        ValueError: The digits of an axis do not make it up.
+        ValueError: The digits of an axis do not cover it exactly.
 
     >>> Layout.parse("NCHW4c")
     Layout("NCHW4c")

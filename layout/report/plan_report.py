@@ -79,15 +79,15 @@ class OpChoice:
 
 @dataclass(frozen=True)
 class PlanReport:
-    """Why a plan is what it is.
+    """The layouts and conversions of a plan, with the reasons.
 
     Attributes:
-        values: For each value its layout, and why.
-        conversions: The conversions that the plan has a reason for.
-        ops: For each operator the alternative chosen.
-        status: The solver's status: ``optimal``, or what it ran into.
-        objective: What the plan costs.
-        bound: What any plan costs at least.
+        values: The layout of each value, with the reason.
+        conversions: The conversions that the plan needs, with the reasons.
+        ops: The alternative chosen for each operator.
+        status: The solver's status: ``optimal``, or the limit that it reached.
+        objective: The cost of the plan.
+        bound: A lower bound on the cost of any plan.
         counting: Counts the conversions of the unplanned module, when called.
         left: Counts those of the planned module, when called.
     """
