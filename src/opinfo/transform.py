@@ -1,4 +1,4 @@
-"""The passes, for a `tvm.transform.Sequential`."""
+"""Passes for a `tvm.transform.Sequential`."""
 
 from __future__ import annotations
 
@@ -30,13 +30,12 @@ Desired = Mapping[str, Sequence[str] | str]
 
 
 def AnnotateOpInfo() -> Any:
-    """Write what each PrimFunc computes as function attributes (``opinfo.ops``, ``opinfo.kind``).
+    """Annotate each PrimFunc with its operators (attributes ``opinfo.ops``, ``opinfo.kind``).
 
-    A fused PrimFunc gets the chain of its operators. ``opinfo.body`` is the hash of the body that
-    the attributes describe: `opinfo.analysis.annotation` returns them only while it holds, and
-    running the pass again derives what changed. ``op_pattern`` is set where a better kind is
-    proved, so that PrimFuncs in other layouts fuse: run the pass between ``AnnotateTIROpPattern``
-    and ``FuseOps``.
+    A fused PrimFunc gets the chain of its operators. ``opinfo.body`` is the hash of the annotated
+    body: `opinfo.analysis.annotation` ignores attributes with another hash, and the pass updates
+    them. ``op_pattern`` is set if a better pattern kind is proved, so that PrimFuncs in other
+    layouts fuse. Run the pass between ``AnnotateTIROpPattern`` and ``FuseOps``.
 
     Returns:
         The pass.
@@ -67,7 +66,7 @@ def RaiseOps(
         The pass.
 
     Raises:
-        ValueError: There is no such kind of certificate.
+        ValueError: The kind of certificate is unknown.
     """
     check_kind(certificate)
 
@@ -90,9 +89,9 @@ def PlanLayout(
     Args:
         desired: Layouts by operator, or an implementation such as ``"tvm-nhwc"``; see
             `plan_layout`.
-        mode: ``"graph"`` or ``"tir"``, see `plan_layout`.
-        objective: ``"bytes"``, ``"count"`` or a function, see `plan_layout`.
-        pins: Other layouts for parameters, by name.
+        mode: ``"graph"`` or ``"tir"``; see `plan_layout`.
+        objective: ``"bytes"``, ``"count"`` or a cost function; see `plan_layout`.
+        pins: Fixed layouts of parameters, by name.
 
     Returns:
         The pass.
@@ -123,7 +122,7 @@ def ConvertLayout(
 
     Args:
         desired_layouts: Layouts by operator, ``{"relax.nn.conv2d": ["NHWC", "OHWI"]}``.
-        layout_cb: Must be None: it is asked about calls that do not exist after lowering.
+        layout_cb: Must be None, because it is a callback for calls that lowering replaces.
 
     Returns:
         The pass.
@@ -131,7 +130,7 @@ def ConvertLayout(
     from .layout.plan import check_arguments, plan_layout
 
     if layout_cb is not None:
-        raise ValueError("ConvertLayout: a layout_cb is not supported; give desired_layouts")
+        raise ValueError("ConvertLayout: layout_cb is not supported; use desired_layouts")
     check_arguments(desired_layouts, "graph", "bytes")
 
     @tvm.transform.module_pass(opt_level=0, name="opinfo.ConvertLayout")  # type: ignore[untyped-decorator]
@@ -184,7 +183,7 @@ def CancelLayoutTransforms() -> Any:
 
 
 def SpecializeShapes(strategy: Config | Strategy | str = "jit", target: Any = "llvm") -> Any:
-    """Give each PrimFunc with symbolic shapes a strategy; run it after ``FuseTIR``.
+    """Compile each PrimFunc with symbolic shapes by a strategy; run it after ``FuseTIR``.
 
     Before: lv = R.call_tir(cls.fused_matmul_relu, (x, w), out_ty=R.Tensor((n, 64)))
     After:  lv = R.call_dps_packed("opinfo_site_0", (x, w), out_ty=R.Tensor((n, 64)))
@@ -201,7 +200,7 @@ def SpecializeShapes(strategy: Config | Strategy | str = "jit", target: Any = "l
         The pass.
 
     Raises:
-        ValueError: There is no such strategy.
+        ValueError: The strategy is unknown or invalid.
     """
     from .jit.config.strategy import config
 

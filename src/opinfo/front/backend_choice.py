@@ -1,4 +1,4 @@
-"""`opinfo.dispatch`: which backend gets what of a model."""
+"""`opinfo.dispatch`: assign a model's operators to backends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..byoc.prepare.prepare import prepare
 from ..layout.search.constraints import Desired
 from .models import as_module
 
-#: What takes operators of models for this machine's CPU, where it is installed.
+#: Backends used by default on a CPU, if they are installed.
 DEFAULT = ("onednn",)
 
 
@@ -33,7 +33,7 @@ def dispatch(
     """Choose layouts and backends for a model, without building anything.
 
     Args:
-        model: A Relax module, lowered or not, which is not changed, or the path of a file.
+        model: A Relax module, lowered or not, or the path of a file; it is not modified.
         backends: Names or `Backend` objects; by default as in `opinfo.compile`.
         wants: Layouts that operators must have, as for `opinfo.plan`. By default, the layouts that
             backends prefer are candidates.
@@ -57,7 +57,7 @@ def dispatch(
 
 
 def installed(target: Any = "llvm") -> list[str]:
-    """The backends that are asked where none is named: those of `DEFAULT` that can run."""
+    """Return the default backends for a target: those of `DEFAULT` that can run."""
     if on_gpu(tvm.target.Target(target)):
         return []
     return [name for name in DEFAULT if unusable(find(name)) is None]

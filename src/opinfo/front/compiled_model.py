@@ -1,4 +1,4 @@
-"""A compiled model: run it, export it, read what became of it."""
+"""Compiled models: run, export, verify, report."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ class Compiled:
         """
         if function not in self.signatures:
             known = ", ".join(self.signatures)
-            raise ValueError(f"run: the model has no function {function}; it has {known}")
-        if on_gpu(self.target):  # TVM checks them there
+            raise ValueError(f"run: unknown function {function}; the model has {known}")
+        if on_gpu(self.target):  # TVM checks arguments on a GPU
             values = [_on(self._device, x) for x in inputs]
         else:
             values, _ = self._boundaries[function](inputs)
@@ -127,7 +127,7 @@ class Compiled:
 
 
 def describe(target: Any) -> str:
-    """A target in a few words: ``llvm, haswell, 1 core``."""
+    """Describe a target: ``llvm, haswell, 1 core``."""
     own = tvm.target.Target(target)
     cores = own.attrs.get("num-cores")
     parts = [own.kind.name, own.attrs.get("mcpu") or own.attrs.get("arch") or ""]
@@ -136,20 +136,20 @@ def describe(target: Any) -> str:
 
 
 def _served(f: SpecializedFunction) -> str:
-    """How a function with symbolic shapes is compiled: ``fused_matmul: jit, rule contraction``."""
+    """Format how a function is compiled: ``fused_matmul: jit, rule contraction``."""
     rule = f", rule {f.rule}" if f.rule else ""
     return f"{f.function}: {type(f.strategy).__name__.lower()}{rule}{f.why and f' ({f.why})'}"
 
 
 def _on(device: Any, x: Any) -> Any:
-    """An array as a tensor of a device; a tensor or a number as it is."""
+    """Copy an array to a device; return tensors and numbers unchanged."""
     if isinstance(x, (bool, int, float, tvm.runtime.Tensor)):
         return x
     return tvm.runtime.tensor(np.ascontiguousarray(np.from_dlpack(x)), device)
 
 
 def _plain(value: Any) -> Any:
-    """Tensors as arrays; tuples of them as tuples."""
+    """Convert tensors to arrays, also in tuples."""
     if isinstance(value, tvm.runtime.Tensor):
         return value.numpy()
     if type(value).__name__ in ("Array", "tuple", "list"):

@@ -1,4 +1,4 @@
-"""`opinfo.compile`: a model in, something that runs out; static and symbolic alike."""
+"""`opinfo.compile`: compile a model with static or symbolic shapes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def compile(
     measure: Measure | None = None,
     plan: DispatchPlan | None = None,
 ) -> Compiled:
-    """Compile a model, with backends where they are faster than TVM's own code.
+    """Compile a model, with backends where they are faster than TVM's code.
 
     Args:
         model: A Relax module, which is not changed, or the path of a file that `opinfo.load` reads.
@@ -79,7 +79,7 @@ def compile(
 
 
 def _signatures(mod: tvm.IRModule) -> dict[str, Signature]:
-    """The parameters of each function that a library of the module exports."""
+    """Return the signature of each exported function."""
     return {
         g.name_hint: Signature.of(f, g.name_hint)
         for g, f in mod.functions_items()

@@ -1,4 +1,4 @@
-"""`opinfo.tune`: schedules for the shapes that came in."""
+"""`opinfo.tune`: search for schedules of recorded shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One loader for every kind of model file: path in, Relax module out.
+"""Load model files of every supported format as Relax modules.
 
 >>> from opinfo import frontend
 >>> sorted(frontend.LOADERS)
@@ -49,11 +49,11 @@ def read(
     shapes: Mapping[str, Sequence[int | str]] | None = None,
     seconds: int | None = None,
 ) -> tvm.IRModule:
-    """As `load`; `seconds` of CPU instead of what the file's size allows."""
+    """Load a model like `load`, with a limit in CPU `seconds` that replaces the default."""
     path, wanted = Path(path), {k: tuple(v) for k, v in (shapes or {}).items()}
     if path.suffix.lower() not in LOADERS:
         known = ", ".join(LOADERS)
-        raise FrontendError(f"{path}: suffix '{path.suffix}' is not one of {known}")
+        raise FrontendError(f"{path}: expected a suffix of {known}, got '{path.suffix}'")
     if not path.is_file():
         other = "not a regular file" if path.exists() else "no such file"
         raise FrontendError(f"{path}: {'is a folder' if path.is_dir() else other}")
@@ -62,4 +62,4 @@ def read(
     try:
         return from_json.loaded(text)
     except BadGraph as error:
-        raise FrontendError(f"{path}: its module is not well typed: {one_line(error)}") from error
+        raise FrontendError(f"{path}: the module is not well typed: {one_line(error)}") from error

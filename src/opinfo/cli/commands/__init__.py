@@ -1,4 +1,4 @@
-"""All commands in the order of `opinfo --help`, and the options that all of them have."""
+"""All commands in the order of `opinfo --help`, and the options common to all."""
 
 from __future__ import annotations
 

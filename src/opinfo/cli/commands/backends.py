@@ -1,4 +1,4 @@
-"""`opinfo backends`, `opinfo recognisers`: what there is, from which package, and why not."""
+"""`opinfo backends` and `opinfo recognisers`: list plug-ins, their packages and availability."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _origin(distribution: str, version: str) -> str:
 
 
 def _short(operators: Sequence[str], most: int = 4) -> str:
-    """The first names without ``relax.``, and how many more there are."""
+    """Return the first names without ``relax.``, and the number of further ones."""
     names = [name.removeprefix("relax.") for name in operators]
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

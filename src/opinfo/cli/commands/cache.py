@@ -1,4 +1,4 @@
-"""`opinfo cache`: compiled kernels on disk."""
+"""`opinfo cache`: manage the kernel store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ...jit.store.store import KernelStore, StoreEntry
 
-cache = typer.Typer(help="Compiled kernels on disk.")
+cache = typer.Typer(help="List or clear the compiled kernels on disk.")
 
 Folder = Annotated[
     Path | None,
@@ -40,7 +40,7 @@ def cache_path(folder: Folder = None) -> None:
 def cache_ls(folder: Folder = None) -> None:
     """List the kernels, most recently used first.
 
-    Exit status: 0, or 2 with a one-line error if the folder is refused.
+    Exit status: 0, or 2 with a one-line error if the folder cannot be used.
     """
     with working():
         store = _checked(folder)
@@ -60,7 +60,7 @@ def cache_clear(
 ) -> None:
     """Remove kernels from the store. Processes that have loaded a kernel keep it.
 
-    Exit status: 0, or 2 with a one-line error if the folder is refused.
+    Exit status: 0, or 2 with a one-line error if the folder cannot be used.
     """
     with working():
         store = _checked(folder)
@@ -73,15 +73,15 @@ def cache_clear(
 
 
 def parse_age(text: str) -> float:
-    """Seconds: ``90s``, ``30m``, ``12h``, ``7d``, ``2w``."""
+    """Parse ``90s``, ``30m``, ``12h``, ``7d`` or ``2w`` to seconds."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
     if found is None:
-        raise UserError(f"--older-than {text}: expected a number and one of s, m, h, d, w, like 7d")
+        raise UserError(f"--older-than {text}: expected a number and s, m, h, d or w, such as 7d")
     return float(found[1]) * SECONDS[found[2]]
 
 
 def age(seconds: float) -> str:
-    """``just now``, ``5 m ago``, ``3 d ago``: in the largest unit of which there is one."""
+    """Format an age in its largest unit: ``just now``, ``5 m ago``, ``3 d ago``."""
     fits = [(u, n) for u, n in SECONDS.items() if seconds >= n]
     if not fits:
         return "just now"

@@ -1,4 +1,4 @@
-"""`opinfo compile MODEL -o model.so`: the whole way to a library."""
+"""`opinfo compile MODEL -o model.so`: compile a model to a library."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def compile_model(
         str | None, typer.Option(help="TVM target. Default: this CPU.", autocompletion=targets)
     ] = None,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Compare with the unmodified module, and time both.")
+        bool, typer.Option("--verify", help="Compare with the unmodified model, and time both.")
     ] = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Print why operators stayed with TVM.")
@@ -223,25 +223,25 @@ def compile_model(
 def _check(
     tune: bool, tuning: Mapping[str, object], plan: Path | None, choosing: Mapping[str, object]
 ) -> None:
-    """Raises `UserError` for options that would do nothing beside the others."""
+    """Raise `UserError` for options that contradict or need others."""
     for name, value in tuning.items():
         if value is not None and not tune:
-            raise UserError(f"{name}: expected with --tune only")
+            raise UserError(f"{name} requires --tune")
     for name, value in choosing.items():
         if value and plan is not None:
-            raise UserError(f"{name}: expected without --plan, which says what each backend has")
+            raise UserError(f"{name} cannot be combined with --plan, which fixes the backends")
 
 
 def _check_alone(options: Mapping[str, object]) -> None:
-    """Raises `UserError` for what is about backends where there are none."""
+    """Raise `UserError` for backend options without backends."""
     for name, value in options.items():
         if value:
-            raise UserError(f"{name}: with --shapes, expected with --backend only")
+            raise UserError(f"{name}: with --shapes, this requires --backend")
 
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """What is compiled how: options of `opinfo compile`."""
+    """The options of `opinfo compile` that determine the result."""
 
     backends: str | None
     wants: list[str]
@@ -270,7 +270,7 @@ class CompileOptions:
 
 
 def _write(compiled: Compiled, library: Output, kept: Output | None, strict: bool) -> None:
-    """The library, and the plan that is to be kept."""
+    """Write the library and the plan."""
     done = compiled.dispatched
     if strict and done is not None and done.failed:
         raise UserError(f"--strict: {done.failures() or done.failed[0]}")
@@ -284,7 +284,7 @@ def _write_page(page: Output, name: str, compiled: Compiled, verified: Verified 
     from ...picture.compiled import compiled_page
 
     if compiled.dispatched is None:
-        raise UserError(f"{page}: no backend was asked, there is nothing to write of them")
+        raise UserError(f"{page}: the page shows backends, and none is used: add --backend")
     stage("writing the page")
     page.write(compiled_page(name, compiled.dispatched, verified))
 

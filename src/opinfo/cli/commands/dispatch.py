@@ -1,4 +1,4 @@
-"""`opinfo dispatch MODEL`: which backend would get what, and why the rest stays with TVM."""
+"""`opinfo dispatch MODEL`: assign operators to backends, without building."""
 
 from __future__ import annotations
 

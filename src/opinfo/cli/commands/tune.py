@@ -1,4 +1,4 @@
-"""`opinfo tune RECORD`: schedules for the shapes that came in."""
+"""`opinfo tune RECORD`: search for schedules of recorded shapes."""
 
 from __future__ import annotations
 
@@ -100,5 +100,5 @@ def _summary(found: Sequence[Found], database: Path) -> str:
 
     wins = sum(Searched(0, f.microseconds, f.structure).wins for f in found)
     new = sum(f.new for f in found)
-    return (f"{plural(len(found), 'shape')}, {wins} of them faster than by structure; "
+    return (f"{plural(len(found), 'shape')}, {wins} of them faster than the rule's schedule;  "
             f"{plural(new, 'new trial')}, in {database}")  # fmt: skip
