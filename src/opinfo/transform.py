@@ -60,7 +60,7 @@ def RaiseOps(
         certificate: The weakest kind to accept: ``tested`` < ``real`` < ``proved`` < ``rebuilt``.
         exact: Accept only bit-equal results.
         ops: Raise only these operators; None for all.
-        prefer: If several operators compute the same result, use the first of these.
+        prefer: Operators to prefer, in order, if several compute the same.
 
     Returns:
         The pass.
@@ -84,7 +84,7 @@ def PlanLayout(
     objective: str | Cost = "bytes",
     pins: Mapping[str, str] | None = None,
 ) -> Any:
-    """Rewrite a lowered module into the cheapest layouts that satisfy the requested ones.
+    """Plan the cheapest layouts of a lowered module that satisfy the desired ones.
 
     Args:
         desired: Layouts by operator, or an implementation such as ``"tvm-nhwc"``; see
@@ -97,8 +97,8 @@ def PlanLayout(
         The pass.
 
     Raises:
-        TypeError: An argument has the wrong type.
-        ValueError: An operator, a layout or an option does not exist.
+        TypeError: An argument has a wrong type.
+        ValueError: An operator, a layout or an option is unknown.
     """
     from .layout.plan import check_arguments, plan_layout
 
@@ -117,8 +117,8 @@ def ConvertLayout(
 ) -> Any:
     """Convert layouts by planning, with the signature of `relax.transform.ConvertLayout`.
 
-    The pass legalises the module, plans in graph mode and raises the result. Calls that are not
-    Relax operators stay ``call_tir``.
+    The module is legalised, planned in graph mode and raised; calls that cannot be raised stay
+    ``call_tir``.
 
     Args:
         desired_layouts: Layouts by operator, ``{"relax.nn.conv2d": ["NHWC", "OHWI"]}``.
@@ -142,10 +142,9 @@ def ConvertLayout(
 
 
 def ReplaceOpImpl(op: str, prim_func: Any, layouts: Sequence[Layout | str | None]) -> Any:
-    """Use a PrimFunc wherever it provably computes the same as the PrimFunc of an operator.
+    """Use a PrimFunc for an operator wherever it is proved to compute the same.
 
-    The pass recognises operators by what they compute, not by an attribute, and plans the layout
-    conversions around them.
+    Operators are recognised by their compute, not by an attribute. Conversions are planned.
 
     Args:
         op: The operator's Relax name.
@@ -188,8 +187,8 @@ def SpecializeShapes(strategy: Config | Strategy | str = "jit", target: Any = "l
     Before: lv = R.call_tir(cls.fused_matmul_relu, (x, w), out_ty=R.Tensor((n, 64)))
     After:  lv = R.call_dps_packed("opinfo_site_0", (x, w), out_ty=R.Tensor((n, 64)))
 
-    This applies to ``jit`` and ``record``. With ``generic`` and ``aot``, calls stay unchanged and
-    the PrimFunc changes. The module carries the call sites as C++ source, so build it with
+    This is the result for ``jit`` and ``record``. For ``generic`` and ``aot``, calls stay and the
+    PrimFunc changes. The module then contains C++ code of call sites, so it needs
     ``export_library``; `opinfo.Session` serves the library.
 
     Args:

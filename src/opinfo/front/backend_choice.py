@@ -38,17 +38,17 @@ def dispatch(
         wants: Layouts that operators must have, as for `opinfo.plan`. By default, the layouts that
             backends prefer are candidates.
         priority: Priority classes of backends; see `opinfo.byoc.dispatch`.
-        force: Operators that must go to one backend; see `opinfo.byoc.dispatch`.
+        force: Operators to send to one backend; see `opinfo.byoc.dispatch`.
         measure: Choose by measured times; see `opinfo.byoc.Measure`.
 
     Returns:
-        The module, with the backend of each operator or why it stays with TVM.
+        The module, and the backend of each operator or why it stays with TVM.
 
     Raises:
         FrontendError: The file cannot be read.
         CannotForce: An operator cannot go where `force` says.
-        TypeError: An argument has the wrong type.
-        ValueError: The arguments are inconsistent.
+        TypeError: An argument has a wrong type.
+        ValueError: An argument is invalid or contradicts another.
     """
     chosen = installed() if backends is None else backends
     lowered = prepare(as_module(model, "dispatch"), chosen)

@@ -25,12 +25,12 @@ from .models import as_module
 
 @dataclass(frozen=True, repr=False)
 class Compiled:
-    """A compiled model; if it was compiled with `shapes`, `opinfo.Session` serves it.
+    """A compiled model. With `shapes`, `opinfo.Session` can serve it and compile further kernels.
 
     Attributes:
-        target: The target that the model was compiled for; it runs only there.
-        result: The library, with the results of dispatch and of the strategies.
-        signatures: The parameters of the model's functions, by function name.
+        target: TVM's target; the model runs only there.
+        result: The library, and the decisions behind it.
+        signatures: The parameters of the model's functions, by name.
     """
 
     target: Any
@@ -39,29 +39,29 @@ class Compiled:
 
     @property
     def library(self) -> Path:
-        """The shared library, which is deleted with this object; see `export`."""
+        """The path of the shared library, which exists as long as this object; see `export`."""
         return self.result.library
 
     @property
     def dispatched(self) -> Dispatched | None:
-        """The result of dispatch; None if no backend was requested."""
+        """The dispatch to backends; None without backends."""
         return self.result.dispatched
 
     @property
     def functions(self) -> tuple[SpecializedFunction, ...]:
-        """How each symbolic function is compiled; empty without ``shapes``."""
+        """How each function is compiled; empty without ``shapes``."""
         return self.result.functions if isinstance(self.result, CompiledShapes) else ()
 
     def run(self, *inputs: Any, function: str = "main") -> Any:
-        """Call a function of the model; symbolic functions run their generic kernels.
+        """Call a function of the model; symbolic functions run their generic or AOT kernels.
 
         Args:
-            inputs: Numpy arrays or DLPack tensors in the order of the function's parameters, with
-                their shapes and dtypes.
+            inputs: numpy arrays or other DLPack tensors, one for each parameter, with its shape and
+                dtype.
             function: The function's name.
 
         Returns:
-            An array, or a tuple of arrays if the function returns a tuple.
+            An array, or a tuple of arrays.
 
         Raises:
             ValueError: The model has no such function, or the inputs do not fit its parameters.
@@ -76,7 +76,7 @@ class Compiled:
         return _plain(self._machine[function](*values))
 
     def export(self, path: str | Path) -> None:
-        """Write the library; any process with the TVM runtime can load it.
+        """Write the library; it loads in any process that has the TVM runtime.
 
         Raises:
             OSError: The file cannot be written.
@@ -84,9 +84,9 @@ class Compiled:
         self.result.export(path)
 
     def report(self) -> str:
-        """Return the target, what each backend took, and how symbolic functions are compiled.
+        """Return the target, the dispatch, and how each symbolic function is compiled.
 
-        If a region of a backend failed, the report also names what runs its operators instead.
+        It names failed regions and the backends that replace them.
         """
         lines = [f"compiled for {describe(self.target)}"]
         done = self.dispatched
@@ -99,7 +99,7 @@ class Compiled:
 
         Args:
             model: The model that was compiled: a module, or the path of a file.
-            seed: The seed of the random inputs. Symbolic extents are 2.
+            seed: Seed of the inputs. Symbolic extents are 2.
 
         Raises:
             FrontendError: The file cannot be read.

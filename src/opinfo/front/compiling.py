@@ -39,29 +39,29 @@ def compile(
     """Compile a model, with backends where they are faster than TVM's code.
 
     Args:
-        model: A Relax module, which is not changed, or the path of a file that `opinfo.load` reads.
-        backends: Names or `Backend` objects. By default oneDNN if the target is a CPU and oneDNN is
-            installed, and none with `shapes`. Use ``[]`` for TVM's own code only.
-        target: TVM's target; by default this CPU with one thread. `Compiled.report` names it.
-        shapes: How to compile functions with symbolic shapes that backends do not take: ``"jit"``,
-            ``"aot"``, a `jit.Aot` or a `jit.Config`. A mapping from dimension names, ``{"n": 8,
-            "m": (1, 512), "k": Dim(1, 64, likely=(8,))}``, selects kernels for the shapes that
-            occur. By default one kernel serves all shapes.
+        model: A Relax module, which is not modified, or a file that `opinfo.load` reads.
+        backends: Names or `Backend` objects. The default is oneDNN on a CPU if it is installed, and
+            none with `shapes`. ``[]`` uses only TVM's code.
+        target: TVM's target; by default this CPU, with one thread. `Compiled.report` names it.
+        shapes: How symbolic functions that no backend takes are compiled: ``"jit"``, ``"aot"``,
+            `jit.Aot`, a `jit.Config`; or dimensions by name, ``{"n": 8, "m": (1, 512), "k": Dim(1,
+            64, likely=(8,))}``, which compiles kernels for shapes that occur. The default is one
+            kernel for all shapes.
         wants: Layouts that operators must have, as for `opinfo.plan`. By default, the layouts that
             backends prefer are candidates.
         priority: Priority classes of backends; see `opinfo.byoc.dispatch`.
-        force: Operators that must go to one backend; see `opinfo.byoc.dispatch`.
+        force: Operators to send to one backend; see `opinfo.byoc.dispatch`.
         measure: Choose by measured times; see `opinfo.byoc.Measure`.
-        plan: A plan to replay instead of choosing: ``compiled.dispatched.plan`` of an earlier call.
+        plan: The dispatch plan of an earlier call, ``compiled.dispatched.plan``, to replay.
 
     Returns:
         The compiled model.
 
     Raises:
         FrontendError: The file cannot be read.
-        TypeError: An argument has the wrong type.
-        ValueError: The arguments are inconsistent.
-        FileNotFoundError: There is no C++ compiler.
+        TypeError: An argument has a wrong type.
+        ValueError: An argument is invalid or contradicts another.
+        FileNotFoundError: No C++ compiler is installed.
     """
     mod = as_module(model, "compile")
     wanted = tvm.target.Target(native_target() if target is None else target)

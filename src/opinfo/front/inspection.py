@@ -50,7 +50,7 @@ def inspect(
         progress: Called with the finished number, the total and a name, before each analysis and
             at the end.
         func: Report only this PrimFunc.
-        alternatives: Also certify other operators that compute the same result.
+        alternatives: Also certify other operators that compute the same.
         fused: Report the chain of operators of each PrimFunc after ``FuseOps`` and ``FuseTIR``.
 
     Returns:
@@ -58,8 +58,8 @@ def inspect(
 
     Raises:
         FrontendError: The file cannot be read.
-        TypeError: `subject` has the wrong type.
-        KeyError: There is no PrimFunc `func`; the message names similar ones.
+        TypeError: `subject` has another type.
+        KeyError: No PrimFunc is named `func`; the message lists similar names.
     """
     if isinstance(subject, tirx.PrimFunc):
         symbol = str((subject.attrs or {}).get("global_symbol") or "PrimFunc")

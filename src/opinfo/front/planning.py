@@ -30,10 +30,10 @@ class ModelPlan:
 
     Attributes:
         lowered: The module after ``LegalizeOps``.
-        module: The equivalent module in its planned layouts.
-        report: The reason for each layout and conversion.
-        before: The conversions of `lowered`.
-        after: The conversions of `module`.
+        module: The equivalent module in the planned layouts.
+        report: The layouts, with reasons.
+        before: The conversions in `lowered`.
+        after: The conversions in `module`.
     """
 
     lowered: Any
@@ -94,24 +94,24 @@ def plan(
     model: Any, wants: Desired | str | None = None, *, mode: Mode = "tir",
     objective: str | Cost = "bytes", pins: Mapping[str, str] | None = None,
 ) -> ModelPlan:  # fmt: skip
-    """Choose the cheapest layout for each value of a model, and prove each rewrite correct.
+    """Choose the cheapest layout for each value of a model; every rewrite is proved equivalent.
 
     Args:
         model: A Relax module, lowered or not, or the path of a file; it is not modified.
         wants: The layouts of operands, ``{"conv2d": "NHWC"}`` or ``{"conv2d": ["NCHW8c",
             "OIHW8i8o"]}``, or the name of an implementation, ``"tvm-nhwc"``.
-        mode: ``"graph"`` uses only layouts that `RaiseOps` can raise to Relax operators; ``"tir"``
-            allows any layout.
-        objective: ``"bytes"`` or ``"count"`` of conversions, or a function; see `plan_layout`.
-        pins: Other layouts for parameters, by name.
+        mode: ``"graph"`` changes layouts only where `RaiseOps` can still raise the operators;
+            ``"tir"`` changes them anywhere.
+        objective: ``"bytes"`` or ``"count"`` of conversions, or a cost function; see `plan_layout`.
+        pins: Fixed layouts of parameters, by name.
 
     Returns:
         The planned module and the report.
 
     Raises:
         FrontendError: The file cannot be read.
-        TypeError: An argument has the wrong type.
-        ValueError: An operator, a layout or an option does not exist.
+        TypeError: An argument has a wrong type.
+        ValueError: An operator, a layout or an option is unknown.
     """
     lowered = legalize(as_module(model, "plan"))
     stage("planning layouts")

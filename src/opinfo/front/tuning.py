@@ -23,19 +23,19 @@ def tune(
     measure: Measure | None = None,
     progress: Progress | None = None,
 ) -> list[Found]:
-    """Search for schedules for recorded shapes, starting with the most frequent.
+    """Search for schedules of recorded shapes, most frequent first.
 
     Args:
-        recording: The result of `opinfo.Session.recording`, or the path of a saved one.
-        database: A folder that keeps the schedules. Shapes that already have this many trials in it
-            are skipped. `opinfo.jit.Config` takes the folder as ``tuned``.
-        trials: The number of candidates for each shape.
-        top: Tune only this many of the most frequent shapes.
-        seconds: Stop drawing candidates after this many seconds.
-        target: The TVM target of the model; by default this CPU. With ``measure``, its target is
-            used.
-        measure: How candidates are timed.
-        progress: Called with the number of trials done, the total and the shape.
+        recording: A result of `opinfo.Session.recording`, or the path of a saved one.
+        database: The folder of the tuning database; shapes with enough trials in it are skipped.
+            `opinfo.jit.Config` takes it as ``tuned``.
+        trials: Trials of each shape.
+        top: Tune only this many shapes, the most frequent ones.
+        seconds: Time limit of the search.
+        target: TVM's target of the model; by default this CPU. With ``measure``, the target of
+            ``measure``.
+        measure: How to time candidates.
+        progress: Called with the finished trials, the total, and the shape.
 
     Returns:
         The result for each shape.

@@ -23,23 +23,22 @@ __all__ = ["LOADERS", "FrontendError", "load", "parse_shape"]
 
 
 def load(path: str | Path, shapes: Mapping[str, Sequence[int | str]] | None = None) -> tvm.IRModule:
-    """Read a model file into a Relax module, without legalising its operators.
+    """Load a model file as a Relax module, without legalising it.
 
-    A child process with limits on time and memory reads the file and executes nothing in it.
+    A separate process reads the file, with limits on time and memory. No code in the file is run.
 
     Args:
-        path: The file. Its suffix determines the format: ``.onnx``; ``.pt2`` from
-            `torch.export.save`; ``.json`` from `tvm.ir.save_json`; or ``.py`` with TVMScript, of
-            which only declarative text is evaluated.
-        shapes: Shapes of inputs by name; others keep the shape in the file. A string is a symbolic
-            dimension, and equal strings are one dimension: ``{"x": ("n", 3, 224, 224)}``.
+        path: The suffix selects the format: ``.onnx``; ``.pt2`` of `torch.export.save`; ``.json``
+            of `tvm.ir.save_json`; ``.py`` with TVMScript, restricted to declarative syntax.
+        shapes: Shapes of inputs by name; other inputs keep the shape in the file. A string is a
+            symbolic dimension, and equal strings are the same one: ``{"x": ("n", 3, 224, 224)}``.
 
     Returns:
         The module.
 
     Raises:
         FrontendError: The file cannot be read, the package for its format is not installed, an
-            operator is not supported, or a shape does not fit.
+            operator is not supported, or a shape does not fit. The message is one line.
     """
     return read(path, shapes)
 

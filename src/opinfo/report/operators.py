@@ -69,11 +69,11 @@ def outside(name: str) -> Refusal:
 
 @dataclass(frozen=True)
 class Report:
-    """The operators of a module; prints as a table, or as HTML in a notebook.
+    """The operators of a module; prints as a table, in a notebook as HTML.
 
     Attributes:
         rows: One row for each PrimFunc.
-        others: The number of calls to functions that are not PrimFuncs, by name.
+        others: Calls that are not of PrimFuncs, by name, with their number.
     """
 
     rows: tuple[Row, ...]

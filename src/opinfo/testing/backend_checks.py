@@ -36,29 +36,27 @@ def backend_cases(
 ) -> list[Case]:
     """Return the checks of a backend.
 
-    The checks require that opinfo discovers the backend by its name, and that the backend says in
-    one line why it is not available.
+    The backend is discovered by name, and says in one line why it is not available.
 
-    Its patterns must have distinct names. Each pattern, and each operator that can start one, must
-    occur in an example.
+    Its patterns have distinct names. Each pattern, and each operator that can begin one, occurs in
+    an example.
 
-    For each example and dtype, the backend must take the operators in ``takes`` and compute the
-    same as TVM's own code, or refuse for the reason in ``refused``.
+    For each example and dtype, it takes the expected regions and computes the same as TVM, or
+    leaves the operators with the expected reason.
 
-    It must generate the same code each time, and return a cost for each region.
+    It generates the same code each time, and returns a cost for each region.
 
-    The exported library must compute the same in a new process.
+    The exported library computes the same in a new process.
 
     Args:
         backend: The backend to check.
-        examples: Programs to try it on; by default one for each operator of each pattern, as far as
-            they can be derived from its patterns.
-        registered: Whether opinfo must find it by its name, like that of an installed package.
-        plan: Plan layouts, with those that the backend prefers as candidates.
-        imports: Modules that a process must import before it loads the backend's libraries.
+        examples: Programs to compile; by default they are derived from the patterns if possible.
+        registered: Whether the backend must be discovered by name, as that of an installed package.
+        plan: Plan layouts that the backend prefers.
+        imports: Modules to import before loading the backend's libraries.
 
     Returns:
-        The checks in this order. Code is compiled only when a check needs it.
+        The checks in this order. Compilation happens when the first check needs it.
     """
     trial = _Trial(backend, examples, plan, imports)
     cases = [
@@ -84,8 +82,8 @@ def check_backend(
 
     Args:
         backend: The backend to check.
-        examples: Programs to try it on, see `backend_cases`.
-        options: The other arguments of `backend_cases`.
+        examples: Programs to compile; see `backend_cases`.
+        options: Further arguments of `backend_cases`.
 
     Raises:
         AssertionError: Checks fail; the message has a line for each.

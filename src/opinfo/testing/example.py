@@ -20,19 +20,19 @@ TOLERANCES = {"float64": 1e-10, "float32": 2e-4, "float16": 2e-2, "bfloat16": 5e
 
 @dataclass(frozen=True)
 class Example:
-    """A small program, and the operators that a backend must take from it.
+    """A small program, and the regions that a backend should take.
 
     Args:
-        name: Identifies it in messages.
-        inputs: Shapes; a string such as ``"n"`` is a symbolic size, the same wherever it stands.
-        build: ``build(emit, const, *inputs)`` returns the result: ``emit`` binds a Relax call to a
-            variable, ``const(4, 6)`` is a constant of this shape with random values.
-        takes: The operators of the region, ``"conv2d add relu"``; commas separate several regions.
-            Empty if the backend must leave all operators to TVM.
-        refused: Part of the reason why an operator stays with TVM.
+        name: The name in messages.
+        inputs: Shapes. A string such as ``"n"`` is a symbolic size; equal strings are the same
+        size. build: ``build(emit, const, *inputs)`` returns the result. ``emit`` binds a Relax call
+        to a variable; ``const(4, 6)`` is a constant with this shape and random values.
+        takes: The operators of the region, ``"conv2d add relu"``; commas separate regions. Empty if
+            the backend must leave all operators to TVM.
+        refused: A part of the reason why an operator stays with TVM.
         dtypes: The dtypes of inputs and constants to test.
-        tolerance: The largest difference from TVM's own code, relative to the largest value of the
-            result; by default it depends on the dtype of the result.
+        tolerance: Largest accepted difference from TVM's result, relative to its largest value; by
+            default it depends on the dtype of the result.
     """
 
     name: str

@@ -33,7 +33,7 @@ def list_all_backends(as_json: Json = False) -> None:
 
 
 def list_all_recognisers(as_json: Json = False) -> None:
-    """List the recognisers of opinfo and of installed packages, in the order they are called.
+    """List the recognisers of opinfo and of installed packages, in order of precedence.
 
     Exit status: 0, even if a package of recognisers could not be loaded.
     """

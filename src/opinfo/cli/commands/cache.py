@@ -23,7 +23,7 @@ cache = typer.Typer(help="List or clear the compiled kernels on disk.")
 
 Folder = Annotated[
     Path | None,
-    typer.Option("--folder", help="Folder. Default: $OPINFO_CACHE, or the user's cache."),
+    typer.Option("--folder", help="The folder; default: $OPINFO_CACHE, or the platform's cache."),
 ]
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
@@ -55,10 +55,10 @@ def cache_ls(folder: Folder = None) -> None:
 def cache_clear(
     folder: Folder = None,
     older_than: Annotated[
-        str | None, typer.Option(help="Remove only kernels unused for this long: 30m, 12h, 7d.")
+        str | None, typer.Option(help="Only kernels unused for this long: 30m, 12h, 7d.")
     ] = None,
 ) -> None:
-    """Remove kernels from the store. Processes that have loaded a kernel keep it.
+    """Remove kernels; processes that have loaded them keep working.
 
     Exit status: 0, or 2 with a one-line error if the folder cannot be used.
     """

@@ -42,22 +42,22 @@ def compile_model(
     model: Model,
     output: Annotated[Path, typer.Option("-o", "--output", help="The library to write.")],
     target: Annotated[
-        str | None, typer.Option(help="TVM target. Default: this CPU.", autocompletion=targets)
+        str | None, typer.Option(help="TVM's target; default: this CPU.", autocompletion=targets)
     ] = None,
     verify: Annotated[
         bool, typer.Option("--verify", help="Compare with the unmodified model, and time both.")
     ] = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Print why operators stayed with TVM.")
+        bool, typer.Option("--explain", help="Say why each operator stays with TVM.")
     ] = False,
     report: Annotated[
-        Path | None, typer.Option("--report", help="Write an HTML page of regions and reasons.")
+        Path | None, typer.Option("--report", help="Write an HTML page with regions and reasons.")
     ] = None,
     shape: Shapes = None,
     backend: Annotated[
         str | None,
         typer.Option(
-            help="Comma-separated list. Default: onednn,tvm; with --shapes, none.",
+            help="Comma-separated backends; default: onednn,tvm, and none with --shapes.",
             autocompletion=backends,
             rich_help_panel=BACKENDS,
         ),
@@ -66,14 +66,16 @@ def compile_model(
     force: Force = None,
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="Fail if a backend's code fails.", rich_help_panel=BACKENDS),
+        typer.Option(
+            "--strict", help="Fail if a region of a backend fails.", rich_help_panel=BACKENDS
+        ),
     ] = False,
     save_plan: Annotated[
         Path | None,
         typer.Option(help="Write the dispatch plan as JSON.", rich_help_panel=BACKENDS),
     ] = None,
     plan: Annotated[
-        Path | None, typer.Option(help="Replay a plan from --save-plan.", rich_help_panel=BACKENDS)
+        Path | None, typer.Option(help="Replay the plan of --save-plan.", rich_help_panel=BACKENDS)
     ] = None,
     shapes: Annotated[
         str | None,
@@ -88,7 +90,7 @@ def compile_model(
         list[str] | None,
         typer.Option(
             "--op",
-            help="Strategy of functions with this operator, as relax.matmul=aot.",
+            help="Strategy of functions with an operator: relax.matmul=aot.",
             autocompletion=operators,
             rich_help_panel=SHAPES,
         ),
@@ -96,19 +98,19 @@ def compile_model(
     dim: Annotated[
         list[str] | None,
         typer.Option(
-            help="Range of a dimension: n=1:128, n=8:512:8 (multiples of 8) or n=17:.",
+            help="Range of a dimension: n=1:128, n=8:512:8 (multiples of 8), n=17: (unbounded).",
             rich_help_panel=SHAPES,
         ),
     ] = None,
     likely: Annotated[
         list[str] | None,
-        typer.Option(help="Most frequent values, as n=1,16.", rich_help_panel=SHAPES),
+        typer.Option(help="Most frequent values of a dimension: n=1,16.", rich_help_panel=SHAPES),
     ] = None,
     ranges: Annotated[
         list[str] | None,
         typer.Option(
             "--range",
-            help="With aot: compile a kernel for each range, as n=1:4,17:128,8:512:8.",
+            help="With aot: ranges, one kernel for each: n=1:4,17:128,8:512:8.",
             rich_help_panel=SHAPES,
         ),
     ] = None,
@@ -116,7 +118,7 @@ def compile_model(
         bool,
         typer.Option(
             "--max",
-            help="With aot: compile one kernel for the end of each range, and pad to it.",
+            help="With aot: one kernel, padded to the end of each range.",
             rich_help_panel=SHAPES,
         ),
     ] = False,
@@ -124,32 +126,32 @@ def compile_model(
         bool,
         typer.Option(
             "--pad",
-            help="With aot: also pad smaller values to a likely one.",
+            help="With aot: kernels of likely values also serve smaller ones, padded.",
             rich_help_panel=SHAPES,
         ),
     ] = False,
     tuned: Annotated[
         Path | None,
-        typer.Option(help="With aot: use schedules from `opinfo tune`.", rich_help_panel=SHAPES),
+        typer.Option(help="With aot: a tuning database of `opinfo tune`.", rich_help_panel=SHAPES),
     ] = None,
     tune: Annotated[
         bool,
         typer.Option(
             "--tune",
-            help="Time the code of backends and TVM, and choose the fastest.",
+            help="Choose backends by measured times.",
             rich_help_panel=TUNING,
         ),
     ] = False,
     database: Annotated[
         Path | None,
         typer.Option(
-            help="With --tune: file that keeps the times for later runs.", rich_help_panel=TUNING
+            help="With --tune: a file that stores measured times.", rich_help_panel=TUNING
         ),
     ] = None,
     tracker: Annotated[
         str | None,
         typer.Option(
-            help="With --tune: RPC tracker, HOST:PORT/KEY. Default: this machine.",
+            help="With --tune: an RPC tracker, HOST:PORT/KEY; default: local.",
             rich_help_panel=TUNING,
         ),
     ] = None,
@@ -162,29 +164,32 @@ def compile_model(
     threads: Annotated[
         int,
         typer.Option(
-            min=1, max=1024, help="With --tune: threads of each server.", rich_help_panel=TUNING
+            min=1,
+            max=1024,
+            help="With --tune: threads of each local server.",
+            rich_help_panel=TUNING,
         ),
     ] = 1,
     timeout: Annotated[
         float,
         typer.Option(
             callback=positive,
-            help="With --tune: time limit of a candidate, in seconds.",
+            help="With --tune: time limit of a candidate in seconds.",
             rich_help_panel=TUNING,
         ),
     ] = 60.0,
     extent: Annotated[
         list[str] | None,
         typer.Option(
-            help="With --tune: likely values of a symbolic extent, as n=1,16.",
+            help="With --tune: likely values of a dimension: n=1,16.",
             rich_help_panel=TUNING,
         ),
     ] = None,
 ) -> None:
-    """Compile MODEL to a library that any process with the TVM runtime can load.
+    """Compile MODEL to a library that loads in any process with the TVM runtime.
 
-    With --shapes, print how each function is compiled; `opinfo.Session` serves the library. If
-    regions of backends failed, the last line names them and the backend that runs them instead.
+    With --shapes, `opinfo.Session` serves the library, and a table shows how each function is
+    compiled. The last line names failed regions and the backends that replace them.
 
     Exit status: 0; 1 if --verify finds a difference; 2 with a one-line error if MODEL or an option
     cannot be read, the library cannot be built, or with --strict a region failed or a backend is

@@ -30,12 +30,12 @@ def dispatch_model(
     want: Wants = None,
     force: Force = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Print why operators stayed with TVM.")
+        bool, typer.Option("--explain", help="Say why operators stay with TVM, and what to change.")
     ] = False,
     as_json: Json = False,
     shape: Shapes = None,
 ) -> None:
-    """Choose layouts and backends for MODEL without building anything.
+    """Choose layouts and backends for MODEL, without building anything.
 
     Exit status: 0, or 2 with a one-line error if MODEL or an option cannot be read.
     """

@@ -29,15 +29,16 @@ def plan_model(
     want: Annotated[
         list[str] | None,
         typer.Option(
-            help="Layouts of an operator, as conv2d=NHWC or conv2d=NCHW8c,OIHW8i8o.",
+            help="Layouts of an operator: conv2d=NHWC, conv2d=NCHW8c,OIHW8i8o.",
             autocompletion=wants,
         ),
     ] = None,
     mode: Annotated[
-        Mode, typer.Option(help="graph: keep every Relax operator; tir: allow any layout.")
+        Mode,
+        typer.Option(help="graph: operators stay Relax operators; tir: any PrimFunc may change."),
     ] = Mode.tir,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Explain every value and operator.")
+        bool, typer.Option("--explain", help="Show every value and operator with its reason.")
     ] = False,
     as_json: Json = False,
     html: Annotated[
@@ -45,7 +46,7 @@ def plan_model(
     ] = None,
     shape: Shapes = None,
 ) -> None:
-    """Plan the layouts of MODEL, and print which values change or need a conversion, and why.
+    """Plan the layouts of MODEL, and print the changed values and conversions with reasons.
 
     Exit status: 0, or 2 with a one-line error if MODEL or an option cannot be read.
     """

@@ -20,37 +20,39 @@ if TYPE_CHECKING:
 
 
 def tune_record(
-    record: Annotated[Path, typer.Argument(help="Recorded shapes, from Session.recording().")],
-    database: Annotated[Path, typer.Option(help="Folder that keeps the schedules.")],
-    trials: Annotated[
-        int, typer.Option(min=1, max=1_000_000, help="Candidates to try for each shape.")
-    ] = 64,
+    record: Annotated[Path, typer.Argument(help="A recording of `Session.recording().save(...)`.")],
+    database: Annotated[Path, typer.Option(help="The folder of the tuning database.")],
+    trials: Annotated[int, typer.Option(min=1, max=1_000_000, help="Trials of each shape.")] = 64,
     top: Annotated[
-        int | None, typer.Option(min=1, max=1_000_000, help="Tune only this many shapes.")
+        int | None,
+        typer.Option(
+            min=1, max=1_000_000, help="Tune only this many shapes, the most frequent ones."
+        ),
     ] = None,
     seconds: Annotated[
         float | None,
         typer.Option(
             callback=positive,
-            help="Stop searching after this many seconds, and keep the results.",
+            help="Stop the search after this many seconds; results are kept.",
         ),
     ] = None,
     target: Annotated[
-        str | None, typer.Option(help="TVM target of the model. Default: this CPU.")
+        str | None, typer.Option(help="TVM's target of the model; default: this CPU.")
     ] = None,
     tracker: Annotated[
-        str | None, typer.Option(help="RPC tracker, HOST:PORT/KEY. Default: this machine.")
+        str | None, typer.Option(help="An RPC tracker, HOST:PORT/KEY; default: this machine.")
     ] = None,
-    threads: Annotated[int, typer.Option(min=1, max=1024, help="Threads of each kernel.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, max=1024, help="Threads of a kernel.")] = 1,
     timeout: Annotated[
-        float, typer.Option(callback=positive, help="Time limit of a candidate, in seconds.")
+        float, typer.Option(callback=positive, help="Time limit of a candidate in seconds.")
     ] = 60.0,
 ) -> None:
-    """Search for schedules for the recorded shapes, starting with the most frequent.
+    """Search for schedules of recorded shapes, most frequent first.
 
-    You can interrupt a search and run it again: it skips shapes that already have enough trials in
-    the database. Exit status: 0, or 2 with a one-line error if RECORD or the database cannot be
-    used, or if nothing can be measured.
+    Shapes with enough trials in the database are skipped, so an interrupted run can be repeated.
+
+    Exit status: 0, or 2 with a one-line error if RECORD or the database cannot be
+    used, or nothing can be measured.
     """
     with working() as console, telling(console), refusing(record):
         from ...byoc.codegen.host import native_target

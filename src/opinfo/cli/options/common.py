@@ -39,13 +39,15 @@ Model = Annotated[Path, typer.Argument(help=".onnx, .pt2, Relax .json or TVMScri
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Shapes = Annotated[
     list[str] | None,
-    typer.Option("--shape", help="Shape of an input, as x:1,3,224,224 or x:n,3,8,8."),
+    typer.Option(
+        "--shape", help="Shape of an input: x:1,3,224,224, or x:n,3,8,8 with a symbolic n."
+    ),
 ]
 Wants = Annotated[
     list[str] | None,
     typer.Option(
         "--want",
-        help="Layouts of an operator, as conv2d=NHWC. Default: as backends prefer.",
+        help="Layouts of an operator: conv2d=NHWC; default: as backends prefer.",
         autocompletion=wants,
         rich_help_panel=BACKENDS,
     ),
@@ -53,7 +55,10 @@ Wants = Annotated[
 Backends = Annotated[
     str,
     typer.Option(
-        "--backend", help="Comma-separated list.", autocompletion=backends, rich_help_panel=BACKENDS
+        "--backend",
+        help="Comma-separated backends.",
+        autocompletion=backends,
+        rich_help_panel=BACKENDS,
     ),
 ]
 Force = Annotated[
