@@ -70,7 +70,8 @@ def _names(option: Any) -> str:
 
 def _default(option: Any) -> str:
     shown = isinstance(option.default, (str, int, float)) and not option.is_flag
-    return f" Default: `{option.default}`." if shown else ""
+    value = getattr(option.default, "value", option.default)  # of a choice
+    return f" Default: `{value}`." if shown else ""
 
 
 if __name__ == "__main__":
