@@ -24,8 +24,8 @@ class Planned:
     """A module in its planned layouts.
 
     Attributes:
-        module: The module; it computes the same as the one that was planned.
-        report: The layouts, the conversions that remain, and the reasons.
+        module: The module, equivalent to the one that was planned.
+        report: The reason for each layout and conversion.
     """
 
     module: Any
@@ -43,29 +43,29 @@ def plan_layout(
     constants: int | None = None,
     seconds: float = 60.0,
 ) -> Planned:
-    """Return the module in the cheapest layouts, with each rewrite proved to compute the same.
+    """Return the module in the cheapest layouts, with each rewrite proved correct.
 
     Args:
         mod: A module after ``LegalizeOps``; it is not changed.
-        desired: The layouts that operators must have, by operator: of its operands, and of its
-            result (by default that of the first operand), ``{"nn.conv2d": ["NHWC", "OHWI"]}``. An
-            empty list keeps an operator unchanged. A string names an implementation, for one
-            operator or for all: ``"tvm-nhwc"`` is TIR with the output channel innermost, used where
-            that saves more than its conversions cost.
-        mode: ``"graph"`` keeps each PrimFunc that is a Relax operator one; in ``"tir"`` layouts
-            flow everywhere.
+        desired: The layouts that operators must have, by operator. List those of the operands, then
+            that of the result (by default that of the first operand): ``{"nn.conv2d": ["NHWC",
+            "OHWI"]}``. An empty list keeps an operator unchanged. A string names an implementation,
+            for one operator or for all: ``"tvm-nhwc"`` is TIR with the output channel innermost,
+            used where that saves more than its conversions cost.
+        mode: ``"graph"`` keeps each Relax operator expressible as one; ``"tir"`` allows any layout.
         objective: ``"bytes"`` or ``"count"`` of conversions, or a function of a value and the
             layout it is converted to.
-        pins: Other layouts for parameters, by name; callers then pass them so.
-        implementations: PrimFuncs to use where they are proved to compute an operator.
-        constants: Bytes that further copies of constants in other layouts may take; None for any.
-        seconds: Time limit of the solver; `PlanReport.status` says whether it sufficed.
+        pins: New layouts for parameters, by name. Callers must then pass these parameters in them.
+        implementations: PrimFuncs to use where they provably compute an operator.
+        constants: The most bytes for additional copies of constants in other layouts; None for no
+            limit.
+        seconds: Time limit of the solver; `PlanReport.status` says whether it was sufficient.
 
     Returns:
         The module and the report.
 
     Raises:
-        TypeError: An argument has another type.
+        TypeError: An argument has the wrong type.
         ValueError: An operator, a layout or an option does not exist.
     """
     check_defined(mod, "plan_layout")

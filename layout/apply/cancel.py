@@ -21,7 +21,7 @@ from ..graph.relax_graph import extents, may_write
 
 
 def cancel_layout_transforms(mod: Any) -> Any:
-    """Remove pairs of layout conversions that are proved to undo each other.
+    """Return the module without pairs of conversions that provably undo each other.
 
     Args:
         mod: A Relax module; it is not changed.

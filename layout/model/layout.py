@@ -25,16 +25,17 @@ class Layout:
 
         physical[d] = Σ_k digit[k] * Π_{j > k} size[j]       digits from the highest to the lowest
 
-    It is injective for every shape. If an axis does not divide into its digits, the rest of the
-    physical buffer is padding.
+    It is injective for every shape. It is surjective if each axis divides evenly into its digits;
+    otherwise the rest of the physical buffer is padding.
 
     Args:
         dims: The digits of each physical dimension, highest first.
         pad_value: The value in the padding; None if unknown.
-        axes: The layout string of the logical value, which names its axes.
+        axes: The value's own layout string, which names its axes: ``NCHW4c`` has different digits
+            for values in NHWC than for values in NCHW.
 
     Raises:
-        ValueError: The digits of an axis overlap or leave a gap.
+        ValueError: The digits of an axis do not cover it exactly.
 
     >>> Layout.parse("NCHW4c")
     Layout("NCHW4c")

@@ -79,13 +79,13 @@ class OpChoice:
 
 @dataclass(frozen=True)
 class PlanReport:
-    """The layouts and conversions of a plan, with reasons.
+    """The layouts and conversions of a plan, with the reasons.
 
     Attributes:
-        values: The layout of each value.
-        conversions: The conversions that the plan adds or keeps.
-        ops: The alternative of each operator.
-        status: The solver's status: ``optimal``, or why it stopped.
+        values: The layout of each value, with the reason.
+        conversions: The conversions that the plan needs, with the reasons.
+        ops: The alternative chosen for each operator.
+        status: The solver's status: ``optimal``, or the limit that it reached.
         objective: The cost of the plan.
         bound: A lower bound on the cost of any plan.
         counting: Counts the conversions of the unplanned module, when called.
