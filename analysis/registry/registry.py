@@ -268,7 +268,10 @@ def _check_operators(name: str, ops: Sequence[str]) -> None:
         why = not_an_operator(op)
         if why:
             suggestion = _suggestion(op, [str(n) for n in Op.list_op_names()])
-            raise ValueError(f"recogniser {name!r}: ops: {why}{suggestion}") from None
+            raise ValueError(
+                f"recogniser {name!r}: ops: {why}{suggestion}; a recogniser names an operator of "
+                "TVM's registry: register a new one first, see the guide 'Add an operator'"
+            ) from None
 
 
 def not_an_operator(name: str) -> str:

@@ -19,7 +19,7 @@ Progress = Callable[[int, int, str], None]
 
 
 class LegalizeError(ValueError):
-    """TVM cannot lower a model's operators to PrimFuncs; the message says why."""
+    """TVM cannot lower a model's operators, or fuse the PrimFuncs; the message says why."""
 
 
 class NotThere(KeyError):

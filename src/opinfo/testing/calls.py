@@ -40,13 +40,25 @@ def lower(case: Matches) -> tirx.PrimFunc:
 
 def _operand(name: str, text: str, sizes: Sizes) -> Any:
     """Convert ``"float32[1, n]"`` to a Relax variable, ``"float32(0.5)"`` to a constant."""
-    if literal := re.fullmatch(r"(\w+)\((.*)\)", text):
+    literal = re.fullmatch(r"(\w+)\((.*)\)", text)
+    if literal and _is_number(literal[2]):
         return relax.const(float(literal[2]), literal[1])
     parsed = re.fullmatch(r"(\w+)\[(.*)\]", text)
-    assert parsed, f"{text!r}: expected a type such as 'float32[1, 3, n]'"
+    assert parsed, (
+        f"the operand {text!r}: expected dtype[shape] or dtype(value), such as 'float32[1, 3, n]' "
+        "or 'int8(3)'"
+    )
     dims = [d.strip() for d in parsed[2].split(",") if d.strip()]
     shape = [int(d) if d.isdigit() else sizes.setdefault(d, tirx.Var(d, "int64")) for d in dims]
     return relax.Var(name, relax.TensorType(shape, parsed[1]))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _with_sizes(value: Any, sizes: Sizes) -> Any:
