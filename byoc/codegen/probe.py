@@ -17,6 +17,7 @@ from ..backend.backend import Code
 from ..backend.region import Region
 from ..patterns.failure import Fault, ForeignError, said
 from .arity import Miscalled, check_calls
+from .check_init import MissingInit, check_init
 from .executable import executable
 from .loading import LoadError, tried
 from .partition import attached
@@ -87,6 +88,8 @@ class _Search:
             return Fault(e.stage, str(e))
         except Miscalled as e:
             return Fault("arity", str(e))
+        except MissingInit as e:
+            return Fault("constants", str(e))
         except LoadError as e:
             return Fault("load", str(e))
         except Exception as e:
@@ -96,12 +99,15 @@ class _Search:
 
 def _built(regions: Sequence[Region], codes: Sequence[Code]) -> None:
     """Builds and loads them in a module that only refers to them."""
-    made = executable(attached(_module(regions), codes), "llvm")
+    mod = attached(_module(regions), codes)
+    made = executable(mod, "llvm")
     options = [*OPTIONS, *(o for c in codes for o in c.options), "-O0"]  # it is not run
     with tempfile.TemporaryDirectory(prefix="opinfo-") as folder:
         library = str(Path(folder) / "probe.so")
         made.export_library(library, fcompile=shared, options=options)
-        check_calls(tried(library, tvm.cpu()), regions)
+        loaded = tried(library, tvm.cpu())
+        check_init(loaded, mod)
+        check_calls(loaded, regions)
 
 
 def _module(regions: Sequence[Region]) -> Any:

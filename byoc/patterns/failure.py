@@ -22,6 +22,7 @@ STAGES = {
     "link": "its code does not link",
     "load": "its library does not load",
     "arity": "its function is called with other arguments",
+    "constants": "its constants are not loaded",
     "build": "its code does not build",
 }
 
