@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +48,8 @@ class Dispatched:
         total: The floating-point operations of the module.
         timings: What was measured to choose the regions.
         report: The layouts, where they were chosen too.
-        failed: The regions that were dropped because a backend's code failed.
+        failed: All code of backends that failed: regions that were dropped, and hooks such as a
+            cost or a condition, which cost none.
     """
 
     module: Any
@@ -63,13 +65,13 @@ class Dispatched:
 
     @property
     def lost(self) -> tuple[Failure, ...]:
-        """The regions that failed."""
+        """Those of `failed` that cost a region: its operators went elsewhere."""
         return tuple(f for f in self.failed if f.ops)
 
     def summary(self) -> str:
         """One line: ``offloaded 57 of 61 ops, 99.2% of FLOPs, onednn 57, tvm 4``.
 
-        Where layouts were chosen too it ends in ``; 2 transforms left``.
+        Where layouts were chosen too it ends in ``; 2 layout conversions``.
         """
         ops = sum(len(t.ops) for t in self.taken)
         by: dict[str, int] = {}
@@ -79,9 +81,9 @@ class Dispatched:
         told = "".join(f", {name} {n}" for name, n in sorted(by.items()))
         moving = None if self.report is None else self.report.after.number
         plural = "" if moving == 1 else "s"
-        transforms = "" if moving is None else f"; {moving} transform{plural} left"
+        conversions = "" if moving is None else f"; {moving} layout conversion{plural}"
         return (f"offloaded {ops} of {ops + len(self.left)} ops, {share:.1%} of FLOPs{told}, "
-                f"tvm {len(self.left)}{transforms}")  # fmt: skip
+                f"tvm {len(self.left)}{conversions}")  # fmt: skip
 
     def failures(self) -> str:
         """One line, empty where no region failed.
@@ -93,5 +95,14 @@ class Dispatched:
             return ""
         now = ", ".join(sorted({n for f in lost for n in f.now}))
         regions = "1 region" if len(lost) == 1 else f"{len(lost)} regions"
-        told = "; ".join(str(replace(f, now=())) for f in lost)
-        return f"{regions} failed, run by {now}: {told}"
+        return f"{regions} failed, run by {now}: {'; '.join(_once(lost))}"
+
+
+def _once(failures: Sequence[Failure]) -> list[str]:
+    """Failures in words, each reason once: after the first of its regions."""
+    by: dict[tuple[str, str, str], list[Failure]] = {}
+    for f in failures:
+        by.setdefault((f.backend, f.stage, f.reason), []).append(replace(f, now=()))
+    return [f"{first}{' (and of ' if rest else ''}"
+            f"{', '.join(f.region for f in rest)}{')' if rest else ''}"
+            for first, *rest in by.values()]  # fmt: skip

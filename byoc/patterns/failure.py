@@ -33,7 +33,8 @@ class Failure:
 
     ``ops`` are the operators of the region that it cost and ``value`` is what that makes; both are
     empty where no region was lost. ``now`` names who has these operators instead. ``rule``: the
-    condition, the pattern or what else is at fault inside of the backend.
+    condition, the pattern or what else is at fault inside of the backend. ``function``: the Relax
+    function that the region is in.
     """
 
     backend: str
@@ -43,6 +44,7 @@ class Failure:
     value: str = ""
     rule: str = ""
     now: tuple[str, ...] = ()
+    function: str = ""
 
     @property
     def region(self) -> str:

@@ -26,6 +26,7 @@ class Case:
             AssertionError: It fails; the message says what was expected.
             unittest.SkipTest: What it needs is not on this machine.
         """
+        __tracebackhide__ = True  # pytest shows the message, and not the code of this kit
         self.run()
 
     def __str__(self) -> str:
