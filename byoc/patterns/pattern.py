@@ -21,7 +21,7 @@ from ...layout.graph.relax_graph import Op, Value
 from .elementwise_groups import Infos, group
 from .failure import ForeignError, foreign
 from .op_names import check_names
-from .suggest import Unmet, cast
+from .suggest import Unmet
 
 Condition = Callable[["Node"], "str | Unmet | bool | None"]
 """None if it holds, else why not, for people, and what would mend it where that is known.
@@ -82,14 +82,6 @@ class Node:
 
 Sources = Callable[["Node"], Sequence[Op]]
 """Those ops of `Node.source` that are taken with an op."""
-
-
-def float32(node: Node) -> Unmet | None:
-    """A condition: all tensors of the op are float32."""
-    for v in node.tensors:
-        if v.dtype != "float32":
-            return Unmet(f"the dtype is {v.dtype}, float32 is taken", cast(v.dtype, "float32"))
-    return None
 
 
 def nothing(node: Node) -> Sequence[Op]:
