@@ -398,7 +398,8 @@ def _scaled(init: str) -> Backend:
     """Products with a constant, whose constants are loaded by what is ``init``."""
 
     def convert(regions: Sequence[Region]) -> Code:
-        source, arrays = ABI + "static opinfo::Constants constants;\n", []
+        source = ABI + "static opinfo::Constants constants;\n"
+        arrays: list[tuple[str, np.ndarray[Any, Any]]] = []
         for r in regions:
             value = f"opinfo::data(constants[{len(arrays)}])" if r.constants else "opinfo::data(x)"
             source += f"""

@@ -65,7 +65,8 @@ UNSAFE: dict[str, tuple[Callable[..., Any], list[Shape], str]] = {
     "layer_norm": (
         lambda x, g, b: nn.layer_norm(x, g, b, [-1]), [(8, "n"), ("n",), ("n",)], "number"),
     "resize": (lambda x: op.image.resize2d(x, (8, 8)), [(1, 3, "n", 8)], ""),
-    "a sum of what is not 0": (lambda x: op.sum(op.exp(op.abs(x)), [0]), [("n", 8)], "includes padding"),
+    "a sum of what is not 0": (
+        lambda x: op.sum(op.exp(op.abs(x)), [0]), [("n", 8)], "includes padding"),
 }  # fmt: skip
 
 

@@ -57,8 +57,8 @@ def samples(backend: Backend) -> list[Example]:
     known = [(s, e) for s, e in taken if s.inputs == _static(s.inputs)]
     anchors = list({e.takes: s for s, e in reversed(known)}.values())
     for shape in (_whole, _by_column, _by_channel):
-        known = {s.ops for s, _ in taken}
-        longer = [x for s in anchors for n in later if (*s.ops, n) not in known
+        reached = {s.ops for s, _ in taken}
+        longer = [x for s in anchors for n in later if (*s.ops, n) not in reached
                   for x in _followed(s, n, shape)]  # fmt: skip
         taken += _taken(backend, longer)
     followers = [s for s, _ in taken if s.last is not None]
