@@ -15,7 +15,7 @@ from ...analysis.support.replacing import replacing
 from ..backend.region import Region
 from ..codegen.arity import check_calls
 from ..codegen.executable import executable
-from ..codegen.loading import tried
+from ..codegen.loading import load_checked
 from ..codegen.toolchain import OPTIONS, shared
 from ..dispatching.dispatched import Dispatched
 from ..prepare.fuse import fuse
@@ -40,7 +40,7 @@ def build_library(
     stage("linking")
     made.export_library(str(library), fcompile=shared, options=[*OPTIONS, *result.options])
     if result.taken:
-        check_calls(tried(str(library), device), regions)
+        check_calls(load_checked(str(library), device), regions)
     else:
         relax.VirtualMachine(tvm.runtime.load_module(str(library)), device)
 

@@ -1,4 +1,4 @@
-"""A library loaded where nothing of this process is."""
+"""Run an exported library in a new process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import tvm
 
-#: Tensors go through files in TVM's own format, which has all dtypes.
+#: Tensors are passed through files in TVM's format, which supports all dtypes.
 SCRIPT = """
 import sys
 from importlib import import_module
@@ -36,7 +36,7 @@ with open("calls.txt") as calls:
 def run_in_new_process(
     export: Callable[[Path], None], calls: Mapping[str, Sequence[Any]], imports: Sequence[str]
 ) -> dict[str, list[Any]]:
-    """The results of functions of an exported library, by name.
+    """Call functions of an exported library in a new process; return results by name.
 
     Raises:
         AssertionError: The process fails; the message is its last line.
