@@ -54,7 +54,7 @@ def op_info(func: Any, *, alternatives: bool = False, tested: bool = False) -> O
     return Refusal(
         f"no operator has these buffers: it is {info.logical.name} with "
         + ", ".join(f"%{k} at {text}" for k, text in enumerate(info.places) if text),
-        "opinfo.analysis.layout_normalised(func) is that reading",
+        "see opinfo.analysis.layout_normalised(func)",
     )
 
 

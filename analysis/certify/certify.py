@@ -94,9 +94,11 @@ def _compared(
     except Unliftable as e:
         return Refusal(f"the op's own lowering was not understood: {e}", p.name)
     if lowering.races != lifted.races:
-        return Refusal("not both have parallel iterations that may store in one element", p.name)
+        return Refusal(
+            "only one of the two has parallel iterations that may store in one element", p.name
+        )
     if len(lowering.outputs) != len(lifted.outputs):
-        return Refusal("the op has another number of outputs", p.name)
+        return Refusal("the operator has a different number of outputs", p.name)
     certificate = _proved(p, lifted, _aligned(lowering, lifted), rounded)
     if isinstance(certificate, Refusal) and tested:
         return _sampled(p, lifted, _aligned(lowering, lifted))
@@ -108,7 +110,7 @@ def _rebuilt(
 ) -> Certificate | Refusal:
     original = _over(func, lifted.params, built.params)
     if original is None or not structurally_equal(built.func, original):
-        return Refusal("it lowers to another PrimFunc", p.name)
+        return Refusal("it lowers to a different PrimFunc", p.name)
     return Certificate("rebuilt", exact=True, assumptions=input_assumptions(lifted))
 
 

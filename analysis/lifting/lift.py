@@ -181,7 +181,9 @@ class Executor(Loops):
         effects = self.nested(s.body)
         self.drop(effects, lambda t: t not in outside)  # local to the iteration
         if not (condition_effects.outer | effects.outer).isdisjoint(effects.writes):
-            raise Unliftable("a loop changes what a value from before it was read from", "while")
+            raise Unliftable(
+                "a loop changes the source of a value that was read before it", "while"
+            )
         self.effects.then(close_while(condition, effects))
 
     def run_Bind(self, s: Any) -> None:

@@ -171,7 +171,7 @@ def _imm(value: Any) -> Any:
 
 
 #: Why the legalised PrimFunc cannot be the one that is analysed.
-_MISFIT = "the op's lowering has another number of parameters"
+_MISFIT = "the op's lowering has a different number of parameters"
 
 
 def rebuild(p: Proposal, lifted: TensorExpression) -> Rebuilt:
@@ -309,7 +309,7 @@ def _inputs(
     for a in legalised.args:
         name = getattr(a, "name", "")
         if name not in by_name and name not in by_size:
-            raise NotBuilt("the op's lowering takes another argument than its operands")
+            raise NotBuilt("the op's lowering takes an argument that is not an operand")
         inputs.append(by_name[name] if name in by_name else by_size[name])
     for a in legalised.scalars:
         name = getattr(a, "name", "")

@@ -53,7 +53,7 @@ def eliminate(equations: Sequence[Int], unknown: IsUnknown) -> Iterator[Int]:
 
 
 Row = tuple[Int, dict[Mono, Int]]
-"""An equation, and the coefficient (over what is known) of each product of unknowns."""
+"""An equation, and the coefficient (over known terms) of each product of unknowns."""
 
 
 def _columns(p: Int, unknown: IsUnknown) -> dict[Mono, Int]:

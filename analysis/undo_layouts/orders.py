@@ -18,7 +18,7 @@ from .tensor_access import Access, Accesses, accesses, classes, only
 Order = Sequence[int | None]
 Holes = Callable[[list[int], Sequence[int | None], int], list[int]]
 Orders = Mapping[int, Order]
-"""By position of the parameter; parameters that are not there stay as they are."""
+"""Orders by position of the parameter; other parameters are unchanged."""
 
 
 def reorder(state: LogicalState, orders: Orders) -> LogicalState:

@@ -62,10 +62,10 @@ def state_after_loop(i: Var, tensor: TensorVar, value: Term, state: Term) -> Ter
             return ite(t.args[0], yes, no)
     op = combiner(value, state)
     if op is None:
-        raise NoReduction("an update of an element is no known reduction", tensor.name)
+        raise NoReduction("an update of an element is not a known reduction", tensor.name)
     seed, terms = _peel(value, op, state, i)
     if seed is None or not terms or any(occurs(state, t) for t in terms):
-        raise NoReduction("an update of an element is no known reduction", tensor.name)
+        raise NoReduction("an update of an element is not a known reduction", tensor.name)
     rolled = _rolled(i, terms)
     if rolled is not None:
         return reduce(op, rolled[0], rolled[1], seed, tensor.dtype)

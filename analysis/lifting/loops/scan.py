@@ -96,7 +96,7 @@ def _recurrence(i: Var, x: Load, w: Write, write: Write, body: Effects, carried:
     values = dict(zip(coordinates(len(x.indices)), x.indices, strict=True))
     chosen = {v: ints(p, values) for v, p in every.inverse.items()}
     if chosen.keys() != {*write.vars, j} or chosen.pop(j) is not as_int(i) - 1:
-        raise Unliftable("an iteration reads what another than the last one wrote", name)
+        raise Unliftable("an iteration reads what an iteration before the previous one wrote", name)
     if any(i in free(p) for p in chosen.values()):
         raise Unliftable("iterations read along a diagonal", name)
     if any(not tensors(e).isdisjoint(body.writes) for e in write.index):
