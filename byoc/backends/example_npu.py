@@ -1,4 +1,4 @@
-"""A made-up accelerator: the example of a backend that takes whole parts of a graph.
+"""A simulated accelerator: an example of a backend with coarse patterns.
 
 It computes convolutions, pools, sums and relu of float16 in NHWC, in a memory of its own. Since
 there is none, `run` interprets its programs in numpy: where a library for it is loaded, import this
@@ -27,7 +27,7 @@ from ..patterns.suggest import Unmet, cast, want
 
 
 def float16(node: Node) -> Unmet | None:
-    """A condition: None if it holds, else why not, for people, and what would mend it."""
+    """A condition: all tensors are float16."""
     dtypes = {v.dtype for v in (node.result, *node.others)} - {"float16"}
     if not dtypes:
         return None
