@@ -92,7 +92,7 @@ def _cpus() -> int:
 
 
 def _model() -> str:
-    """What the CPU calls itself, where the system says so."""
+    """The CPU's model name, if the system reports it."""
     try:
         lines = CPUINFO.read_text(encoding="utf-8").splitlines()
     except OSError:

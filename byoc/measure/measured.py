@@ -1,4 +1,4 @@
-"""What became of a candidate: how long it takes, or why it is not to be used."""
+"""The result for a candidate: its time, or why it is excluded."""
 
 from __future__ import annotations
 

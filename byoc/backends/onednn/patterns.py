@@ -1,4 +1,4 @@
-"""What oneDNN takes: an anchor, then what it can do to the result before it is written."""
+"""Patterns of oneDNN: an anchor, then operators that it applies before writing the result."""
 
 from __future__ import annotations
 
