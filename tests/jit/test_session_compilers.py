@@ -32,7 +32,7 @@ from .sessions import ask, counted, stub
      ("print('{\"error\": \"no schedule\"}', flush=True)", 20, "no schedule"),
      ("open(json.loads(job)['library'], 'wb').write(b'garbage'); "
       "print('{\"rule\": \"x\", \"milliseconds\": 1}', flush=True)", 20, "invalid ELF|too short"),
-     ("print('{\"rule\": \"x\", \"milliseconds\": 1}', flush=True)", 20, "kernel library not found")],
+     ("print('{\"rule\": \"x\", \"milliseconds\": 1}', flush=True)", 20, "library not found")],
 )  # fmt: skip
 def test_a_failing_compiler_costs_only_its_kernels(
     compiled: CompiledShapes, tmp_path: Path, what: str, seconds: float, why: str
