@@ -44,8 +44,9 @@ $(VENV)-oldest/.dev: pyproject.toml
 quick: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
 
+# Not --quiet: it hides the warnings that --strict counts.
 docs: $(VENV)/.dev
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 docs-serve: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 OPINFO_TUTORIALS=0 $(BIN)/mkdocs serve

@@ -1,48 +1,45 @@
-"""The whole way: prepare, plan layouts, dispatch, fuse what is left, build one library."""
+"""Compile a Relax module with backends: prepare, dispatch with layouts, finish, build."""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import tvm
 from tvm import relax
 from tvm.support import cc
 
-from ..analysis.support.progress import stage
-from ..analysis.support.replacing import replacing
 from ..layout.graph.unused import check_defined
 from ..layout.report.plan_report import PlanReport
 from ..layout.search.constraints import Desired
 from .backend.backend import Backend
 from .backend.catalog import given
 from .backend.region import Region
-from .codegen.arity import check_calls
-from .codegen.executable import executable
-from .codegen.loading import tried
-from .codegen.toolchain import OPTIONS, shared
-from .dispatching.dispatch import Dispatched, Options, attempt, warn
-from .dispatching.fallback_layouts import in_own_layouts
+from .building.build_library import build_library, copy_library
+from .building.build_retries import build_with_retries
+from .building.finish_module import finish_module
+from .dispatching.dispatch import prepare_dispatch
+from .dispatching.dispatch_request import Options
+from .dispatching.dispatched import Dispatched
 from .dispatching.plan_file import DispatchPlan, fingerprint
 from .dispatching.replay_dispatch import replay
-from .dispatching.retry import Attempt
-from .prepare.fuse import fuse
-from .prepare.integers import DEQUANTIZE
 from .prepare.prepare import prepare
 from .process.folder import Folder
 
 if TYPE_CHECKING:
     from .measure import Measure
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True)
 class CompiledModule:
-    """A shared library for TVM's virtual machine, and what is in it."""
+    """A shared library for TVM's virtual machine.
+
+    Attributes:
+        library: Its file; it is removed with this object. `export` keeps a copy.
+        dispatched: Which backend has which operators.
+    """
 
     library: Path
     dispatched: Dispatched
@@ -50,12 +47,12 @@ class CompiledModule:
 
     @property
     def report(self) -> PlanReport | None:
-        """What became of layouts, where they were chosen."""
+        """The planned layouts; None if they were not planned."""
         return self.dispatched.report
 
     def export(self, path: str | Path) -> None:
         """Write the library; it loads in any process that has the TVM runtime."""
-        placed(self.library, Path(path))
+        copy_library(self.library, Path(path))
 
     def machine(self, device: Any = None) -> Any:
         """A virtual machine in this process."""
@@ -75,18 +72,50 @@ def compile_module(
     saved: DispatchPlan | None = None,
     measure: Measure | None = None,
 ) -> CompiledModule:
-    """A Relax module as a library; ``mod`` is not changed.
+    """Compile a Relax module to a library.
 
-    Layouts are chosen with the backends, in one problem; those that are ``desired`` by operator
-    (see `plan_layout`) must be. ``plan=False`` leaves layouts as they are. A region whose code does
-    not build or load is left out with a warning, as `dispatch` does; `Dispatched.failed` has them.
-    ``force`` and ``measure`` are as in
-    `dispatch`. ``saved`` is a plan of an earlier call (`Compiled.dispatched.plan`): nothing is
-    chosen, and nothing is left out; raises `PlanRefused` where it is of something else.
-    Raises ``FileNotFoundError`` where there is no C++ compiler.
+    A region whose code does not build or load is left out with a warning, and listed in
+    `Dispatched.failed`.
+
+    Args:
+        mod: A Relax module, lowered or not; it is not changed.
+        backends: Names or `Backend` objects.
+        desired: The layouts that operators must have, as for `plan_layout`.
+        priority: The class of each backend, as for `dispatch`.
+        target: TVM's target.
+        plan: Choose layouts together with the backends; otherwise they stay unchanged.
+        force: Operators that must go to one backend, as for `dispatch`.
+        saved: The plan of an earlier call, `CompiledModule.dispatched.plan`: it is replayed,
+            nothing is chosen, and nothing is left out.
+        measure: Choose by measured times, as for `dispatch`.
+
+    Returns:
+        The library.
+
+    Raises:
+        CannotForce: An operator cannot go where `force` says.
+        FileNotFoundError: There is no C++ compiler.
+        PlanRefused: The saved plan does not fit the module or the backends.
+        ValueError: An argument does not fit the others, or the module has no Relax function.
     """
-    chosen = given(backends)
-    unknown = set(priority or {}) - {"tvm", *(b.name for b in chosen)}
+    named = given(backends)
+    _check(mod, named, priority)
+    lowered = _prepare(mod, named, plan, saved)
+
+    def finish(result: Dispatched) -> Dispatched:
+        return finish_module(result, plan, desired, target)
+
+    def build(result: Dispatched, regions: Sequence[Region] = ()) -> CompiledModule:
+        return _build(result, target, regions)
+
+    if saved is not None:
+        return build(finish(replay(lowered, saved, named)))
+    options = Options(priority, force, measure, "best" if plan else "given", desired)
+    return build_with_retries(prepare_dispatch(lowered, named, options), finish, build)
+
+
+def _check(mod: Any, backends: Sequence[Backend], priority: Mapping[str, int] | None) -> None:
+    unknown = set(priority or {}) - {"tvm", *(b.name for b in backends)}
     if unknown:
         raise ValueError(f"priority: {', '.join(sorted(unknown))} is not among the backends")
     check_defined(mod, "compile_module")
@@ -95,69 +124,10 @@ def compile_module(
                                 "to link the library with")  # fmt: skip
     if not any(isinstance(f, relax.Function) for f in mod.functions.values()):
         raise ValueError("compile_module: the module has no Relax function")
-    lowered = _prepared(mod, chosen, plan, saved)
-    if saved is not None:
-        done = finished(replay(lowered, saved, chosen), plan, desired, target)
-        return _compiled(done, target)
-    layouts: Literal["given", "best"] = "best" if plan else "given"
-    tried = attempt(lowered, chosen, Options(priority, force, measure, layouts, desired))
-    return retried(
-        tried,
-        lambda done: finished(done, plan, desired, target),
-        lambda done: _compiled(done, target, regions_of(tried)),
-    )
 
 
-def retried(
-    tried: Attempt,
-    finish: Callable[[Dispatched], Dispatched],
-    make: Callable[[Dispatched], T],
-) -> T:
-    """What ``make`` builds of a dispatch; regions that do not build are left out with a warning.
-
-    Args:
-        tried: The dispatch, chosen again without what fails.
-        finish: Completes the module of a dispatch; an error here is not of a region.
-        make: Builds it: the compiler, the linker and the loader may raise.
-    """
-    while True:
-        done = finish(tried.done())
-        try:
-            out = make(done)
-        except Exception as e:
-            if not tried.diagnose(e):
-                raise
-            continue
-        warn(done, stacklevel=4)
-        return out
-
-
-def regions_of(tried: Attempt) -> list[Region]:
-    """The regions of the last dispatch."""
-    return [h.placed.region for h in tried.regions]
-
-
-def finished(
-    done: Dispatched, plan: bool, desired: Desired | str | None, target: Any
-) -> Dispatched:
-    """With what no backend took as TVM does it best."""
-    done = _folded(done)
-    return in_own_layouts(done, desired, target) if plan else done
-
-
-def _compiled(done: Dispatched, target: Any, regions: Sequence[Region] = ()) -> CompiledModule:
-    folder = Folder("opinfo-")
-    library = folder.path / "model.so"
-    try:
-        build(done, library, target, regions)
-    except BaseException:
-        folder.remove()
-        raise
-    return CompiledModule(library, done, folder)
-
-
-def _prepared(mod: Any, backends: Sequence[Backend], plan: bool, saved: DispatchPlan | None) -> Any:
-    """The lowered module: that of a saved plan may be for other backends."""
+def _prepare(mod: Any, backends: Sequence[Backend], plan: bool, saved: DispatchPlan | None) -> Any:
+    """The lowered module. A saved plan may be of a module that was prepared without backends."""
     lowered = prepare(mod, backends, relaid=plan)
     if saved is None or saved.module == fingerprint(lowered):
         return lowered
@@ -165,49 +135,12 @@ def _prepared(mod: Any, backends: Sequence[Backend], plan: bool, saved: Dispatch
     return folded if saved.module == fingerprint(folded) else lowered
 
 
-def _folded(done: Dispatched) -> Dispatched:
-    """With constants dequantized that no backend has taken as integers."""
-    if all(o.op != DEQUANTIZE for o in done.left):
-        return done
-    return replace(done, module=relax.transform.FoldConstant()(done.module))
-
-
-def placed(file: Path, path: Path) -> None:
-    """Copy a library to a path at once.
-
-    Raises:
-        OSError: The folder does not exist, or cannot be written.
-    """
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"{path} cannot be written: there is no folder {path.parent}")
-    with replacing(path) as part:
-        shutil.copyfile(file, part)
-        part.chmod(0o755)
-
-
-def build(
-    done: Dispatched, library: Path, target: Any = "llvm", regions: Sequence[Region] = ()
-) -> None:
-    """Compile a dispatched module and load it once, so that what is missing is found now.
-
-    Raises `Miscalled` where one of ``regions`` is called with what it does not take.
-    """
-    device = tvm.cpu()
-    if on_gpu(target):
-        from .backends.nvidia.tvm_schedules import compiled
-
-        device = tvm.cuda()
-        made = compiled(done.module, target, fuse)
-    else:
-        made = executable(fuse(done.module), target)
-    stage("linking")
-    made.export_library(str(library), fcompile=shared, options=[*OPTIONS, *done.options])
-    if done.taken:
-        check_calls(tried(str(library), device), regions)
-    else:
-        relax.VirtualMachine(tvm.runtime.load_module(str(library)), device)
-
-
-def on_gpu(target: Any) -> bool:
-    """Whether code for this target runs on an NVIDIA GPU."""
-    return bool(tvm.target.Target(target).kind.name == "cuda")
+def _build(result: Dispatched, target: Any, regions: Sequence[Region]) -> CompiledModule:
+    folder = Folder("opinfo-")
+    library = folder.path / "model.so"
+    try:
+        build_library(result, library, target, regions)
+    except BaseException:
+        folder.remove()
+        raise
+    return CompiledModule(library, result, folder)

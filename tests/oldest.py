@@ -2,8 +2,8 @@
 
     make oldest     an environment with that TVM, and these tests in it
 
-What cannot be the same there is expected to fail, for the reason that stands here; if it passes,
-its line has to go.
+Tests that cannot pass there are expected to fail, for the reason listed here. If one passes, remove
+its line.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ RUNS = (
     "analysis/test_recognisers.py",
     "byoc/test_raise_ops.py",
     "byoc/test_raise_relaid.py",
+    "layout/test_plan.py",
     "test_oldest.py",
     "test_report.py",
 )
@@ -43,6 +44,7 @@ FAILS = {
     "analysis/test_recognisers.py::test_match[multibox": _SOFTMAX,
     "analysis/test_recognisers.py::test_match[slicing-6-": _SLICES,
     "analysis/test_recognisers.py::test_match[slicing-7-": _SLICES,
+    "layout/test_plan.py::test_values_stay_on_their_devices": "0.26 has no relax.VDevice",
     "test_report.py::test_what_is_named_is_there": _COMPILES,
 }
 
@@ -62,7 +64,7 @@ def expect_failures(items: Iterable[pytest.Item]) -> None:
 
 
 def paths() -> Sequence[str]:
-    """What to give to pytest, from the repository's root."""
+    """The arguments for pytest, relative to the repository's root."""
     return [f"tests/{path}" for path in RUNS]
 
 

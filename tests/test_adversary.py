@@ -1,4 +1,4 @@
-"""The harness that generates programs: it sees what is wrong, and small runs of it are clean."""
+"""The harness that generates programs: it detects wrong answers, and small runs have none."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_small_run_is_clean() -> None:
     assert len(rows) >= 2 * len(SEEDS) and counts["right"] > 8
     assert set(counts) <= {"right", "refused", "unrun"}, rows
     text = page([r.to_json() for r in rows], Several(), len(SEEDS), SEEDS[0])
-    assert f"{len(SEEDS)} programs, {len(rows)} questions: {counts['right']} right" in text
+    assert f"{len(SEEDS)} programs, {len(rows)} queries: {counts['right']} right" in text
 
 
 def test_every_family_is_generated_and_parses() -> None:
@@ -55,7 +55,7 @@ def main(x: T.Buffer((4, 4), "float32"), out: T.Buffer((4, 4), "float32")):
 
 
 def _wrong(value: str, claimed: str) -> str:
-    """What the oracle says of a program for which the answer of another one is claimed."""
+    """The oracle's verdict on a program paired with the answer for another."""
     p = Program("by hand", BODY.format(value=value), 1)
     func, other = (tvm.script.from_source(BODY.format(value=v)) for v in (value, claimed))
     info = op_info(other)

@@ -49,7 +49,7 @@ Opinfo = Callable[..., Told]
 
 @pytest.fixture
 def opinfo(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Opinfo:
-    """Run the command line in this process: the redirection of its streams is at their files."""
+    """Run the command line in this process, redirecting its file descriptors."""
 
     def run(*args: str | Path) -> Told:
         monkeypatch.setattr(sys, "argv", ["opinfo", *map(str, args)])

@@ -115,7 +115,7 @@ def test_the_verbs_take_a_path_or_a_module(tmp_path: Path) -> None:
         names = [row.result.name for row in opinfo.inspect(subject).known]  # type: ignore[union-attr]
         assert names == ["relax.matmul", "relax.nn.relu"]
         planned = opinfo.plan(subject, {"matmul": "tvm-nhwc"})
-        assert planned.summary().startswith("conversions of activations: ")
+        assert len(planned.report.values) == 3 and planned.summary().endswith("optimal")
         tvm.relax.analysis.well_formed(planned.module)
         done = opinfo.dispatch(subject, ["onednn"])
         assert done.summary().startswith("offloaded 2 of 2 ops")

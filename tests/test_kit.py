@@ -1,4 +1,4 @@
-"""The kit for packages of others sees each fault that it looks for."""
+"""The test kit detects each fault that it checks for."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from tvm import relax
 
 import opinfo
 from opinfo.analysis import Certificate, Constant, OpInfo, Refusal
-from opinfo.analysis.answer.recover import Recovered
+from opinfo.analysis.answer.recovered import Recovered
 from opinfo.frontend.formats.from_script import from_text
 from opinfo.report.render import call
 from tests.test_cli import MODEL

@@ -1,4 +1,4 @@
-"""A fault of the analysis itself costs one answer, and says where it is."""
+"""Turn an unexpected exception of the analysis into a refusal that names its line."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import traceback
 
 from ..results.op_info import Refusal
 
-#: How the reason of such a refusal begins.
+#: The start of the reason of such a refusal.
 FAULT = "a fault of opinfo"
 
 
 def fault(error: Exception) -> Refusal:
-    """The refusal for an exception that nothing in the analysis expects.
+    """Return the refusal for an exception that the analysis does not expect.
 
-    ``op_info`` promises a value; a person gets the line to report instead of a traceback.
+    ``op_info`` never raises for a PrimFunc; people get the line to report instead of a traceback.
     """
     place = traceback.extract_tb(error.__traceback__)[-1]
     text = " ".join(str(error).split())[:200]

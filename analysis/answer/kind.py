@@ -1,12 +1,12 @@
-"""The pattern kind of a comprehension, as operator fusion understands it.
+"""The pattern kind of a tensor expression, as operator fusion understands it.
 
 - ``kElemWise``: every load is at the output's own coordinates;
-- ``kBroadcast``: at some of them, in order, of operands that are smaller;
-- ``kInjective``: at any coordinates;
-- ``kCommReduce``: one commutative reduction of what is injective, or of one operand only;
+- ``kBroadcast``: loads are at some of the output's coordinates, in order, of smaller operands;
+- ``kInjective``: loads are at any coordinates;
+- ``kCommReduce``: one commutative reduction of an injective term, or of a single operand;
 - ``kOutEWiseFusable``: a reduction that combines two operands (convolution, matmul);
-- ``kOpaque``: several reductions that depend on each other, or one whose extent depends on where
-  the element is: a scan, a scatter; a search.
+- ``kOpaque``: several reductions that depend on each other, a reduction whose extent depends on the
+  element (a scan, a scatter), or a search.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _ORDER: tuple[PatternKind, ...] = (
 
 
 def pattern_kind(lifted: TensorExpression) -> PatternKind:
-    """The kind of the whole PrimFunc: the least fusable of its outputs'."""
+    """Return the kind of the PrimFunc: the least fusable of its outputs'."""
     return max((_kind(c) for c in lifted.outputs), key=_ORDER.index, default="kOpaque")
 
 
 def fusion_kind(lifted: TensorExpression) -> PatternKind:
-    """The kind as ``FuseOps`` wants it in ``op_pattern``.
+    """Return the kind that ``FuseOps`` expects in ``op_pattern``.
 
     TVM calls a broadcast that reads one operand at the output's own coordinates, such as a bias
     added to a convolution, kElemWise: it may follow in the loops of that operand's producer. So may
@@ -47,14 +47,14 @@ def fusion_kind(lifted: TensorExpression) -> PatternKind:
 
 
 def _follows(c: Comprehension) -> bool:
-    """Whether an operand is read at the output's own place, the others in its order."""
+    """Whether one operand is read at the output's coordinates and the others in their order."""
     loads = [s for s in subterms(c.body) if isinstance(s, Load)]
-    own = [s for s in loads if _in_place(s, c)]
-    return bool(own) and all(s in own or _in_order(s, c) for s in loads)
+    in_place = [s for s in loads if _in_place(s, c)]
+    return bool(in_place) and all(s in in_place or _in_order(s, c) for s in loads)
 
 
 def _in_place(s: Load, c: Comprehension) -> bool:
-    """Whether the same place of memory is read; a reshape that does nothing else does not count."""
+    """Whether the load is at the output's own address; a mere reshape does not count."""
     if s.tensor.shape == c.out.shape:
         return s.indices == c.axes
     if s is c.body or volume(s.tensor.shape) is not volume(c.out.shape):
@@ -63,60 +63,60 @@ def _in_place(s: Load, c: Comprehension) -> bool:
 
 
 def _in_order(s: Load, c: Comprehension) -> bool:
-    """Whether each axis that is read is some of the output's, in their order, as one number."""
+    """Whether each index is one axis of the output, or several fused, in the output's order."""
     order: list[int] = []
     places = {a.atom: k for k, a in enumerate(c.axes)}
     for i, e in zip(s.indices, s.tensor.shape, strict=True):
         if e is ONE:
             continue
         digits = _digits(i)
-        whole = None if digits is None else volume([v.extent or ZERO for v in digits])
-        if digits is None or whole is not e or not all(v in places for v in digits):
+        fused = None if digits is None else volume([v.extent or ZERO for v in digits])
+        if digits is None or fused is not e or not all(v in places for v in digits):
             return False
         order += [places[v] for v in digits]
     return order == sorted(set(order))
 
 
 def _digits(i: Int) -> list[Var] | None:
-    """The axes that an index is made up of as a number is of its digits, the highest first."""
-    found: list[Var] = []
+    """The axes that are the digits of an index in mixed radix, the highest first."""
+    axes: list[Var] = []
     scale: int | None = 1
     for k, mono in sorted(((k, mono) for mono, k in i.terms), key=lambda t: t[0]):
         if k != scale or len(mono) != 1 or not isinstance(mono[0], Var):
             return None
         extent = mono[0].extent
         scale = None if extent is None or extent.const is None else scale * extent.const
-        found.append(mono[0])
-    return found[::-1]
+        axes.append(mono[0])
+    return axes[::-1]
 
 
-def _kind(c: Comprehension) -> PatternKind:
-    terms = list(subterms(c.body))
+def _kind(output: Comprehension) -> PatternKind:
+    terms = list(subterms(output.body))
     reductions = [s for s in terms if isinstance(s, (Reduce, Fold))]
     if reductions:
-        return _reduction(c, reductions)
+        return _reduction(output, reductions)
     loads = [s for s in terms if isinstance(s, Load)]
-    if not _outside_loads(c.body).isdisjoint(_free(c.axes)):
+    if not _outside_loads(output.body).isdisjoint(_free(output.axes)):
         return "kInjective"
-    if all(s.indices == c.axes and s.tensor.shape == c.out.shape for s in loads):
+    if all(s.indices == output.axes and s.tensor.shape == output.out.shape for s in loads):
         return "kElemWise" if loads else "kInjective"
-    return "kBroadcast" if all(_broadcast(s, c) for s in loads) else "kInjective"
+    return "kBroadcast" if all(_broadcast(s, output) for s in loads) else "kInjective"
 
 
 def _outside_loads(t: Term) -> set[Var]:
-    """Coordinates that are used for more than to read there: concat, one_hot, pad."""
-    found: set[Var] = set()
+    """Coordinates that are used outside loads, as in concat, one_hot and pad."""
+    coordinates: set[Var] = set()
     seen: set[Term] = {t}
     stack = [t]
     while stack:
         s = stack.pop()
         if isinstance(s, Var):
-            found.add(s)
+            coordinates.add(s)
         for x in () if isinstance(s, Load) else children(s):
             if x not in seen:
                 seen.add(x)
                 stack.append(x)
-    return found
+    return coordinates
 
 
 def _free(terms: Iterable[Term]) -> frozenset[Var]:
@@ -124,10 +124,10 @@ def _free(terms: Iterable[Term]) -> frozenset[Var]:
 
 
 def _broadcast(s: Load, c: Comprehension) -> bool:
-    """Whether whole axes are read, in the output's order; 0 where the operand has extent 1."""
-    rest = iter(zip(c.axes, c.out.shape, strict=True))
+    """Whether whole axes are read, in the output's order, and 0 where the operand has extent 1."""
+    remaining = iter(zip(c.axes, c.out.shape, strict=True))
     ends = zip(s.indices, s.tensor.shape, strict=True)
-    return all(e is ONE or any(i is a and e is o for a, o in rest) for i, e in ends)
+    return all(e is ONE or any(i is a and e is o for a, o in remaining) for i, e in ends)
 
 
 def _reduction(c: Comprehension, reductions: list[Reduce | Fold]) -> PatternKind:
@@ -145,11 +145,11 @@ def _reduction(c: Comprehension, reductions: list[Reduce | Fold]) -> PatternKind
 
 
 def _placed(t: Term, c: Comprehension) -> bool:
-    """Whether a coordinate of the output decides what is combined, and is read nowhere."""
+    """Whether a condition on an output coordinate that no load uses decides what is combined."""
     deciding = [s.args[0] for s in subterms(t) if isinstance(s, CallTerm) and s.op == "ite"]
     read = frozenset().union(*(free(i) for s in _reads(t) for i in s.indices))
-    places = frozenset().union(*map(free, deciding)) & frozenset().union(*map(free, c.axes))
-    return not places <= read
+    conditions = frozenset().union(*map(free, deciding)) & frozenset().union(*map(free, c.axes))
+    return not conditions <= read
 
 
 def _reads(t: Term) -> list[Load]:

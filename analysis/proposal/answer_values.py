@@ -1,7 +1,7 @@
-"""Values in an answer: plain Python, and TIR over the PrimFunc's own variables.
+"""Values in an answer: plain Python values, and TIR over the PrimFunc's own variables.
 
-Inside the analysis a size is a term, the same for PrimFuncs that are structurally equal; an answer
-that leaves it is about one PrimFunc, and its sizes are that PrimFunc's variables.
+Inside the analysis a size is a term, shared by structurally equal PrimFuncs. An answer that leaves
+the analysis is about one PrimFunc, and its sizes are that PrimFunc's variables.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ Leaves = Mapping[Var, Any]
 
 
 def variables(params: Sequence[TensorVar | Var], func: Any) -> dict[Var, Any]:
-    """The TIR expression of each size and scalar of a PrimFunc, of int64 as Relax has them."""
-    found: dict[Var, Any] = {}
+    """Return the TIR expression of each size and scalar of a PrimFunc, in int64 as in Relax."""
+    values: dict[Var, Any] = {}
     for known, p in zip(params, items(func.params), strict=True):
         if isinstance(known, Var):
-            found.setdefault(known, _wide(p))
+            values.setdefault(known, _wide(p))
         elif is_buffer_var(p):
             for e, dim in zip(known.shape, items(p.ty.shape), strict=True):
                 if isinstance(e.atom, Var) and isinstance(dim, tirx.Var):
-                    found.setdefault(e.atom, _wide(dim))
-    return found
+                    values.setdefault(e.atom, _wide(dim))
+    return values
 
 
 def _wide(v: Any) -> Any:
@@ -39,7 +39,7 @@ def _wide(v: Any) -> Any:
 
 
 def over(value: Any, leaves: Leaves) -> Any:
-    """A value with integers for literal terms, and TIR over ``leaves`` for the others."""
+    """Return a value with integers for literal terms and TIR over ``leaves`` for other terms."""
     if isinstance(value, Int):
         return value.const if value.const is not None else _expression(value, leaves)
     if isinstance(value, (tuple, list)):
@@ -48,25 +48,25 @@ def over(value: Any, leaves: Leaves) -> Any:
 
 
 def _expression(value: Int, leaves: Leaves) -> Any:
-    from ..index_map.maps.from_terms import to_tvm  # which imports more than most answers need
+    from ..index_map.maps.from_terms import to_tvm  # heavy, and few answers need it
 
     return to_tvm(value, leaves)
 
 
 def literals(value: Any) -> Any:
-    """A value with integers for literal terms, and tuples for lists; other terms stay."""
+    """Return a value with integers for literal terms and tuples for lists; other terms stay."""
     if isinstance(value, Int):
         return value if value.const is None else value.const
     return tuple(map(literals, value)) if isinstance(value, (tuple, list)) else value
 
 
 def symbolic(value: Any) -> bool:
-    """Whether a value has a term in it."""
+    """Whether a value contains a term."""
     return any(map(symbolic, value)) if isinstance(value, (tuple, list)) else isinstance(value, Int)
 
 
 def text(value: Any) -> str:
-    """An expression without the types of its literals: ``n * 2``."""
+    """Return an expression as text, without the types of its literals: ``n * 2``."""
     return re.sub(r"T\.int(?:32|64)\((-?\d+)\)", r"\1", script(value))
 
 
@@ -74,10 +74,10 @@ def text(value: Any) -> str:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two values are equal; TVM's objects if they are structurally equal."""
+    """Whether two values are equal; TVM's objects are compared structurally."""
     if isinstance(a, tvm_ffi.Object) or isinstance(b, tvm_ffi.Object):
-        both = isinstance(a, tvm_ffi.Object) and isinstance(b, tvm_ffi.Object)
-        return both and bool(tvm_ffi.structural_equal(a, b))
+        objects = isinstance(a, tvm_ffi.Object) and isinstance(b, tvm_ffi.Object)
+        return objects and bool(tvm_ffi.structural_equal(a, b))
     if isinstance(a, (tuple, list)):
         alike = type(a) is type(b) and len(a) == len(b)
         return alike and all(map(same, a, b))
@@ -89,7 +89,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def digest(value: Any) -> int:
-    """A hash that equal values have in common."""
+    """Return a hash that is the same for equal values."""
     if isinstance(value, tvm_ffi.Object):
         return int(tvm_ffi.structural_hash(value))
     if isinstance(value, (tuple, list)):
@@ -106,7 +106,7 @@ def _compared(value: Any) -> list[Any]:
 
 
 class Structural:
-    """A dataclass that may hold TVM's objects: equal if they are structurally equal."""
+    """A dataclass that may hold TVM's objects, which are compared structurally."""
 
     def __eq__(self, other: object) -> bool:
         return same(self, other) if type(self) is type(other) else NotImplemented

@@ -1,4 +1,4 @@
-"""From a proposal back to TIR: build the Relax op and let TVM legalise it."""
+"""Build the Relax operator of a proposal and let TVM legalise it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from .remember import Key, KnownFunction, key_of, recall, remember
 
 
 class NotBuilt(Exception):
-    """The proposal is not a valid call of the op, or does not lower to one PrimFunc."""
+    """The proposal is not a valid call of the operator, or does not lower to one PrimFunc."""
 
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """A legalised op; ``params`` are the lifted function's tensors and sizes in its own order."""
+    """A legalised operator; ``params`` are those of the tensor expression, in its own order."""
 
     func: Any
     params: tuple[TensorVar | Var, ...]
@@ -35,26 +35,26 @@ class Rebuilt:
 
 @cache
 def constructor(name: str) -> Any:
-    """The public constructor of ``relax.nn.conv2d`` is ``tvm.relax.op.nn.conv2d``."""
-    found: Any = relax.op
+    """Return the public constructor: ``tvm.relax.op.nn.conv2d`` for ``relax.nn.conv2d``."""
+    attribute: Any = relax.op
     for part in name.removeprefix("relax.").split("."):
-        found = getattr(found, part, None)
-    if found is None:
+        attribute = getattr(attribute, part, None)
+    if attribute is None:
         raise NotBuilt(f"tvm.relax.op has no constructor for {name}")
-    return found
+    return attribute
 
 
 @cache
 def parameters(name: str) -> Mapping[str, inspect.Parameter]:
-    """The constructor's parameters."""
+    """Return the constructor's parameters by name."""
     return inspect.signature(constructor(name)).parameters
 
 
 @cache
 def operand_names(name: str) -> tuple[str, ...]:
-    """Parameters of the constructor that are tensors; given as Python scalars they are literals.
+    """Return the constructor's tensor parameters; a Python scalar there becomes a literal.
 
-    ``int | Expr`` is a size or a scalar that the constructor converts by itself.
+    ``int | Expr`` is a size or a scalar that the constructor itself converts.
     """
     if name in NUMBERED:
         return ()
@@ -62,14 +62,14 @@ def operand_names(name: str) -> tuple[str, ...]:
 
 
 def call_op(name: str, operands: Sequence[Any], attrs: Mapping[str, Any], dtype: str) -> Any:
-    """The Relax call: operands that are attributes become constants of ``dtype``, or shapes."""
+    """Return the Relax call; operands among `attrs` become constants of `dtype`, or shapes."""
     return constructor(name)(**arguments(name, operands, attrs, dtype))
 
 
 def arguments(
     name: str, operands: Sequence[Any], attrs: Mapping[str, Any], dtype: str
 ) -> dict[str, Any]:
-    """The arguments of the public constructor by name; literal operands are of ``dtype``."""
+    """Return the arguments of the public constructor by name; literal operands are `dtype`."""
     named = {k: _typed(v) for k, v in attrs.items()}
     for key in operand_names(name):
         value = named.get(key)
@@ -79,17 +79,17 @@ def arguments(
             named[key] = relax.const(value.value, str(value.ty.dtype))
         elif name in SHAPED and isinstance(value, (list, tuple)):
             named[key] = relax.ShapeExpr(value)
-    rest = iter(_grouped(name, operands))
+    remaining = iter(_grouped(name, operands))
     for key in parameters(name):
-        if key not in named and (value := next(rest, None)) is not None:
+        if key not in named and (value := next(remaining, None)) is not None:
             named[key] = value
-    if next(rest, None) is not None:
+    if next(remaining, None) is not None:
         raise NotBuilt(f"{name} takes fewer than {len(operands)} operands")
     return named
 
 
 def _grouped(name: str, operands: Sequence[Any]) -> list[Any]:
-    """The operands with those together that the constructor takes as one tuple."""
+    """The operands, grouped into a tuple where the constructor takes one."""
     if name in TUPLED:
         return [list(operands)]
     if name in TUPLED_REST:
@@ -99,33 +99,33 @@ def _grouped(name: str, operands: Sequence[Any]) -> list[Any]:
     return list(operands)
 
 
-def bound(
+def bind_arguments(
     name: str, operands: Sequence[int | Constant], attrs: Mapping[str, Any], params: Any
 ) -> dict[str, Any]:
-    """`OpInfo.bind`."""
-    given = [relax.const(o.value, o.dtype) if isinstance(o, Constant) else params[o]
+    """Return the arguments of a constructor, see `OpInfo.bind`."""
+    values = [relax.const(o.value, o.dtype) if isinstance(o, Constant) else params[o]
              for o in operands]  # fmt: skip
-    dtype = str(given[0].ty.dtype if given else attrs.get("dtype", "float32"))
-    return arguments(name, given, attrs, dtype)
+    dtype = str(values[0].ty.dtype if values else attrs.get("dtype", "float32"))
+    return arguments(name, values, attrs, dtype)
 
 
-#: Ops whose scalars are numbers, though they are declared as Expr.
+#: Operators whose scalars are numbers, although they are annotated as Expr.
 NUMBERED = frozenset({"relax.clip"})
-#: Ops whose operand is a shape.
+#: Operators whose operand is a shape.
 SHAPED = frozenset({"relax.shape_to_tensor"})
-#: Ops whose operands are one tuple; with a tuple of all but the first; of all but both ends.
+#: Operators that take all operands as a tuple; all but the first; all but the first and last.
 TUPLED = frozenset({"relax.concat", "relax.stack", "relax.einsum", "relax.meshgrid"})
 TUPLED_REST = frozenset({"relax.index_tensor"})
 TUPLED_MIDDLE = frozenset({"relax.index_put"})
 
 
 def _typed(value: Any) -> Any:
-    """An attribute that is a literal of a type of its own, as TVM wants it."""
+    """An attribute as TVM expects it: a `Constant` becomes a literal of its type."""
     return tirx.const(value.value, value.dtype) if isinstance(value, Constant) else value
 
 
 def to_prim(value: Any, sizes: Mapping[Var, Any]) -> Any:
-    """Attribute values as TVM wants them: polynomials over sizes become PrimExprs."""
+    """Return an attribute as TVM expects it: terms over sizes become PrimExprs."""
     if isinstance(value, Int):
         if value.const is not None:
             return value.const
@@ -162,7 +162,7 @@ def _atom(atom: Any, sizes: Mapping[Var, Any]) -> Any:
 
 
 def _imm(value: Any) -> Any:
-    """Literals as expressions: terms hold integers of any size, expressions do not."""
+    """An integer as an expression; terms hold integers of any size, expressions only int64."""
     if not isinstance(value, int):
         return value
     if not -(1 << 63) <= value < 1 << 63:
@@ -170,22 +170,23 @@ def _imm(value: Any) -> Any:
     return tirx.IntImm("int64", value)
 
 
-#: Why what is legalised cannot be the PrimFunc.
+#: Why the legalised PrimFunc cannot be the one that is analysed.
 _MISFIT = "the op's lowering has another number of parameters"
 
 
 def rebuild(p: Proposal, lifted: TensorExpression) -> Rebuilt:
-    """Legalise the proposed op on operands of the PrimFunc's shapes.
+    """Legalise the proposed operator on operands of the PrimFunc's shapes.
 
-    Raises `NotBuilt` where the op rejects the attributes or is not one PrimFunc.
+    Raises:
+        NotBuilt: The operator rejects the attributes, or does not lower to one PrimFunc.
     """
     dtype = _dtype(p, lifted)
     key = key_of(p, lifted, dtype)
     known = recall(key)
-    return _rebuild(p, lifted, dtype, key) if known is None else _again(known, lifted)
+    return _rebuild(p, lifted, dtype, key) if known is None else _from_cache(known, lifted)
 
 
-def _again(known: KnownFunction, lifted: TensorExpression) -> Rebuilt:
+def _from_cache(known: KnownFunction, lifted: TensorExpression) -> Rebuilt:
     ordered = (*(lifted.params[o] for o in known.inputs), *(c.out for c in lifted.outputs))
     if len(ordered) < known.size:
         raise NotBuilt(_MISFIT)
@@ -199,21 +200,23 @@ def _rebuild(p: Proposal, lifted: TensorExpression, dtype: str, key: Key | None)
     if sizes:
         params.append(relax.Var("sizes", relax.ShapeType(list(sizes.values()))))
     attrs = {k: to_prim(v, sizes) for k, v in p.attrs.items()}
-    found = _legalised(p, dtype, params, args, attrs)
-    if found is None:
+    legalised = _legalised(p, dtype, params, args, attrs)
+    if legalised is None:
         raise NotBuilt("the op does not lower to one PrimFunc")
-    inputs = _inputs(found, lifted, tensors, sizes)
-    ordered = _in_order(found.func, inputs, [c.out for c in lifted.outputs])
+    inputs = _inputs(legalised, lifted, tensors, sizes)
+    ordered = _in_order(legalised.func, inputs, [c.out for c in lifted.outputs])
     if all(isinstance(i, TensorVar) for i in inputs):
         places = tuple(lifted.params.index(i) for i in inputs)
-        remember(key, KnownFunction(found.func, places, len(ordered), found.op, found.rule))
-    return Rebuilt(found.func, ordered)
+        remember(
+            key, KnownFunction(legalised.func, places, len(ordered), legalised.op, legalised.rule)
+        )
+    return Rebuilt(legalised.func, ordered)
 
 
 def _arguments(
     operands: Sequence[int | Constant], lifted: TensorExpression, sizes: Mapping[Var, Any]
 ) -> tuple[list[Any], dict[int, Any]]:
-    """The operands of a call, and those that are variables by parameter."""
+    """The operands of a call, and the variables among them by parameter."""
     tensors: dict[int, Any] = {}
     args: list[Any] = []
     for o in operands:
@@ -241,9 +244,10 @@ def _type(t: TensorVar, sizes: Mapping[Var, Any]) -> Any:
 
 
 def typed_call(p: Proposal, lifted: TensorExpression, out: TensorVar) -> tuple[Any, Any]:
-    """The call on operands of the PrimFunc's types, its type inferred, and the type of a buffer.
+    """Return the call on operands of the PrimFunc's types, type inferred, and the type of `out`.
 
-    Raises `NotBuilt` where the op rejects the operands or attributes.
+    Raises:
+        NotBuilt: The operator rejects the operands or attributes.
     """
     sizes = _sizes(lifted)
     args, _ = _arguments(p.operands, lifted, sizes)
@@ -258,17 +262,17 @@ def typed_call(p: Proposal, lifted: TensorExpression, out: TensorVar) -> tuple[A
 
 
 def _sizes(lifted: TensorExpression) -> dict[Var, Any]:
-    found: dict[Var, Any] = {}
+    sizes: dict[Var, Any] = {}
     for p in lifted.params:
         variables = [p] if isinstance(p, Var) else [v for e in p.shape for v in free(e)]
         for v in variables:
-            if v not in found:
-                found[v] = tirx.Var(v.name, "int64")
-    return found
+            if v not in sizes:
+                sizes[v] = tirx.Var(v.name, "int64")
+    return sizes
 
 
 def _dtype(p: Proposal, lifted: TensorExpression) -> str:
-    """The type of operands that are attributes: the first operand's, or else any parameter's."""
+    """The dtype of literal operands: the first operand's, or else any parameter's."""
     if p.operands and isinstance(p.operands[0], int):
         first = lifted.params[p.operands[0]]
         if isinstance(first, TensorVar):
@@ -293,18 +297,21 @@ def _rejected(p: Proposal, e: Exception) -> NotBuilt:
 
 
 def _inputs(
-    found: Legalised, lifted: TensorExpression, tensors: Mapping[int, Any], sizes: Mapping[Var, Any]
+    legalised: Legalised,
+    lifted: TensorExpression,
+    tensors: Mapping[int, Any],
+    sizes: Mapping[Var, Any],
 ) -> list[TensorVar | Var]:
-    """The arguments of the call_tir mapped back to the lifted function's."""
+    """The parameters of the tensor expression that the ``call_tir`` takes, in its order."""
     by_name = {f"p{o}": lifted.params[o] for o in tensors}
     by_size = {str(x.name): v for v, x in sizes.items()}
     inputs: list[TensorVar | Var] = []
-    for a in found.args:
+    for a in legalised.args:
         name = getattr(a, "name", "")
         if name not in by_name and name not in by_size:
             raise NotBuilt("the op's lowering takes another argument than its operands")
         inputs.append(by_name[name] if name in by_name else by_size[name])
-    for a in found.scalars:
+    for a in legalised.scalars:
         name = getattr(a, "name", "")
         if name not in by_size:
             raise NotBuilt("the op's lowering takes a computed size")

@@ -1,9 +1,9 @@
-"""The PrimFunc of an operator whose legalisation is one tensor expression over known shapes.
+"""The PrimFunc of an operator whose legalisation is one ``call_te`` over known shapes.
 
-Nearly every ``FLegalize`` rule is ``return builder.call_te(function, *args)``. What makes the
-PrimFunc in ``BlockBuilder.call_te`` are three steps: placeholders for the tensors, the function on
-them, ``create_prim_func``. The rest of it, more than half of the time, is for symbolic sizes, of
-which there are none here, and for the call of the PrimFunc in a module.
+Nearly every ``FLegalize`` rule is ``return builder.call_te(function, *args)``. Three steps of
+``BlockBuilder.call_te`` make the PrimFunc: placeholders for the tensors, the function on them, and
+``create_prim_func``. The rest, more than half of the time, handles symbolic sizes, which do not
+occur here, and calls the PrimFunc in a module.
 """
 
 from __future__ import annotations
@@ -20,56 +20,57 @@ from ..lifting.tir.node import NodeDict, items
 
 
 class _Unusual(Exception):
-    """An argument that is left to TVM."""
+    """The rule or an argument is of a form that is left to TVM."""
 
 
-class _Asked:
-    """A builder that notes the expressions it is asked for, and knows nothing else."""
+class _RecordingBuilder:
+    """A builder that records calls of ``call_te`` and supports nothing else."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = []
 
-    def call_te(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> _Asked:
+    def call_te(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> _RecordingBuilder:
         self.calls.append((function, args, kwargs))
         return self
 
 
-#: Rules that were found to need more of a builder: they are not asked again.
-_needy = NodeDict[str]()
+#: Rules that need more of a builder, and the error; they are not tried again.
+_unsupported = NodeDict[str]()
 
 
-def expressed(rule: Any, call: Any) -> tuple[Any, tuple[Any, ...]] | None:
-    """The PrimFunc and the tensors it is to be called with; None if the rule is of another form.
+def legalise_expression(rule: Any, call: Any) -> tuple[Any, tuple[Any, ...]] | None:
+    """Return the PrimFunc and its tensor arguments; None if the rule is of another form.
 
-    Raises what the rule and its function raise where they reject their arguments.
+    An error that the rule or its function raises for invalid arguments is passed on.
     """
-    if rule in _needy:
+    if rule in _unsupported:
         return None
-    asked = _Asked()
+    builder = _RecordingBuilder()
     try:
-        told = rule(asked, call)
-        return _made(*asked.calls[0]) if told is asked and len(asked.calls) == 1 else None
+        result = rule(builder, call)
+        is_one_call = result is builder and len(builder.calls) == 1
+        return _created(*builder.calls[0]) if is_one_call else None
     except _Unusual:
         return None
     except (AttributeError, TypeError) as e:
-        _needy[rule] = str(e)
+        _unsupported[rule] = str(e)
         return None
 
 
-def _made(
+def _created(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, tuple[Any, ...]]:
     kwargs.pop("primfunc_name_hint", None)
     attrs = kwargs.pop("primfunc_attrs", None)
-    given = _Arguments()
-    args, kwargs = given.converted(args), given.converted(kwargs)
+    arguments = _Arguments()
+    args, kwargs = arguments.converted(args), arguments.converted(kwargs)
     out = function(*args, **kwargs)
     outs = [out] if isinstance(out, te.Tensor) else list(out)
     if not all(isinstance(t, te.Tensor) and _known(t.shape) for t in outs):
         raise _Unusual
-    func = te.create_prim_func([*given.placeholders, *outs], "int64")
+    func = te.create_prim_func([*arguments.placeholders, *outs], "int64")
     func = func.with_attrs(attrs) if attrs else func
-    return func.without_attr("global_symbol"), tuple(given.tensors)
+    return func.without_attr("global_symbol"), tuple(arguments.tensors)
 
 
 def _known(shape: Any) -> bool:
@@ -77,14 +78,14 @@ def _known(shape: Any) -> bool:
 
 
 class _Arguments:
-    """The tensors among the arguments of an expression, and their placeholders, in order."""
+    """The tensors among the arguments of ``call_te``, and their placeholders, in order."""
 
     def __init__(self) -> None:
         self.tensors: list[Any] = []
         self.placeholders: list[Any] = []
 
     def converted(self, arg: Any) -> Any:
-        """An argument as the function of an expression takes it."""
+        """Return an argument with placeholders for tensors."""
         kind = type(arg)
         if arg is None or kind in _PLAIN:
             return arg
@@ -105,17 +106,17 @@ class _Arguments:
         raise _Unusual
 
     def placeholder(self, x: Any) -> Any:
-        """A tensor of which the shape is known."""
+        """Return the placeholder of a tensor; its shape must be known."""
         ty = x.ty
         if not isinstance(ty, relax.TensorType) or not isinstance(ty.shape, relax.ShapeExpr):
             raise _Unusual
         if not _known(ty.shape.values):
             raise _Unusual
-        made = te_tensor(x, {}, x.name)
+        tensor = te_tensor(x, {}, x.name)
         self.tensors.append(x)
-        self.placeholders.append(made)
-        return made
+        self.placeholders.append(tensor)
+        return tensor
 
 
-#: Types of arguments that stay as they are.
+#: Types of arguments that are passed on unchanged.
 _PLAIN = frozenset({int, float, bool, str, tirx.IntImm, tirx.FloatImm})

@@ -1,9 +1,9 @@
 """Legalise one call of a Relax operator.
 
 ``relax.transform.LegalizeOps`` calls the operator's ``FLegalize`` attribute in a binding block and
-visits what comes out. Where that is one ``call_tir`` and nothing beside it, the pass changes no
-more, and calling the attribute is all there is to do: it costs half of a pass over a module made
-for the purpose. Over known shapes even the builder is mostly not needed, see
+visits the result. If that is a single ``call_tir`` with no other bindings, the pass changes nothing
+more, and it is enough to call the attribute: that takes half the time of a pass over a module built
+for the purpose. Over known shapes not even the builder is needed in most cases, see
 `analysis.proposal.expression`. Any other operator goes through the passes; ``DispatchSortScan``
 lowers a few that have no ``FLegalize``.
 """
@@ -18,7 +18,7 @@ import tvm
 from tvm import relax
 
 from ..lifting.tir.node import items
-from .expression import expressed
+from .expression import legalise_expression
 
 #: Operators that ``DispatchSortScan`` lowers and ``LegalizeOps`` does not.
 DISPATCHED = frozenset(f"relax.{n}" for n in ("argsort", "cumprod", "cumsum", "sort", "topk"))
@@ -26,9 +26,9 @@ DISPATCHED = frozenset(f"relax.{n}" for n in ("argsort", "cumprod", "cumsum", "s
 
 @dataclass(frozen=True)
 class Legalised:
-    """A PrimFunc, the tensors and the scalars that a ``call_tir`` gives it.
+    """A PrimFunc, and the tensors and scalars with which ``call_tir`` calls it.
 
-    ``rule`` is the ``FLegalize`` of ``op`` if it alone gave the PrimFunc.
+    ``rule`` is the ``FLegalize`` of ``op`` if the PrimFunc depends on nothing else.
     """
 
     func: Any
@@ -39,23 +39,23 @@ class Legalised:
 
 
 def legalise(call: Any, params: Sequence[Any]) -> Legalised | None:
-    """The only ``call_tir`` that a call over ``params`` lowers to, or None if it is not one.
+    """Return the only ``call_tir`` that a call over `params` lowers to, or None if there are more.
 
-    Raises whatever the operator raises where it rejects its arguments.
+    An error that the operator raises for invalid arguments is passed on.
     """
     builder = relax.BlockBuilder()
     call = builder.normalize(call)
     rule = call.op.get_attr("FLegalize")
     if rule is None:
         return _by_pass(call, params)
-    found = expressed(rule, call)
-    if found is not None:
-        return Legalised(*found, op=call.op, rule=rule)
+    parts = legalise_expression(rule, call)
+    if parts is not None:
+        return Legalised(*parts, op=call.op, rule=rule)
     return _directly(builder, call, rule) or _by_pass(call, params)
 
 
 def _directly(builder: Any, call: Any, rule: Any) -> Legalised | None:
-    """What ``FLegalize`` gives, if ``LegalizeOps`` would have called it and changed nothing."""
+    """The result of ``FLegalize``, if ``LegalizeOps`` would do nothing else."""
     if not _shape_known(call.ty) or not all(_shape_known(a.ty) for a in call.args):
         return None
     builder._begin_binding_block()
@@ -65,17 +65,17 @@ def _directly(builder: Any, call: Any, rule: Any) -> Legalised | None:
         block = builder._end_block()
     if len(block.bindings) or not is_call_tir(out):
         return None
-    return Legalised(builder.get()[out.args[0]], *_given(out, {}), op=call.op, rule=rule)
+    return Legalised(builder.get()[out.args[0]], *_arguments(out, {}), op=call.op, rule=rule)
 
 
-def _given(call: Any, values: Mapping[Any, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """The tensors and scalars of a ``call_tir``; for variables that were bound their values."""
+def _arguments(call: Any, values: Mapping[Any, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The tensors and scalars of a ``call_tir``, with bound variables replaced by their values."""
     tensors = tuple(_element(values.get(a, a) if values else a) for a in items(call.args[1].fields))
     return tensors, tuple(items(call.args[2].values)) if len(call.args) > 2 else ()
 
 
 def _element(value: Any) -> Any:
-    """``(a, b)[1]`` is ``b``."""
+    """The element that a projection of a tuple selects: ``(a, b)[1]`` is ``b``."""
     item = isinstance(value, relax.TupleGetItem)
     return value.tuple_value.fields[value.index] if item else value
 
@@ -96,18 +96,18 @@ def _by_pass(call: Any, params: Sequence[Any]) -> Legalised | None:
         with builder.dataflow():
             out = builder.emit_output(call)
         builder.emit_func_output(out)
-    mod = lowered(builder.get())
+    mod = legalise_module(builder.get())
     values = {b.var: b.value for block in mod["main"].body.blocks for b in block.bindings}
     calls = [v for v in values.values() if isinstance(v, tvm.ir.Call)]
     if len(calls) != 1 or not is_call_tir(calls[0]):
         return None
-    return Legalised(mod[calls[0].args[0]], *_given(calls[0], values))
+    return Legalised(mod[calls[0].args[0]], *_arguments(calls[0], values))
 
 
-def lowered(mod: Any) -> Any:
-    """The module with its operators as PrimFuncs: legalised, and scans dispatched.
+def legalise_module(mod: Any) -> Any:
+    """Return the module with its operators lowered to PrimFuncs: legalised, and scans dispatched.
 
-    Scans are dispatched for the current target, the CPU if there is none.
+    Scans are dispatched for the current target, or for the CPU if there is none.
     """
     mod = relax.transform.LegalizeOps()(mod)
     if not dispatches(mod):
@@ -117,17 +117,17 @@ def lowered(mod: Any) -> Any:
 
 
 def dispatches(mod: Any) -> bool:
-    """Whether an operator is left that ``DispatchSortScan`` lowers."""
-    found = False
+    """Whether the module has an operator that ``DispatchSortScan`` lowers."""
+    present = False
 
     def visit(e: Any) -> None:
-        nonlocal found
-        found |= isinstance(e, tvm.ir.Call) and str(getattr(e.op, "name", "")) in DISPATCHED
+        nonlocal present
+        present |= isinstance(e, tvm.ir.Call) and str(getattr(e.op, "name", "")) in DISPATCHED
 
     for _, f in mod.functions_items():
         if isinstance(f, relax.Function):
             relax.analysis.post_order_visit(f, visit)
-    return found
+    return present
 
 
 def is_call_tir(value: Any) -> bool:

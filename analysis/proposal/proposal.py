@@ -1,4 +1,4 @@
-"""What recognisers give: operators that are believed, not yet certified."""
+"""Proposals of recognisers: operators that are not yet certified."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Operators that were legalised lately, so that the same call is not legalised again.
+"""A cache of legalised operators.
 
-Legalising is a function of the operator, its attributes, the types of its operands, the operator's
-``FLegalize`` rule and the current target. The first three are the key; a call under a target, over
-symbolic sizes or with values of other kinds than plain ones is not remembered; and a rule that was
-replaced since makes what it gave worthless.
+A legalised operator depends on its name, attributes, the types of its operands, its ``FLegalize``
+rule and the current target. The first three are the key. A call under a target, over symbolic sizes
+or with values that are not plain is not cached. An entry whose rule was replaced is not used.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ Key = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class KnownFunction:
-    """A PrimFunc of ``size`` parameters, its inputs as indices of parameters, and what gave it."""
+    """A PrimFunc of ``size`` parameters, the positions of its inputs, and its rule."""
 
     func: Any
     inputs: tuple[int, ...]
@@ -38,7 +37,7 @@ _known: dict[Key, KnownFunction] = {}
 
 
 def key_of(p: Proposal, lifted: TensorExpression, dtype: str) -> Key | None:
-    """What the legalised op depends on, or None if it is not to be remembered."""
+    """Return the key of a proposal, or None if its result must not be cached."""
     if tvm.target.Target.current(allow_none=True) is not None:
         return None
     try:
@@ -50,16 +49,16 @@ def key_of(p: Proposal, lifted: TensorExpression, dtype: str) -> Key | None:
 
 
 def recall(key: Key | None) -> KnownFunction | None:
-    """What the call was legalised to, if its rule is still the same."""
-    found = None if key is None else _known.pop(key, None)
-    if key is None or found is None or not _same_rule(found):
+    """Return the legalised operator, if its rule is still the same."""
+    known = None if key is None else _known.pop(key, None)
+    if key is None or known is None or not _same_rule(known):
         return None
-    _known[key] = found  # now the last one to be forgotten
-    return found
+    _known[key] = known  # now the last one to be forgotten
+    return known
 
 
 def remember(key: Key | None, known: KnownFunction) -> None:
-    """Keep a legalised op; the one that was not asked for longest is forgotten."""
+    """Keep a legalised operator; the least recently used one is evicted."""
     if key is None or known.rule is None:
         return
     while len(_known) >= KEPT:
@@ -68,12 +67,12 @@ def remember(key: Key | None, known: KnownFunction) -> None:
 
 
 def forget() -> None:
-    """Forget all."""
+    """Empty the cache."""
     _known.clear()
 
 
 class NotPlain(Exception):
-    """A value that does not tell by itself what is legalised."""
+    """A value that cannot be part of a key."""
 
 
 def _same_rule(known: KnownFunction) -> bool:
@@ -88,7 +87,7 @@ def _type(t: Any) -> Key:
 
 
 def _plain(value: Any) -> Key:
-    """A value that is equal to another one only if both mean the same: 1, 1.0 and True differ."""
+    """A key for a value, equal only for values that mean the same: 1, 1.0 and True differ."""
     kind = type(value)
     if value is None or kind in (int, bool, str):
         return kind, value

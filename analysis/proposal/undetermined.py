@@ -1,7 +1,7 @@
-"""What a compute leaves open: attributes of its op that could as well be something else.
+"""Undetermined attributes: other values would give the same compute.
 
-A convolution with one output in a dimension reads the same whatever its stride, one whose kernel
-has one tap whatever its dilation, and trailing padding that no window reaches is not seen.
+A convolution with one output in a dimension reads the same elements for any stride, one whose
+kernel has one tap for any dilation, and trailing padding that no window reaches has no effect.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Undetermined(Structural):
 
     def __str__(self) -> str:
         name = self.attribute if self.position is None else f"{self.attribute}[{self.position}]"
-        other = f" and {self.partner[0]}[{self.partner[1]}] by as much" if self.partner else ""
-        return f"{name} {self._range()}{other} ({self.reason})"
+        partner = f" and {self.partner[0]}[{self.partner[1]}] by as much" if self.partner else ""
+        return f"{name} {self._range()}{partner} ({self.reason})"
 
     def _range(self) -> str:
         if self.values:
@@ -84,19 +84,19 @@ def _alike(a: Any, b: Any) -> bool:
 
 
 def flags(attributes: Iterable[str], reason: str) -> tuple[Undetermined, ...]:
-    """Attributes that are true or false and leave no trace."""
+    """Return boolean attributes that do not change the compute."""
     return tuple(Undetermined(a, reason, values=(False, True)) for a in attributes)
 
 
 def numbers(attributes: Iterable[str], reason: str) -> tuple[Undetermined, ...]:
-    """Attributes that are any number and leave no trace."""
+    """Return numeric attributes that do not change the compute."""
     return tuple(Undetermined(a, reason) for a in attributes)
 
 
 def axes_with(
     fixed: Sequence[int], spare: Sequence[int], attribute: str = "axis"
 ) -> tuple[Undetermined, ...]:
-    """A list of axes to which any axes of extent 1 may be added."""
+    """Return a list of axes to which axes of extent 1 may be added."""
     if not spare:
         return ()
     more = (m for k in range(len(spare) + 1) for m in combinations(spare, k))
@@ -105,5 +105,5 @@ def axes_with(
 
 
 def among(attribute: str, values: Sequence[Any], reason: str) -> tuple[Undetermined, ...]:
-    """One of several values, if there are several."""
+    """Return an attribute with the values it may have; nothing if there is only one."""
     return (Undetermined(attribute, reason, values=tuple(values)),) if len(values) > 1 else ()

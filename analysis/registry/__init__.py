@@ -1,1 +1,1 @@
-"""The recognisers: how they are registered, asked and checked."""
+"""Register recognisers, call them, and check what they propose."""

@@ -1,4 +1,4 @@
-"""Asking a recogniser: what fails in one costs its own proposals and nothing else.
+"""Call a recogniser; a failure costs its own proposals and nothing else.
 
 A recogniser may raise, return anything, or propose an invalid call. Its failure is a refusal that
 names it, the error and the line, and a `RecogniserWarning`, once for each reason.
@@ -18,7 +18,7 @@ from ..proposal.proposal import Proposal
 from ..real import TooLarge
 from ..results.op_info import Refusal
 from ..terms.work import Exhausted
-from .checked_proposal import Invalid, checked
+from .checked_proposal import Invalid, check_proposals
 from .registry import Recogniser, RecogniserWarning, generation
 from .unchanged import Snapshot
 
@@ -27,14 +27,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, repr=False)
 class RecogniserFailure(Refusal):
-    """Why a recogniser, or a proposal of one, is left out."""
+    """The reason why a recogniser, or one of its proposals, is left out."""
 
 
 def proposals(r: Recogniser, lifted: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """What a recogniser believes, or why it has none.
+    """Return the proposals of a recogniser, or why it has none.
 
-    One from outside gets a copy, as all are asked about the same object, and its proposals are
-    checked.
+    A recogniser from outside gets a copy, because all of them share one expression, and its
+    proposals are checked.
     """
     try:
         return r.run(lifted) if r.built_in else _outside(r, lifted)
@@ -48,16 +48,16 @@ def _outside(r: Recogniser, lifted: TensorExpression) -> Sequence[Proposal] | Re
     shared = Snapshot(lifted)
     try:
         copy = replace(lifted, outputs=tuple(map(replace, lifted.outputs)))
-        found = checked(r, r.run(copy), lifted)
+        checked_proposals = check_proposals(r, r.run(copy), lifted)
     finally:
         changed = shared.restore()
     if changed:
-        raise Invalid("it changed the compute that it was asked about, which others share")
-    return found
+        raise Invalid("it changed the tensor expression, which all recognisers share")
+    return checked_proposals
 
 
 def attempt(r: Recogniser, act: Callable[[], T], about: Proposal | None = None) -> T | Refusal:
-    """What ``act`` returns; what it raises is a refusal in the recogniser's name."""
+    """Return the result of `act`; an exception becomes a refusal in the recogniser's name."""
     try:
         return act()
     except (KeyboardInterrupt, Exhausted):
@@ -87,7 +87,7 @@ def _failed(r: Recogniser, e: BaseException, about: Proposal | None) -> Recognis
 
 
 def _text(e: BaseException) -> str:
-    """What an error says; whatever its ``__str__`` does."""
+    """The text of an error, even if its ``__str__`` fails."""
     try:
         return str(e)
     except (KeyboardInterrupt, Exhausted):
@@ -97,7 +97,7 @@ def _text(e: BaseException) -> str:
 
 
 def _place(r: Recogniser, e: BaseException) -> str:
-    """Where a recogniser failed; its name where its function cannot be described."""
+    """The line where a recogniser failed; its name if its function cannot be described."""
     try:
         return _line(r.run, e)
     except (KeyboardInterrupt, Exhausted):
@@ -107,29 +107,29 @@ def _place(r: Recogniser, e: BaseException) -> str:
 
 
 def _line(run: Any, e: BaseException) -> str:
-    """The innermost line of the recogniser's file that the error came through.
+    """The innermost line of the recogniser's file in the traceback.
 
-    An error that did not come through it: where the recogniser is, and where the error is from.
+    If the error did not pass through that file: the recogniser's first line, and the error's.
     """
     code = getattr(inspect.unwrap(run), "__code__", None)
-    here = f"{code.co_filename}:{code.co_firstlineno}" if code else repr(run)
+    definition = f"{code.co_filename}:{code.co_firstlineno}" if code else repr(run)
     frames = traceback.extract_tb(e.__traceback__)
-    own = [f for f in frames if code is not None and f.filename == code.co_filename]
-    if own:
-        return f"{own[-1].filename}:{own[-1].lineno}"
+    inside = [f for f in frames if code is not None and f.filename == code.co_filename]
+    if inside:
+        return f"{inside[-1].filename}:{inside[-1].lineno}"
     if isinstance(e, Invalid):
-        return here
-    return f"{here}; raised at {frames[-1].filename}:{frames[-1].lineno}"
+        return definition
+    return f"{definition}; raised at {frames[-1].filename}:{frames[-1].lineno}"
 
 
 _warned: tuple[int, set[Any]] = (-1, set())
 
 
 def _warn(text: str, r: Recogniser, reason: Any) -> None:
-    """Once for a reason, and again after a registration: it may have been mended.
+    """Warn once for each reason, and again after a registration, which may have fixed the cause.
 
-    Where warnings are errors, one about a recogniser of this package is raised: it is a fault of
-    ours. One about another costs no answer.
+    Where warnings are errors, one about a recogniser of this package is raised, because that is a
+    fault of opinfo. One about a plug-in costs no answer.
     """
     global _warned
     if _warned[0] != generation():

@@ -1,7 +1,7 @@
-"""What a recogniser from outside returns, checked field by field and copied.
+"""Check and copy, field by field, what a recogniser from outside returns.
 
-Whoever reads the copies meets plain values only: whatever else a recogniser's objects do when they
-are iterated, compared or printed, they do here.
+Readers of the copies meet plain values only: whatever the recogniser's own objects do when they are
+iterated, compared or printed happens here.
 """
 
 from __future__ import annotations
@@ -24,23 +24,25 @@ from ..results.op_info import Refusal
 from ..terms.term import Int, TensorVar, Var
 from .registry import Recogniser, not_an_operator
 
-#: Proposals of one recogniser: each costs of the budget that all have together.
+#: The most proposals of one recogniser: each costs part of the budget that all share.
 MOST = 100
 
-#: What attributes are made of, as they are; TVM's objects are such as index maps.
+#: Leaves of attributes that are not copied; TVM's objects are values such as index maps.
 _PLAIN = (bool, Int, tvm_ffi.Object, type(None))
-#: What others are copied as: a subclass may do anything when it is compared.
+#: How other leaves are copied: an instance of a subclass may do anything when it is compared.
 _COPIES: dict[type, Callable[[Any], Any]] = {
     int: int.__int__, float: float.__float__, str: str.__str__
 }  # fmt: skip
 
 
 class Invalid(Exception):
-    """What a recogniser returned is not what it is to return."""
+    """A recogniser returned something that is not a valid proposal."""
 
 
-def checked(r: Recogniser, answer: Any, lifted: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """The proposals, or the refusal. Raises `Invalid`, or what the objects raise."""
+def check_proposals(
+    r: Recogniser, answer: Any, lifted: TensorExpression
+) -> Sequence[Proposal] | Refusal:
+    """Return the proposals or the refusal; raise `Invalid`, or what the objects raise."""
     if isinstance(answer, Refusal):
         return Refusal(str(answer.reason), str(answer.where))
     if not isinstance(answer, Sequence) or isinstance(answer, str):
@@ -89,7 +91,7 @@ def _operands(name: str, operands: Any, lifted: TensorExpression) -> tuple[int |
 
 
 def _constant(name: str, c: Constant) -> None:
-    """A number that a scalar of the type can have."""
+    """Check that a literal operand is a number that its dtype can hold."""
     scalar = isinstance(c.value, (bool, int, float, np.generic)) and np.ndim(c.value) == 0
     if not scalar or type(c.dtype) is not str or not _holds(c.dtype, c.value):
         raise Invalid(f"it proposed {name} with {c!r:.80}, expected a number of its dtype")
@@ -113,7 +115,7 @@ def _attributes(name: str, attrs: Any) -> dict[str, Any]:
 
 
 def _plain(name: str, key: str, value: Any) -> Any:
-    """A copy of an attribute's value that is made of plain ones."""
+    """A copy of an attribute's value, made of plain values."""
     if isinstance(value, _PLAIN):
         return value
     if type(value) is Constant:
@@ -167,7 +169,7 @@ def _undetermined(name: str, notes: Any, lifted: TensorExpression) -> tuple[Unde
 
 
 def _note(name: str, u: Undetermined, lifted: TensorExpression) -> Undetermined:
-    """A copy whose bounds have an expression over the parameters: no call is built from them."""
+    """A copy with checked bounds: no call is built from them, so nothing else would check them."""
     low, high, values = (_plain(name, u.attribute, v) for v in (u.low, u.high, u.values))
     known = {e for p in lifted.params for e in _dimensions(p)}
     sizes = {v: tirx.Var(v.name, "int64") for v in known if isinstance(v, Var)}

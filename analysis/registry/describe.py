@@ -1,4 +1,4 @@
-"""A list of the recognisers, for people: which there are, from where, and which were left out."""
+"""List the recognisers, with their origin, and the plug-ins that were left out."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class RecogniserInfo:
     """A recogniser, or a plug-in that could not be loaded.
 
     Attributes:
-        name: Its name; of a plug-in that could not be loaded, that of the entry point.
-        precedence: The order of recognisers: lower is asked earlier. None if there is none.
+        name: Its name, or the name of the entry point that could not be loaded.
+        precedence: Its place in the order: lower is called earlier. None for an entry point.
         operators: Full names of the operators that it may propose; empty for any.
         distribution: The package that it comes from; empty if this process registered it.
         distribution_version: The version of that package.
-        unavailable: Why it could not be loaded, None if it was.
+        unavailable: Why the plug-in could not be loaded; None if it was.
     """
 
     name: str
@@ -32,10 +32,10 @@ class RecogniserInfo:
 
 
 def list_recognisers() -> tuple[RecogniserInfo, ...]:
-    """List the recognisers: built in, of installed packages, registered in this process.
+    """List the recognisers: built in, from installed packages, registered in this process.
 
     Returns:
-        All recognisers in the order that they are asked, then the plug-ins that were left out.
+        All recognisers in the order in which they are called, then the plug-ins that were left out.
     """
     outside = plugins.installed(plugins.RECOGNISERS)
     failed = left_out()
@@ -49,7 +49,9 @@ def list_recognisers() -> tuple[RecogniserInfo, ...]:
 
 def _described(r: Recogniser, loaded: Sequence[plugins.Plugin]) -> RecogniserInfo:
     owner = next((p for p in loaded if p.owns(identity(r.run)[0])), None)
-    distribution, number = ("", "") if owner is None else (owner.distribution, owner.version)
+    distribution, distribution_version = (
+        ("", "") if owner is None else (owner.distribution, owner.version)
+    )
     if r.built_in:
-        distribution, number = "opinfo", version("opinfo")
-    return RecogniserInfo(r.name, r.precedence, r.ops, distribution, number)
+        distribution, distribution_version = "opinfo", version("opinfo")
+    return RecogniserInfo(r.name, r.precedence, r.ops, distribution, distribution_version)

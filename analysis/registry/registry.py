@@ -1,7 +1,7 @@
-"""The recognisers that are registered.
+"""The registered recognisers.
 
-Answers that are kept hold for one `generation` of the registry: whoever keeps them forgets
-them when it changes.
+A cached answer is valid for one `generation` of the registry. Whoever keeps answers forgets them
+when the generation changes.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ BUILT_IN = f"{__package__.rpartition('.')[0]}.recognise."
 
 
 class RecogniserWarning(UserWarning):
-    """A recogniser failed; the answer is that of the others."""
+    """A recogniser failed; the answer comes from the others."""
 
 
 @dataclass(frozen=True)
 class Recogniser:
-    """A registered recogniser. Lower ``precedence`` is asked first; in one package it is unique.
+    """A registered recogniser. A lower ``precedence`` is called first; it is unique in a package.
 
-    One that is ``rounded`` is only asked for what is an operator up to rounding, see
+    A ``rounded`` recogniser is only called for operators that are equal up to rounding, see
     `analysis.real`.
     """
 
@@ -53,7 +53,7 @@ class Recogniser:
     ops: tuple[str, ...]
     run: Recognise
     rounded: bool = False
-    #: Whether the function is this package's own: what it proposes is not checked.
+    #: Whether the function belongs to this package; its proposals are not checked.
     built_in: bool = False
 
 
@@ -61,7 +61,7 @@ _registered: dict[str, Recogniser] = {}
 _exact: tuple[Recogniser, ...] = ()
 _rounded: tuple[Recogniser, ...] = ()
 _loaded = False
-#: Why plug-ins were left out; None until they were looked for.
+#: Why plug-ins were left out; None until they are discovered.
 _left_out: dict[plugins.Plugin, str] | None = None
 _generation = 0
 
@@ -76,10 +76,10 @@ def recogniser(
 
     Args:
         name: Identifies the recogniser in messages; unique.
-        precedence: The order of recognisers: lower is asked earlier; unique in a package. If
-            packages have the same one, opinfo is last and the others go by name.
+        precedence: The order of recognisers: lower is called earlier; unique in a package. If
+            packages share a precedence, opinfo comes last and the others are sorted by name.
         ops: Full names of the operators it may propose, such as ``relax.nn.relu``; empty for any.
-        rounded: Ask it only about computes that equal an operator up to rounding.
+        rounded: Call it only for operators that are equal up to rounding.
 
     Returns:
         A decorator that returns the function unchanged.
@@ -101,20 +101,20 @@ def unregister(name: str) -> None:
     """Remove a recogniser.
 
     Args:
-        name: The name that it was registered under.
+        name: The name under which it was registered.
 
     Raises:
-        ValueError: There is no recogniser of this name.
+        ValueError: No recogniser has this name.
     """
     load_all()
     if name not in _registered:
-        raise ValueError(f"there is no recogniser {name!r}{_near(name, _registered)}")
+        raise ValueError(f"there is no recogniser {name!r}{_suggestion(name, _registered)}")
     _replace({k: r for k, r in _registered.items() if k != name})
 
 
 @contextmanager
 def recogniser_scope() -> Iterator[None]:
-    """Undo every registration and removal of recognisers that is made inside, at the end.
+    """Undo, at the end of the block, every registration and removal of recognisers inside it.
 
     Yields:
         Nothing.
@@ -128,12 +128,12 @@ def recogniser_scope() -> Iterator[None]:
 
 
 def generation() -> int:
-    """A number that changes whenever a recogniser is registered or removed."""
+    """Return a number that changes whenever a recogniser is registered or removed."""
     return _generation
 
 
 def registered(rounded: bool | None = None) -> tuple[Recogniser, ...]:
-    """All recognisers, by precedence; or those that are ``rounded``, or those that are not."""
+    """Return recognisers by precedence: all, only the ``rounded`` ones, or only the others."""
     load_all()
     if rounded is None:
         return tuple(_registered.values())
@@ -158,15 +158,15 @@ def load_all() -> None:
 
 
 def left_out() -> dict[plugins.Plugin, str]:
-    """The plug-ins that could not be loaded, and why."""
+    """Return the plug-ins that could not be loaded, with the reasons."""
     load_all()
     return dict(_left_out or {})
 
 
 def _load(p: plugins.Plugin) -> str:
-    """Import a plug-in, whose recognisers register themselves; why it is left out, else empty.
+    """Import a plug-in, whose recognisers register themselves; return why it failed, else "".
 
-    Where it fails none of its recognisers stays.
+    If it fails, none of its recognisers stays registered.
     """
     try:
         p.load()
@@ -175,9 +175,9 @@ def _load(p: plugins.Plugin) -> str:
         why = f"{p}: it registers no recogniser"
     except plugins.PluginError as e:
         why = str(e)
-    rest = {k: r for k, r in _registered.items() if not p.owns(identity(r.run)[0])}
-    if len(rest) < len(_registered):
-        _replace(rest)
+    remaining = {k: r for k, r in _registered.items() if not p.owns(identity(r.run)[0])}
+    if len(remaining) < len(_registered):
+        _replace(remaining)
     with contextlib.suppress(RecogniserWarning):  # where warnings are errors it costs no answer
         warnings.warn(f"plug-in left out: {why}", RecogniserWarning, stacklevel=2)
     return why
@@ -185,9 +185,9 @@ def _load(p: plugins.Plugin) -> str:
 
 @functools.cache
 def modules() -> tuple[Any, ...]:
-    """The modules of the package's own recognisers, in alphabetical order.
+    """Return the modules of the package's own recognisers, in alphabetical order.
 
-    They are discovered, as those of other packages are: a file in their folder is all it takes.
+    They are discovered like those of other packages: a file in their folder is enough.
     """
     folder = str(Path(__file__).parents[1] / "recognise")
     names = sorted(m.name for m in pkgutil.iter_modules([folder]))
@@ -195,17 +195,17 @@ def modules() -> tuple[Any, ...]:
 
 
 def identity(run: Any) -> tuple[str, str]:
-    """Module and qualified name of a function, or of what a callable object wraps or is."""
+    """Return the module and qualified name of a function or callable object, without wrappers."""
     if isinstance(run, functools.partial):
         return identity(run.func)
-    own = run if hasattr(run, "__qualname__") else type(run)
-    return str(own.__module__), str(own.__qualname__)
+    owner = run if hasattr(run, "__qualname__") else type(run)
+    return str(owner.__module__), str(owner.__qualname__)
 
 
 def _is_built_in(run: Any) -> bool:
-    """Whether a function's code is a module's of this package.
+    """Whether a function was defined in a module of this package.
 
-    By the globals that it runs on: ``functools.wraps`` copies ``__module__`` of what it wraps.
+    Decided by the globals of its code: ``functools.wraps`` copies ``__module__``.
     """
     if not isinstance(run, types.FunctionType):
         return False
@@ -215,13 +215,13 @@ def _is_built_in(run: Any) -> bool:
 
 
 def _replace(recognisers: dict[str, Recogniser]) -> None:
-    """A new dictionary each time: another thread may be going through the old one."""
+    """Install a new dictionary, because another thread may be iterating over the old one."""
     global _registered, _exact, _rounded, _generation
-    found = sorted(recognisers.values(), key=_order)
-    _registered = {r.name: r for r in found}
-    _exact = tuple(r for r in found if not r.rounded)
-    _rounded = tuple(r for r in found if r.rounded)
-    _generation += _loaded  # nothing was answered before all of the package were there
+    ordered = sorted(recognisers.values(), key=_order)
+    _registered = {r.name: r for r in ordered}
+    _exact = tuple(r for r in ordered if not r.rounded)
+    _rounded = tuple(r for r in ordered if r.rounded)
+    _generation += _loaded  # before all built-in recognisers are registered there are no answers
 
 
 def _checked(name: str, precedence: int, ops: Any, run: Any, rounded: bool) -> Recogniser:
@@ -238,19 +238,19 @@ def _checked(name: str, precedence: int, ops: Any, run: Any, rounded: bool) -> R
         load_built_in()
         _check_operators(name, ops)
     for r in _registered.values():
-        again = r.name == name and (identity(r.run), r.built_in) == (identity(run), built_in)
-        # Packages that do not know each other may choose the same precedence, see `_order`.
+        replaces = r.name == name and (identity(r.run), r.built_in) == (identity(run), built_in)
+        # Packages that do not know of each other may choose the same precedence, see `_order`.
         same_place = r.precedence == precedence and _package(r.run) == _package(run)
-        if not again and (r.name == name or same_place):
+        if not replaces and (r.name == name or same_place):
             raise ValueError(
-                f"recogniser {name!r} at precedence {precedence}: {_taken(r, name, precedence)} "
+                f"recogniser {name!r} at precedence {precedence}: {_conflict(r, name, precedence)} "
                 f"({'.'.join(identity(r.run))}); choose another, or unregister({r.name!r}) first"
             )
     return Recogniser(name, precedence, tuple(ops), run, rounded, built_in)
 
 
 def _order(r: Recogniser) -> tuple[int, bool, str]:
-    """By precedence; where that is the same, those from outside first, by name."""
+    """By precedence; at the same precedence those from outside first, by name."""
     return r.precedence, r.built_in, r.name
 
 
@@ -258,7 +258,7 @@ def _package(run: Any) -> str:
     return identity(run)[0].partition(".")[0]
 
 
-def _taken(r: Recogniser, name: str, precedence: int) -> str:
+def _conflict(r: Recogniser, name: str, precedence: int) -> str:
     taken = "the name" if r.name == name else "the precedence"
     return f"{taken} is taken by the recogniser {r.name!r} at precedence {r.precedence}"
 
@@ -267,14 +267,17 @@ def _check_operators(name: str, ops: Sequence[str]) -> None:
     for op in ops:
         why = not_an_operator(op)
         if why:
-            near = _near(op, [str(n) for n in Op.list_op_names()])
-            raise ValueError(f"recogniser {name!r}: ops: {why}{near}") from None
+            suggestion = _suggestion(op, [str(n) for n in Op.list_op_names()])
+            raise ValueError(
+                f"recogniser {name!r}: ops: {why}{suggestion}; a recogniser names an operator of "
+                "TVM's registry: register a new one first, see the guide 'Add an operator'"
+            ) from None
 
 
 def not_an_operator(name: str) -> str:
-    """Why a name is not that of an operator that can be built; empty if it is.
+    """Return why a name does not denote an operator that can be built; empty if it does.
 
-    ``exp`` and ``relax.unary.exp`` lead to the constructor of ``relax.exp``, and are not its name.
+    ``exp`` and ``relax.unary.exp`` lead to the constructor of ``relax.exp`` but are not its name.
     """
     try:
         constructor(name)
@@ -284,6 +287,6 @@ def not_an_operator(name: str) -> str:
     return "" if composed or name in Op.list_op_names() else f"TVM has no operator {name}"
 
 
-def _near(name: str, names: Any) -> str:
-    near = difflib.get_close_matches(name, names, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+def _suggestion(name: str, names: Any) -> str:
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

@@ -1,4 +1,4 @@
-"""Whether somebody changed the tensors and terms that all who ask share, and undoing it."""
+"""Detect and undo changes to the tensors and terms that all recognisers share."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ..lifting.effects.tensor_expression import TensorExpression
 from ..terms.term import TensorVar
 from ..terms.traversal import subterms
 
-#: What analyses remember on a term; its value does not depend on them.
+#: Slots in which analyses cache results; the value of a term does not depend on them.
 _REMEMBERED = frozenset({"__weakref__", "free", "memo"})
 
 
 class Snapshot:
-    """The tensors and terms of a compute as they are now."""
+    """The present fields of the tensors and terms of a tensor expression."""
 
     def __init__(self, lifted: TensorExpression) -> None:
         bodies = (t for c in lifted.outputs for part in (*c.axes, c.body) for t in subterms(part))
@@ -24,7 +24,7 @@ class Snapshot:
         self._states = [(x, _fields(x)(x)) for x in parts]
 
     def restore(self) -> bool:
-        """Undo the changes since; whether there were any."""
+        """Undo the changes since; return whether there were any."""
         changed = False
         for x, state in self._states:
             if not _unchanged(x, state):

@@ -1,1 +1,1 @@
-"""What the analysis answers."""
+"""The results of the analysis."""

@@ -1,4 +1,4 @@
-"""Where the elements of a logical buffer lie in the physical one."""
+"""The layout of a physical buffer over a logical one."""
 
 from __future__ import annotations
 
@@ -19,16 +19,19 @@ from ..terms.traversal import free
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-#: Axes that are packed: a factor of another one is not what people read.
+#: Axes of which a part may be named ahead of its letter: others are never packed by convention.
 CHANNELS = ("C", "O", "I")
 
 
 @dataclass(frozen=True, eq=False)
 class BufferLayout(Structural):
-    """``physical[index_map(l)] = logical[l]`` for every ``l`` inside the logical ``shape``.
+    """Where elements are: ``physical[index_map(l)] = logical[l]`` for ``l`` inside ``shape``.
 
-    Symbolic extents are expressions over the PrimFunc's own variables. ``padded`` says that the
-    physical buffer has elements beside those.
+    Attributes:
+        shape: The logical shape; symbolic extents are expressions over the PrimFunc's variables.
+        index_map: TVM's index map from logical to physical coordinates.
+        padded: Whether the physical buffer has elements beyond the logical ones.
+        place: The indices as terms, if they are over symbolic sizes.
     """
 
     shape: tuple[Any, ...]
@@ -38,18 +41,18 @@ class BufferLayout(Structural):
 
     @property
     def symbolic(self) -> bool:
-        """Whether the shape or the map is still over sizes of the analysis."""
+        """Whether the shape or the map still has terms over sizes."""
         return self.place is not None
 
     def over(self, leaves: Mapping[Var, Any]) -> BufferLayout:
-        """The same over the variables of a PrimFunc."""
+        """Return the layout over the variables of a PrimFunc."""
         if self.place is None:
             return self
         return BufferLayout(over(self.shape, leaves), self.place.index_map(leaves), self.padded)
 
     @property
     def identity(self) -> bool:
-        """Whether the buffer is the logical one."""
+        """Whether the physical buffer is the logical one."""
         axes, places = self.index_map.initial_indices, self.index_map.final_indices
         same = len(axes) == len(places) and all(map(_same, axes, places))
         return same and not self.padded
@@ -79,46 +82,46 @@ class PhysicalIndices:
         sizes = {v for p in (*self.indices, *shape) for v in free(p)} - set(self.axes)
         leaves = {v: tirx.Var(v.name, "int64") for v in sorted(sizes, key=lambda v: v.uid)}
         padded = _smaller(shape, physical)
-        found = self.index_map(leaves)
-        return BufferLayout(tuple(map(literals, shape)), found, padded, self if sizes else None)
+        index_map = self.index_map(leaves)
+        return BufferLayout(tuple(map(literals, shape)), index_map, padded, self if sizes else None)
 
     def index_map(self, leaves: Mapping[Var, Any]) -> Any:
-        """From logical to physical coordinates; ``leaves`` gives the expression of each size."""
+        """Return the map from logical to physical coordinates, with an expression for each size."""
         names = [tirx.Var(f"i{k}", "int64") for k in range(len(self.axes))]
         known = {**leaves, **dict(zip(self.axes, names, strict=True))}
         return tirx.IndexMap(names, [to_tvm(p, known) for p in self.indices], None)
 
     def name(self, logical: str) -> str:
-        """The layout string, ``NCHW4c`` over ``NCHW``; empty if TVM has none for these indices."""
-        found = [None if p is ZERO else _digit(p, self.axes) for p in self.indices]
-        digits = [d for d in found if d is not None]
+        """Return the layout string, ``NCHW4c`` over ``NCHW``; empty if TVM cannot express it."""
+        slots = [None if p is ZERO else _digit(p, self.axes) for p in self.indices]
+        digits = [d for d in slots if d is not None]
         if len(digits) < sum(p is not ZERO for p in self.indices) or not _unambiguous(digits):
             return ""
-        named = ["" if d is None else _named(d, logical) for d in found]
+        names = ["" if d is None else _named(d, logical) for d in slots]
         axes = iter([c for k, c in enumerate(logical) if k not in {k for k, _, _ in digits}])
-        for k in [k for k, d in enumerate(found) if d is None]:  # of extent 1
-            named[k] = next(axes, "") or self._outer(k, named, logical)
-        text = "".join(named)
-        return text if all(named) and parses(text) else ""
+        for k in [k for k, d in enumerate(slots) if d is None]:  # of extent 1
+            names[k] = next(axes, "") or self._outer(k, names, logical)
+        text = "".join(names)
+        return text if all(names) and parses(text) else ""
 
-    def _outer(self, place: int, named: list[str], logical: str) -> str:
-        """The outer part of channels of which the block is all: OIHW4i4o, OIHW1i4o."""
+    def _outer(self, place: int, names: list[str], logical: str) -> str:
+        """The letter of an outer axis of extent 1, where one block has all channels: OIHW1i4o."""
         if logical.startswith(LETTERS[: len(logical)]):
             return ""
-        last = max((k for k, text in enumerate(named) if text.isupper()), default=0)
-        if last > place and (letter := named[last]) in CHANNELS:
+        last = max((k for k, text in enumerate(names) if text.isupper()), default=0)
+        if last > place and (letter := names[last]) in CHANNELS:
             extent = self.axes[logical.index(letter)].extent
             if extent is not None and extent.const is not None:
-                named[last] = f"{extent.const}{letter.lower()}"
+                names[last] = f"{extent.const}{letter.lower()}"
                 return letter
         units = (c for c, a in zip(logical, self.axes, strict=True) if a.extent is ONE)
-        free = (f"1{c.lower()}" for c in units if c in CHANNELS and c in named)
-        return next((text for text in free if text not in named), "")
+        free = (f"1{c.lower()}" for c in units if c in CHANNELS and c in names)
+        return next((text for text in free if text not in names), "")
 
 
 @cache
 def parses(text: str) -> bool:
-    """Whether TVM takes a layout string, and for as many dimensions as it has names."""
+    """Whether TVM accepts a layout string, with as many dimensions as it has letters."""
     try:
         return len(s_tir.slayout(text)) == sum(c.isalpha() for c in text) > 0
     except (TypeError, ValueError, RuntimeError):
@@ -131,12 +134,12 @@ def _named(d: Digit, logical: str) -> str:
 
 
 def _smaller(shape: Sequence[Int], physical: Sequence[Int]) -> bool:
-    one = two = ONE
+    logical_size = physical_size = ONE
     for e in shape:
-        one = mul(one, e)
+        logical_size = mul(logical_size, e)
     for e in physical:
-        two = mul(two, e)
-    return one is not two
+        physical_size = mul(physical_size, e)
+    return logical_size is not physical_size
 
 
 Digit = tuple[int, int, int | None]
@@ -144,10 +147,10 @@ Digit = tuple[int, int, int | None]
 
 
 def _digit(p: Int, axes: Sequence[Var]) -> Digit | None:
-    found = [k for k, v in enumerate(axes) if v in free(p)]
-    if len(found) != 1:
+    used = [k for k, v in enumerate(axes) if v in free(p)]
+    if len(used) != 1:
         return None
-    (k,), x = found, as_int(axes[found[0]])
+    (k,), x = used, as_int(axes[used[0]])
     low, mod = p, None
     negative = [(m, c) for m, c in p.terms if c < 0]
     if len(negative) == 1:
@@ -169,11 +172,11 @@ def _divisor(p: Int, x: Int) -> int | None:
 
 
 def _unambiguous(digits: Sequence[Digit]) -> bool:
-    """One whole part an axis; its inner digits, if several, from the highest to the lowest."""
+    """Whether each axis has one outer digit, and inner digits from the highest to the lowest."""
     for k in {d[0] for d in digits}:
-        mine = [d for d in digits if d[0] == k]
-        inner = [(div, mod) for _, div, mod in mine if mod is not None]
-        heads = [div for _, div, mod in mine if mod is None]
+        parts = [d for d in digits if d[0] == k]
+        inner = [(div, mod) for _, div, mod in parts if mod is not None]
+        heads = [div for _, div, mod in parts if mod is None]
         step = 1
         for div, mod in reversed(inner):
             if div != step:

@@ -13,7 +13,7 @@ from tvm import tirx
 
 from ..proofs.equal import Obligation
 from ..proposal.answer_values import Structural, over, symbolic, text
-from ..proposal.build import bound
+from ..proposal.build import bind_arguments
 from ..proposal.proposal import Constant
 from ..proposal.undetermined import Undetermined
 from ..terms.term import Int, Var
@@ -24,10 +24,10 @@ PatternKind = Literal[
     "kElemWise", "kBroadcast", "kInjective", "kCommReduce", "kOutEWiseFusable", "kOpaque"
 ]
 
-#: Attributes that are layout strings, and the operand that each is of; None is the output.
+#: Attributes that hold a layout string, and the position of the operand; None is the output.
 STRINGS = {"data_layout": 0, "layout": 0, "kernel_layout": 1, "out_layout": None}
 
-#: What every certificate assumes beside what it lists itself.
+#: What every certificate assumes, in addition to its own list.
 ASSUMED = (
     "arithmetic of 32 and 64 bit integers does not overflow, nor do casts and shifts of indices "
     "over sizes",
@@ -38,7 +38,7 @@ ASSUMED = (
 
 @dataclass(frozen=True)
 class Certificate:
-    """Why an answer is right.
+    """The evidence for an answer.
 
     Attributes:
         kind: ``rebuilt``: the operator, built from name and attributes, legalises to the same
@@ -47,7 +47,7 @@ class Certificate:
         exact: Whether results are bit-equal; otherwise they are equal up to `assumptions`.
         assumptions: What the proof takes for granted, in words.
         obligations: What was proved.
-        stages: How many buffers the operator's own lowering writes.
+        stages: The number of buffers that the operator's own lowering writes.
     """
 
     kind: CertificateKind
@@ -104,29 +104,28 @@ class OpInfo(Structural):
         self.__dict__.update(state, attrs=MappingProxyType(state["attrs"]))
 
     def bind(self, params: Sequence[Any] | Mapping[int, Any]) -> dict[str, Any]:
-        """The arguments of the public constructor, by name, over operands of the caller's.
+        """Return the arguments of the public constructor, over the caller's operands.
 
         Args:
-            params: by position of a PrimFunc's parameter, the Relax expression that stands for it,
-                with its type known. Only those among ``operands`` are read.
+            params: The Relax expression for each parameter of the PrimFunc, by position, with a
+                known type. Only those in ``operands`` are read.
 
         Returns:
-            What ``op(**info.bind(params))`` rebuilds the operator from: ``attrs``, the operands by
-            the names of their arguments (as one tuple where the op takes one), and literal operands
-            as ``relax.const`` of their type.
+            Arguments by name, for ``op(**info.bind(params))``: ``attrs``, the operands (one tuple
+            where the operator takes one), and literal operands as ``relax.const`` of their type.
         """
-        return bound(self.name, self.operands, self.attrs, params)
+        return bind_arguments(self.name, self.operands, self.attrs, params)
 
     @property
     def relaid(self) -> bool:
-        """Whether TVM has no lowering of the op in the layouts that its attributes name."""
+        """Whether TVM cannot lower the operator in the layouts that its attributes name."""
         return self.relayout is not None
 
     @property
     def packed(self) -> bool:
         """Whether a layout attribute splits a dimension: ``NCHW4c``."""
-        found = (str(self.attrs[k]) for k in self.attrs.keys() & STRINGS.keys())
-        return any(c.islower() for text in found for c in text)
+        layouts = (str(self.attrs[k]) for k in self.attrs.keys() & STRINGS.keys())
+        return any(c.islower() for text in layouts for c in text)
 
     def __repr__(self) -> str:
         inside = [f"%{o}" if isinstance(o, int) else f"{o.value}" for o in self.operands]
@@ -134,7 +133,7 @@ class OpInfo(Structural):
         return f"{self.name}({', '.join(inside)}) : {self.kind}, {self.certificate.kind}"
 
     def to_json(self) -> dict[str, Any]:
-        """A value that ``json.dumps`` takes."""
+        """Return the answer as JSON values."""
         return {
             "name": self.name,
             "attrs": {k: to_plain(v) for k, v in self.attrs.items()},
@@ -179,7 +178,7 @@ class LayoutNormalised(Structural):
 
     @property
     def certificate(self) -> Certificate:
-        """Why the answer is right, for the PrimFunc with its own buffers."""
+        """The certificate, for the PrimFunc with its own buffers."""
         return self.logical.certificate
 
     @property
@@ -189,12 +188,12 @@ class LayoutNormalised(Structural):
 
     @property
     def label(self) -> str:
-        """``layout_normalised(relax.tan)``: for people, and the name of no operator."""
+        """A label for people, ``layout_normalised(relax.tan)``; not the name of an operator."""
         return f"layout_normalised({self.logical.name})"
 
     @property
     def places(self) -> tuple[str, ...]:
-        """By parameter, the layout string, or the index map as text."""
+        """The layout string of each parameter, or else the index map as text."""
         pairs = zip(self.layouts, self.buffers, strict=True)
         return tuple(text or ("" if b is None or b.identity else b.text) for text, b in pairs)
 
@@ -203,7 +202,7 @@ class LayoutNormalised(Structural):
         return f"layout_normalised {self.logical!r}; {where}"
 
     def to_json(self) -> dict[str, Any]:
-        """A value that ``json.dumps`` takes."""
+        """Return the answer as JSON values."""
         return {
             "layout_normalised": self.logical.to_json(),
             "buffers": [None if b is None else repr(b) for b in self.buffers],
@@ -230,74 +229,74 @@ class Refusal:
         return f"not recognised: {self.reason}" + (f" ({self.where})" if self.where else "")
 
     def to_json(self) -> dict[str, Any]:
-        """A value that ``json.dumps`` takes."""
+        """Return the refusal as JSON values."""
         return {"reason": self.reason, "where": self.where}
 
 
-#: What is known of a PrimFunc.
+#: A result of the analysis.
 Answer = OpInfo | LayoutNormalised | Refusal
 
 
-def operator(found: Answer) -> OpInfo | None:
-    """The operator that is computed, over whatever layouts of the buffers; None if not known."""
-    if isinstance(found, Refusal):
+def operator(info: Answer) -> OpInfo | None:
+    """Return the operator, over the PrimFunc's own buffers or logical ones; None for a refusal."""
+    if isinstance(info, Refusal):
         return None
-    return found.logical if isinstance(found, LayoutNormalised) else found
+    return info.logical if isinstance(info, LayoutNormalised) else info
 
 
-def certified(
-    found: OpInfo | LayoutNormalised, certificate: Certificate
+def with_certificate(
+    info: OpInfo | LayoutNormalised, certificate: Certificate
 ) -> OpInfo | LayoutNormalised:
-    """An answer with another certificate."""
-    if isinstance(found, LayoutNormalised):
-        return _certified(found, certificate)
-    relayout = None if found.relayout is None else _certified(found.relayout, certificate)
-    return replace(found, certificate=certificate, relayout=relayout)
+    """Return an answer with another certificate."""
+    if isinstance(info, LayoutNormalised):
+        return _certified(info, certificate)
+    relayout = None if info.relayout is None else _certified(info.relayout, certificate)
+    return replace(info, certificate=certificate, relayout=relayout)
 
 
-def _certified(found: LayoutNormalised, certificate: Certificate) -> LayoutNormalised:
-    return replace(found, logical=replace(found.logical, certificate=certificate))
+def _certified(info: LayoutNormalised, certificate: Certificate) -> LayoutNormalised:
+    return replace(info, logical=replace(info.logical, certificate=certificate))
 
 
 Leaves = Callable[[], Mapping[Var, Any]]
 
 
-def over_variables(found: OpInfo | LayoutNormalised, leaves: Leaves) -> OpInfo | LayoutNormalised:
-    """The same answer with TIR for terms over sizes; itself if it has none."""
-    return _op_over(found, leaves) if isinstance(found, OpInfo) else _laid_over(found, leaves)
+def over_variables(info: OpInfo | LayoutNormalised, leaves: Leaves) -> OpInfo | LayoutNormalised:
+    """Return the answer with TIR expressions for terms over sizes."""
+    return _op_over(info, leaves) if isinstance(info, OpInfo) else _laid_over(info, leaves)
 
 
-def _laid_over(found: LayoutNormalised, leaves: Leaves) -> LayoutNormalised:
-    logical = _op_over(found.logical, leaves)
-    moved = any(b is not None and b.symbolic for b in found.buffers)
-    if logical is found.logical and not moved:
-        return found
-    buffers = tuple(None if b is None else b.over(leaves()) for b in found.buffers)
-    return replace(found, logical=logical, buffers=buffers)
+def _laid_over(info: LayoutNormalised, leaves: Leaves) -> LayoutNormalised:
+    logical = _op_over(info.logical, leaves)
+    moved = any(b is not None and b.symbolic for b in info.buffers)
+    if logical is info.logical and not moved:
+        return info
+    buffers = tuple(None if b is None else b.over(leaves()) for b in info.buffers)
+    return replace(info, logical=logical, buffers=buffers)
 
 
-def _op_over(found: OpInfo, leaves: Leaves) -> OpInfo:
-    others = tuple(_op_over(a, leaves) for a in found.alternatives)
-    relayout = None if found.relayout is None else _laid_over(found.relayout, leaves)
-    bounds: list[Any] = [(u.low, u.high, u.values) for u in found.undetermined]
-    inner = relayout is found.relayout and all(map(operator_is, others, found.alternatives))
-    if inner and not symbolic([*found.attrs.values(), *bounds]):
-        return found
+def _op_over(info: OpInfo, leaves: Leaves) -> OpInfo:
+    alternatives = tuple(_op_over(a, leaves) for a in info.alternatives)
+    relayout = None if info.relayout is None else _laid_over(info.relayout, leaves)
+    bounds: list[Any] = [(u.low, u.high, u.values) for u in info.undetermined]
+    unchanged = relayout is info.relayout and all(map(operator_is, alternatives, info.alternatives))
+    if unchanged and not symbolic([*info.attrs.values(), *bounds]):
+        return info
     known = leaves()
     return replace(
-        found,
-        attrs={k: over(v, known) for k, v in found.attrs.items()},
+        info,
+        attrs={k: over(v, known) for k, v in info.attrs.items()},
         undetermined=tuple(
             replace(u, **{k: over(getattr(u, k), known) for k in ("low", "high", "values")})
-            for u in found.undetermined
+            for u in info.undetermined
         ),
-        alternatives=others,
+        alternatives=alternatives,
         relayout=relayout,
     )
 
 
 def to_plain(value: Any) -> Any:
-    """Attribute values as JSON: symbolic dimensions and index maps become their text."""
+    """Return a value as JSON: symbolic dimensions and index maps become text."""
     if isinstance(value, Int):
         return value.const if value.const is not None else repr(value)
     if isinstance(value, (tirx.IntImm, tirx.FloatImm)):

@@ -1,4 +1,4 @@
-"""Dimensions that are two coordinates fused: ``extent * P + Q``.
+"""Split dimensions that are two fused coordinates: ``extent * P + Q``.
 
 Before: out[n, y] = Σ x[n, y // W + r, y % W + q]        After: out[n, h, w] = Σ x[n, h + r, w + q]
 """
@@ -10,22 +10,31 @@ from collections.abc import Iterator
 from ..terms.quotient import is_div
 from ..terms.term import ONE, ZERO, CallTerm, Int, TensorVar, Var, polynomial
 from ..terms.traversal import subterms
-from .move import Facts, LogicalState, clean, factored, guarded_loads, moved, split, tidied
+from .move import (
+    Facts,
+    LogicalState,
+    apply_change,
+    clean,
+    factor_out,
+    guarded_loads,
+    simplify_indices,
+    split,
+)
 from .tensor_access import accesses, coefficient
 
 
-def unfused(state: LogicalState) -> Iterator[LogicalState]:
-    """The state with one, two, … fused dimensions apart."""
+def split_fused(state: LogicalState) -> Iterator[LogicalState]:
+    """Yield the state with one, two, … fused dimensions split."""
     for _ in range(6):
         new = _input(state) or _output(state)
         if new is None:
             return
-        state = tidied(new)
+        state = simplify_indices(new)
         yield state
 
 
 def _output(state: LogicalState) -> LogicalState | None:
-    """An output axis y that only occurs in ``y // E`` and ``y % E``."""
+    """Split an output axis y that only occurs in ``y // E`` and ``y % E``."""
     for c in state.lifted.outputs:
         for d, axis in enumerate(c.axes):
             if not isinstance(axis.atom, Var):
@@ -33,7 +42,7 @@ def _output(state: LogicalState) -> LogicalState | None:
             for extent in _divisors(c.body, axis):
                 if not _divides(extent, c.out.shape[d]):
                     continue
-                new = moved(state, c.out.position, split(c.out, d, extent))
+                new = apply_change(state, c.out.position, split(c.out, d, extent))
                 while (further := _input(new)) is not None:
                     new = further
                 if not _combined(new, c.out.position, d, extent):
@@ -42,7 +51,7 @@ def _output(state: LogicalState) -> LogicalState | None:
 
 
 def _divisors(body: object, axis: Int) -> list[Int]:
-    found: dict[Int, None] = {}
+    divisors: dict[Int, None] = {}
     for s in subterms(body):  # type: ignore[arg-type]
         if (
             isinstance(s, CallTerm)
@@ -50,14 +59,14 @@ def _divisors(body: object, axis: Int) -> list[Int]:
             and s.args[0] is axis
             and isinstance(s.args[1], Int)
         ):
-            found[s.args[1]] = None
-    return list(found)
+            divisors[s.args[1]] = None
+    return list(divisors)
 
 
-def _divides(extent: Int, whole: Int) -> bool:
-    if len(extent.terms) != 1 or extent is whole or whole is ZERO:
+def _divides(extent: Int, total: Int) -> bool:
+    if len(extent.terms) != 1 or extent is total or total is ZERO:
         return False
-    high, low = factored(whole, extent)
+    high, low = factor_out(total, extent)
     return low is ZERO and high is not ONE
 
 
@@ -65,19 +74,19 @@ def _combined(state: LogicalState, position: int, d: int, extent: Int) -> bool:
     """Whether the two new axes still occur as ``extent * a + b``."""
     a = accesses(state)
     stores = next(x for x in a.all if x.position == position)
-    one, two = (stores.indices[k].atom for k in (d, d + 1))
-    if not (isinstance(one, Var) and isinstance(two, Var)):
+    outer, inner = (stores.indices[k].atom for k in (d, d + 1))
+    if not (isinstance(outer, Var) and isinstance(inner, Var)):
         return True
     indices = [p for x in a.all if x.position != position for p in x.indices]
     for p in (*indices, *a.numbers):
-        high, low = coefficient(p, one), coefficient(p, two)
+        high, low = coefficient(p, outer), coefficient(p, inner)
         if low is None or high is None or (low is not ZERO and high is low * extent):
             return True
     return False
 
 
 def _input(state: LogicalState) -> LogicalState | None:
-    """A dimension that every load reads at ``extent * P + Q`` with ``0 <= Q < extent``."""
+    """Split a dimension that every load reads at ``extent * P + Q`` with ``0 <= Q < extent``."""
     written = {c.out.position for c in state.lifted.outputs}
     for t in state.lifted.params:
         if not isinstance(t, TensorVar) or t.position in written:
@@ -87,24 +96,24 @@ def _input(state: LogicalState) -> LogicalState | None:
             reads = [(x.indices[d], facts) for x, facts in loads]
             for extent in _extents(reads):
                 if _divides(extent, t.shape[d]) and _fits(reads, extent):
-                    return moved(state, t.position, split(t, d, extent))
+                    return apply_change(state, t.position, split(t, d, extent))
     return None
 
 
 def _extents(reads: list[tuple[Int, Facts]]) -> Iterator[Int]:
     """Coefficients that could be the inner extent, largest first."""
-    found: dict[Int, None] = {}
+    extents: dict[Int, None] = {}
     for p, _ in reads:
         for mono, c in p.terms:
             sizes = tuple(a for a in mono if isinstance(a, Var) and a.kind == "size")
             extent = polynomial({sizes: abs(c)})
             if len(sizes) < len(mono) and extent is not ONE:
-                found[extent] = None
-    yield from sorted(found, key=lambda e: (-len(e.terms[0][0]), -(e.terms[0][1])))
+                extents[extent] = None
+    yield from sorted(extents, key=lambda e: (-len(e.terms[0][0]), -(e.terms[0][1])))
 
 
 def _fits(reads: list[tuple[Int, Facts]], extent: Int) -> bool:
-    """Both parts occur, and the inner one is proved to be in its range everywhere."""
-    parts = [factored(p, extent) for p, _ in reads]
-    both = any(high.const is None and low.const is None for high, low in parts)
-    return both and all(clean(p, extent, facts) is not None for p, facts in reads)
+    """Whether both parts occur, and the inner one is proved to be in its range everywhere."""
+    parts = [factor_out(p, extent) for p, _ in reads]
+    separate = any(high.const is None and low.const is None for high, low in parts)
+    return separate and all(clean(p, extent, facts) is not None for p, facts in reads)

@@ -26,7 +26,8 @@ from rich.table import Table
 from tvm import relax, tirx
 
 from opinfo.analysis import Chain, Constant, OpInfo, StepResult
-from opinfo.analysis.answer.recover import Recovered, analyser
+from opinfo.analysis.answer.analyser import analyser
+from opinfo.analysis.answer.recovered import Recovered
 from opinfo.analysis.chain import Chains
 from opinfo.analysis.proposal.build import to_prim
 from opinfo.byoc.prepare.raise_ops import call_sizes

@@ -92,12 +92,12 @@ def torch_compile(name: str, threads: int) -> Call | None:
 def tvm_default(mod: Any, given: Sequence[Any]) -> Call:
     import tvm
 
-    from opinfo.byoc.compile import build
+    from opinfo.byoc.building.build_library import build_library
     from opinfo.byoc.dispatching.dispatch import dispatch
 
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "model.so"
-        build(dispatch(tvm.relax.transform.LegalizeOps()(mod), []), library)
+        build_library(dispatch(tvm.relax.transform.LegalizeOps()(mod), []), library)
         machine = tvm.relax.VirtualMachine(tvm.runtime.load_module(str(library)), tvm.cpu())
     return call(machine, given)
 

@@ -33,10 +33,10 @@ from benchmarks.common.rows import model_parser, store_row, stored_rows
 from opinfo.byoc.backend.backend import Backend, Code
 from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.backend.flops import flops
-from opinfo.byoc.dispatching.dispatch import Dispatched, dispatch
-from opinfo.byoc.dispatching.retry import best_of
+from opinfo.byoc.dispatching.dispatch import Dispatched, choose_regions, dispatch
+from opinfo.byoc.dispatching.dispatch_request import DispatchRequest
 from opinfo.byoc.matching.lowered import Lowered
-from opinfo.byoc.matching.request import Asked
+from opinfo.byoc.matching.match_rules import MatchRules
 from opinfo.byoc.prepare.prepare import prepare
 from tests.byoc.chains import CHAINS
 
@@ -53,7 +53,8 @@ def matching(name: str) -> Backend:
 
 def before(found: Lowered, backend: Backend) -> tuple[tuple[int, int], tuple[int, int]]:
     """Operators and FLOPs that the best regions have of a module that is not lowered."""
-    best = best_of(found, Asked({backend.name: 3}, {}), [backend], None)
+    rules = MatchRules({backend.name: 3}, {})
+    best = choose_regions(DispatchRequest(found, found, rules, [backend]))
     told = {op: flops(found.infos[op], op) for op in found.ops}
     taken = [op for m in best.matches for op in m.ops]
     mine, every = (sum(op.name not in MOVES for op in ops) for ops in (taken, told))

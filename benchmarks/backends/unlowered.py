@@ -18,7 +18,8 @@ import tvm_ffi
 from tvm import relax
 from tvm.ir import GenericConst
 
-from opinfo.analysis.answer.recover import Analyser, Recovered
+from opinfo.analysis.answer.analyser import Analyser
+from opinfo.analysis.answer.recovered import Recovered
 from opinfo.analysis.results.op_info import Certificate, OpInfo, Refusal
 from opinfo.byoc.matching.lowered import Lowered
 from opinfo.byoc.patterns.dependences import flows

@@ -1,4 +1,4 @@
-"""What a dispatch gives: the module, and what became of each operator."""
+"""The result of a dispatch: the module, and where each operator runs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Taken:
-    """A region that a backend has: the operators in it, and what was matched.
+    """A region that a backend has.
 
-    ``rounds`` says how it rounds elsewhere than op by op, where its converter rearranged it.
-    ``nodes`` are the nodes of the model that its operators come from, as far as they are known.
-    ``microseconds``: the time of a call, where it was measured to choose the region.
+    Attributes:
+        symbol: The function of its code.
+        backend: The backend.
+        pattern: The pattern that matched.
+        ops: Its operators.
+        flops: Its floating-point operations.
+        rounds: How it rounds differently from its operators one by one; None if it does not.
+        nodes: The nodes of the model that its operators come from, as far as known.
+        microseconds: The time of a call, if it was measured to choose the region.
     """
 
     symbol: str
@@ -43,10 +49,10 @@ class Dispatched:
         left: The operators that stay with TVM, and why.
         options: Options for the C++ compiler.
         status: The solver's status.
-        plan: What to save in order to repeat this dispatch.
+        plan: The plan to save, for replaying this dispatch.
         total: The floating-point operations of the module.
-        timings: What was measured to choose the regions.
-        report: The layouts, where they were chosen too.
+        timings: The times that were measured to choose the regions.
+        report: The planned layouts; None if they were not planned.
         failed: The regions that were dropped because a backend's code failed.
     """
 
@@ -69,22 +75,22 @@ class Dispatched:
     def summary(self) -> str:
         """One line: ``offloaded 57 of 61 ops, 99.2% of FLOPs, onednn 57, tvm 4``.
 
-        Where layouts were chosen too it ends in ``; 2 transforms left``.
+        If layouts were planned, it ends in ``; 2 transforms left``.
         """
         ops = sum(len(t.ops) for t in self.taken)
-        by: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for t in self.taken:
-            by[t.backend] = by.get(t.backend, 0) + len(t.ops)
+            counts[t.backend] = counts.get(t.backend, 0) + len(t.ops)
         share = sum(t.flops for t in self.taken) / self.total if self.total else 0.0
-        told = "".join(f", {name} {n}" for name, n in sorted(by.items()))
-        moving = None if self.report is None else self.report.after.number
-        plural = "" if moving == 1 else "s"
-        transforms = "" if moving is None else f"; {moving} transform{plural} left"
-        return (f"offloaded {ops} of {ops + len(self.left)} ops, {share:.1%} of FLOPs{told}, "
+        backends = "".join(f", {name} {n}" for name, n in sorted(counts.items()))
+        number = None if self.report is None else self.report.after.number
+        plural = "" if number == 1 else "s"
+        transforms = "" if number is None else f"; {number} transform{plural} left"
+        return (f"offloaded {ops} of {ops + len(self.left)} ops, {share:.1%} of FLOPs{backends}, "
                 f"tvm {len(self.left)}{transforms}")  # fmt: skip
 
     def failures(self) -> str:
-        """One line, empty where no region failed.
+        """One line; empty if no region failed.
 
         ``1 region failed, run by tvm: onednn, pattern conv, region lv3 (…): …``
         """
@@ -93,5 +99,5 @@ class Dispatched:
             return ""
         now = ", ".join(sorted({n for f in lost for n in f.now}))
         regions = "1 region" if len(lost) == 1 else f"{len(lost)} regions"
-        told = "; ".join(str(replace(f, now=())) for f in lost)
-        return f"{regions} failed, run by {now}: {told}"
+        reasons = "; ".join(str(replace(f, now=())) for f in lost)
+        return f"{regions} failed, run by {now}: {reasons}"

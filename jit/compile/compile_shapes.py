@@ -15,14 +15,14 @@ from ...analysis.lifting.tir.node import items
 from ...analysis.support.progress import stage
 from ...byoc.backend.backend import Backend
 from ...byoc.backend.region import Region
+from ...byoc.building.build_retries import build_with_retries
+from ...byoc.building.finish_module import finish_module
 from ...byoc.codegen import toolchain
 from ...byoc.codegen.arity import check_calls
-from ...byoc.codegen.deduplicate import once
 from ...byoc.codegen.executable import executable
 from ...byoc.codegen.host import native_target
-from ...byoc.codegen.loading import tried
-from ...byoc.compile import finished, placed, regions_of, retried
-from ...byoc.dispatching.dispatch import Dispatched, Options
+from ...byoc.dispatching.dispatch_request import Options
+from ...byoc.dispatching.dispatched import Dispatched
 from ...byoc.dispatching.plan_file import DispatchPlan
 from ...byoc.dispatching.replay_dispatch import replay
 from ...byoc.patterns.failure import last_line
@@ -59,7 +59,7 @@ class CompiledShapes:
 
     def export(self, path: str | Path) -> None:
         """Write the library; it loads in any process with the TVM runtime."""
-        placed(self.library, Path(path))
+        copy_library(self.library, Path(path))
 
 
 def compile_shapes(
@@ -99,18 +99,18 @@ def compile_shapes(
     prepared = prepare(mod, backends, relaid=planned)
 
     def finish(done: Dispatched) -> Dispatched:
-        return finished(done, planned, options.desired, cpu)
+        return finish_module(done, planned, options.desired, cpu)
 
     if saved is not None:
         dispatched = finish(replay(prepared, saved, backends))
         return _specialize_and_link(dispatched.module, dispatched, settings, cpu)
-    attempt = dispatch_to_backends(prepared, settings, backends, options)
-    if attempt is None:
+    dispatcher = dispatch_to_backends(prepared, settings, backends, options)
+    if dispatcher is None:
         return _specialize_and_link(prepared, None, settings, cpu)
-    return retried(
-        attempt,
+    return build_with_retries(
+        dispatcher,
         finish,
-        lambda done: _specialize_and_link(done.module, done, settings, cpu, regions_of(attempt)),
+        lambda done, regions: _specialize_and_link(done.module, done, settings, cpu, regions),
     )
 
 
@@ -129,7 +129,7 @@ def _specialize_and_link(
     flags = [*toolchain.OPTIONS, *OPTIONS, *(() if dispatched is None else dispatched.options)]
     built.export_library(str(library), fcompile=toolchain.shared, options=flags)
     if regions:
-        check_calls(tried(str(library), tvm.cpu()), regions)
+        check_calls(load_checked(str(library), tvm.cpu()), regions)
     return CompiledShapes(library, specialized.functions, dispatched, folder)
 
 
@@ -182,7 +182,7 @@ def lowered(mod: Any) -> Any:
 
 def fused(mod: Any) -> Any:
     """Fuse a lowered module; reshapes become views, which need no kernel."""
-    return once(relax.transform.RewriteDataflowReshape()(fuse(simplified(mod))), _view)
+    return deduplicate(relax.transform.RewriteDataflowReshape()(fuse(simplified(mod))), _view)
 
 
 def _view(value: Any) -> tuple[Any, ...] | None:

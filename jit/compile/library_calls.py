@@ -8,19 +8,19 @@ from typing import Any
 
 from ...analysis import OpInfo
 from ...byoc.backend.backend import Backend
-from ...byoc.dispatching.dispatch import Options, attempt
-from ...byoc.dispatching.retry import Attempt
+from ...byoc.dispatching.dispatch import Dispatcher, prepare_dispatch
+from ...byoc.dispatching.dispatch_request import Options
 from ...byoc.matching.lowered import read
 from ..config.strategy import Config, Library, chosen, strategy
 
 
 def dispatch_to_backends(
     mod: Any, given: Config, backends: Sequence[str | Backend] = (), options: Options | None = None
-) -> Attempt | None:
+) -> Dispatcher | None:
     """Dispatch operators of a lowered, unfused module; None if no backend is requested.
 
     ``backends`` take operators without an entry in ``by_op``; the backends of a `Library` strategy
-    take its operators. The attempt can be retried without regions that fail to build. Operators
+    take its operators. The dispatch can be retried without regions that fail to build. Operators
     that no backend takes stay, with the reason in ``left``.
 
     Raises:
@@ -42,4 +42,4 @@ def dispatch_to_backends(
            and not isinstance(chosen(handing, "", (i,)), Library)}  # fmt: skip
     options = options or Options()
     force = dict.fromkeys(sorted(own), "tvm") | dict(options.force or {})
-    return attempt(mod, every, replace(options, force=force))
+    return prepare_dispatch(mod, every, replace(options, force=force))

@@ -10,7 +10,7 @@ import tvm
 from tvm import relax
 from tvm.s_tir import Schedule
 
-from opinfo.analysis.answer.recover import analyser
+from opinfo.analysis.answer.analyser import analyser
 from opinfo.analysis.results.op_info import LayoutNormalised, OpInfo
 from opinfo.layout import plan_layout
 

@@ -226,7 +226,7 @@ def test_a_change_of_what_others_share_is_named(exp: tirx.PrimFunc, unknown: tir
         return [RIGHT]
 
     register(run)
-    check_failure(exp, unknown, "it changed the compute that it was asked about")
+    check_failure(exp, unknown, "it changed the tensor expression, which all recognisers share")
 
 
 # ----------------------------------------------------------------------------- failing
@@ -315,7 +315,7 @@ def test_warnings_as_errors_show_a_fault_of_ours(exp: tirx.PrimFunc) -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "ask"), [("answer.recover", op_info), ("chain", op_infos)], ids=["info", "infos"]
+    ("module", "ask"), [("answer.recovered", op_info), ("chain", op_infos)], ids=["info", "infos"]
 )
 def test_a_fault_over_variables_is_a_refusal(
     module: str, ask: Callable[[Any], Any], exp: tirx.PrimFunc, monkeypatch: pytest.MonkeyPatch

@@ -27,7 +27,7 @@ from opinfo.analysis import (
     recogniser_scope,
     unregister,
 )
-from opinfo.analysis.answer.recover import Analyser, analyser
+from opinfo.analysis.answer.analyser import Analyser, analyser
 from opinfo.analysis.chain import Chains
 
 OUTER = """

@@ -14,12 +14,12 @@ from opinfo.byoc.backend.match import Match
 from opinfo.byoc.backend.region import Region
 from opinfo.byoc.dispatching.with_layouts import BYTES, Regions
 from opinfo.byoc.matching.lowered import Lowered, read
-from opinfo.byoc.matching.request import Asked
+from opinfo.byoc.matching.match_rules import MatchRules
 from opinfo.byoc.patterns.pattern import Node, Pattern, many, maybe, one
 from opinfo.layout.graph.relax_graph import Op
 from opinfo.layout.planner import Planner
 from opinfo.layout.search.decide import Space, bytes_moved
-from opinfo.layout.search.op_specs import Kinds
+from opinfo.layout.search.op_specs import OpSpecs
 
 from ..layout.brute import Prices, cost_of
 from ..layout.random_graphs import Case
@@ -76,9 +76,9 @@ def objectives(case: Case) -> tuple[float, float] | None:
     lowered = read(case.module, "test")
     gvar = next(g for g in lowered.functions if g.name_hint == "main")
     mine = backends(case.seed)
-    known = Kinds({}, offers=[b.wants for b in mine])
+    known = OpSpecs({}, offers=[b.wants for b in mine])
     planner = Planner(case.module, known, "graph", bytes_moved, {}, 60.0)
-    asked = Asked(classes(case.seed), {})
+    asked = MatchRules(classes(case.seed), {})
     regions = _Last(lowered, gvar, planner, mine, asked)
     _, plan = planner.plan(gvar, lowered.functions[gvar], regions)
     space = regions.space

@@ -10,7 +10,7 @@ import tvm
 from tvm import relax, tirx
 
 from opinfo.analysis import OpInfo
-from opinfo.analysis.answer.recover import analyser
+from opinfo.analysis.answer.analyser import analyser
 from opinfo.byoc.backend.backend import Backend
 from opinfo.byoc.compile import compile_module
 from opinfo.byoc.patterns.pattern import Pattern, one

@@ -138,7 +138,7 @@ def test_bytes_of_symbolic_and_of_padded_buffers() -> None:
     told = plan_layout(mod, NHWC).report
     assert [c.bytes for c in told.conversions] == [64 * 3 * 64 * 4, 64 * 8 * 64 * 4]
     assert told.after.bytes == sum(c.bytes for c in told.conversions)
-    assert told.summary().endswith("symbolic extents count 64")
+    assert told.summary().endswith("symbolic extents count as 64")
     packed = {"conv2d": ["NCHW8c", "OIHW8i8o"]}
     told = plan_layout(nets.net(nets.convolved, IMAGE), packed).report
     assert [c.bytes for c in told.conversions] == [8 * 64 * 4] * 2  # 3 channels fill 8

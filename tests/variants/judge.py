@@ -18,7 +18,8 @@ import tvm
 from tvm import relax, tirx
 
 from opinfo.analysis import LayoutNormalised, OpInfo, Refusal
-from opinfo.analysis.answer.recover import Recovered, analyse
+from opinfo.analysis.answer.recover import analyse
+from opinfo.analysis.answer.recovered import Recovered
 from opinfo.analysis.proposal.build import call_op, constructor, to_prim
 from opinfo.analysis.support.tvm_compat import GenericConst, array_of
 from opinfo.analysis.terms.term import Int, TensorVar, Var

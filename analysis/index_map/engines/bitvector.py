@@ -12,7 +12,7 @@ from ..maps.to_terms import Unsupported
 
 
 class Bits(Encoder):
-    """Signed bit-vectors of one width; overflow is excluded by the width."""
+    """Encodes terms as signed bit-vectors of one width, which excludes overflow."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Bits(Encoder):
     def total(self, parts: list[Any]) -> Any:
         return reduce(operator.add, parts) if parts else self.literal(0)
 
-    def other(self, t: Term) -> Any:
+    def fallback(self, t: Term) -> Any:
         raise Unsupported(f"{t!r} has no bit-vector meaning")
 
     def call_bitand(self, *args: Term) -> Any:
@@ -44,7 +44,7 @@ class Bits(Encoder):
         return reduce(operator.xor, map(self, args))
 
     def call_floordiv(self, a: Term, d: Term) -> Any:
-        """``floor(a / d)`` for a positive d; Z3's signed division rounds to zero."""
+        """Return ``floor(a / d)`` for a positive d; Z3's signed division rounds to zero."""
         import z3
 
         x, k = self(a), d.const if isinstance(d, Int) else None

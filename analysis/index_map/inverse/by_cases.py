@@ -1,8 +1,8 @@
 """Inversion by cases: a selection in the results splits the domain in two.
 
-With ``f = f1 where c, else f2`` and ``g1``, ``g2`` the only candidates for their inverses,
-``g = g1 if (g1(y) in the domain and c(g1(y)) and f1(g1(y)) = y) else g2`` is the inverse of f if f
-has one: a y that passes the test is ``f(g1(y))``.
+Let ``f = f1 where c, else f2``, with ``g1``, ``g2`` the only candidates for their inverses. If f
+has an inverse, it is ``g = g1 if (g1(y) in the domain and c(g1(y)) and f1(g1(y)) = y) else g2``: a
+y that passes the test is ``f(g1(y))``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DEPTH = 5
 
 
 def by_cases(m: Map, ys: tuple[Var, ...], solve: Solve) -> Results | None:
-    """Inverse results over ``ys``, each case solved by ``solve(results, condition)``."""
+    """Return inverse results over ``ys``; ``solve(results, condition)`` solves each case."""
     return _cases(m, ys, m.results, m.predicate, solve, DEPTH)
 
 
@@ -34,19 +34,19 @@ def _cases(
         return None if split is not None else solve(results, where)
     condition, first, second = split
     f1, f2 = (tuple(as_int(_chosen(r, choice)) for r in results) for choice in (first, second))
-    here, there = conj(where, condition), conj(where, negate(condition))
-    if here is FALSE or there is FALSE:
-        return _cases(m, ys, f2 if here is FALSE else f1, where, solve, depth)
-    g1 = _cases(m, ys, f1, here, solve, depth - 1)
-    g2 = None if g1 is None else _cases(m, ys, f2, there, solve, depth - 1)
+    inside, outside = conj(where, condition), conj(where, negate(condition))
+    if inside is FALSE or outside is FALSE:
+        return _cases(m, ys, f2 if inside is FALSE else f1, where, solve, depth)
+    g1 = _cases(m, ys, f1, inside, solve, depth - 1)
+    g2 = None if g1 is None else _cases(m, ys, f2, outside, solve, depth - 1)
     if g1 is None or g2 is None:
         return None
-    taken = hit(m, ys, g1, f1, here)
-    return tuple(as_int(ite(taken, a, b)) for a, b in zip(g1, g2, strict=True))
+    test = hit(m, ys, g1, f1, inside)
+    return tuple(as_int(ite(test, a, b)) for a, b in zip(g1, g2, strict=True))
 
 
 def hit(m: Map, ys: tuple[Var, ...], g: Sequence[Int], results: Results, where: Term) -> Term:
-    """Whether ``g(y)`` is a point of the domain, with ``where``, whose image is ``y``."""
+    """Return whether ``g(y)`` is in the domain, satisfies ``where`` and has the image ``y``."""
     inner = dict(zip(m.axes, g, strict=True))
     return conj(
         *(c for t, e in zip(g, m.extents, strict=True) for c in (ge0(t), ge0(e - 1 - t))),
@@ -56,14 +56,14 @@ def hit(m: Map, ys: tuple[Var, ...], g: Sequence[Int], results: Results, where: 
 
 
 def selection(results: Sequence[Int]) -> tuple[Term, Choice, Choice] | None:
-    """The condition of an innermost selection, and what it makes of selections either way."""
+    """Return the condition of an innermost selection, and the choice of either branch."""
     for r in results:
         for t in subterms(r):
             if isinstance(t, CallTerm) and t.op in ("ite", "min", "max") and _plain(t):
                 if t.op == "ite":
                     c = t.args[0]
                     return c, _decided(c, True), _decided(c, False)
-                a, b = as_int(t.args[0]), _rest(t)
+                a, b = as_int(t.args[0]), _other_operands(t)
                 c = ge0(b - a if t.op == "min" else a - b)
                 return c, _replacing(t, a), _replacing(t, b)
     return None
@@ -74,11 +74,11 @@ def _replacing(old: Term, new: Int) -> Choice:
 
 
 def _decided(c: Term, value: bool) -> Choice:
-    """Takes one side of every selection by ``c`` or its negation."""
-    other = negate(c)
+    """A choice of one branch in every selection by ``c`` or its negation."""
+    negated = negate(c)
 
     def choice(t: Term) -> Term | None:
-        if isinstance(t, CallTerm) and t.op == "ite" and t.args[0] in (c, other):
+        if isinstance(t, CallTerm) and t.op == "ite" and t.args[0] in (c, negated):
             return t.args[1 if (t.args[0] is c) is value else 2]
         return None
 
@@ -93,7 +93,7 @@ def _plain(t: CallTerm) -> bool:
     )
 
 
-def _rest(t: CallTerm) -> Int:
+def _other_operands(t: CallTerm) -> Int:
     return as_int(t.args[1]) if len(t.args) == 2 else as_int(call(t.op, t.args[1:], t.dtype))
 
 

@@ -1,4 +1,4 @@
-"""Candidates for an inverse, cheapest method first. Each is a guess until it is proved."""
+"""Candidates for an inverse, cheapest method first; each is a guess until it is proved."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ Candidate = tuple[str, tuple[Int, ...]]
 
 
 def candidates(m: Map, ys: tuple[Var, ...]) -> Iterator[Candidate]:
-    """``(method, results over ys)``: equations, cases, bit matrices."""
+    """Yield ``(method, results over ys)``: equations, cases, bit matrices."""
 
     def solved(results: tuple[Int, ...], where: Term) -> tuple[Int, ...] | None:
         return _solved(m, ys, results, where)
 
     by_case = selection(m.results) is not None
-    found = by_cases(m, ys, solved) if by_case else solved(m.results, m.predicate)
-    if found is not None:
-        yield "cases" if by_case else "equations", found
-    found = f2_inverse(m, ys)
-    if found is not None:
-        yield "bits", found
+    inverse = by_cases(m, ys, solved) if by_case else solved(m.results, m.predicate)
+    if inverse is not None:
+        yield "cases" if by_case else "equations", inverse
+    inverse = f2_inverse(m, ys)
+    if inverse is not None:
+        yield "bits", inverse
 
 
 def _solved(

@@ -1,7 +1,7 @@
-"""What a statement does to buffers: a list of quantified writes for each.
+"""The effect of a statement on buffers: for each buffer, a list of quantified writes.
 
 ``Write((i, j), guard, index, value)`` means: for all ``i, j`` in their domains where ``guard``
-holds, ``buffer[index] = value``. Loads inside are of the state *before* the statement.
+holds, ``buffer[index] = value``. Loads inside it are from the state *before* the statement.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache, cached_property
 
-from ...proofs.implication import implied
+from ...proofs.implication import follows_from
 from ...solving.integer_equations import solve
 from ...terms.order import bounds, nonneg, ranges_over
 from ...terms.scalar import conj, eq0, ge0, ite, parts
@@ -35,7 +35,7 @@ from ..tir.from_tir import Unliftable
 class Write:
     """A family of stores into one buffer.
 
-    ``scattered`` says that data decided which stores of a loop inside went into which element.
+    ``scattered`` says that data decided which stores of an inner loop reached which element.
     """
 
     vars: tuple[Var, ...]
@@ -47,62 +47,66 @@ class Write:
 
     @cached_property
     def places(self) -> dict[Var, int]:
-        """The dimension at which each variable stands alone, if all do; else empty."""
-        alone = {e.atom: d for d, e in enumerate(self.index)}
-        return {v: alone[v] for v in self.vars} if alone.keys() >= set(self.vars) else {}
+        """The dimension of which each variable is the whole index, if all are; else empty."""
+        whole_indices = {e.atom: d for d, e in enumerate(self.index)}
+        return (
+            {v: whole_indices[v] for v in self.vars}
+            if whole_indices.keys() >= set(self.vars)
+            else {}
+        )
 
     @cached_property
     def inverse(self) -> dict[Var, Int]:
-        """Each variable that the index determines, over the coordinates ``Y0, Y1, …``.
+        """Each variable that the index determines, as a term over the coordinates ``Y0, Y1, …``.
 
-        Kept only if ``inverse(index(vars)) = vars`` holds in normal form: then an element is
-        written by at most one assignment of these variables.
+        Only returned if ``inverse(index(vars)) = vars`` holds in normal form: then at most one
+        assignment of these variables writes an element.
         """
         ys = coordinates(len(self.index))
         if self.places:
             return {v: as_int(ys[d]) for v, d in self.places.items()}
-        found = solve(self.vars, list(zip(self.index, map(as_int, ys), strict=True)))
+        solution = solve(self.vars, list(zip(self.index, map(as_int, ys), strict=True)))
         forward = dict(zip(ys, self.index, strict=True))
-        return {v: p for v, p in found.items() if ints(p, forward) is as_int(v)}
+        return {v: p for v, p in solution.items() if ints(p, forward) is as_int(v)}
 
     @cached_property
-    def apart(self) -> Write:
-        """The same stores, with other names for the variables that the index does not determine.
+    def with_fresh_variables(self) -> Write:
+        """Return the same stores with fresh names for variables that the index does not determine.
 
-        One that the guard pins, or that only occurs in one bound of it, is gone.
+        A variable that the guard pins, or that only occurs in one bound of it, is eliminated.
         """
         guard, index, value = self.guard, self.index, self.value
-        left = []
+        kept = []
         for v in self.vars:
             if v in self.inverse:
-                left.append(v)
+                kept.append(v)
                 continue
             at = _satisfying(guard, v, (*index, value))
             u = v if at is not None else fresh(v.extent, "u") if v.extent is not None else v
             if at is None:
-                left.append(u)
+                kept.append(u)
             named = {v: as_int(u) if at is None else at}
             inside: Term = TRUE
             if at is not None and v.extent is not None:
                 inside = conj(ge0(at), ge0(v.extent - 1 - at))
             guard, value = conj(substitute(guard, named), inside), substitute(value, named)
             index = tuple(ints(e, named) for e in index)
-        return Write(tuple(left), guard, index, value, self.scattered, settled=True)
+        return Write(tuple(kept), guard, index, value, self.scattered, settled=True)
 
     def assigned(self, index: tuple[Int, ...]) -> dict[Var, Int]:
-        """The variables that the index determines, at an element."""
+        """Return the variables that the index determines, at an element."""
         if self.places:
             return {v: index[d] for v, d in self.places.items()}
-        here = dict(zip(coordinates(len(index)), index, strict=True))
-        return {v: ints(p, here) for v, p in self.inverse.items()}
+        values = dict(zip(coordinates(len(index)), index, strict=True))
+        return {v: ints(p, values) for v, p in self.inverse.items()}
 
     def at(self, index: tuple[Int, ...], where: str) -> tuple[Term, Term]:
-        """``(condition, value)`` of this write at an element."""
+        """Return ``(condition, value)`` of this write at an element."""
         if index == self.index and not self.vars:
             return self.guard, self.value
         chosen = self.assigned(index)
         if len(chosen) != len(self.vars) and not self.settled:
-            return self.apart.at(index, where)
+            return self.with_fresh_variables.at(index, where)
         hits = [
             eq0(ints(e, chosen) - i)
             for e, i in zip(self.index, index, strict=True)
@@ -127,15 +131,15 @@ class Write:
         return conj(condition, *runs), value
 
 
-def _satisfying(guard: Term, v: Var, rest: tuple[Term, ...]) -> Int | None:
-    """The one value of a variable that a guard leaves, or the best one if nothing else reads it."""
+def _satisfying(guard: Term, v: Var, remaining: tuple[Term, ...]) -> Int | None:
+    """The only value of a variable that satisfies a guard, or an extreme one if only bounded."""
     if v.extent is None or v not in free(guard):
         return None
-    only = pinned(guard, v)
+    only = pinned_value(guard, v)
     if only is not None:
         return only
     bound = [c for c in parts(guard) if v in free(c)]
-    if any(v in free(t) for t in rest) or len(bound) != 1 or v.extent is None:
+    if any(v in free(t) for t in remaining) or len(bound) != 1 or v.extent is None:
         return None
     (c,) = bound
     if not (isinstance(c, CallTerm) and c.op == "ge0"):
@@ -160,27 +164,27 @@ class Effects:
         self.outer: set[TensorVar] = set()  # read by values that were bound outside
 
     def read(self, tensor: TensorVar, index: tuple[Int, ...]) -> Term:
-        """The element after these effects."""
+        """Return the element after these effects."""
         pending: list[tuple[Term, Term]] = []
         value: Term | None = None
         inside = _inside(tensor, index)
         for w in reversed(self.writes.get(tensor, ())):
-            condition, here = w.at(index, tensor.name)
+            condition, element = w.at(index, tensor.name)
             if inside:
-                condition = conj(*(c for c in parts(condition) if not implied(c, inside)))
+                condition = conj(*(c for c in parts(condition) if not follows_from(c, inside)))
             if condition is TRUE:
-                value = here
+                value = element
                 break
             if condition is not FALSE:
-                pending.append((condition, here))
+                pending.append((condition, element))
         if value is None:
             value = load(tensor, index)
-        for condition, here in reversed(pending):
-            value = ite(condition, here, value)
+        for condition, element in reversed(pending):
+            value = ite(condition, element, value)
         return value
 
     def store(self, tensor: TensorVar, w: Write) -> None:
-        """Append a write whose loads are of the state before these effects."""
+        """Append a write whose loads are from the state before these effects."""
         before = self.writes.setdefault(tensor, [])
         if before and w.guard is TRUE:
             before[:] = [b for b in before if not self._covers(w, b, tensor)]
@@ -194,19 +198,19 @@ class Effects:
             return False
 
     def then(self, later: Effects, guard: Term = TRUE) -> None:
-        """Append effects whose loads are of the state after these ones.
+        """Append effects whose loads are from the state after these ones.
 
-        The loads of ``guard`` are of the state before them.
+        The loads of ``guard`` are from the state before them.
         """
         if not self.writes and guard is TRUE:
             self.writes = {t: list(ws) for t, ws in later.writes.items()}
             return
-        mine = frozenset(self.writes)
+        written = frozenset(self.writes)
         snapshot = Effects()
         snapshot.writes = {t: list(ws) for t, ws in self.writes.items()}
 
         def now(t: Term) -> Term:
-            return map_loads(t, mine, snapshot.read) if mine else t
+            return map_loads(t, written, snapshot.read) if written else t
 
         for tensor, writes in later.writes.items():
             for w in writes:
@@ -217,7 +221,7 @@ class Effects:
 
 
 def _inside(tensor: TensorVar, index: tuple[Int, ...]) -> tuple[Term, ...]:
-    """What is known of coordinates that are read from a tensor: the access is inside its buffer."""
+    """The facts that a load implies: its coordinates are inside the buffer."""
     return tuple(
         c
         for i, e in zip(index, tensor.shape, strict=True)
@@ -226,8 +230,8 @@ def _inside(tensor: TensorVar, index: tuple[Int, ...]) -> tuple[Term, ...]:
     )
 
 
-def pinned(guard: Term, i: Var) -> Int | None:
-    """The one value of ``i`` that the guard leaves, if it leaves one."""
+def pinned_value(guard: Term, i: Var) -> Int | None:
+    """Return the only value of ``i`` that the guard allows, or None."""
     assert i.extent is not None
     lo, hi = ZERO, i.extent - 1
     for c in () if guard is TRUE else parts(guard):
@@ -235,22 +239,22 @@ def pinned(guard: Term, i: Var) -> Int | None:
             continue
         p = as_int(c.args[0])
         coef = dict(p.terms).get((i,))
-        rest = p - as_int(i) * (coef or 0)
-        if coef not in (1, -1) or i in free(rest):
+        bound = p - as_int(i) * (coef or 0)
+        if coef not in (1, -1) or i in free(bound):
             continue
         if c.op == "eq0":
-            return rest * -coef
-        if coef == 1 and nonneg(-rest - lo):
-            lo = -rest
-        if coef == -1 and nonneg(hi - rest):
-            hi = rest
+            return bound * -coef
+        if coef == 1 and nonneg(-bound - lo):
+            lo = -bound
+        if coef == -1 and nonneg(hi - bound):
+            hi = bound
     return lo if lo is hi else None
 
 
 def same_or_later(w: Write, i: Var, index: tuple[Int, ...], where: str) -> bool:
-    """Whether ``w``, repeated over the loop ``i``, writes ``index`` in no iteration before i.
+    """Return whether ``w``, repeated over loop ``i``, writes ``index`` in no iteration before i.
 
-    ``index`` may mention i; it is the element that iteration i looks at.
+    ``index`` may depend on i; it is the element that iteration i accesses.
     """
     if index == w.index:
         if not any(i in free(e) for e in index):
@@ -258,10 +262,10 @@ def same_or_later(w: Write, i: Var, index: tuple[Int, ...], where: str) -> bool:
         if any(e.atom is i for e in index):
             return True
     every = Write((*w.vars, i), TRUE, w.index, TRUE)
-    here = dict(zip(coordinates(len(index)), index, strict=True))
-    found = every.inverse.get(i)
-    if found is not None:
-        lo, _ = bounds(ints(found, here) - as_int(i))
+    values = dict(zip(coordinates(len(index)), index, strict=True))
+    inverse = every.inverse.get(i)
+    if inverse is not None:
+        lo, _ = bounds(ints(inverse, values) - as_int(i))
         if lo is not None and nonneg(lo):
             return True
     try:

@@ -9,7 +9,7 @@ import tvm
 
 from ..byoc.backend.backend import Backend
 from ..byoc.backend.catalog import find, unusable
-from ..byoc.compile import on_gpu
+from ..byoc.building.build_library import on_gpu
 from ..byoc.dispatching.dispatch import Dispatched
 from ..byoc.dispatching.dispatch import dispatch as dispatch_module
 from ..byoc.measure import Measure

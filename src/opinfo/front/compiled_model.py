@@ -12,7 +12,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from ..byoc.compile import CompiledModule, on_gpu
+from ..byoc.building.build_library import on_gpu
+from ..byoc.compile import CompiledModule
 from ..byoc.dispatching.dispatch import Dispatched
 from ..jit.arguments.boundary import Boundary
 from ..jit.arguments.signature import Signature

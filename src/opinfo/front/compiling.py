@@ -11,7 +11,7 @@ from tvm import relax
 from ..byoc.backend.backend import Backend
 from ..byoc.codegen.host import native_target
 from ..byoc.compile import compile_module
-from ..byoc.dispatching.dispatch import Options
+from ..byoc.dispatching.dispatch_request import Options
 from ..byoc.dispatching.plan_file import DispatchPlan
 from ..byoc.measure import Measure
 from ..jit.arguments.signature import Signature

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import tvm
 from tvm import relax, tirx
 
 from ..analysis.chain import Chains
-from ..jit import specialize_shapes
-from ..jit.dims.symbolic_dims import static
+from ..analysis.lifting.tir.extents import int64_extents
+from ..frontend.checks.error import one_line
 from ..report.chains import ChainReport, ChainRow
-from .prim_funcs import NotThere, Progress, call_sites, legalize, reported
+from .prim_funcs import LegalizeError, NotThere, Progress, call_sites, legalize, reported
 
 
 def fuse(mod: tvm.IRModule) -> tvm.IRModule:
-    """Return the module fused by TVM's usual pipeline; `mod` is not modified."""
+    """Return the module fused by TVM's usual pipeline; `mod` is not modified.
+
+    Raises:
+        LegalizeError: TVM cannot legalise or fuse it.
+    """
     passes = [
         relax.transform.AnnotateTIROpPattern(),
         relax.transform.FuseOps(),
         relax.transform.FuseTIR(),
     ]
-    return tvm.transform.Sequential(passes)(legalize(mod))
+    legalized = int64_extents(legalize(mod))
+    try:
+        return tvm.transform.Sequential(passes)(legalized)
+    except Exception as error:  # TVM's fusion raises what it likes
+        raise LegalizeError(f"TVM cannot fuse the model: {one_line(error)}") from error
 
 
 def inspect_fused(
@@ -36,7 +46,7 @@ def inspect_fused(
     if func is not None and func not in prims:
         raise NotThere(f"no PrimFunc is named '{func}' after fusion")
     names = [func] if func is not None else [n for n in (*sites, *prims) if n in prims]
-    strategies = _strategies(fused) if not all(map(static, prims.values())) else {}
+    strategies = _strategies(fused, prims)
     rows, chains = [], Chains()
     for done, name in enumerate(dict.fromkeys(names)):
         reported(progress, done, len(prims), name)
@@ -44,10 +54,21 @@ def inspect_fused(
     return ChainReport(tuple(rows))
 
 
-def _strategies(fused: tvm.IRModule) -> dict[str, str]:
-    """Return the strategy, schedule and limits of each function with symbolic shapes."""
-    told = {}
-    for function, strategy, rule, why in (t.row for t in specialize_shapes(fused).functions):
-        if not static(fused[function]):
-            told[function] = f"{strategy}, {rule}" + (f": {why}" if why else "")
-    return told
+def _strategies(fused: tvm.IRModule, prims: Mapping[str, tirx.PrimFunc]) -> dict[str, str]:
+    """The strategy and schedule of each function with symbolic shapes, and why not more."""
+    try:  # kernels need a newer TVM than the analysis does
+        from ..jit import specialize_shapes
+        from ..jit.dims.symbolic_dims import static
+    except ImportError as error:
+        if error.name != "tvm":
+            raise
+        return dict.fromkeys(prims, f"unknown: {error}")
+    symbolic = {name for name, func in prims.items() if not static(func)}
+    if not symbolic:
+        return {}
+    rows = (f.row for f in specialize_shapes(fused).functions)
+    return {
+        function: f"{strategy}, {rule}" + (f": {why}" if why else "")
+        for function, strategy, rule, why in rows
+        if function in symbolic
+    }

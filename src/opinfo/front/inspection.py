@@ -11,7 +11,8 @@ import tvm
 from tvm import tirx
 
 from ..analysis import Refusal
-from ..analysis.answer.recover import Recovered, analyse
+from ..analysis.answer.recover import analyse
+from ..analysis.answer.recovered import Recovered
 from ..analysis.certify.structural_equality import ByStructure
 from ..report.operators import Report, Row
 from .models import as_module

@@ -102,7 +102,7 @@ def _own(n: GraphBinding, o: Left | None) -> dict[str, Any]:
     why = "" if o is None else o.why
     facts = [("computed by", "tvm"), ("operator", o.op if o else n.op), ("model's node", n.node),
              ("value", n.name), ("type", n.type), ("why", why),
-             ("what would help", o.mend if o else "")]  # fmt: skip
+             ("what would help", o.suggestion if o else "")]  # fmt: skip
     return node(label, sub=n.node or n.type, name=n.name, node=n.node, key="tvm", facts=facts)
 
 

@@ -27,7 +27,7 @@ class LeftGroup:
 
     op: str
     why: str
-    mend: str
+    suggestion: str
     members: tuple[Left, ...]
 
     def examples(self) -> str:
@@ -41,14 +41,16 @@ def grouped(left: Sequence[Left]) -> list[LeftGroup]:
     """Group by operator and reason, largest group first."""
     groups: dict[tuple[str, str, str], list[Left]] = {}
     for o in left:
-        groups.setdefault((o.op, o.why, o.mend), []).append(o)
+        groups.setdefault((o.op, o.why, o.suggestion), []).append(o)
     found = [LeftGroup(*key, tuple(members)) for key, members in groups.items()]
     return sorted(found, key=lambda g: -len(g.members))
 
 
 def left(done: Dispatched) -> list[tuple[str, str, str, str, str]]:
     """Return a row of `LEFT` for each operator and reason."""
-    return [(g.op, str(len(g.members)), g.why, g.mend, g.examples()) for g in grouped(done.left)]
+    return [
+        (g.op, str(len(g.members)), g.why, g.suggestion, g.examples()) for g in grouped(done.left)
+    ]
 
 
 def reasons(left: Sequence[Left]) -> list[str]:
@@ -59,8 +61,8 @@ def reasons(left: Sequence[Left]) -> list[str]:
     lines = []
     for g in grouped(left):
         lines += [f"{len(g.members)} x {g.op}: {g.why}", f"    {g.examples()}"]
-        if g.mend:
-            lines.append(f"    to change that: {g.mend}")
+        if g.suggestion:
+            lines.append(f"    to change that: {g.suggestion}")
     return lines
 
 
@@ -107,7 +109,7 @@ def to_json(done: Dispatched) -> dict[str, Any]:
             for t in done.taken
         ],
         "left": [
-            {"name": o.name, "node": o.node, "op": o.op, "why": o.why, "mend": o.mend}
+            {"name": o.name, "node": o.node, "op": o.op, "why": o.why, "mend": o.suggestion}
             for o in done.left
         ],
         "failed": [

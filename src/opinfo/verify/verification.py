@@ -15,8 +15,9 @@ from tvm import relax
 
 from ..analysis.support.progress import stage
 from ..analysis.support.wording import faster, plural
+from ..byoc.building.build_library import on_gpu
 from ..byoc.codegen.executable import executable
-from ..byoc.compile import CompiledModule, on_gpu
+from ..byoc.compile import CompiledModule
 from ..byoc.dispatching.dispatch import Dispatched
 from ..byoc.measure import Excluded, Timing
 from ..jit.compile.compile_shapes import CompiledShapes

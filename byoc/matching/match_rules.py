@@ -1,4 +1,4 @@
-"""What the user asks of a dispatch, for one module: classes, what is forced, what is too low."""
+"""Which matches may be chosen: forced operators, priority classes, what failed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .force import Forced
 
 
 @dataclass(frozen=True)
-class Lost:
-    """What failed: ops that a backend cannot have, and ops that it cannot have together."""
+class Excluded:
+    """What failed: operators that a backend cannot have, and chains that it cannot have whole."""
 
     ops: Mapping[str, frozenset[Op]] = field(default_factory=dict)
-    together: tuple[tuple[str, frozenset[Op]], ...] = ()
+    chains: tuple[tuple[str, frozenset[Op]], ...] = ()
 
     def of(self, backend: str) -> frozenset[Op]:
         return self.ops.get(backend, frozenset())
@@ -23,35 +23,39 @@ class Lost:
     def allows(self, m: Match) -> bool:
         if not self.of(m.backend).isdisjoint(m.ops):
             return False
-        return not any(b == m.backend and ops.issubset(m.ops) for b, ops in self.together)
+        return not any(b == m.backend and ops.issubset(m.ops) for b, ops in self.chains)
 
-    def without(self, backend: str, ops: Collection[Op]) -> Lost:
+    def without(self, backend: str, ops: Collection[Op]) -> Excluded:
         return replace(self, ops={**self.ops, backend: self.of(backend) | frozenset(ops)})
 
-    def apart(self, backend: str, ops: Collection[Op]) -> Lost:
-        return replace(self, together=(*self.together, (backend, frozenset(ops))))
+    def without_chain(self, backend: str, ops: Collection[Op]) -> Excluded:
+        return replace(self, chains=(*self.chains, (backend, frozenset(ops))))
 
 
 @dataclass(frozen=True)
-class Asked:
-    """``classes`` of priority by backend; those of ``below`` only take what is forced to them.
+class MatchRules:
+    """The rules of one dispatch.
 
-    ``lost`` is what backends cannot have, whatever is asked.
+    Attributes:
+        classes: The priority class of each backend.
+        forced: Where operators must go.
+        below: Backends in a class below TVM's: they take only what is forced to them.
+        excluded: What failed.
     """
 
     classes: Mapping[str, int]
     forced: Mapping[Op, Forced]
     below: Collection[str] = ()
-    lost: Lost = field(default_factory=Lost)
+    excluded: Excluded = field(default_factory=Excluded)
 
     @property
     def must(self) -> list[Op]:
-        """Ops that some backend has to take."""
+        """Operators that some backend has to take."""
         return [op for op, f in self.forced.items() if f.backend != "tvm"]
 
     def usable(self, m: Match) -> bool:
         if m.backend in self.below and not any(op in self.forced for op in m.ops):
             return False
-        if not self.lost.allows(m):
+        if not self.excluded.allows(m):
             return False
         return all(op not in self.forced or self.forced[op].allows(m) for op in m.ops)

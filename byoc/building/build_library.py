@@ -1,0 +1,63 @@
+"""The shared library of a dispatched module."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from ...analysis.support.progress import stage
+from ...analysis.support.replacing import replacing
+from ..backend.region import Region
+from ..codegen.arity import check_calls
+from ..codegen.executable import executable
+from ..codegen.loading import load_checked
+from ..codegen.toolchain import OPTIONS, shared
+from ..dispatching.dispatched import Dispatched
+from ..prepare.fuse import fuse
+
+
+def build_library(
+    result: Dispatched, library: Path, target: Any = "llvm", regions: Sequence[Region] = ()
+) -> None:
+    """Compile a dispatched module, and load the library once so that missing symbols show now.
+
+    Raises:
+        Miscalled: The module calls one of ``regions`` with arguments that it does not take.
+    """
+    device = tvm.cpu()
+    if on_gpu(target):
+        from ..backends.nvidia.tvm_schedules import compiled
+
+        device = tvm.cuda()
+        made = compiled(result.module, target, fuse)
+    else:
+        made = executable(fuse(result.module), target)
+    stage("linking")
+    made.export_library(str(library), fcompile=shared, options=[*OPTIONS, *result.options])
+    if result.taken:
+        check_calls(load_checked(str(library), device), regions)
+    else:
+        relax.VirtualMachine(tvm.runtime.load_module(str(library)), device)
+
+
+def copy_library(library: Path, path: Path) -> None:
+    """Copy a library to a path, where it appears complete or not at all.
+
+    Raises:
+        OSError: The folder does not exist, or cannot be written.
+    """
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path} cannot be written: there is no folder {path.parent}")
+    with replacing(path) as part:
+        shutil.copyfile(library, part)
+        part.chmod(0o755)
+
+
+def on_gpu(target: Any) -> bool:
+    """Whether code for this target runs on an NVIDIA GPU."""
+    return bool(tvm.target.Target(target).kind.name == "cuda")

@@ -1,0 +1,22 @@
+"""A dispatched module completed: what no backend took, in the form that TVM runs best."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tvm import relax
+
+from ...layout.search.constraints import Desired
+from ..dispatching.dispatched import Dispatched
+from ..dispatching.fallback_layouts import in_fallback_layouts
+from ..prepare.integers import DEQUANTIZE
+
+
+def finish_module(
+    result: Dispatched, plan: bool, desired: Desired | str | None, target: Any
+) -> Dispatched:
+    """Fold the constants that no backend took as integers; with ``plan``, lay out what is left."""
+    if any(o.op == DEQUANTIZE for o in result.left):
+        result = replace(result, module=relax.transform.FoldConstant()(result.module))
+    return in_fallback_layouts(result, desired, target) if plan else result

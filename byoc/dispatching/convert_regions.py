@@ -1,0 +1,113 @@
+"""The regions of chosen matches, and their code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm_ffi
+from tvm import relax
+
+from ...analysis.support.progress import stage
+from ..backend.backend import Backend, Code
+from ..backend.match import Match
+from ..backend.region import Placed, Region, region
+from ..codegen.call_converters import converted, converter
+from ..codegen.probe import culprits
+from ..matching.lowered import Lowered
+from ..patterns.failure import Failure, Fault, said
+
+
+@dataclass(frozen=True)
+class AssignedRegion:
+    """A match, and the region that its backend converts."""
+
+    match: Match
+    placed: Placed
+
+    @property
+    def symbol(self) -> str:
+        return self.placed.region.symbol
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """Code of regions.
+
+    Attributes:
+        codes: One for each backend, or more where it cannot convert all its regions at once.
+        faults: Why regions could not be converted, by symbol.
+        failures: Backends that could only convert regions one by one.
+    """
+
+    codes: Sequence[Code]
+    faults: Mapping[str, Fault]
+    failures: Sequence[Failure]
+
+
+def assign_regions(
+    lowered: Lowered, matches: Sequence[Match], backends: Sequence[Backend]
+) -> list[AssignedRegion]:
+    """The regions of matches of backends, under symbols that are free in the module."""
+    merges = {b.name: b.merges for b in backends}
+    taken = [m for m in matches if m.backend != "tvm"]
+    return [AssignedRegion(m, region(f"{m.backend}_{k}", m.ops, lowered.infos, merges[m.backend]))
+            for k, m in enumerate(taken, _first_free_number(lowered.mod))]  # fmt: skip
+
+
+def convert_regions(regions: Sequence[AssignedRegion], backends: Sequence[Backend]) -> Conversion:
+    """Let each backend convert its regions; a converter that raises loses only its regions."""
+    known = {b.name: b for b in backends}
+    codes: list[Code] = []
+    faults: dict[str, Fault] = {}
+    failures: list[Failure] = []
+    assigned = by_backend(regions)
+    for k, (name, own) in enumerate(assigned.items()):
+        stage("generating code of backend", k, len(assigned))
+        made, bad, together = converted(known[name], own)
+        codes += made
+        faults |= bad
+        if together is not None and not bad:
+            reason = f"{together.reason}; each region is converted alone"
+            failures.append(Failure(name, together.stage, reason))
+    return Conversion(codes, faults, failures)
+
+
+def find_unbuildable(
+    regions: Sequence[AssignedRegion], backends: Sequence[Backend], error: Exception
+) -> dict[str, Fault]:
+    """The faults of regions that do not build, by symbol.
+
+    Args:
+        regions: All regions of a module.
+        backends: Those that have them.
+        error: The exception of the build with all of them.
+
+    Raises:
+        Unbuildable: Not even a module without regions builds.
+    """
+    known = {b.name: b for b in backends}
+    by_symbol = {r.symbol: known[r.match.backend] for r in regions}
+    faults = culprits([r.placed.region for r in regions], converter(by_symbol), error)
+    if faults:
+        return faults
+    fault = Fault("build", f"{said(error)} (with what TVM generates)")
+    return dict.fromkeys(by_symbol, fault)
+
+
+def by_backend(regions: Sequence[AssignedRegion]) -> dict[str, list[Region]]:
+    """The regions of each backend, in the order of their first regions."""
+    out: dict[str, list[Region]] = {}
+    for r in regions:
+        out.setdefault(r.match.backend, []).append(r.placed.region)
+    return out
+
+
+def _first_free_number(mod: Any) -> int:
+    """A number from which on names of regions are free: the module may have some."""
+    names: list[str] = []
+    for f in mod.functions.values():
+        tvm_ffi.structural_walk(f, (relax.ExternFunc, lambda e: names.append(e.global_symbol)))
+    numbers = [n.rpartition("_")[2] for n in names]
+    return max((int(n) + 1 for n in numbers if n.isdecimal()), default=0)

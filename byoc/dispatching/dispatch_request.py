@@ -1,0 +1,131 @@
+"""What a caller requests of a dispatch, checked and read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Literal
+
+from ...analysis.support.progress import stage
+from ...layout.search.constraints import Desired
+from ..backend.backend import Backend
+from ..backend.catalog import given, unusable
+from ..backend.guarded_calls import guarded
+from ..matching.force import CannotForce, forced_ops
+from ..matching.lowered import Lowered, read
+from ..matching.match_rules import MatchRules
+from ..patterns.failure import Failure
+from .with_layouts import ModuleInLayouts, in_best_layouts
+
+if TYPE_CHECKING:
+    from ..measure import Measure
+    from ..measure.costs import Costing
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to dispatch; the fields are those arguments of `dispatch`."""
+
+    priority: Mapping[str, int] | None = None
+    force: Mapping[str, str] | None = None
+    measure: Measure | None = None
+    layouts: Literal["given", "best"] = "given"
+    desired: Desired | str | None = None
+
+
+@dataclass(frozen=True)
+class DispatchRequest:
+    """A module, the backends that may take its operators, and the rules for doing so.
+
+    Attributes:
+        original: The module that the caller passed.
+        lowered: The same in planned layouts, where they are planned.
+        rules: Which matches may be chosen.
+        backends: Those that are available.
+        layouts: The planned layouts.
+        costing: Measures matches; None: backends and FLOPs say what they cost.
+        failures: The failures of backends so far, of no region.
+    """
+
+    original: Lowered
+    lowered: Lowered
+    rules: MatchRules
+    backends: Sequence[Backend]
+    layouts: ModuleInLayouts | None = None
+    costing: Costing | None = None
+    failures: list[Failure] = field(default_factory=list)
+
+
+def read_request(mod: Any, backends: Sequence[str | Backend], options: Options) -> DispatchRequest:
+    """Check the arguments of a dispatch, recover the operators and find the usable backends."""
+    priority, force, measure = options.priority or {}, options.force or {}, options.measure
+    if options.layouts not in ("given", "best"):
+        raise ValueError(f"dispatch: layouts must be 'given' or 'best', got {options.layouts!r}")
+    if options.desired and options.layouts == "given":
+        raise ValueError("dispatch: desired layouts need layouts='best'")
+    _check_mapping("priority", options.priority, int, "a number")
+    _check_mapping("force", options.force, str, "BACKEND or BACKEND.PATTERN")
+    failures: list[Failure] = []
+    named = list({b.name: guarded(b, failures) for b in given(backends)}.values())
+    classes = {b.name: priority.get(b.name, 3) for b in named}
+    unknown = set(priority) - {*classes, "tvm"}
+    if unknown:
+        raise ValueError(f"priority: {', '.join(sorted(unknown))} is not among the backends")
+    lowered = read(mod, "dispatch")
+    forced = forced_ops(lowered.ops, lowered.infos, force, named)
+    needed = {f.backend for f in forced.values()}
+    tvm_class = priority.get("tvm", 3 if measure is not None and not priority else 1)
+    usable = [b for b in named if (classes[b.name] >= tvm_class or b.name in needed)
+              and _usable(b, needed, failures)]  # fmt: skip
+    below = {b.name for b in usable if classes[b.name] < tvm_class}
+    if measure is not None:
+        classes["tvm"] = tvm_class
+    return DispatchRequest(lowered, lowered, MatchRules(classes, forced, below), usable,
+                           costing=_costing(lowered, usable, measure),
+                           failures=failures)  # fmt: skip
+
+
+def plan_layouts(request: DispatchRequest, options: Options) -> DispatchRequest:
+    """The request for the module in the layouts that are best with its backends."""
+    stage("planning layouts")
+    original, backends = request.original, request.backends
+    planned = in_best_layouts(original, backends, request.rules, options.desired, options.measure)
+    lowered = read(planned.module, "dispatch", original.analyse)
+    forced = forced_ops(lowered.ops, lowered.infos, options.force or {}, backends)
+    return replace(
+        request,
+        lowered=lowered,
+        rules=replace(request.rules, forced=forced),
+        layouts=planned,
+        costing=_costing(lowered, backends, options.measure),
+    )
+
+
+def _check_mapping(name: str, value: Any, kind: type, expected: str) -> None:
+    """Raises ``TypeError`` unless a value is None or maps to values of a type."""
+    if not isinstance(value, (Mapping, NoneType)):
+        raise TypeError(f"{name}: expected a mapping, got {value!r}")
+    for k, v in (value or {}).items():
+        if not isinstance(v, kind):
+            raise TypeError(f"{name}[{k!r}]: expected {expected}, got {v!r}")
+
+
+def _usable(b: Backend, needed: Collection[str], failures: list[Failure]) -> bool:
+    """Whether a backend is available; adds to `failures` if it is not."""
+    reason = unusable(b)
+    if reason is not None and b.name in needed:
+        raise CannotForce(f"{b.name} is not available: {reason}")
+    if reason is not None:
+        failures.append(Failure(b.name, "available", reason))
+    return reason is None
+
+
+def _costing(
+    lowered: Lowered, backends: Sequence[Backend], measure: Measure | None
+) -> Costing | None:
+    if measure is None:
+        return None
+    from ..measure.costs import Costing  # loads the tracker: only those who measure pay
+
+    return Costing(lowered.ops, lowered.infos, backends, measure)

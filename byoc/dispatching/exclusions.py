@@ -1,0 +1,99 @@
+"""The regions that failed in a dispatch, and what is excluded because of them.
+
+A chain that fails is not chosen again, nor one that contains it. An operator that is in `TRIES`
+chains that fail is excluded from the backend. Layouts stay as they were chosen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ...layout.graph.relax_graph import Op
+from ..backend.backend import Backend
+from ..backend.match import Match
+from ..backend.region import region
+from ..codegen.call_converters import code
+from ..matching.force import CannotForce
+from ..patterns.failure import Failure, Fault, ForeignError
+from .convert_regions import AssignedRegion
+from .dispatch_request import DispatchRequest
+
+#: Chains with an operator in them that may fail before the backend loses the operator.
+TRIES = 3
+
+
+class Exclusions:
+    """Narrows a request by what failed.
+
+    Attributes:
+        request: The request without what failed.
+        reasons: Why an operator is not with the backend that would have had it.
+    """
+
+    def __init__(self, request: DispatchRequest) -> None:
+        self.request = request
+        self.backends = {b.name: b for b in request.backends}
+        self.reasons: dict[Op, str] = {}
+        self.failed: list[tuple[Failure, tuple[Op, ...]]] = []
+        self.tries: Counter[tuple[str, Op]] = Counter()
+
+    def add(self, regions: Sequence[AssignedRegion], faults: Mapping[str, Fault]) -> None:
+        """Exclude the regions with faults, which are by symbol."""
+        for r in regions:
+            if r.symbol in faults:
+                self._add(r.match, faults[r.symbol])
+
+    def note(self, failures: Sequence[Failure]) -> None:
+        """Remember failures that cost no region."""
+        known = self.request.failures
+        known += [f for f in dict.fromkeys(failures) if f not in known]
+
+    def explained(self, error: CannotForce) -> CannotForce:
+        """The error with the last failure, which is why the operator cannot go there."""
+        return CannotForce(f"{error}; {self.failed[-1][0]}") if self.failed else error
+
+    def failures(self, regions: Sequence[AssignedRegion]) -> tuple[Failure, ...]:
+        """All failures; those of regions name the backends that have their operators now.
+
+        The failure of a region is left out if a part of it was tried later and failed too.
+        """
+        now = {op: r.match.backend for r in regions for op in r.match.ops}
+        sets = [(f.backend, set(ops)) for f, ops in self.failed]
+        lost = [
+            replace(f, now=tuple(sorted({now.get(op, "tvm") for op in ops})))
+            for f, ops in self.failed
+            if not any(b == f.backend and part < set(ops) for b, part in sets)
+        ]
+        return (*self.request.failures, *lost)
+
+    def _add(self, m: Match, fault: Fault) -> None:
+        values = m.ops[-1].outputs
+        failure = Failure(m.backend, fault.stage, fault.reason,
+                          tuple(self.request.lowered.name_of(op) for op in m.ops),
+                          values[0].name if values else "", f"pattern {m.pattern}")  # fmt: skip
+        self.failed.append((failure, m.ops))
+        ops, rules = self._lost_ops(m, fault), self.request.rules
+        excluded = rules.excluded
+        excluded = (excluded.without(m.backend, ops) if ops
+                    else excluded.without_chain(m.backend, m.ops))  # fmt: skip
+        self.request = replace(self.request, rules=replace(rules, excluded=excluded))
+        self.reasons.update(dict.fromkeys(ops or m.ops, str(replace(failure, ops=(), value=""))))
+
+    def _lost_ops(self, m: Match, fault: Fault) -> Sequence[Op]:
+        """The operators that the backend loses; none if smaller regions of them are tried."""
+        b = self.backends[m.backend]
+        if any(c.name == m.pattern for c in b.coarse):
+            bad = [op for op in m.ops if fault.stage == "convert" and not self._converts(b, op)]
+            return bad or m.ops
+        self.tries.update((m.backend, op) for op in m.ops)
+        often = any(self.tries[m.backend, op] >= TRIES for op in m.ops)
+        return m.ops if often or len(m.ops) == 1 else ()
+
+    def _converts(self, b: Backend, op: Op) -> bool:
+        try:
+            code(b, [region(f"{b.name}_0", [op], self.request.lowered.infos, b.merges).region])
+        except ForeignError:
+            return False
+        return True

@@ -1,0 +1,112 @@
+"""A module with its chosen regions replaced by calls of their backends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ...layout.graph.relax_graph import Op
+from ..backend.backend import Backend, Code
+from ..backend.flops import flops
+from ..backend.match import Match
+from ..codegen.partition import PartitionedFunction, partitioned
+from ..matching.diagnose import left_behind
+from ..matching.lowered import Lowered
+from .convert_regions import AssignedRegion
+from .dispatch_request import DispatchRequest
+from .dispatched import Dispatched, Taken
+from .exclusions import Exclusions
+from .plan_file import DispatchPlan, PlannedRegion, fingerprint
+from .with_layouts import ModuleInLayouts
+
+
+def partition(
+    request: DispatchRequest, regions: Sequence[AssignedRegion], codes: Sequence[Code],
+    status: str, exclusions: Exclusions,
+) -> Dispatched:  # fmt: skip
+    """The result of a request: the partitioned module, with timings, failures and layouts."""
+    costing = request.costing
+    reasons = {**({} if costing is None else costing.reasons), **exclusions.reasons}
+    result = partition_module(request.lowered, regions, codes, request.backends, status,
+                              reasons)  # fmt: skip
+    if costing is not None:
+        pairs = zip(result.taken, regions, strict=True)
+        taken = tuple(replace(t, microseconds=r.match.cost) for t, r in pairs)
+        result = replace(result, taken=taken, timings=tuple(costing.timings))
+    result = with_layouts_of(result, request.original, request.layouts)
+    return replace(result, failed=exclusions.failures(regions))
+
+
+def partition_module(
+    lowered: Lowered, regions: Sequence[AssignedRegion], codes: Sequence[Code],
+    backends: Sequence[Backend], status: str, reasons: Mapping[Op, str] | None = None,
+) -> Dispatched:  # fmt: skip
+    """The module in which regions are calls of backends.
+
+    Args:
+        lowered: The module.
+        regions: The regions to replace.
+        codes: Their code.
+        backends: Those that could have had operators; they explain what is left.
+        status: The solver's status.
+        reasons: Why operators stay with TVM whose matches were not offered.
+    """
+    flop = {op: flops(lowered.infos[op], op) for op in lowered.ops}
+    placed = {r.match.ops[-1]: r.placed for r in regions}
+    rounds = {symbol: how for c in codes for symbol, how in c.rounds}
+    taken = tuple(_taken(lowered, r, flop, rounds.get(r.symbol)) for r in regions)
+    covered = {op for r in regions for op in r.match.ops}
+    rest = [op for op in lowered.ops if op not in covered]
+    module = partitioned(lowered.mod, {
+        g: PartitionedFunction(x, lowered.flows[g], tuple(placed[o] for o in x.ops if o in placed))
+        for g, x in lowered.functions.items()
+    }, codes)  # fmt: skip
+    options = tuple(dict.fromkeys(o for c in codes for o in c.options))
+    left = tuple(
+        replace(diagnosis, why=reasons[op], suggestion="")
+        if reasons and op in reasons
+        else diagnosis
+        for op, diagnosis in zip(rest, left_behind(rest, lowered.infos, backends), strict=True)
+    )
+    plan = _plan(lowered, [r.match for r in regions], {b.name: b for b in backends}, status)
+    return Dispatched(module, taken, left, options, status, plan, sum(flop.values()))
+
+
+def with_layouts_of(
+    result: Dispatched, original: Lowered, layouts: ModuleInLayouts | None
+) -> Dispatched:
+    """The result with the layouts that were planned before its regions were chosen."""
+    if layouts is None:
+        return result
+    plan = replace(result.plan, module=fingerprint(original.mod), layouts=layouts.layouts)
+    status = result.status if layouts.report.status == "optimal" else layouts.report.status
+    return replace(result, plan=plan, report=layouts.report, status=status)
+
+
+def _taken(
+    lowered: Lowered, r: AssignedRegion, flop: Mapping[Op, int], rounds: str | None
+) -> Taken:
+    ops, merged = r.match.ops, len(r.placed.region.calls) < len(r.placed.ops)
+    notes = [
+        "several operators are computed as the function that they are" if merged else None,
+        rounds,
+    ]
+    return Taken(r.symbol, r.match.backend, r.match.pattern,
+                 tuple(lowered.name_of(op) for op in ops), sum(flop[op] for op in ops),
+                 "; ".join(filter(None, notes)) or None,
+                 tuple(dict.fromkeys(op.node for op in ops if op.node)))  # fmt: skip
+
+
+def _plan(
+    lowered: Lowered, matches: Sequence[Match], backends: Mapping[str, Backend], status: str
+) -> DispatchPlan:
+    places = {op: (str(g.name_hint), k) for g, x in lowered.functions.items()
+              for k, op in enumerate(x.ops)}  # fmt: skip
+    regions = tuple(
+        PlannedRegion(
+            places[m.ops[0]][0], m.backend, m.pattern, tuple(places[op][1] for op in m.ops)
+        )
+        for m in matches
+    )
+    versions = {b: backends[b].version() for b in sorted({m.backend for m in matches})}
+    return DispatchPlan(fingerprint(lowered.mod), versions, regions, status)
