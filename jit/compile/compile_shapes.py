@@ -15,12 +15,15 @@ from ...analysis.lifting.tir.node import items
 from ...analysis.support.progress import stage
 from ...byoc.backend.backend import Backend
 from ...byoc.backend.region import Region
+from ...byoc.building.build_library import copy_library
 from ...byoc.building.build_retries import build_with_retries
 from ...byoc.building.finish_module import finish_module
 from ...byoc.codegen import toolchain
 from ...byoc.codegen.arity import check_calls
+from ...byoc.codegen.deduplicate import deduplicate
 from ...byoc.codegen.executable import executable
 from ...byoc.codegen.host import native_target
+from ...byoc.codegen.loading import load_checked
 from ...byoc.dispatching.dispatch_request import Options
 from ...byoc.dispatching.dispatched import Dispatched
 from ...byoc.dispatching.plan_file import DispatchPlan
