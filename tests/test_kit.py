@@ -1,4 +1,4 @@
-"""The kit for packages of others sees each fault that it looks for."""
+"""The test kit detects each fault that it checks for."""
 
 from __future__ import annotations
 
@@ -93,13 +93,13 @@ FAULTS: dict[str, tuple[Backend, str, str]] = {
     "other numbers": (replace(TOY, convert=_double), "takes sum of inputs [float32]",
                       r"differs from TVM by .* of the largest value, 2\.0e-04 is accepted"),
     "another code each time": (replace(TOY, convert=_different), "generates the same code again",
-                               "convert returned another code"),
+                               "convert returned different code"),
     "a converter that raises": (replace(TOY, convert=_raising), "takes relu [float32]",
                                 r"the regions are \[\], expected \['relu'\].*no such operator"),
     "availability in two lines": (replace(TOY, available=lambda: "no\ndriver"),
                                   "says whether it is available", "the reason in one line"),
     "two patterns of one name": (replace(TOY, patterns=(*PATTERNS, PATTERNS[0])),
-                                 "names its patterns", "two patterns have one name"),
+                                 "names its patterns", "pattern names must be distinct"),
     "a version that raises": (replace(TOY, version=lambda: str(1 // 0)), "names its patterns",
                               "ZeroDivisionError"),
     "a cost below zero": (replace(TOY, cost=lambda r: -1.0), "gives the cost of each region",
@@ -108,7 +108,7 @@ FAULTS: dict[str, tuple[Backend, str, str]] = {
         replace(TOY, patterns=(*PATTERNS, Pattern("exp", one("relax.exp")))),
         "has an example for each pattern", "the pattern exp: relax.exp"),
     "more than it should": (replace(TOY, patterns=(Pattern("any", one("relax.nn.relu")),)),
-                            "leaves rows known at run time [float32]", "expected none"),
+                            "leaves rows known at run time [float32]", "expected no region"),
     "a reason of two lines": (
         replace(TOY, patterns=(*PATTERNS[:1], Pattern("relu", one("relax.nn.relu", _in_lines)))),
         "leaves rows known at run time [float32]", "one with 'the shape is symbolic'"),
@@ -155,7 +155,7 @@ def test_all_failures_are_listed_together() -> None:
     first, available, names = str(error.value).splitlines()
     assert first == "backend toy: 2 checks failed"
     assert available.startswith("says whether it is available: available returned 'no\\ndriver'")
-    assert names.startswith("names its patterns: two patterns have one name")
+    assert names.startswith("names its patterns: pattern names must be distinct")
     with pytest.raises(unittest.SkipTest, match="no driver"):
         check_backend(replace(TOY, available=lambda: "no driver"), EXAMPLES, registered=False)
 

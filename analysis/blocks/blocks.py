@@ -156,9 +156,9 @@ class _Accesses:
     """Reads the blocks of one PrimFunc."""
 
     def __init__(self, func: Any) -> None:
-        known, own = Parameters(), items(func.params)
+        known, params = Parameters(), items(func.params)
         try:
-            known.bind_sizes(own, [None] * len(own))
+            known.bind_sizes(params, [None] * len(params))
         except Unliftable as e:
             raise Opaque(e.reason) from None
         self.sizes = SizeTerms(known)

@@ -121,7 +121,9 @@ class Loops(Kernels):
         assumed = races.meet_by_data(i, effects, shared, not tag and kind == _PARALLEL)
         self.races |= bool(assumed)
         races.check_independent(i, effects, shared, bool(tag))
-        iterations.check(i, shared, assumed | (races.combined(effects) if tag else frozenset()))
+        iterations.check(
+            i, shared, assumed | (races.combined_buffers(effects) if tag else frozenset())
+        )
         if kind != _PARALLEL and not tag:
             races.check_no_scan(i, effects)
 

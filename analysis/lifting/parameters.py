@@ -17,7 +17,7 @@ from .tir.annotations import check_layout
 from .tir.facts import under
 from .tir.from_tir import ExpressionReader, Unliftable
 from .tir.node import NodeDict, items, lanes_of
-from .views import Index, View, contiguous, flat, injective, region, row_major, whole
+from .views import Index, View, contiguous, flat, injective, region, row_major, whole_view
 
 
 class ScalarScope:
@@ -224,7 +224,7 @@ class Parameters:
         tensor = self.tensor(b)
         if tensor in self.strided:
             raise Unliftable("a view of a buffer with strides or an offset", b.name)
-        return whole(tensor)
+        return whole_view(tensor)
 
     def bind_view(self, b: Any, data: Any) -> None:
         """Bind ``b = decl_buffer(shape, data=data)``: other dimensions over the same memory."""

@@ -75,7 +75,7 @@ def contiguous(extents: Sequence[Int], shape: Sequence[Int]) -> bool:
     return True
 
 
-def whole(tensor: TensorVar) -> View:
+def whole_view(tensor: TensorVar) -> View:
     """Return a tensor as a view of itself."""
     return View(tensor, tensor.shape, row_major(tensor.shape), ZERO, lambda index: index)
 

@@ -99,7 +99,7 @@ def _grouped(name: str, operands: Sequence[Any]) -> list[Any]:
     return list(operands)
 
 
-def bound(
+def bind_arguments(
     name: str, operands: Sequence[int | Constant], attrs: Mapping[str, Any], params: Any
 ) -> dict[str, Any]:
     """Return the arguments of a constructor, see `OpInfo.bind`."""
@@ -183,10 +183,10 @@ def rebuild(p: Proposal, lifted: TensorExpression) -> Rebuilt:
     dtype = _dtype(p, lifted)
     key = key_of(p, lifted, dtype)
     known = recall(key)
-    return _rebuild(p, lifted, dtype, key) if known is None else _again(known, lifted)
+    return _rebuild(p, lifted, dtype, key) if known is None else _from_cache(known, lifted)
 
 
-def _again(known: KnownFunction, lifted: TensorExpression) -> Rebuilt:
+def _from_cache(known: KnownFunction, lifted: TensorExpression) -> Rebuilt:
     ordered = (*(lifted.params[o] for o in known.inputs), *(c.out for c in lifted.outputs))
     if len(ordered) < known.size:
         raise NotBuilt(_MISFIT)

@@ -65,7 +65,7 @@ UNSAFE: dict[str, tuple[Callable[..., Any], list[Shape], str]] = {
     "layer_norm": (
         lambda x, g, b: nn.layer_norm(x, g, b, [-1]), [(8, "n"), ("n",), ("n",)], "number"),
     "resize": (lambda x: op.image.resize2d(x, (8, 8)), [(1, 3, "n", 8)], ""),
-    "a sum of what is not 0": (lambda x: op.sum(op.exp(op.abs(x)), [0]), [("n", 8)], "takes in"),
+    "a sum of what is not 0": (lambda x: op.sum(op.exp(op.abs(x)), [0]), [("n", 8)], "includes padding"),
 }  # fmt: skip
 
 
@@ -325,7 +325,7 @@ def test_the_page_counts() -> None:
     text = page(found, 3, 0)
     assert "**0 wrong proofs.** Of 2 pairs" in text and "1 are proved: 50.0%" in text
     assert "| f | 3 | 1 | 1 | 0 | 1 | 1 | 0 |" in text
-    assert "| a number depends on the dimension | 1 | 0 |" in text
+    assert "| a value depends on the dimension | 1 | 0 |" in text
 
 
 @T.prim_func(s_tir=True)

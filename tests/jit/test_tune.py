@@ -295,7 +295,7 @@ def test_the_command_tells_what_was_found(tmp_path: Path, bench: Any) -> None:
     assert first.split() == ["site", "n=4", "2", "1", "1", "3.0", "7.0", "0"]
     assert second.split()[:5] == ["site", "n=5", "1", "1", "1"]
     where = f"new trials, in {tmp_path / 'db'}"
-    assert last == f"2 shapes, 2 of them faster than by structure; 2 {where}"
+    assert last == f"2 shapes, 2 of them faster than the rule's schedule; 2 {where}"
     assert "0 new trials" in told(*words, "--top", 1).stdout
 
 

@@ -18,7 +18,8 @@ from tvm.tirx.buffer import is_buffer_var
 
 from ..analysis import OpInfo, RecogniserWarning, Refusal, op_info
 from ..analysis.recognise import Matches, Refuses
-from ..analysis.registry.registry import Recogniser, identity, registered
+from ..analysis.registry.registry import BUILT_IN, Recogniser, identity, left_out, registered
+from ..analysis.support import plugins
 from .calls import check_answer, lower
 from .case import Case, check_all
 from .mutants import mutants, parsed
@@ -30,7 +31,7 @@ from .strip import strip
 SCHEDULES, MUTANTS = 2, 4
 
 
-def recogniser_cases(module: ModuleType) -> list[Case]:
+def recogniser_cases(module: ModuleType, *, installed: bool | None = None) -> list[Case]:
     """Return the checks of the recognisers of a module with ``MATCHES`` and ``REFUSES``.
 
     They are registered, and each of their operators occurs in ``MATCHES``.
@@ -47,7 +48,10 @@ def recogniser_cases(module: ModuleType) -> list[Case]:
     name = module.__name__.rpartition(".")[2]
     matches: Sequence[Matches] = getattr(module, "MATCHES", ())
     refuses: Sequence[Refuses] = getattr(module, "REFUSES", ())
+    if installed is None:
+        installed = not module.__name__.startswith(BUILT_IN)
     return [
+        *([Case(f"{name}: is discovered", partial(_discovered, module))] if installed else []),
         Case(f"{name}: is registered", partial(_registered, module)),
         Case(f"{name}: has a match for each operator", partial(_covered, module, matches)),
         *(Case(f"{name}: matches {_label(k, m)}", partial(check_match, m))
@@ -59,7 +63,7 @@ def recogniser_cases(module: ModuleType) -> list[Case]:
     ]  # fmt: skip
 
 
-def check_recogniser(module: ModuleType) -> None:
+def check_recogniser(module: ModuleType, *, installed: bool | None = None) -> None:
     """Run all checks of the recognisers of a module.
 
     Args:
@@ -104,6 +108,16 @@ def check_refusal(module: str, case: Refuses) -> None:
     if isinstance(info, OpInfo) and not info.relaid:
         ops = {op for r in _recognisers(module) for op in r.ops}
         assert info.name not in ops, f"recognised as {info!r}, but: {case.why}"
+
+
+def _discovered(module: ModuleType) -> None:
+    owners = [p for p in plugins.installed(plugins.RECOGNISERS) if p.owns(module.__name__)]
+    assert owners, (
+        f"no entry point of the group {plugins.RECOGNISERS} leads to {module.__name__}; declare "
+        "one in pyproject.toml and install the package, or pass installed=False"
+    )
+    failed = left_out()
+    assert not all(p in failed for p in owners), failed[owners[0]]
 
 
 def _registered(module: ModuleType) -> None:

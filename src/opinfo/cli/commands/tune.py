@@ -102,5 +102,5 @@ def _summary(found: Sequence[Found], database: Path) -> str:
 
     wins = sum(Searched(0, f.microseconds, f.structure).wins for f in found)
     new = sum(f.new for f in found)
-    return (f"{plural(len(found), 'shape')}, {wins} of them faster than the rule's schedule;  "
+    return (f"{plural(len(found), 'shape')}, {wins} of them faster than the rule's schedule; "
             f"{plural(new, 'new trial')}, in {database}")  # fmt: skip
