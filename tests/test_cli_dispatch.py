@@ -52,7 +52,7 @@ def told(*words: str | Path) -> Result:
     return CliRunner().invoke(app, list(map(str, words)))
 
 
-LINE = "offloaded 2 of 4 ops, 50.0% of FLOPs, toy 2, tvm 2; 0 transforms left"
+LINE = "offloaded 2 of 4 ops, 50.0% of FLOPs, toy 2, tvm 2; 0 layout conversions"
 
 
 def test_one_line_and_nothing_is_built(model: Path) -> None:

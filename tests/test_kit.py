@@ -22,7 +22,7 @@ from opinfo.analysis import (
     unregister,
 )
 from opinfo.analysis.recognise import outer
-from opinfo.byoc import Backend, Code, Node, Pattern, Region, one
+from opinfo.byoc import ABI, Backend, Code, Node, Pattern, Region, maybe, one
 from opinfo.testing import (
     Case,
     Example,
@@ -31,6 +31,7 @@ from opinfo.testing import (
     check_recogniser,
     recogniser_cases,
 )
+from opinfo.testing.samples import samples
 
 from .byoc.toy import PATTERNS, TOY, convert
 
@@ -122,6 +123,36 @@ def test_a_fault_of_a_backend_is_seen(what: str) -> None:
         cases(backend)[name].check()
 
 
+def _changed(text: str, other: str, op: str = "relax.add") -> Backend:
+    """The backend whose functions of regions that begin with ``op`` have other code."""
+
+    def change(regions: Sequence[Region]) -> Code:
+        codes = [convert([r]) for r in regions]
+        parts = [c.source.replace(ABI, "") for c in codes]
+        parts = [s.replace(text, other) if r.calls[0].op == op else s
+                 for s, r in zip(parts, regions, strict=True)]  # fmt: skip
+        return Code(ABI + "".join(parts), tuple(r.symbol for r in regions))
+
+    return replace(TOY, convert=change)
+
+
+def test_code_that_crashes_fails_its_example_alone_by_its_signal() -> None:
+    found = cases(_changed("return 0;", "__builtin_trap();"))
+    with pytest.raises(AssertionError, match=r"it ends the process with signal 4 \(SIGILL\)"):
+        found["takes sum of inputs [float32]"].check()
+    found["takes relu [float32]"].check()
+    with pytest.raises(AssertionError, match=r"sum of inputs \[float32\]: it ends the process"):
+        found["runs in a new process"].check()
+
+
+def test_an_example_names_its_own_failures_each_reason_once() -> None:
+    found = cases(_changed("float v0", "flaot v0", "relax.nn.relu"))
+    with pytest.raises(AssertionError) as caught:
+        found["takes two regions [float32]"].check()
+    assert str(caught.value).count("flaot") == 1, caught.value
+    found["takes sum of inputs [float32]"].check()
+
+
 def test_where_a_backend_is_not_available_its_numbers_are_not_checked() -> None:
     found = cases(replace(TOY, available=lambda: "no driver"))
     found["says whether it is available"].check()
@@ -141,6 +172,18 @@ def test_examples_are_derived_from_patterns() -> None:
         with pytest.raises(AssertionError, match="differs from TVM"):
             found[name].check()
     assert wrong
+
+
+def _bias(node: Node) -> str | None:
+    bias = (node.result.shape[1], 1, 1)
+    return None if [v.shape for v in node.others] == [bias] else "not a bias by channel"
+
+
+def test_derived_examples_take_the_optional_operators() -> None:
+    """A bias whose shape no single operator tells, and what stands after it."""
+    steps = one("relax.nn.conv2d"), maybe("relax.add", _bias), maybe("relax.nn.relu")
+    taken = {e.takes for e in samples(replace(TOY, patterns=(Pattern("conv", *steps),)))}
+    assert {"conv2d", "conv2d add", "conv2d relu", "conv2d add relu"} <= taken
 
 
 def test_an_example_says_what_is_expected() -> None:

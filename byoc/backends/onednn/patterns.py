@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from math import isnan
 
-from ...patterns.pattern import Condition, Node, Pattern, PatternStep, float32, one
+from ...patterns.conditions import float32
+from ...patterns.pattern import Condition, Node, Pattern, PatternStep, one
 from ...patterns.suggest import Unmet, bind, cast
 from ...patterns.symbolic_shapes import same_shape, spread, static
 from ...patterns.unary_functions import HARD_SWISH
