@@ -248,9 +248,18 @@ WRONG: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
     "operands the other way round": (_swapped, {}, "matches outer 1: "),
     "matches what it says it refuses": (_guess, {"REFUSES": [SUM]}, "but: it is a product"),
     "has no case": (_guess, {"MATCHES": []}, r"MATCHES has no case of relax\.outer"),
+    "an operand that is no type": (
+        _guess, {"MATCHES": [Matches("relax.outer", ("int8(4, 6)", "int8[5]"))]},
+        r"the operand 'int8\(4, 6\)': expected dtype\[shape\] or dtype\(value\)"),
+    "an operand too many": (
+        _guess, {"MATCHES": [Matches("relax.outer", ("int8[4]",) * 3)]},
+        r"matches outer 0: [^\n]+\n"),
+    "a script that does not parse": (
+        _guess, {"REFUSES": [Refuses("it is not TVMScript", "def main(:")]},
+        "refuses it is not TVMScript: [^\n]+$"),
     "other attributes": (_guess, {"MATCHES": [Matches("relax.outer", ("int8[4]", "int8[5]"),
                                                       expect={"axis": 1})]},
-                         "there is no attribute axis"),
+                         "attribute axis is missing"),
 }  # fmt: skip
 
 
@@ -260,9 +269,16 @@ def test_a_fault_of_a_recogniser_is_seen(what: str) -> None:
     with recogniser_scope():
         module = _module(types.FunctionType(run.__code__, globals(), run.__name__), **fields)
         with pytest.raises(AssertionError, match=message):
-            check_recogniser(module)
+            check_recogniser(module, registered=False)
 
 
 def test_a_module_without_a_recogniser_is_seen() -> None:
     with pytest.raises(AssertionError, match=r"no function of empty is registered"):
-        check_recogniser(types.ModuleType("empty"))
+        check_recogniser(types.ModuleType("empty"), registered=False)
+
+
+def test_a_module_that_no_entry_point_leads_to_is_seen() -> None:
+    (first, *_) = recogniser_cases(types.ModuleType("empty"))
+    assert str(first) == "empty: is discovered"
+    with pytest.raises(AssertionError, match=r"no entry point .* leads to empty; declare one"):
+        first.check()

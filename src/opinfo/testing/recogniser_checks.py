@@ -18,7 +18,8 @@ from tvm.tirx.buffer import is_buffer_var
 
 from ..analysis import OpInfo, RecogniserWarning, Refusal, op_info
 from ..analysis.recognise import Matches, Refuses
-from ..analysis.registry.registry import BUILT_IN, Recogniser, identity, left_out, registered
+from ..analysis.registry.registry import BUILT_IN, Recogniser, identity, left_out
+from ..analysis.registry.registry import registered as registered_recognisers
 from ..analysis.support import plugins
 from .calls import check_answer, lower
 from .case import Case, check_all
@@ -31,7 +32,7 @@ from .strip import strip
 SCHEDULES, MUTANTS = 2, 4
 
 
-def recogniser_cases(module: ModuleType, *, installed: bool | None = None) -> list[Case]:
+def recogniser_cases(module: ModuleType, *, registered: bool = True) -> list[Case]:
     """Return the checks of the recognisers of a module with ``MATCHES`` and ``REFUSES``.
 
     They are registered, and each of their operators occurs in ``MATCHES``.
@@ -41,6 +42,8 @@ def recogniser_cases(module: ModuleType, *, installed: bool | None = None) -> li
     Args:
         module: The module, which registers recognisers. ``MATCHES`` lists `Matches`, ``REFUSES``
             lists `Refuses`.
+        registered: Whether an entry point of an installed package must lead to the module. opinfo's
+            own modules need none.
 
     Returns:
         The checks in this order.
@@ -48,10 +51,9 @@ def recogniser_cases(module: ModuleType, *, installed: bool | None = None) -> li
     name = module.__name__.rpartition(".")[2]
     matches: Sequence[Matches] = getattr(module, "MATCHES", ())
     refuses: Sequence[Refuses] = getattr(module, "REFUSES", ())
-    if installed is None:
-        installed = not module.__name__.startswith(BUILT_IN)
+    plugin = registered and not module.__name__.startswith(BUILT_IN)
     return [
-        *([Case(f"{name}: is discovered", partial(_discovered, module))] if installed else []),
+        *([Case(f"{name}: is discovered", partial(_discovered, module))] if plugin else []),
         Case(f"{name}: is registered", partial(_registered, module)),
         Case(f"{name}: has a match for each operator", partial(_covered, module, matches)),
         *(Case(f"{name}: matches {_label(k, m)}", partial(check_match, m))
@@ -63,16 +65,18 @@ def recogniser_cases(module: ModuleType, *, installed: bool | None = None) -> li
     ]  # fmt: skip
 
 
-def check_recogniser(module: ModuleType, *, installed: bool | None = None) -> None:
+def check_recogniser(module: ModuleType, *, registered: bool = True) -> None:
     """Run all checks of the recognisers of a module.
 
     Args:
         module: See `recogniser_cases`.
+        registered: See `recogniser_cases`.
 
     Raises:
         AssertionError: Checks fail; the message has a line for each.
     """
-    check_all(f"recognisers of {module.__name__}", recogniser_cases(module))
+    cases = recogniser_cases(module, registered=registered)
+    check_all(f"recognisers of {module.__name__}", cases)
 
 
 def check_match(case: Matches) -> None:
@@ -114,7 +118,7 @@ def _discovered(module: ModuleType) -> None:
     owners = [p for p in plugins.installed(plugins.RECOGNISERS) if p.owns(module.__name__)]
     assert owners, (
         f"no entry point of the group {plugins.RECOGNISERS} leads to {module.__name__}; declare "
-        "one in pyproject.toml and install the package, or pass installed=False"
+        "one in pyproject.toml and install the package, or pass registered=False"
     )
     failed = left_out()
     assert not all(p in failed for p in owners), failed[owners[0]]
@@ -133,7 +137,7 @@ def _covered(module: ModuleType, matches: Sequence[Matches]) -> None:
 
 
 def _recognisers(module: str) -> list[Recogniser]:
-    return [r for r in registered() if identity(r.run)[0] == module]
+    return [r for r in registered_recognisers() if identity(r.run)[0] == module]
 
 
 def _asked(func: tirx.PrimFunc) -> OpInfo | Refusal:

@@ -110,7 +110,7 @@ class _Checker:
             self._container(place, kind, data)
         elif kind in _NAMED:
             if not (isinstance(data, str) and _NAMED[kind](data)):
-                raise BadGraph(f"unknown name {data!r:.60}")
+                raise BadGraph(f"unknown name {data!r:.60}{_REMEDIES.get(kind, '')}")
         else:
             self._object(place, kind, data)
         if self.depth[place] > DEPTH:
@@ -287,8 +287,7 @@ def _kinds() -> frozenset[str]:
 
 #: What to do about a name that is not known.
 _REMEDIES = {
-    "ir.Op": "; install the package that registers the operator, with an entry point of "
-    "opinfo.recognisers"
+    "ir.Op": "; install the package that registers it, with an entry point of opinfo.recognisers"
 }
 #: Types whose data is a name that TVM looks up.
 _NAMED: dict[str, Callable[[str], bool]] = {
