@@ -1,24 +1,24 @@
-"""What a PrimFunc computes as function attributes, which C++ passes can read.
+"""Function attributes that describe what a PrimFunc computes, for C++ passes.
 
 | attribute | value |
 |---|---|
 | ``opinfo.ops`` | ``Array<Map>``, one operator each, in order |
 | ``opinfo.outputs`` | ``Array<Array<int>>``, the results that the output buffers hold |
 | ``opinfo.kind`` | ``String``, the pattern kind of the whole function |
-| ``opinfo.body`` | ``String``, the structural hash of the body that all this is about |
-| ``opinfo.op_pattern`` | ``int``, there if the pass set ``op_pattern``, and to what |
+| ``opinfo.body`` | ``String``, the structural hash of the body that the attributes describe |
+| ``opinfo.op_pattern`` | ``int``, the ``op_pattern`` that the pass set, if it set one |
 
-An operator is ``{"name", "kind", "attrs", "operands", "buffers", "layouts", "certificate"}``. Where
-it is only that of logical buffers, its name is ``layout_normalised(relax.tan)``, the name of no
-operator, and ``maps`` says where the logical elements are in each of ``buffers``. An
-operand is an ``int``, a parameter; an ``Array<int>``, ``[step, output]`` of an earlier operator; or
-a ``Map`` with a literal's ``value`` and ``dtype``. ``layouts`` has a ``String`` for each of
-``buffers``. Attributes are ``int``, ``float``, ``String`` and ``Array``; symbolic ones are
-text over places, ``p0.shape[1]`` for an extent of the first parameter and ``p2`` for a scalar
-parameter: the hash does not tell how variables are called.
+An operator is ``{"name", "kind", "attrs", "operands", "buffers", "layouts", "certificate"}``. If it
+is one over logical buffers, its name is ``layout_normalised(relax.tan)``, which is not the name of
+an operator, and ``maps`` says where the logical elements are in each of ``buffers``. An operand is
+an ``int``, a parameter; an ``Array<int>``, ``[step, output]`` of an earlier operator; or a ``Map``
+with a literal's ``value`` and ``dtype``. ``layouts`` has a ``String`` for each of ``buffers``.
+Attributes are ``int``, ``float``, ``String`` and ``Array``. Symbolic ones are text over places,
+``p0.shape[1]`` for an extent of the first parameter and ``p2`` for a scalar parameter, because the
+hash ignores the names of variables.
 
-The attributes stay on a PrimFunc when its body changes. So they hold only while ``opinfo.body`` is
-the body's hash: `annotation` checks it, `annotate` derives or removes what changed.
+The attributes stay on a PrimFunc when its body changes. They are valid only while ``opinfo.body``
+is the body's hash: `annotation` checks this, `annotate` updates or removes stale attributes.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Annotation:
     Attributes:
         kind: The pattern kind of the whole function.
         ops: One mapping for each operator, in order; the keys are those of the annotation schema.
-        outputs: For each output buffer the step and the result that it holds.
+        outputs: For each output buffer, the step and the position of the result that it holds.
     """
 
     kind: PatternKind
@@ -80,10 +80,10 @@ class Annotation:
 
 
 def annotation(func: Any) -> Annotation | Refusal:
-    """Return what the attributes of a PrimFunc say, if they describe its current body.
+    """Return the attributes of a PrimFunc, if they describe its current body.
 
     Args:
-        func: A `tirx.PrimFunc` that `AnnotateOpInfo` has seen.
+        func: A `tirx.PrimFunc` that `AnnotateOpInfo` has processed.
 
     Returns:
         The attributes as Python values; a `Refusal` if there are none, or the body has changed.
@@ -97,19 +97,21 @@ def annotation(func: Any) -> Annotation | Refusal:
     if BODY not in attrs:
         return Refusal("the PrimFunc has no annotation", "run opinfo.transform.AnnotateOpInfo")
     if str(attrs[BODY]) != fingerprint(func):
-        told = "the body is another one than was annotated"
-        return Refusal(told, "run opinfo.transform.AnnotateOpInfo again")
+        reason = "the body has changed since it was annotated"
+        return Refusal(reason, "run opinfo.transform.AnnotateOpInfo again")
     ops = tuple(_python(op) for op in attrs[OPS])
     outputs = tuple((int(step), int(k)) for step, k in attrs[OUTPUTS])
     return Annotation(str(attrs[KIND]), ops, outputs)  # type: ignore[arg-type]
 
 
 def annotate(mod: Any, chains: Chains | None = None) -> Any:
-    """The module with the attributes on every PrimFunc that is understood, and on no other.
+    """Return the module with attributes on every PrimFunc that is understood, and on no other.
 
-    ``op_pattern`` is set where it is missing, kOpaque or kInjective and the kind is known to be
-    better: TVM takes the order of a stage's indices for an injective map.
-    Raises ``TypeError`` if ``mod`` is no IRModule.
+    ``op_pattern`` is set if it is missing, kOpaque or kInjective and the kind is known to be
+    better: TVM takes the order of a block's indices for an injective map.
+
+    Raises:
+        TypeError: `mod` is not an IRModule.
     """
     if not isinstance(mod, tvm.IRModule):
         raise TypeError(f"AnnotateOpInfo: expected a tvm.IRModule, got {type(mod).__name__}")
@@ -122,15 +124,15 @@ def annotate(mod: Any, chains: Chains | None = None) -> Any:
 
 
 def fingerprint(func: Any) -> str:
-    """The structural hash of the parameters and the body: names and attributes do not count."""
+    """Return the structural hash of the parameters and the body, without names and attributes."""
     return f"{tvm_ffi.structural_hash(bare(func), map_free_vars=True) & (2**64 - 1):016x}"
 
 
 def _annotated(func: Any, chains: Chains) -> Any:
     if isinstance(annotation(func), Annotation):
         return _with_pattern(func)
-    own = (func.attrs or {}).get(SET)
-    if own is not None and (func.attrs or {}).get("op_pattern") == own:
+    pattern_set = (func.attrs or {}).get(SET)
+    if pattern_set is not None and (func.attrs or {}).get("op_pattern") == pattern_set:
         func = func.with_attr("op_pattern", OPAQUE)
     for key in KEYS:
         if key in (func.attrs or {}):
@@ -141,7 +143,7 @@ def _annotated(func: Any, chains: Chains) -> Any:
     places = _places(chain.params)
     try:
         ops = [_op(s, places) for s in chain.steps]
-    except KeyError:  # a size that is nowhere a whole extent
+    except KeyError:  # a size that is not an extent of its own anywhere
         return func
     func = func.with_attr(OPS, ops)
     func = func.with_attr(OUTPUTS, [[o.step, o.output] for o in chain.outputs])
@@ -150,20 +152,20 @@ def _annotated(func: Any, chains: Chains) -> Any:
 
 
 def _places(params: Sequence[TensorVar | Var]) -> dict[Var, Int]:
-    """Where the value of a size or a scalar is found, as a symbol of that name."""
-    found: dict[Var, Int] = {}
+    """For each size and scalar, the place of its value, as a symbol of that name."""
+    places: dict[Var, Int] = {}
     for k, p in enumerate(params):
         if isinstance(p, Var):
-            found.setdefault(p, size(f"p{k}"))
+            places.setdefault(p, size(f"p{k}"))
             continue
         for d, e in enumerate(p.shape):
             if isinstance(e.atom, Var):
-                found.setdefault(e.atom, size(f"p{k}.shape[{d}]"))
-    return found
+                places.setdefault(e.atom, size(f"p{k}.shape[{d}]"))
+    return places
 
 
 def _with_pattern(func: Any) -> Any:
-    """With what ``FuseOps`` reads; ``FuseTIR`` takes no body but a root block."""
+    """The PrimFunc as ``FuseOps`` expects it; ``FuseTIR`` requires the body to be a root block."""
     if not isinstance(func.body, SBlockRealize):
         return func
     given = int(func.attrs.get("op_pattern", OPAQUE))
@@ -179,7 +181,7 @@ def _with_pattern(func: Any) -> Any:
 
 
 def _op(s: Step, places: Places) -> dict[str, Any]:
-    found = {
+    op = {
         "name": s.name,
         "kind": s.info.kind,
         "attrs": {k: _plain(v, places) for k, v in s.attrs.items() if v is not None},
@@ -189,8 +191,8 @@ def _op(s: Step, places: Places) -> dict[str, Any]:
         "certificate": s.info.certificate.kind,
     }
     if isinstance(s.info, LayoutNormalised):
-        found["maps"] = [b.text if b is not None else "" for b in s.info.buffers]
-    return found
+        op["maps"] = [b.text if b is not None else "" for b in s.info.buffers]
+    return op
 
 
 def _operand(o: Value | Constant, places: Places) -> Any:
@@ -209,7 +211,7 @@ def _plain(value: Any, places: Places) -> Any:
 
 
 def _python(value: Any) -> Any:
-    """ffi containers as Python's."""
+    """A container of ffi as a Python value."""
     if isinstance(value, tvm_ffi.Map):
         return {str(k): _python(v) for k, v in value.items()}
     if isinstance(value, (tvm_ffi.Array, tuple, list)):

@@ -11,10 +11,10 @@ from benchmarks.common.pages import PAGES, table
 
 HEAD = """# Results
 
-Every benchmark, its command, and what it measured last: a page that the command writes, or figures.
-Options are explained by `--help`; `--page` writes the page. `python -m benchmarks` lists the
-commands, `python -m benchmarks --page` writes this page. A figure such as 0.5x is a share of the
-time of the other: less than 1x is faster.
+All benchmarks, with their commands and latest results: a page that the command writes, or figures.
+`--help` explains the options, `--page` writes the page. `python -m benchmarks` lists the commands,
+`python -m benchmarks --page` writes this page. A figure such as 0.5x is a ratio of times: below 1x
+is faster.
 """
 
 
@@ -174,7 +174,7 @@ def page() -> str:
     parts = [HEAD]
     for room, commands in COMMANDS.items():
         rows = [_row(room, name, command) for name, command in commands.items()]
-        head = ("what", "command", "measured", "run it after a change to")
+        head = ("benchmark", "command", "result", "run it after changing")
         parts.append(f"## {room.capitalize()}\n\n{table(head, rows)}\n")
     return "\n".join(parts)
 

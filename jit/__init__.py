@@ -1,4 +1,4 @@
-"""Kernels specialised for the shapes that really come in."""
+"""Compile models with symbolic shapes: strategies, sessions, kernels, tuning."""
 
 from typing import TYPE_CHECKING
 

@@ -26,7 +26,7 @@ def test_a_small_run_is_clean() -> None:
     assert len(rows) >= 2 * len(SEEDS) and counts["right"] > 8
     assert set(counts) <= {"right", "refused", "unrun"}, rows
     text = page([r.to_json() for r in rows], Several(), len(SEEDS), SEEDS[0])
-    assert f"{len(SEEDS)} programs, {len(rows)} questions: {counts['right']} right" in text
+    assert f"{len(SEEDS)} programs, {len(rows)} queries: {counts['right']} right" in text
 
 
 def test_every_family_is_generated_and_parses() -> None:

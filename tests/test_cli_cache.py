@@ -58,7 +58,7 @@ def test_ls_is_a_row_for_each_kernel_the_last_used_first(
 
 def test_ls_tells_what_is_damaged(store: KernelStore) -> None:
     stored(store, KEYS[0]).write_bytes(b"")
-    assert "damaged: it has 0 bytes only" in told("ls").stdout
+    assert "damaged: it has only 0 bytes" in told("ls").stdout
 
 
 def test_clear(store: KernelStore) -> None:

@@ -229,8 +229,8 @@ def test_what_is_wanted_as_the_mend_says_is_taken() -> None:
     mod = nets.net(conv, (1, 4, 6, 6))
     (why,) = (o for o in dispatch(mod, ["example_npu"]).left if o.op == "relax.nn.conv2d")
     assert why.why == "example_npu, pattern network: data_layout is NCHW, NHWC is taken"
-    assert why.mend == "want conv2d=NHWC,OHWI"
-    desired = parse_wants([why.mend.removeprefix("want ")])
+    assert why.suggestion == "want conv2d=NHWC,OHWI"
+    desired = parse_wants([why.suggestion.removeprefix("want ")])
     done = dispatch(mod, ["example_npu"], layouts="best", desired=desired)
     assert [t.ops for t in done.taken] == [("relax.nn.conv2d",)]
 

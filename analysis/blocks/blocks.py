@@ -1,7 +1,7 @@
-"""The accesses of a PrimFunc in TIR's standard form, which LegalizeOps and TE give.
+"""The blocks and accesses of a PrimFunc in TIR's standard form, as LegalizeOps and TE produce it.
 
-A root block holds loop nests, one after the other, each around a single block whose iterators are
-the loop variables:
+A root block holds loop nests, one after the other. Each nest is around a single block whose
+iterators are the loop variables:
 
     for i, k in T.grid(n, m):
         with T.sblock("stage"):
@@ -32,7 +32,7 @@ Index = tuple[Int | None, ...]
 
 
 class Opaque(Exception):
-    """Why a PrimFunc is not in standard form."""
+    """A PrimFunc is not in standard form; ``reason`` says why."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -41,7 +41,7 @@ class Opaque(Exception):
 
 @dataclass(frozen=True)
 class BlockAccess:
-    """One load or store; ``indices`` has None where data decide on the coordinate."""
+    """One load or store; ``indices`` has None for a coordinate that data decides."""
 
     buffer: Any
     indices: Index
@@ -52,9 +52,9 @@ class BlockAccess:
 class Stage:
     """One loop nest and its block.
 
-    ``axes`` are the variables of the block's iterators, those in ``reduced`` are reductions; one of
-    extent 1 occurs in no index. ``order`` has of each loop, from the outermost, the iterator that
-    it is a digit of, and the digit's place value. ``reads`` are without those of elements that the
+    ``axes`` are the variables of the block's iterators; those in ``reduced`` are reductions. An
+    iterator of extent 1 occurs in no index. ``order`` has, for each loop from the outermost, the
+    iterator of which it is a digit, and the digit's place value. ``reads`` omits elements that the
     block itself stores.
     """
 
@@ -71,12 +71,12 @@ class Stage:
 
 
 def stages(func: Any) -> tuple[Stage, ...]:
-    """The stages in their order. Raises `Opaque` where this is no standard form."""
+    """Return the blocks in program order; raise `Opaque` if this is not standard form."""
     return standard(func)[0]
 
 
 def standard(func: Any) -> Standard:
-    """`stages`, and the sizes and scalars that their terms are over."""
+    """Return the blocks, and the sizes and scalars of their terms."""
     if not isinstance(func, tirx.PrimFunc):
         raise Opaque(f"expected a PrimFunc, got {type(func).__name__}")
     body = func.body
@@ -91,7 +91,7 @@ def standard(func: Any) -> Standard:
 
 
 def sizes_of(func: Any) -> SizeTerms:
-    """The sizes of a PrimFunc. Raises `Opaque` if a parameter is no buffer or number."""
+    """Return the sizes of a PrimFunc; raise `Opaque` for a parameter that is not understood."""
     return _Accesses(func).sizes
 
 
@@ -99,7 +99,7 @@ Standard = tuple[tuple[Stage, ...], "SizeTerms"]
 
 
 class Forms:
-    """`standard`, once for each PrimFunc."""
+    """`standard`, cached by PrimFunc."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Any, Standard | Opaque]] = {}  # by address; kept alive
@@ -110,10 +110,10 @@ class Forms:
         place = func.__chandle__()
         if place not in self._known:
             self._known[place] = func, self._read(func)
-        found = self._known[place][1]
-        if isinstance(found, Opaque):
-            raise Opaque(found.reason)
-        return found
+        form = self._known[place][1]
+        if isinstance(form, Opaque):
+            raise Opaque(form.reason)
+        return form
 
     @staticmethod
     def _read(func: Any) -> Standard | Opaque:
@@ -132,7 +132,7 @@ class SizeTerms:
 
     @property
     def leaves(self) -> dict[Var, Any]:
-        """The TIR variable of each."""
+        """Return the TIR variable of each size."""
         pairs = ((v, as_int(t).atom) for v, t in self.env.items())
         return {t: v for v, t in pairs if isinstance(t, Var)}
 
@@ -141,9 +141,10 @@ class SizeTerms:
 
 
 def reader_of(stage: Stage, sizes: SizeTerms) -> ExpressionReader:
-    """Reads indices inside the block; `Unliftable` where data decide on them.
+    """Return a reader of indices inside the block; it raises `Unliftable` for a data-dependent
+    index.
 
-    Unlike in a stage's accesses, iterators of extent 1 are told apart.
+    Unlike in a block's accesses, iterators of extent 1 keep their variables.
     """
     env = BlockEnv(sizes.env)
     for iv, v in zip(items(stage.block.iter_vars), stage.axes, strict=True):
@@ -152,7 +153,7 @@ def reader_of(stage: Stage, sizes: SizeTerms) -> ExpressionReader:
 
 
 class _Accesses:
-    """Reads the stages of one PrimFunc."""
+    """Reads the blocks of one PrimFunc."""
 
     def __init__(self, func: Any) -> None:
         known, own = Parameters(), items(func.params)
@@ -191,7 +192,7 @@ class _Accesses:
     def axes(
         self, loops: Sequence[Any], realize: Any, env: BlockEnv, reader: ExpressionReader
     ) -> tuple[tuple[Var, ...], tuple[tuple[Var, int], ...]]:
-        """The block's iterators, each of loops of its own over its domain; their order."""
+        """Return the block's iterators, each over loops of its own, and the order of the loops."""
         around = _Loops(loops, self.sizes.env, reader)
         out: list[Var] = []
         pairs = zip(items(realize.block.iter_vars), items(realize.iter_values), strict=True)
@@ -226,7 +227,7 @@ class _Accesses:
 
 
 class _Loops:
-    """The loops of a nest; each is the digit of one iterator.
+    """The loops of a nest; each is a digit of one iterator.
 
     for i, k_0, j, k_1 in T.grid(n, 16, m, 4):  v_k = k_0 * 4 + k_1
     """
@@ -241,9 +242,9 @@ class _Loops:
         self.of: dict[Var, tuple[Var, int]] = {}
 
     def take(self, iterator: Var, value: Any, extent: Int) -> None:
-        """An iterator's value is a number whose digits are loops that no other one has."""
-        found = _index(self.reader, value)
-        parts = [] if found is None else sorted(found.terms, key=lambda t: t[1])
+        """Assign the loops of an iterator, whose value has these loops as digits."""
+        index = _index(self.reader, value)
+        parts = [] if index is None else sorted(index.terms, key=lambda t: t[1])
         scale: Int = ONE
         for m, c in parts:
             v = m[0] if len(m) == 1 else None
@@ -256,15 +257,15 @@ class _Loops:
             raise Opaque("an iterator's value is not a loop of its own over its domain")
 
     def order(self) -> tuple[tuple[Var, int], ...]:
-        """By loop; reductions have the digits of one after those of another, the highest first."""
+        """Return the iterator of each loop; the digits of reductions must not interleave."""
         if any(v not in self.of and v.extent is not ONE for v in self.loops):
             raise Opaque("a loop is the value of no iterator")
-        found = tuple(self.of[v] for v in self.loops if v in self.of)
-        reduced = [f for f in found if f[0].kind == "reduce"]
+        order = tuple(self.of[v] for v in self.loops if v in self.of)
+        reduced = [f for f in order if f[0].kind == "reduce"]
         firsts = list(dict.fromkeys(v for v, _ in reduced))
         if reduced != sorted(reduced, key=lambda f: (firsts.index(f[0]), -f[1])):
             raise Opaque("the loops of reductions interleave")
-        return found
+        return order
 
 
 class BlockEnv:
@@ -275,21 +276,21 @@ class BlockEnv:
         self.sizes = sizes
 
     def get(self, v: Any) -> Term | None:
-        found: Term | None = self.axes.get(v)
-        return self.sizes.get(v) if found is None else found
+        value: Term | None = self.axes.get(v)
+        return self.sizes.get(v) if value is None else value
 
 
 def _nodes(parts: Sequence[Any], *kinds: Any) -> list[list[Any]]:
-    """All nodes of each kind, in order; what is raised in a visit is no exception of ours."""
-    found: list[list[Any]] = [[] for _ in kinds]
-    rules = [(kind, own.append) for kind, own in zip(kinds, found, strict=True)]
+    """All nodes of each kind, in order."""
+    nodes: list[list[Any]] = [[] for _ in kinds]
+    rules = [(kind, into.append) for kind, into in zip(kinds, nodes, strict=True)]
     for part in parts:
         tvm_ffi.structural_walk(part, rules)
-    return found
+    return nodes
 
 
 def _nest(s: Any) -> tuple[tuple[Any, ...], Any]:
-    """The loops around the one block of a nest."""
+    """The loops around the single block of a nest."""
     loops = []
     while type(s).__name__ == "For":
         if int(s.kind) != 0 or len(s.annotations) or s.step is not None:
@@ -309,7 +310,7 @@ def _nest(s: Any) -> tuple[tuple[Any, ...], Any]:
 
 
 def _check(s: Any, env: BlockEnv, reader: ExpressionReader) -> None:
-    """A block's body is of stores, bound values and conditions."""
+    """Check that a block consists of stores, bound values and conditions."""
     kind = type(s).__name__
     if kind == "SeqStmt":
         for part in items(s.seq):
@@ -327,7 +328,7 @@ def _check(s: Any, env: BlockEnv, reader: ExpressionReader) -> None:
 
 
 def _check_call(e: Any) -> None:
-    """A call has no effect and takes no buffer as a pointer."""
+    """Check that a call has no effect and takes no buffer as a pointer."""
     effect = e.op.get_attr("TCallEffectKind") if isinstance(e.op, tvm.ir.Op) else None
     if effect is None or int(effect) > 1 or str(e.op.name) == "tirx.address_of":
         raise Opaque(f"calls {e.op}: not TIR, or with an effect")
@@ -340,7 +341,7 @@ def _by_data(buffer: Any, index: tuple[Int, ...]) -> Term:
 
 
 def _index(reader: ExpressionReader, e: Any) -> Int | None:
-    """The term of an index, or None where data decide on it."""
+    """The term of an index, or None if data decides it."""
     try:
         return reader.index(e)
     except Unliftable:
@@ -348,7 +349,7 @@ def _index(reader: ExpressionReader, e: Any) -> Int | None:
 
 
 def _size(reader: ExpressionReader, e: Any) -> Int:
-    found = _index(reader, e)
-    if found is None:
+    size = _index(reader, e)
+    if size is None:
         raise Opaque("an extent is not understood")
-    return found
+    return size

@@ -1,6 +1,7 @@
-"""Stages that only define an inner buffer, each element once by one expression.
+"""Blocks that define an inner buffer, each element once by one expression.
 
-Its reader may as well evaluate the expression, until something that it reads is written:
+A reader of the buffer may evaluate the expression instead, until something that it reads is
+written:
 
     for i: t[i] = f(x[i])        t[p] is f(x[p])
 """
@@ -22,12 +23,12 @@ from .blocks import Stage
 
 
 class Undefined(Exception):
-    """Why a buffer is not what its definition says where it is read."""
+    """A buffer may differ from its definition at the point where it is read."""
 
 
 @dataclass(frozen=True)
 class BlockDefinition:
-    """``iterators`` are the block's variables by coordinate; None and ``units`` are always 0."""
+    """``iterators`` are the block's variables by coordinate, or None; these and ``units`` are 0."""
 
     buffer: Any
     iterators: tuple[Any, ...]
@@ -35,7 +36,7 @@ class BlockDefinition:
     value: Any
 
     def at(self, index: Sequence[Any]) -> Any:
-        """The value of the element at an index."""
+        """Return the value of the element at an index."""
         places = NodeDict[Any]()
         for v in self.units:
             places[v] = tirx.IntImm(str(v.ty.dtype), 0)
@@ -46,7 +47,7 @@ class BlockDefinition:
 
 
 def definition(stage: Stage) -> BlockDefinition | None:
-    """What a stage defines, None if it does something else."""
+    """Return the definition that a block computes, or None if it computes something else."""
     store = stage.block.body
     plain = isinstance(store, tirx.BufferStore) and stage.block.init is None
     if stage.reduced or not plain:
@@ -66,39 +67,42 @@ def definition(stage: Stage) -> BlockDefinition | None:
             found.append(None)
         else:
             return None
-    rest = [x for x, _ in axes.items() if not any(x.same_as(y) for y in found if y is not None)]
-    if any(axes[x].extent is not ONE for x in rest):
+    remaining = [
+        x for x, _ in axes.items() if not any(x.same_as(y) for y in found if y is not None)
+    ]
+    if any(axes[x].extent is not ONE for x in remaining):
         return None
-    return BlockDefinition(store.buffer, tuple(found), tuple(rest), value)
+    return BlockDefinition(store.buffer, tuple(found), tuple(remaining), value)
 
 
 def loads(*nodes: Any) -> NodeDict[int]:
-    """How often each buffer is loaded from."""
-    found = NodeDict[int]()
+    """Return the number of loads of each buffer."""
+    counts = NodeDict[int]()
 
     def note(e: Any) -> None:
         buffer = source_of(e)
-        found[buffer] = (found.get(buffer) or 0) + 1
+        counts[buffer] = (counts.get(buffer) or 0) + 1
 
     for node in nodes:
         if node is not None:
             tvm_ffi.structural_walk(node, (TensorLoad, note))
-    return found
+    return counts
 
 
 def resolved(
     stages: Sequence[Stage], buffers: Sequence[Any]
 ) -> tuple[list[Stage], NodeDict[BlockDefinition]]:
-    """The stages that stay without some buffers inside the function, and their definitions.
+    """Return the blocks that remain without some inner buffers, and the buffers' definitions.
 
-    Raises `Undefined` unless every read of such a buffer gives what its definition is worth
-    there: it is written before, by one stage, and nothing that it depends on is written since.
+    Raises:
+        Undefined: A read of such a buffer may differ from its definition there. It must be written
+            before, by one block, and nothing that it depends on may be written since.
     """
     dropped = NodeDict[None]()
     for b in buffers:
         dropped[b] = None
-    left: list[Stage] = []
-    found = NodeDict[BlockDefinition]()
+    remaining: list[Stage] = []
+    definitions = NodeDict[BlockDefinition]()
     depends = NodeDict[set[int]]()
     stale: set[int] = set()
     for s in stages:
@@ -113,10 +117,10 @@ def resolved(
             else:
                 on |= depends[b]
         if not any(a.buffer in dropped for a in s.writes):
-            left.append(s)
+            remaining.append(s)
             continue
-        made = definition(s)
-        if made is None or made.buffer in found:
+        new = definition(s)
+        if new is None or new.buffer in definitions:
             raise Undefined(f"{s.writes[0].buffer.name} has no definition")
-        found[made.buffer], depends[made.buffer] = made, on
-    return left, found
+        definitions[new.buffer], depends[new.buffer] = new, on
+    return remaining, definitions

@@ -1,4 +1,4 @@
-"""Which inner buffers need not be stored: their readers may as well evaluate the definitions.
+"""Inner buffers that need not be stored, because their readers can evaluate the definitions.
 
 for i: t[i] = x[i] - m      for i: u[i] = t[i] / s          u[i] = (x[i] - m) / s
 """
@@ -16,7 +16,7 @@ from .definitions import BlockDefinition, definition, loads
 
 
 class Use(NamedTuple):
-    """One load of a buffer: the number of its stage, and how often it is evaluated."""
+    """One load of a buffer: the number of its block, and how often it is evaluated."""
 
     stage: int
     evaluations: Int
@@ -26,15 +26,15 @@ Worth = Callable[[Stage, BlockDefinition, Sequence[Use]], bool]
 
 
 def inlinable(stages: Sequence[Stage], inner: NodeDict[None], worth: Worth) -> list[Any]:
-    """The buffers among ``inner`` to do without.
+    """Return the buffers in `inner` to inline.
 
-    From the last stage to the first, as a reader may go into its own reader: its loads are then
-    evaluated where, and as often as, it is.
+    Blocks are visited from the last to the first, because a reader may itself be inlined: its loads
+    are then evaluated where, and as often as, its own reader is.
 
     Args:
-        stages: of a PrimFunc in standard form.
-        inner: the buffers that it allocates.
-        worth: whether a stage is to go, by its definition and the uses of its buffer.
+        stages: The blocks of a PrimFunc in standard form.
+        inner: The buffers that it allocates.
+        worth: Whether to inline a block, by its definition and the uses of its buffer.
     """
     drop = []
     uses = NodeDict[list[Use]]()

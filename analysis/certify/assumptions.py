@@ -1,11 +1,12 @@
-"""Where equal terms are not equal results: what a certificate assumes of the data.
+"""The assumptions of a certificate about data: equal terms may still have unequal results.
 
-The machine gives something for a float that no integer is, a shift by the width, a quotient by 0,
-but not the same in a vector as in a scalar, nor in two kernels.
+For a cast of a float that does not fit, a shift by the width or a quotient by 0, the machine
+returns some value, but not the same in a vector as in a scalar, nor in two kernels.
 
-TVM simplifies a statement before it is compiled, and comparisons of floats as if they were ordered
-(``not x < y`` becomes ``y <= x``, ``x == x`` true), sums as if they were of real numbers
-(``x + y - y`` becomes ``x``). So what a statement computes there depends on where its borders are.
+TVM simplifies a statement before it is compiled. It treats comparisons of floats as a total order
+(``not x < y`` becomes ``y <= x``, ``x == x`` becomes true) and sums as sums of real numbers
+(``x + y - y`` becomes ``x``). So the result depends on where one statement ends and the next
+starts.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ..lifting.tir.operations import width
 from ..terms.term import CallTerm, Const, Int, Term
 from ..terms.traversal import subterms
 
-#: Conversions to an integer of less values than the float has.
+#: For conversions from a float to an integer, which has fewer values.
 FITS = "a float that is cast to an integer fits it"
 SHIFTS = "shifts are by at least 0 and by less than the width of their type"
 DIVIDES = "no integer is divided by 0, nor the least one by -1"
@@ -26,7 +27,7 @@ CANCELS = "terms that TVM cancels, as a floating-point sum adds and subtracts th
 
 _COMPARISONS = frozenset({"lt", "le", "eq", "ne"})
 _SHIFTS = frozenset({"shl", "shr"})
-#: A plain ``floordiv`` is not here: its divisor is known to be positive.
+#: Without the plain ``floordiv``: its divisor is known to be positive.
 _DIVISIONS = frozenset(
     {
         "floordiv_any",
@@ -40,36 +41,36 @@ _DIVISIONS = frozenset(
 )
 
 
-#: Terms of one sum that are looked at.
+#: The most terms of a sum that are compared.
 _TERMS = 200
 
 
 def partial(bodies: Iterable[Term]) -> tuple[str, ...]:
-    """What has to hold of the data wherever an operation in some terms is executed."""
-    told: dict[str, None] = {}
+    """Return what must hold of the data wherever an operation in the terms is executed."""
+    assumptions: dict[str, None] = {}
     for body in bodies:
         for s in subterms(body):
-            if isinstance(s, CallTerm) and (why := _assumed(s)):
-                told[why] = None
-    return tuple(t for t in (FITS, SHIFTS, DIVIDES) if t in told)
+            if isinstance(s, CallTerm) and (assumption := _assumed(s)):
+                assumptions[assumption] = None
+    return tuple(t for t in (FITS, SHIFTS, DIVIDES) if t in assumptions)
 
 
 def simplified(bodies: Iterable[Term]) -> tuple[str, ...]:
-    """What TVM's simplifier takes for granted of the values of statements."""
-    told: dict[str, None] = {}
+    """Return what TVM's simplifier assumes about the values in statements."""
+    assumptions: dict[str, None] = {}
     for body in bodies:
         inside = [s for s in subterms(body) if isinstance(s, CallTerm)]
         compared = [s for s in inside if s.op in _COMPARISONS and "float" in s.args[0].dtype]
         negated = any(s.op == "not" and s.args[0] in compared for s in inside)
         if negated or len(compared) > 1 or any(s.args[0] is s.args[1] for s in compared):
-            told[ORDERED] = None
+            assumptions[ORDERED] = None
         if any(_cancels(s) for s in inside if s.op == "sub" and "float" in s.dtype):
-            told[CANCELS] = None
-    return tuple(told)
+            assumptions[CANCELS] = None
+    return tuple(assumptions)
 
 
 def _cancels(s: CallTerm) -> bool:
-    """Whether a sum has a term, or literals, with both signs."""
+    """Whether a sum has the same term with both signs, or several literals."""
     added, removed = list[Term](), list[Term]()
     stack: list[tuple[Term, bool]] = [(s, True)]
     while stack:

@@ -1,8 +1,8 @@
-"""Certify a proposal, or say why not.
+"""Certify a proposal, or say why it cannot be certified.
 
-The proposed op is built again from its name and attributes and legalised; it is right if what comes
-out is the PrimFunc itself, or lifts to a comprehension proved equal to the PrimFunc's. So the
-certificate depends on the lifter, the prover and TVM's own legalisation, and on no recogniser.
+The proposed operator is built from its name and attributes and legalised. It is right if the result
+is the PrimFunc itself, or lifts to a tensor expression that is proved equal to the PrimFunc's. So
+the certificate depends on the lifter, the prover and TVM's own legalisation, and on no recogniser.
 """
 
 from __future__ import annotations
@@ -29,19 +29,23 @@ from .assumptions import CANCELS, partial, simplified
 from .sampled import Unequal, compare
 from .structural_equality import structurally_equal
 
-#: What legalising and lifting an operator costs of a question's budget, and asking all recognisers.
+#: The cost of legalising and lifting an operator, and of calling all recognisers, in the budget.
 CERTIFY, PROPOSE = 300, 100
 
 
 def certify(
     p: Proposal, lifted: TensorExpression, func: Any, *, tested: bool = False, rounded: bool = False
 ) -> Certificate | Refusal:
-    """The certificate of a proposal for a PrimFunc that was lifted.
+    """Return the certificate of a proposal for a lifted PrimFunc, or why there is none.
 
-    ``func`` is None if the comprehension is over other buffers than the PrimFunc's own, or gives
-    by ``over(params)`` the PrimFunc over parameters in the order of the op's lowering. With
-    ``tested``, what is not proved is compared at random points; with ``rounded``, both are compared
-    in real arithmetic.
+    Args:
+        p: The proposal.
+        lifted: What the PrimFunc computes.
+        func: The PrimFunc; None if the expression is over other buffers than the PrimFunc's; or an
+            object whose ``over(params)`` returns the PrimFunc over parameters in the lowering's
+            order.
+        tested: Compare terms that are not proved equal at random points.
+        rounded: Compare in real arithmetic.
     """
     spend(CERTIFY)
     try:
@@ -52,7 +56,7 @@ def certify(
 
 
 def lowers_to(p: Proposal, lifted: TensorExpression, func: Any) -> Certificate | Refusal:
-    """The certificate ``rebuilt``, or that the op's lowering is another PrimFunc."""
+    """Return the certificate ``rebuilt``, or the refusal that the lowering is another PrimFunc."""
     try:
         built = rebuild(p, lifted)
     except NotBuilt as e:
@@ -61,17 +65,17 @@ def lowers_to(p: Proposal, lifted: TensorExpression, func: Any) -> Certificate |
 
 
 def _staged(
-    found: Certificate | Refusal, lifted: TensorExpression, func: Any, built: Rebuilt
+    certificate: Certificate | Refusal, lifted: TensorExpression, func: Any, built: Rebuilt
 ) -> Certificate | Refusal:
-    """With the number of buffers that the op's lowering writes."""
-    if isinstance(found, Refusal):
-        return found
-    same = found.kind == "rebuilt" and isinstance(func, tirx.PrimFunc)
-    return replace(found, stages=(lifted.stages if same else 0) or stages(built.func))
+    """The certificate with the number of buffers that the operator's lowering writes."""
+    if isinstance(certificate, Refusal):
+        return certificate
+    same = certificate.kind == "rebuilt" and isinstance(func, tirx.PrimFunc)
+    return replace(certificate, stages=(lifted.stages if same else 0) or stages(built.func))
 
 
 def stages(func: Any) -> int:
-    """The number of buffers that a PrimFunc writes."""
+    """Return the number of buffers that a PrimFunc writes."""
     written: set[Any] = set()
     tvm_ffi.structural_walk(func.body, (tirx.BufferStore, lambda s: written.add(s.buffer)))
     return len(written)
@@ -91,49 +95,49 @@ def _compared(
         return Refusal("not both have parallel iterations that may store in one element", p.name)
     if len(other.outputs) != len(lifted.outputs):
         return Refusal("the op has another number of outputs", p.name)
-    found = _proved(p, lifted, _aligned(other, lifted), rounded)
-    if isinstance(found, Refusal) and tested:
+    certificate = _proved(p, lifted, _aligned(other, lifted), rounded)
+    if isinstance(certificate, Refusal) and tested:
         return _sampled(p, lifted, _aligned(other, lifted))
-    return found
+    return certificate
 
 
 def _rebuilt(
     p: Proposal, lifted: TensorExpression, func: Any, built: Rebuilt
 ) -> Certificate | Refusal:
-    given = _over(func, lifted.params, built.params)
-    if given is None or not structurally_equal(built.func, given):
+    original = _over(func, lifted.params, built.params)
+    if original is None or not structurally_equal(built.func, original):
         return Refusal("it lowers to another PrimFunc", p.name)
     return Certificate("rebuilt", exact=True, assumptions=given_of(lifted))
 
 
-def _over(func: Any, params: tuple[Any, ...], wanted: tuple[Any, ...]) -> Any:
+def _over(func: Any, params: tuple[Any, ...], order: tuple[Any, ...]) -> Any:
     if func is None or not isinstance(func, tirx.PrimFunc):
-        return None if func is None else func.over(wanted)
-    return func if wanted == params else None
+        return None if func is None else func.over(order)
+    return func if order == params else None
 
 
 def _proved(
     p: Proposal, lifted: TensorExpression, bodies: list[Term], rounded: bool
 ) -> Certificate | Refusal:
     proof = Proof(rounded=rounded)
-    for mine, theirs in zip(lifted.outputs, bodies, strict=True):
+    for output, body in zip(lifted.outputs, bodies, strict=True):
         try:
             form = real if rounded else itself
-            part = prove_equal(form(mine.body), form(theirs))
+            part = prove_equal(form(output.body), form(body))
         except TooLarge as e:
             return Refusal(str(e), p.name)
         except Different as e:
             return Refusal(f"its compute differs: {e}", p.name)
         proof.obligations += part.obligations
-        proof.reassociated |= part.reassociated or regroups(mine.body, "add", "mul")
+        proof.reassociated |= part.reassociated or regroups(output.body, "add", "mul")
         proof.finite |= part.finite
-        proof.ordered |= part.ordered or regroups(mine.body, "min", "max")
-    taken = simplified(c.body for c in lifted.outputs)
-    proof.reassociated |= CANCELS in taken
+        proof.ordered |= part.ordered or regroups(output.body, "min", "max")
+    assumptions = simplified(c.body for c in lifted.outputs)
+    proof.reassociated |= CANCELS in assumptions
     return Certificate(
         "real" if rounded else "proved",
         exact=not (proof.reassociated or proof.finite or proof.ordered or rounded),
-        assumptions=(*ASSUMED, *given_of(lifted), *taken, *flags(proof)),
+        assumptions=(*ASSUMED, *given_of(lifted), *assumptions, *flags(proof)),
         obligations=tuple(proof.obligations),
     )
 
@@ -144,17 +148,17 @@ def itself(t: Term) -> Term:
 
 def _sampled(p: Proposal, lifted: TensorExpression, bodies: list[Term]) -> Certificate | Refusal:
     points = 0
-    for mine, theirs in zip(lifted.outputs, bodies, strict=True):
+    for output, body in zip(lifted.outputs, bodies, strict=True):
         try:
-            points += compare(mine, theirs)
+            points += compare(output, body)
         except Unequal as e:
             return Refusal(f"its compute differs: {e}", p.name)
-    told = f"equal at {points} random points; not proved"
-    return Certificate("tested", exact=False, assumptions=(*ASSUMED, *given_of(lifted), told))
+    assumption = f"equal at {points} random points; not proved"
+    return Certificate("tested", exact=False, assumptions=(*ASSUMED, *given_of(lifted), assumption))
 
 
 def _aligned(other: TensorExpression, lifted: TensorExpression) -> list[Term]:
-    """Bodies of the other's outputs in the order of ours."""
+    """The bodies of the other expression's outputs, in the order of ours."""
     by_tensor = {c.out: c.body for c in other.outputs}
     return [by_tensor[c.out] for c in lifted.outputs]
 
@@ -163,25 +167,25 @@ def given_of(lifted: TensorExpression) -> tuple[str, ...]:
     symbolic = any(
         isinstance(p, Var) or any(e.const is None for e in p.shape) for p in lifted.params
     )
-    told = {
+    assumptions = {
         "symbolic dimensions are at least 1": symbolic,
         "no two iterations of a parallel loop store in one element": lifted.races,
         "what T.assume says holds": lifted.promises,
     }
-    stated = tuple(text for text, flag in told.items() if flag)
+    stated = tuple(text for text, flag in assumptions.items() if flag)
     return (*stated, *partial(c.body for c in lifted.outputs))
 
 
 def flags(proof: Proof) -> tuple[str, ...]:
-    told = {
+    assumptions = {
         "floating-point sums equal up to reassociation": proof.reassociated,
         "equal in real arithmetic, where every value on the way is finite": proof.rounded,
         "operands are finite where padding multiplies them by 0": proof.finite,
         "no operand of a minimum or maximum is NaN, nor zeros of both signs": proof.ordered,
     }
-    return tuple(text for text, flag in told.items() if flag)
+    return tuple(text for text, flag in assumptions.items() if flag)
 
 
 def regroups(t: Term, *ops: str) -> bool:
-    """Whether a floating-point reduction is in it: its order is not part of the lifted form."""
+    """Return whether a floating-point reduction occurs: tensor expressions ignore its order."""
     return any(isinstance(s, Reduce) and s.op in ops and "float" in s.dtype for s in subterms(t))

@@ -1,7 +1,7 @@
-"""Compare two comprehensions at random points: evidence where there is no proof.
+"""Compare two tensor expressions at random points: evidence where there is no proof.
 
-Tensors need no memory: an element is a pseudo-random function of its coordinates. Sizes are drawn
-small; every reduction is evaluated in full.
+Tensors need no memory: an element is a pseudo-random function of its coordinates. Sizes are small,
+and every reduction is evaluated in full.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ POINTS, ROUNDS = 64, 4
 
 
 class Unequal(Exception):
-    """They differ at a point, or cannot be evaluated."""
+    """The terms differ at a point, or cannot be evaluated."""
 
 
 def compare(c: Comprehension, other: Term, seed: int = 0) -> int:
-    """The number of points at which ``c`` and the other body agreed.
+    """Return the number of points at which the two terms agree.
 
     Floating-point values agree within ``1e-4`` relative (``1e-2`` for half precision).
-    Raises `Unequal` at the first disagreement.
+
+    Raises:
+        Unequal: The terms differ at a point.
     """
     rng = np.random.default_rng(seed)
     agreed = 0
@@ -41,36 +43,36 @@ def compare(c: Comprehension, other: Term, seed: int = 0) -> int:
                 env[a.atom] = p
         elements = _Elements(int(rng.integers(1 << 30)), round_)
         try:
-            one, two = (evaluate(t, env, elements) for t in (c.body, other))
+            left, right = (evaluate(t, env, elements) for t in (c.body, other))
         except (Unevaluable, ValueError, TypeError) as e:
             raise Unequal(f"cannot be evaluated: {e}") from None
-        _agree(one, two, c.out.dtype)
+        _agree(left, right, c.out.dtype)
         agreed += POINTS
     return agreed
 
 
 def _sizes(c: Comprehension) -> list[Var]:
-    found = free(c.body).union(*(free(e) for e in c.out.shape))
-    return sorted((v for v in found if v.kind in SIZES), key=lambda v: v.uid)
+    variables = free(c.body).union(*(free(e) for e in c.out.shape))
+    return sorted((v for v in variables if v.kind in SIZES), key=lambda v: v.uid)
 
 
 def _extent(e: Int, env: dict[Var, Any]) -> int:
     return int(evaluate(e, env))
 
 
-def _agree(one: Array, two: Array, dtype: str) -> None:
-    near = 1e-2 if dtype in ("float16", "bfloat16") else 1e-4
+def _agree(left: Array, right: Array, dtype: str) -> None:
+    tolerance = 1e-2 if dtype in ("float16", "bfloat16") else 1e-4
     if "float" in dtype:
-        a, b = one.astype("float64"), two.astype("float64")
-        same = np.isclose(a, b, rtol=near, atol=near, equal_nan=True)
+        a, b = left.astype("float64"), right.astype("float64")
+        same = np.isclose(a, b, rtol=tolerance, atol=tolerance, equal_nan=True)
     else:
-        same = np.asarray(one == two)
+        same = np.asarray(left == right)
     if not same.all():
         raise Unequal(f"they differ at {int((~same).sum())} of {same.size} points")
 
 
 class _Elements:
-    """``tensor[indices]`` as a hash of the coordinates, from other ranges in each round."""
+    """``tensor[indices]`` as a hash of the coordinates, in a different range in each round."""
 
     def __init__(self, seed: int, round_: int) -> None:
         self.seed, self.round = seed, round_

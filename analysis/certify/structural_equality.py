@@ -1,6 +1,6 @@
-"""PrimFuncs that are structurally the same: equal bodies and parameters.
+"""Structural equality of PrimFuncs: equal bodies and parameters.
 
-Function attributes say nothing about the compute, and names do not count.
+Function attributes and names are ignored.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def bare(func: Any) -> Any:
-    """The PrimFunc without its attributes."""
+    """Return the PrimFunc without its attributes."""
     attrs = func.attrs
     if attrs is None:
         return tirx.PrimFunc(func.params, func.body, func.ret_type)
@@ -27,16 +27,16 @@ def bare(func: Any) -> Any:
 
 
 def structurally_equal(a: Any, b: Any) -> bool:
-    """Equal bodies and parameters; those that have equal attributes too need no copies."""
+    """Return whether bodies and parameters are equal; copies are made only if attributes differ."""
     if tvm_ffi.structural_equal(a, b, map_free_vars=True):
         return True
     return bool(tvm_ffi.structural_equal(bare(a), bare(b), map_free_vars=True))
 
 
 class ByStructure(Generic[T]):
-    """The results of a function of PrimFuncs, computed once for structurally equal ones.
+    """A cache of a function's results, shared by structurally equal PrimFuncs.
 
-    They are forgotten when a recogniser is registered or removed.
+    The cache is emptied when a recogniser is registered or removed.
     """
 
     def __init__(self, function: Callable[[Any], T]) -> None:
@@ -50,17 +50,17 @@ class ByStructure(Generic[T]):
         self._seen: dict[tuple[Hashable, int], tuple[Any, T]] = {}  # by address; kept alive
 
     def __call__(self, func: Any, kind: Hashable = None) -> T:
-        """The result; only PrimFuncs of one kind are compared.
+        """Return the result; only PrimFuncs of one kind are compared.
 
-        The first of a kind is hashed when a second one comes.
+        The first PrimFunc of a kind is hashed when a second one comes.
         """
         if self._generation != generation():
             self._forget()
         place = kind, func.__chandle__()
-        found = self._seen.get(place)
-        if found is None:
-            found = self._seen[place] = func, self._found(func, kind)
-        return found[1]
+        entry = self._seen.get(place)
+        if entry is None:
+            entry = self._seen[place] = func, self._found(func, kind)
+        return entry[1]
 
     def _found(self, func: Any, kind: Hashable) -> T:
         if kind not in self._first:
@@ -72,8 +72,8 @@ class ByStructure(Generic[T]):
             self._keep(kind, bare(first[0]), first[1])
             self._first[kind] = None
         key = bare(func)
-        for other, result in self._known.get(_slot(kind, key), ()):
-            if tvm_ffi.structural_equal(other, key, map_free_vars=True):
+        for earlier, result in self._known.get(_slot(kind, key), ()):
+            if tvm_ffi.structural_equal(earlier, key, map_free_vars=True):
                 return result
         result = self._function(func)
         self._keep(kind, key, result)

@@ -1,4 +1,4 @@
-"""Fused PrimFuncs: the chain of their operators."""
+"""Fused PrimFuncs as chains of operators."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ __all__ = ["Chain", "Chains", "PartlyRead", "Step", "StepResult", "Value", "op_i
 def op_infos(func: Any) -> Chain | Refusal:
     """Return the operators that a fused PrimFunc computes, in order, with the dataflow.
 
-    A PrimFunc of one operator is a chain of one. The composition of the steps is the function: each
-    step is certified on its part of the function's definitions.
+    A PrimFunc of one operator is a chain of one. The steps compose to the function: each step is
+    certified on its part of the function's definitions.
 
     Args:
         func: A `tirx.PrimFunc`.
 
     Returns:
         The chain, or a `Refusal`. If only a part is understood, the refusal is a `PartlyRead` with
-        the steps that are known.
+            the steps that are known.
 
     Raises:
         TypeError: `func` is not a PrimFunc.
@@ -47,27 +47,27 @@ def op_infos(func: Any) -> Chain | Refusal:
 
 
 class Chains:
-    """`op_infos`; what parts of functions have in common is analysed once.
+    """`op_infos` with a cache: parts that functions have in common are analysed once.
 
-    Called, it leaves sizes as the terms that all functions share.
+    A call returns sizes as terms that all functions share; `of` returns them as TIR.
     """
 
     def __init__(self) -> None:
         self._recover = Recover()
 
     def of(self, func: Any) -> Chain | Refusal:
-        """The chain of a PrimFunc, dimensions over its own variables."""
-        found = self(func)
-        if not isinstance(found, (Chain, PartlyRead)):
-            return found
-        leaves = partial(variables, found.params, func)
+        """Return the chain of a PrimFunc, with dimensions over its own variables."""
+        chain = self(func)
+        if not isinstance(chain, (Chain, PartlyRead)):
+            return chain
+        leaves = partial(variables, chain.params, func)
         try:
-            steps = tuple(replace(s, info=over_variables(s.info, leaves)) for s in found.steps)
+            steps = tuple(replace(s, info=over_variables(s.info, leaves)) for s in chain.steps)
         except Unsupported as e:
             return Refusal(f"a dimension has no expression: {e}")
         except Exception as e:
             return fault(e)
-        return replace(found, steps=steps)
+        return replace(chain, steps=steps)
 
     def __call__(self, func: Any) -> Chain | Refusal:
         if not isinstance(func, tirx.PrimFunc):
@@ -94,8 +94,8 @@ def _chain(program: TensorProgram, parts: tuple[Part, ...]) -> Chain | Refusal:
     problem: tuple[Part, Refusal] | None = None
     for p in parts:
         if not isinstance(p.found, Refusal) and p.window is not None:
-            here = len(steps)
-            values |= {t: StepResult(here, k) for k, t in enumerate(p.window.writes)}
+            position = len(steps)
+            values |= {t: StepResult(position, k) for k, t in enumerate(p.window.writes)}
             buffers = tuple(values[t] for t in p.window.tensors)
             steps.append(Step(p.found, buffers, tuple(repr(t) for t in p.window.tensors)))
             continue
@@ -106,8 +106,8 @@ def _chain(program: TensorProgram, parts: tuple[Part, ...]) -> Chain | Refusal:
         part, why = problem
         name = ", ".join(d.tensor.name for d in part.definitions)
         body = next((d.body for d in part.definitions if d.body is not None), None)
-        told = f"the buffer {name}" + (f" = {show(body)[:200]}" if body is not None else "")
-        return PartlyRead(why.reason, told, tuple(steps), program.params)
+        place = f"the buffer {name}" + (f" = {show(body)[:200]}" if body is not None else "")
+        return PartlyRead(why.reason, place, tuple(steps), program.params)
     outputs = tuple(r for t in program.outputs if isinstance(r := values[t], StepResult))
     if len(steps) > 1:
         steps = _simplified(steps, program)
@@ -115,15 +115,17 @@ def _chain(program: TensorProgram, parts: tuple[Part, ...]) -> Chain | Refusal:
 
 
 def _simplified(steps: list[Step], program: TensorProgram) -> list[Step]:
-    """The steps, with what TVM takes for granted where one statement computes several of them."""
-    told = simplified(d.body for d in program.definitions if d.body is not None)
-    if not told:
+    """The steps, with what TVM's simplifier assumes about statements of several operators."""
+    assumptions = simplified(d.body for d in program.definitions if d.body is not None)
+    if not assumptions:
         return steps
     out = []
     for s in steps:
         c = s.info.certificate
-        exact = c.exact and CANCELS not in told
-        c = replace(c, exact=exact, assumptions=tuple(dict.fromkeys((*c.assumptions, *told))))
+        exact = c.exact and CANCELS not in assumptions
+        c = replace(
+            c, exact=exact, assumptions=tuple(dict.fromkeys((*c.assumptions, *assumptions)))
+        )
         out.append(replace(s, info=certified(s.info, c)))
     return out
 

@@ -1,4 +1,4 @@
-"""What is known of a fused function: its operators in order and what flows between them."""
+"""The result for a fused function: its operators in order, with the dataflow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class StepResult:
 
     Attributes:
         step: The position of the step in the chain.
-        output: Which result of the step, for steps with several.
+        output: The position among the results of the step.
     """
 
     step: int
@@ -35,8 +35,8 @@ class Step:
     """One operator of a chain.
 
     Attributes:
-        info: The operator. Its position k is ``buffers[k]``. It is a `LayoutNormalised`, with the
-            name ``layout_normalised(relax.tan)``, where no operator has these buffers.
+        info: The operator; its parameter k is ``buffers[k]``. It is a `LayoutNormalised`, named
+            ``layout_normalised(relax.tan)``, if no operator has these buffers.
         buffers: Parameters of the fused PrimFunc by position, results of earlier steps, and last
             the results of this step.
         shapes: The buffers' dtypes and shapes as text, ``float32[1, 8]``.
@@ -52,7 +52,7 @@ class Step:
 
     @property
     def operator(self) -> OpInfo:
-        """The operator that is computed, over whatever layouts of the buffers."""
+        """The operator, over the PrimFunc's own buffers or logical ones."""
         return self.info if isinstance(self.info, OpInfo) else self.info.logical
 
     @property
@@ -61,8 +61,8 @@ class Step:
 
     @property
     def operands(self) -> tuple[Value | Constant, ...]:
-        found = self.operator.operands
-        return tuple(o if isinstance(o, Constant) else self.buffers[o] for o in found)
+        operands = self.operator.operands
+        return tuple(o if isinstance(o, Constant) else self.buffers[o] for o in operands)
 
     def __repr__(self) -> str:
         inside = [_value(o) for o in self.operands]
@@ -70,13 +70,13 @@ class Step:
         return f"{self.name}({', '.join(inside)}) : {self.info.kind}, {self.info.certificate.kind}"
 
     def to_json(self) -> dict[str, Any]:
-        """A value that ``json.dumps`` takes."""
-        told = self.info.to_json()
-        op = told if isinstance(self.info, OpInfo) else told["layout_normalised"]
+        """Return the step as JSON values."""
+        info = self.info.to_json()
+        op = info if isinstance(self.info, OpInfo) else info["layout_normalised"]
         op["operands"] = [
             _value(o) if not isinstance(o, Constant) else to_plain(o.value) for o in self.operands
         ]
-        return told
+        return info
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Chain:
         return "\n".join([*lines, f"return {', '.join(map(repr, self.outputs))}"])
 
     def to_json(self) -> dict[str, Any]:
-        """A value that ``json.dumps`` takes."""
+        """Return the chain as JSON values."""
         return {
             "kind": self.kind,
             "steps": [s.to_json() for s in self.steps],
@@ -125,7 +125,7 @@ class PartlyRead(Refusal):
 
     Attributes:
         reason: What is not understood.
-        where: At which place of the PrimFunc.
+        where: The place in the PrimFunc.
         steps: The operators that are known; an operand from an unknown part is the result of step
             -1.
         params: The PrimFunc's parameters as tensors and scalars of the analysis.

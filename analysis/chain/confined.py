@@ -1,7 +1,7 @@
-"""Whether a statement does nothing outside but what its stores name.
+"""Whether the only effects of a statement are the stores that it names.
 
-It is made of what is listed here: no pointers, no calls with effects, no jump to outside. Anything
-else may change any buffer, or end the function.
+That is so if it consists of the nodes listed here: no pointers, no calls with effects, no jump out.
+Any other node may change any buffer, or end the function.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..support.tvm_compat import TENSOR_LOAD, is_predicated
 _BINARY = ("Add", "Sub", "Mul", "Div", "Mod", "FloorDiv", "FloorMod", "Min", "Max", "And", "Or",
            "LT", "LE", "GT", "GE", "EQ", "NE", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "LShift",
            "RShift")  # fmt: skip
-#: Statements and expressions, with their parts.
+#: Statements and expressions, with the fields that hold their parts.
 _PARTS: dict[str, tuple[str, ...]] = {
     "AllocBuffer": (),
     "AttrStmt": ("value", "body"),
@@ -51,17 +51,19 @@ _PARTS: dict[str, tuple[str, ...]] = {
 _LOOPS = ("For", "While")
 #: Jumps out of the innermost loop, or to its end.
 _JUMPS = ("tirx.break_loop", "tirx.continue_loop")
-#: Functions outside TIR, which can do nothing to a buffer that they have no pointer to.
+#: Functions outside TIR, which cannot change a buffer to which they have no pointer.
 _EXTERN = ("tirx.call_extern", "tirx.tvm_call_packed", "tirx.tvm_call_cpacked")
-#: The greatest kind of effect that calls without one have: they read.
+#: The greatest ``TCallEffectKind`` of calls that only read.
 _READS = 2
 _THREADS = ("thread_extent", "virtual_thread")
 
 
 def only_stores(node: Any, looped: bool = False) -> bool:
-    """Whether all that a statement does outside is the stores that it names.
+    """Whether the only effects of a statement are the stores that it names.
 
-    ``looped`` says that a loop of the statement is around.
+    Args:
+        node: The statement.
+        looped: Whether the statement is inside a loop, to which jumps may refer.
     """
     kind = type(node).__name__
     if kind not in _PARTS or (isinstance(node, tvm.ir.Expr) and not _is_number(node)):
@@ -75,7 +77,7 @@ def only_stores(node: Any, looped: bool = False) -> bool:
 
 
 def _parts(node: Any) -> Iterator[Any]:
-    """The statements and expressions in a node, also those that say where its buffers are."""
+    """The statements and expressions in a node, and those that describe its buffers."""
     kind = type(node).__name__
     for name in _PARTS[kind]:
         part = getattr(node, name)
@@ -95,7 +97,7 @@ def _dimensions(b: Any) -> list[Any]:
 
 
 def _is_number(e: Any) -> bool:
-    """Whether an expression's type is one of numbers: no pointer, buffer or text."""
+    """Whether the type of an expression is a number: not a pointer, buffer or text."""
     return type(e.ty).__name__ == "PrimType"
 
 
@@ -108,7 +110,7 @@ def _jumps(e: Any) -> bool:
 
 
 def _calls_purely(e: Any) -> bool:
-    """Whether a call changes nothing, if its arguments are numbers or text."""
+    """Whether a call has no effect, if its arguments are numbers or text."""
     if not isinstance(e.op, tvm.ir.Op):
         return False
     effect = e.op.get_attr("TCallEffectKind")
@@ -116,7 +118,7 @@ def _calls_purely(e: Any) -> bool:
 
 
 def _placed_freely(buffers: Iterable[Any]) -> bool:
-    """Whether no buffer has an address, which may be that of another one."""
+    """Whether no buffer has a fixed address, which another buffer could share."""
     return not any(len(b.ty.allocated_addr) for b in buffers)
 
 

@@ -1,11 +1,11 @@
-"""A PrimFunc as a list of definitions: one comprehension for every buffer that it writes.
+"""A PrimFunc as a list of definitions: a tensor expression for every buffer that it writes.
 
     T_conv = Σ pad(x) * w;  T_add = T_conv + b;  out = max(T_add, 0)
 
-Every top-level statement is executed symbolically by itself, so that what it reads of buffers that
-earlier statements wrote stays a load. A buffer that several statements write gets one definition,
-after the last of them. What is computed inside one statement (loops fused by ``compute_at``) is in
-terms of what is read from outside the statement.
+Each top-level statement is executed symbolically on its own, so that a read of a buffer that
+earlier statements wrote remains a load. A buffer that several statements write gets one definition,
+after the last of them. The result of a statement with fused loops (``compute_at``) is a term over
+what it reads from outside.
 """
 
 from __future__ import annotations
@@ -26,12 +26,11 @@ from .reach import Reach
 
 @dataclass(frozen=True)
 class TensorDefinition:
-    """``tensor[y0, y1, …] = body``; ``statements`` are the places of the statements that say so.
+    """``tensor[y0, y1, …] = body``, as the top-level ``statements`` compute it.
 
-    ``body`` is None, and ``problem`` says why, if the body is not known; ``opaque`` says that the
-    statement itself is not understood. ``order`` has the tensors that are read in the order in
-    which the statements name them. ``races`` and ``promises`` are those of
-    `TensorExpression`.
+    If the body is not known, it is None and ``problem`` says why; ``opaque`` says that the
+    statement itself is not understood. ``order`` has the tensors that are read, in the order in
+    which the statements name them. For ``races`` and ``promises`` see `TensorExpression`.
     """
 
     tensor: TensorVar
@@ -48,8 +47,8 @@ class TensorDefinition:
 class TensorProgram:
     """A PrimFunc's definitions in order; ``outputs`` are those of its output parameters.
 
-    ``buffers`` gives the TIR buffer of a tensor, ``variables`` the TIR variable of a size;
-    ``statements`` are the top-level statements, ``writers`` the tensors that each one writes,
+    ``buffers`` maps a tensor to its TIR buffer, ``variables`` a TIR variable to its term;
+    ``statements`` are the top-level statements, ``writers`` the tensors that each of them writes,
     ``readers`` the definitions that read a tensor.
     """
 
@@ -65,17 +64,17 @@ class TensorProgram:
 
 
 def define(func: Any) -> TensorProgram:
-    """The definitions of a PrimFunc; raises `Unliftable` if not even its frame is known."""
+    """Return the definitions of a PrimFunc; raise `Unliftable` if its frame is not understood."""
     return _Splitter(func).program()
 
 
 def over(tensor: TensorVar) -> tuple[Int, ...]:
-    """The coordinates over which a definition of the tensor is written."""
+    """Return the coordinates over which the definition of a tensor is written."""
     return tuple(axis(d, e) for d, e in enumerate(tensor.shape))
 
 
 def at(body: Term, tensor: TensorVar, index: tuple[Int, ...]) -> Term:
-    """The body of the tensor's definition at an element."""
+    """Return the body of a tensor's definition at an element."""
     pairs = zip(over(tensor), index, strict=True)
     return substitute(body, {a.atom: i for a, i in pairs if isinstance(a.atom, Var)})
 
@@ -106,8 +105,8 @@ class _Splitter(Executor):
         buffers |= {t: b for t, b in names.items() if t in self.inputs}
         outputs = tuple(self.version[t] for t in written)
         known = self.inputs.difference(written) | self.found.keys()
-        found = [replace(d, promises=self.promises) for d in self.found.values()]
-        definitions = tuple(_live(_whole(found, known), outputs))
+        separate = [replace(d, promises=self.promises) for d in self.found.values()]
+        definitions = tuple(_live(_whole(separate, known), outputs))
         writers = tuple(
             frozenset(d.tensor for d in self.found.values() if place in d.statements)
             for place in range(len(statements))
@@ -125,7 +124,7 @@ class _Splitter(Executor):
         )
 
     def _frame(self, s: Any) -> Iterator[Any]:
-        """The top-level statements; the root block and lets are entered."""
+        """The top-level statements, inside the root block and bindings."""
         kind = type(s).__name__
         if kind == "SBlockRealize" and s.same_as(self.func.body) and not len(s.block.iter_vars):
             if len(s.block.match_buffers) or not _is_true(s.predicate):
@@ -160,14 +159,14 @@ class _Splitter(Executor):
         for t in [t for t in effects.writes if t in self.scopes]:
             try:
                 body = effects.read(t, over(t))
-            except (Unliftable, RecursionError) as e:  # which matters if it is read later
+            except (Unliftable, RecursionError) as e:  # only a problem if the tensor is read later
                 self._add(t, None, place, str(e), order)
                 continue
             now = map_loads(body, frozenset(before), lambda u, i: load(before[u], i))
             self._add(t, now, place, "", order)
 
     def _opaque(self, place: int, s: Any, e: Unliftable | RecursionError) -> None:
-        """A statement that is not understood: what it stores is not known, all else stays."""
+        """Define the tensors that a statement stores as unknown, if it has no other effect."""
         if not only_stores(s):
             raise e
         reach = Reach(s, self)
@@ -212,15 +211,15 @@ def _is_true(e: Any) -> bool:
     return bool(getattr(e, "value", e) == 1) if type(e).__name__ == "IntImm" else e is True
 
 
-def _whole(found: list[TensorDefinition], known: Set[TensorVar]) -> list[TensorDefinition]:
-    """Definitions that say all of their buffer; a partial one is put into those that read it.
+def _whole(definitions: list[TensorDefinition], known: Set[TensorVar]) -> list[TensorDefinition]:
+    """Definitions of whole buffers: a partial one is substituted into those that read it.
 
-    ``known`` are the inputs and what is defined. Anything else is what a buffer holds before it is
-    written, or what each thread has for itself.
+    ``known`` are the inputs and the defined tensors. Any other tensor is the content of a buffer
+    before it is written, or the private copy of a thread.
     """
     partial: dict[TensorVar, tuple[TensorDefinition, Term]] = {}
     out = []
-    for d in found:
+    for d in definitions:
         body = d.body
         if body is not None:
             used = frozenset(partial) & tensors(body)
@@ -232,29 +231,31 @@ def _whole(found: list[TensorDefinition], known: Set[TensorVar]) -> list[TensorD
                 body = simplify(body, ask=thorough)
         if body is not None and not tensors(body) <= known:
             partial[d.tensor] = d, body
-            told = "an element is read before it is written"
-            d = replace(d, body=None, problem=told)
+            problem = "an element is read before it is written"
+            d = replace(d, body=None, problem=problem)
         out.append(d if body is d.body or d.problem else replace(d, body=body))
     return out
 
 
-def _readers(found: tuple[TensorDefinition, ...]) -> dict[TensorVar, frozenset[TensorVar]]:
-    out: dict[TensorVar, set[TensorVar]] = {d.tensor: set() for d in found}
-    for d in found:
+def _readers(definitions: tuple[TensorDefinition, ...]) -> dict[TensorVar, frozenset[TensorVar]]:
+    out: dict[TensorVar, set[TensorVar]] = {d.tensor: set() for d in definitions}
+    for d in definitions:
         for t in d.order if d.body is None else tensors(d.body):
             out.setdefault(t, set()).add(d.tensor)
     return {t: frozenset(r) for t, r in out.items()}
 
 
-def _live(found: list[TensorDefinition], outputs: tuple[TensorVar, ...]) -> list[TensorDefinition]:
-    """The definitions that an output depends on, and those of statements not understood.
+def _live(
+    definitions: list[TensorDefinition], outputs: tuple[TensorVar, ...]
+) -> list[TensorDefinition]:
+    """The definitions that an output depends on, and those of opaque statements.
 
-    Such a statement may not end, or store outside its buffers: a function that has one is not
-    known as a whole.
+    An opaque statement may not end, or store outside its buffers, so its function is not understood
+    as a whole.
     """
     needed = set(outputs)
     out = []
-    for d in reversed(found):
+    for d in reversed(definitions):
         if d.tensor in needed or d.opaque:
             out.append(d)
             needed |= tensors(d.body) if d.body is not None else set(d.order)

@@ -1,10 +1,10 @@
-"""Some consecutive definitions as one comprehension, and the operator that it is.
+"""Consecutive definitions as one tensor expression, and the operator that it is.
 
     T_max = max_k x; T_exp = exp(x - T_max); T_sum = Σ_k T_exp; T_norm = T_exp / T_sum
     ⇒ T_norm = exp(x - max_k x) / Σ_k exp(x - max_k x)                        relax.nn.softmax
 
-Inner buffers are written into those that read them. What is left is over the buffers that the
-window reads from outside, which become the parameters of a function of its own.
+Inner buffers are substituted into the definitions that read them. The buffers that the window reads
+from outside become the parameters of the tensor expression.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from ..terms.term import SIZES, Int, Load, TensorVar, Term, Var, load
 from ..terms.traversal import children, free, map_loads, tensors
 from .define import TensorDefinition, TensorProgram, at, over
 
-#: An operator has few tensor operands, unless it is one statement: concat, stack.
+#: The most operands of an operator, except one with a single statement: concat, stack.
 OPERANDS = 8
 
 
 @dataclass(frozen=True)
 class DefinitionWindow:
-    """``lifted`` is over parameters of its own: ``reads``, then ``writes``.
+    """A tensor expression over its own parameters: ``reads``, then ``writes``.
 
-    ``body`` is what the last one of ``writes`` holds, over the buffers themselves.
+    ``body`` is the last definition of ``writes``, over the original buffers.
     """
 
     lifted: TensorExpression
@@ -51,7 +51,7 @@ class DefinitionWindow:
 
 
 class Growing:
-    """The windows that start at one definition: each definition that is added makes the next."""
+    """The windows that start at one definition; each added definition completes the next window."""
 
     def __init__(self) -> None:
         self.definitions: list[TensorDefinition] = []
@@ -59,7 +59,7 @@ class Growing:
         self._reads: dict[TensorVar, None] = {}
 
     def add(self, d: TensorDefinition) -> bool:
-        """False if no operator can have this definition as well."""
+        """Add a definition; return False if no operator can include it."""
         if d.body is None:
             return False
         inner = tensors(d.body) & self._bodies.keys()
@@ -74,13 +74,13 @@ class Growing:
         return len(self.definitions) == 1 or len(self._reads) <= OPERANDS
 
     def window(self, kept: frozenset[TensorVar]) -> DefinitionWindow:
-        """A comprehension for each definition that is in ``kept``."""
+        """Return the window, with an output for each definition in `kept`."""
         writes = tuple(d.tensor for d in self.definitions if d.tensor in kept)
         return _renumbered(self.definitions, self._bodies, tuple(self._reads), writes)
 
 
 def _reads(body: Term) -> list[TensorVar]:
-    """The tensors that a term reads, in the order in which it is written down."""
+    """The tensors that a term reads, in the order of the text."""
     out: dict[TensorVar, None] = {}
     seen: set[Term] = set()
     stack = [body]
@@ -96,26 +96,30 @@ def _reads(body: Term) -> list[TensorVar]:
 
 
 def _renumbered(
-    found: Sequence[TensorDefinition],
+    definitions: Sequence[TensorDefinition],
     bodies: dict[TensorVar, Term],
     reads: tuple[TensorVar, ...],
     writes: tuple[TensorVar, ...],
 ) -> DefinitionWindow:
-    """Over parameters that are the same objects for windows of the same types."""
-    own = {t: _parameter(k, t.shape, t.dtype) for k, t in enumerate((*reads, *writes))}
+    """The window over parameters that are shared by all windows of the same types."""
+    parameters = {t: _parameter(k, t.shape, t.dtype) for k, t in enumerate((*reads, *writes))}
     wanted = frozenset(reads)
     outputs = []
     for t in writes:
-        body = map_loads(bodies[t], wanted, lambda u, i: load(own[u], i))
-        outputs.append(Comprehension(own[t], over(t), canonical(body)))
-    whole = {e.atom for t in own for e in t.shape}
+        body = map_loads(bodies[t], wanted, lambda u, i: load(parameters[u], i))
+        outputs.append(Comprehension(parameters[t], over(t), canonical(body)))
+    extents = {e.atom for t in parameters for e in t.shape}
     sizes = {v for c in outputs for v in free(c.body) if v.kind in SIZES}
-    sizes |= {v for t in own for e in t.shape for v in free(e)}
-    loose = sorted(sizes - whole, key=lambda v: v.uid)
-    races = any(d.races for d in found)
-    promises = any(d.promises for d in found)
-    lifted = TensorExpression((*own.values(), *loose), tuple(outputs), races, promises=promises)
-    return DefinitionWindow(lifted, reads, writes, tuple(found), canonical(bodies[writes[-1]]))
+    sizes |= {v for t in parameters for e in t.shape for v in free(e)}
+    unbound = sorted(sizes - extents, key=lambda v: v.uid)
+    races = any(d.races for d in definitions)
+    promises = any(d.promises for d in definitions)
+    lifted = TensorExpression(
+        (*parameters.values(), *unbound), tuple(outputs), races, promises=promises
+    )
+    return DefinitionWindow(
+        lifted, reads, writes, tuple(definitions), canonical(bodies[writes[-1]])
+    )
 
 
 _PARAMETERS: dict[tuple[int, tuple[Int, ...], str], TensorVar] = {}
@@ -123,18 +127,18 @@ _PARAMETERS: dict[tuple[int, tuple[Int, ...], str], TensorVar] = {}
 
 def _parameter(position: int, shape: tuple[Int, ...], dtype: str) -> TensorVar:
     key = (position, shape, dtype)
-    found = _PARAMETERS.get(key)
-    if found is None:
-        found = _PARAMETERS[key] = TensorVar(f"p{position}", shape, dtype, position)
-    return found
+    parameter = _PARAMETERS.get(key)
+    if parameter is None:
+        parameter = _PARAMETERS[key] = TensorVar(f"p{position}", shape, dtype, position)
+    return parameter
 
 
-#: `recover`, or a part of it.
+#: `recover`, or one of its steps.
 How = Callable[[TensorExpression, Any], Answer]
 
 
 class Recover:
-    """`recover` of windows, once for windows that are the same compute."""
+    """`recover` with a cache: windows with equal tensor expressions are analysed once."""
 
     def __init__(self) -> None:
         self._known: dict[Any, Answer] = {}
@@ -161,7 +165,7 @@ class Recover:
 
 @dataclass(frozen=True)
 class Statements:
-    """The statements of a window, to be compared with an operator's own lowering."""
+    """The statements of a window, to compare them with an operator's own lowering."""
 
     body: Any
     buffers: dict[TensorVar, Any]
@@ -170,27 +174,27 @@ class Statements:
 
     @staticmethod
     def of(w: DefinitionWindow, program: TensorProgram) -> Statements | None:
-        """None if the statements write other buffers too."""
+        """Return the statements of a window; None if they write other buffers too."""
         places = sorted(frozenset().union(*(d.statements for d in w.definitions)))
         if any(program.writers[p] - {d.tensor for d in w.definitions} for p in places):
             return None
-        own = {
+        parameters = {
             t: p
             for t, p in zip(w.tensors, w.lifted.params, strict=False)
             if isinstance(p, TensorVar)
         }
-        if not all(t in program.buffers for t in (*own, *(d.tensor for d in w.definitions))):
+        if not all(t in program.buffers for t in (*parameters, *(d.tensor for d in w.definitions))):
             return None
         parts = [program.statements[p] for p in places]
         body = parts[0] if len(parts) == 1 else tirx.SeqStmt(parts)
         inner = [program.buffers[d.tensor] for d in w.definitions if d.tensor not in w.writes]
         root = SBlock([], [], [], "root", body, alloc_buffers=inner)
         realized = SBlockRealize([], tirx.IntImm("bool", 1), root)
-        buffers = {own[t]: program.buffers[t] for t in own}
+        buffers = {parameters[t]: program.buffers[t] for t in parameters}
         return Statements(realized, buffers, w.lifted.params, program.variables)
 
     def over(self, params: Sequence[TensorVar | Var]) -> Any:
-        """A PrimFunc over these parameters in this order, or None if one is missing or twice."""
+        """Return a PrimFunc over `params`, in their order; None if one is unknown or repeated."""
         known: dict[Any, Any] = {**self.buffers, **self.variables}
         if len(set(params)) != len(params) or any(p not in known for p in params):
             return None

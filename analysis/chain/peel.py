@@ -1,15 +1,15 @@
-"""Operators that are inlined into one comprehension: cut its term.
+"""Operators that are inlined into one tensor expression: cut its term.
 
     out = max(Σ pad(relu(x)) * w + b, 0)
 
-*Behind* a reduction stands a formula: its outermost operator is what is recognised after one part
-of it, or each of its arguments, is replaced by a tensor of its own. The largest operator wins, so
-gelu of ``x + b`` is cut at ``x + b`` and not inside. *In front of* it stand formulas of single
-elements: the argument of a product that reads tensors at one place is a tensor of its own.
+*Behind* a reduction is a formula. Its outermost operator is recognised after one sub-term, or each
+of its arguments, is replaced by a new tensor. The largest operator is tried first, so gelu of
+``x + b`` is cut at ``x + b`` and not inside. *In front of* the reduction are formulas of single
+elements: an argument of a product that reads tensors at one place becomes a new tensor.
 
     V0 = max(x, 0);  V1 = Σ pad(V0) * w;  V2 = V1 + b;  out = max(V2, 0)
 
-A cut is taken only if putting the new tensors' definitions back gives the very same term.
+A cut is valid only if substituting the new tensors' definitions gives back the very same term.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from .definition_window import DefinitionWindow, Growing, How, Recover
 
 Known = tuple[DefinitionWindow, OpInfo | LayoutNormalised]
 Peeled = tuple[Known, ...]
-#: The tensor that is to hold a term.
+#: Returns the tensor that is to hold a term of some shape.
 New = Callable[[Term, tuple[Int, ...]], TensorVar]
-#: Cuts that are tried for one operator, operators inside one another, and windows of one PrimFunc.
+#: The most cuts for one operator, nested operators, and windows of one PrimFunc.
 CUTS, DEPTH, BUDGET = 48, 16, 400
-#: Terms in an operator's own formula around what is inlined.
+#: The most terms of an operator's own formula around the inlined part.
 LARGEST = 24
 
 
 class Peel:
     """`Recover` of operators that are inlined into one another, for one PrimFunc.
 
-    What was found of a part, also that it is nothing, is remembered: parts that are the same term
-    are the same tensor. ``budget`` bounds the new windows that are tried altogether.
+    Results of parts are cached, failures included: equal terms share one tensor. ``budget`` bounds
+    the number of new windows.
     """
 
     def __init__(self, recover: Recover, budget: int = BUDGET) -> None:
@@ -50,40 +50,42 @@ class Peel:
         self._budget = budget
 
     def __call__(self, d: TensorDefinition, depth: int = DEPTH) -> Peeled | None:
-        """The operators that a definition is, in order, or None if a part is not recognised."""
+        """Return the operators of a definition, in order; None if a part is not recognised."""
         key = (d.body, d.tensor)
         if key not in self._known:
             self._known[key] = self._peel(d, depth)
         return self._known[key]
 
     def _peel(self, d: TensorDefinition, depth: int) -> Peeled | None:
-        whole = self._recognised(d)
-        if whole is not None:
-            return (whole,)
+        operator = self._recognised(d)
+        if operator is not None:
+            return (operator,)
         for cut in _cuts(d, d.body, self._tensor) if depth and d.body is not None else ():
             outer, inner = self._recognised(cut[-1]), None
             if outer is not None:
                 inner = self._inner(cut[:-1], depth - 1)
             if outer is not None and inner is not None:
                 return (*inner, outer)
-        whole = self._recognised(d, recover_logical)
-        return None if whole is None else (whole,)
+        operator = self._recognised(d, recover_logical)
+        return None if operator is None else (operator,)
 
     def _tensor(self, body: Term, shape: tuple[Int, ...]) -> TensorVar:
-        """The tensor for a part, the same one wherever the part occurs."""
+        """The tensor for a term; equal terms share one."""
         key = (body, shape)
         if key not in self._tensors:
             self._tensors[key] = TensorVar("V", shape, body.dtype)
         return self._tensors[key]
 
     def _inner(self, parts: Sequence[TensorDefinition], depth: int) -> Peeled | None:
-        found: dict[TensorVar, Known] = {}
+        operators: dict[TensorVar, Known] = {}
         for v in parts:
-            here = self(v, depth)
-            if here is None:
+            peeled = self(v, depth)
+            if peeled is None:
                 return None
-            found |= {w.writes[0]: (w, info) for w, info in here if w.writes[0] not in found}
-        return tuple(found.values())
+            operators |= {
+                w.writes[0]: (w, info) for w, info in peeled if w.writes[0] not in operators
+            }
+        return tuple(operators.values())
 
     def _recognised(self, d: TensorDefinition, how: How = recover_direct) -> Known | None:
         key = (d.body, d.tensor, how)
@@ -101,7 +103,7 @@ class Peel:
 
 
 def _cuts(d: TensorDefinition, body: Term, new: New) -> Iterator[tuple[TensorDefinition, ...]]:
-    """Definitions of new tensors and then of ``d`` over them, the largest operator first."""
+    """Definitions of new tensors, then of ``d`` over them; the largest operator first."""
     formula = _formula(body)
     inner = [s for s in formula if s is not body and _is_work(s)]
     inner.sort(key=lambda s: -_above(body, s))
@@ -129,33 +131,33 @@ def _checked(
     cuts = list(cuts)
     if not cuts:
         return
-    left = replace(body, {s: read for s, _, read in cuts})
+    outer = replace(body, {s: read for s, _, read in cuts})
     new = {v.tensor: v.body for _, v, _ in cuts}
-    back = map_loads(left, frozenset(new), lambda u, i: at(new[u] or left, u, i))
-    if back is body and left is not body:
-        yield (*(v for _, v, _ in cuts), with_fields(d, body=left, order=()))
+    restored = map_loads(outer, frozenset(new), lambda u, i: at(new[u] or outer, u, i))
+    if restored is body and outer is not body:
+        yield (*(v for _, v, _ in cuts), with_fields(d, body=outer, order=()))
 
 
 def _formula(body: Term) -> list[Term]:
-    """Sub-terms of the formula around the reductions and loads, the reductions among them."""
-    found: dict[Term, None] = {body: None}
+    """Sub-terms of the formula around reductions and loads, including the reductions."""
+    terms: dict[Term, None] = {body: None}
     stack = [body]
     while stack:
         s = stack.pop()
         if isinstance(s, CallTerm):
-            new = [a for a in s.args if a not in found]
-            found |= dict.fromkeys(new)
+            new = [a for a in s.args if a not in terms]
+            terms |= dict.fromkeys(new)
             stack.extend(new)
-    return list(found)
+    return list(terms)
 
 
 def _is_work(s: Term) -> bool:
-    """Whether the term computes something from a tensor."""
+    """Whether a term computes on elements of a tensor."""
     return isinstance(s, (CallTerm, Reduce, Fold)) and bool(tensors(s)) and s.dtype != "int"
 
 
 def _above(body: Term, s: Term) -> int:
-    """The size of what is left of the formula when ``s`` is cut out."""
+    """The size of the formula that remains when ``s`` is cut out."""
     seen, stack = {s}, [body]
     while stack:
         t = stack.pop()
@@ -166,7 +168,7 @@ def _above(body: Term, s: Term) -> int:
 
 
 def _placed(s: Term, out: TensorVar, new: New) -> tuple[TensorDefinition, Term]:
-    """A tensor for ``s`` over the output's coordinates; of extent 1 where it does not depend."""
+    """A tensor for ``s`` over the output's coordinates, with extent 1 where it does not depend."""
     used = free(s)
     axes = over(out)
     shape = tuple(
@@ -177,20 +179,20 @@ def _placed(s: Term, out: TensorVar, new: New) -> tuple[TensorDefinition, Term]:
 
 
 def _elements(body: Term, new: New) -> list[Cut]:
-    """Formulas of elements inside reductions and selections, each over its largest tensor."""
-    found: list[Cut] = []
+    """Cuts at formulas of elements inside reductions and selections, over their largest tensor."""
+    cuts: list[Cut] = []
     stack, seen = [body], {body}
     while stack:
         s = stack.pop()
         cut = None if s is body else _element(s, new)
         if cut is not None:
-            found.append(cut)
+            cuts.append(cut)
             continue
         for c in children(s):
             if c not in seen and not isinstance(c, Int):
                 seen.add(c)
                 stack.append(c)
-    return found
+    return cuts
 
 
 def _element(s: Term, new: New) -> Cut | None:
@@ -201,12 +203,12 @@ def _element(s: Term, new: New) -> Cut | None:
     main = max(loads, key=lambda t: len(t.indices))
     if any(isinstance(t, (Reduce, Fold)) for t in inside):
         return None
-    here = dict(zip(main.indices, over(main.tensor), strict=True))
-    if any(i not in here and i.const is None for t in loads for i in t.indices):
+    coordinates = dict(zip(main.indices, over(main.tensor), strict=True))
+    if any(i not in coordinates and i.const is None for t in loads for i in t.indices):
         return None
 
     def moved(u: TensorVar, index: tuple[Int, ...]) -> Term:
-        return load(u, tuple(here.get(i, i) for i in index))
+        return load(u, tuple(coordinates.get(i, i) for i in index))
 
     body = map_loads(s, frozenset(t.tensor for t in loads), moved)
     shape = main.tensor.shape

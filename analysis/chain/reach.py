@@ -1,6 +1,6 @@
-"""The memory that a statement reads and writes, whether or not it is understood.
+"""The memory that a statement reads and writes, even if the statement is not understood.
 
-A buffer is followed to the memory that it names, through ``decl_buffer`` and ``match_buffer``.
+A buffer is followed to its memory through ``decl_buffer`` and ``match_buffer``.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ..terms.term import TensorVar
 
 
 class Reach:
-    """The memory that a statement names; ``around`` has the buffers outside it."""
+    """The memory that a statement names; ``around`` has the buffers from outside."""
 
     def __init__(self, s: Any, around: Parameters) -> None:
         self.s, self._around = s, around
-        self._base = NodeDict[Any]()  # what a buffer is declared over; None if it is allocated here
+        self._base = NodeDict[Any]()  # the buffer that one is declared over; None if allocated here
         for node in _inside(s, (tirx.DeclBuffer, tirx.AllocBuffer, SBlock)):
             kind = type(node).__name__
             if kind == "DeclBuffer":
@@ -36,22 +36,23 @@ class Reach:
                 self._base[m.buffer] = source_of(m.source)
 
     def loads(self) -> list[TensorVar]:
-        """The tensors outside that are read, in the order in which the statement names them.
+        """Return the tensors from outside that are read, in the order in which they are named.
 
-        Raises `Unliftable` for memory that is not known.
+        Raises:
+            Unliftable: The memory is not known.
         """
         return self._memories(source_of(e) for e in _inside(self.s, TensorLoad))
 
     def stores(self) -> list[TensorVar]:
-        """The tensors outside that are written; raises as `loads` does."""
+        """Return the tensors from outside that are written; raise as `loads` does."""
         return self._memories(e.buffer for e in _inside(self.s, tirx.BufferStore))
 
     def _memories(self, buffers: Iterable[Any]) -> list[TensorVar]:
-        found = dict.fromkeys(map(self._memory, buffers))
-        return [t for t in found if t is not None]
+        memories = dict.fromkeys(map(self._memory, buffers))
+        return [t for t in memories if t is not None]
 
     def _memory(self, b: Any) -> TensorVar | None:
-        """The tensor that a buffer is, or is over; None if the statement allocates it."""
+        """The tensor of a buffer, or of the buffer it is over; None if it is allocated inside."""
         if b in self._base:
             base = self._base[b]
             return None if base is None else self._memory(pointed(base))
@@ -60,13 +61,13 @@ class Reach:
 
 
 def _inside(s: Any, kinds: Any) -> list[Any]:
-    found: list[Any] = []
-    tvm_ffi.structural_walk(s, (kinds, found.append))
-    return found
+    nodes: list[Any] = []
+    tvm_ffi.structural_walk(s, (kinds, nodes.append))
+    return nodes
 
 
 def pointed(data: Any) -> Any:
-    """The buffer whose memory is pointed to; raises `Unliftable` if that is not known."""
+    """Return the buffer that a pointer refers to; raise `Unliftable` if it is not known."""
     op = getattr(data, "op", None)
     source = data.args[0] if str(getattr(op, "name", "")) == "tirx.buffer_data" else data
     if not is_buffer_var(source):

@@ -1,8 +1,8 @@
-"""Which consecutive definitions are one operator: the reading that LegalizeOps would have made.
+"""Which consecutive definitions form one operator: the partition that LegalizeOps started from.
 
 Every window of definitions is a candidate. The best partition has, in this order: the fewest
 definitions that are not understood; the least *strain*, the difference between the number of
-buffers that a window writes and the number that the operator's own lowering writes (a padding stage
+buffers that a window writes and the number that the operator's own lowering writes (a padding block
 and a convolution are one conv2d; two transposes are two); the fewest operators.
 """
 
@@ -20,13 +20,13 @@ from .define import TensorDefinition, TensorProgram
 from .definition_window import DefinitionWindow, Growing, Recover
 from .peel import Peel
 
-#: No operator's lowering writes more buffers.
+#: The most buffers that an operator's lowering writes.
 LONGEST = 24
-#: Definitions of which the last one has operators inlined.
+#: The most definitions of a window in which inlined operators are searched.
 INLINED = 4
 
 
-#: Steps that it is worth to read an understood function as fewer operators.
+#: The budget for reading a function that is understood as fewer operators.
 LAYOUTS = 60_000
 
 #: Definitions that are not understood, strain, operators.
@@ -36,7 +36,7 @@ NOTHING, ONE = (0, 0, 0), (0, 0, 1)
 
 @dataclass(frozen=True)
 class Part:
-    """A window and what it is."""
+    """A window, and its operator or why there is none."""
 
     window: DefinitionWindow | None
     found: Answer
@@ -44,7 +44,7 @@ class Part:
     strain: int = 0
 
 
-#: The numbers of the first definition of a window, and of the one after its last.
+#: The position of a window's first definition, and the one after its last.
 Span = tuple[int, int]
 Parts = dict[Span, Part]
 
@@ -61,10 +61,11 @@ class Reading:
 
 
 def segment(program: TensorProgram, recover: Recover) -> tuple[Part, ...]:
-    """The best partition.
+    """Return the best partition.
 
-    Windows are read with the buffers as they are. What that leaves is asked for over logical
-    buffers, which is dear; operators that were inlined are looked for only where one is missing.
+    Windows are first read with the buffers as they are declared. Logical buffers are expensive, so
+    they are tried only for the remaining windows; inlined operators only where an operator is
+    missing.
     """
     parts = _windows(program, recover)
     best = _best(program, parts)
@@ -75,12 +76,12 @@ def segment(program: TensorProgram, recover: Recover) -> tuple[Part, ...]:
 
 
 def _windows(program: TensorProgram, recover: Recover) -> Parts:
-    """What each window is, with the buffers as they are."""
-    found, parts = program.definitions, {}
-    for start in range(len(found)):
+    """The operator of each window, with the buffers as they are declared."""
+    definitions, parts = program.definitions, {}
+    for start in range(len(definitions)):
         growing = Growing()
-        for stop in range(start + 1, min(start + LONGEST, len(found)) + 1):
-            part = _part(program, growing, found[stop - 1], recover)
+        for stop in range(start + 1, min(start + LONGEST, len(definitions)) + 1):
+            part = _part(program, growing, definitions[stop - 1], recover)
             if part is None:
                 break
             parts[start, stop] = part
@@ -93,12 +94,12 @@ def _best(program: TensorProgram, parts: Parts, peel: Peel | None = None) -> Rea
     count = len(program.definitions)
     best: list[Reading | None] = [Reading(), *(None for _ in range(count))]
     for (start, stop), part in parts.items():
-        here, old = best[start], best[stop]
-        assert here is not None
+        before, best_here = best[start], best[stop]
+        assert before is not None
         read = _read(part, stop - start, peel)
         if read is not None:
-            new = here.then(read)
-            if old is None or new.cost < old.cost:
+            new = before.then(read)
+            if best_here is None or new.cost < best_here.cost:
                 best[stop] = new
     last = best[-1]
     assert last is not None
@@ -106,7 +107,7 @@ def _best(program: TensorProgram, parts: Parts, peel: Peel | None = None) -> Rea
 
 
 def _read(part: Part, count: int, peel: Peel | None) -> tuple[Part, ...] | None:
-    """A window as parts of a partition: one that is not understood is only one if it is alone."""
+    """A window as parts of a partition; one that is not understood must be a single definition."""
     if not isinstance(part.found, Refusal):
         return (part,)
     inlined = _peeled(part, peel) if peel and count <= INLINED else None
@@ -114,10 +115,10 @@ def _read(part: Part, count: int, peel: Peel | None) -> tuple[Part, ...] | None:
 
 
 def _undo_layouts(program: TensorProgram, parts: Parts, recover: Recover, complete: bool) -> None:
-    """Ask for windows over logical buffers, as long as one could make the partition better.
+    """Try logical buffers for windows that could improve the partition.
 
-    A partition that is ``complete`` could only have fewer operators: that is worth a share of the
-    budget, and no refusal when it is used up.
+    A ``complete`` partition can only improve by having fewer operators. That is worth a share of
+    the budget, and exhausting the share is not a refusal.
     """
     waiting = {s for s, p in parts.items() if isinstance(p.found, Refusal) and p.window}
     with share(LAYOUTS) if complete else nullcontext():
@@ -131,7 +132,7 @@ def _undo_layouts(program: TensorProgram, parts: Parts, recover: Recover, comple
 
 
 def _next(program: TensorProgram, parts: Parts, waiting: Collection[Span]) -> Span | None:
-    """The window that would make the partition best if it were one operator."""
+    """The window that would improve the partition most if it were one operator."""
     count = len(program.definitions)
     known = [(s, _cost(p)) for s, p in parts.items() if s not in waiting or s[1] - s[0] == 1]
     before, after = {0: NOTHING}, {count: NOTHING}
@@ -155,23 +156,23 @@ def _sum(*costs: Cost) -> Cost:
 
 
 def _peeled(part: Part, peel: Peel) -> tuple[Part, ...] | None:
-    """The operators inlined into a window of one result."""
+    """The operators inlined into a window with one result."""
     w = part.window
     if w is None or len(w.writes) != 1 or w.lifted.races:
         return None
-    found = peel(TensorDefinition(w.writes[0], w.body, frozenset()))
-    if found is None:
+    operators = peel(TensorDefinition(w.writes[0], w.body, frozenset()))
+    if operators is None:
         return None
-    stages = sum(info.certificate.stages for _, info in found)
+    stages = sum(info.certificate.stages for _, info in operators)
     strain = abs(stages - len(part.definitions))
-    first, *rest = (Part(v, info, ()) for v, info in found)
+    first, *rest = (Part(v, info, ()) for v, info in operators)
     return (replace(first, strain=strain), *rest)
 
 
 def _part(
     program: TensorProgram, growing: Growing, d: TensorDefinition, recover: Recover
 ) -> Part | None:
-    """The window that the definition completes; None if no operator has as much."""
+    """The window that the definition completes; None if no operator is that large."""
     if not growing.add(d):
         return None if growing.definitions else Part(None, Refusal(d.problem), (d,))
     chosen = tuple(growing.definitions)
@@ -191,6 +192,6 @@ def _cost(part: Part) -> Cost:
 
 
 def _kept(program: TensorProgram, chosen: tuple[TensorDefinition, ...]) -> frozenset[TensorVar]:
-    """Buffers of the window that are needed outside."""
+    """Buffers of the window that are read outside, or are outputs."""
     inside = {d.tensor for d in chosen}
     return frozenset(t for t in inside if t in program.outputs or not program.readers[t] <= inside)

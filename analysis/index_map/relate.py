@@ -1,4 +1,4 @@
-"""Compose maps, and prove what two of them are to each other."""
+"""Compose index maps, and prove how two of them relate."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .maps.numeric import Array, evaluate
 from .maps.to_terms import ExtentScope, Map, MapLike, Unsupported, convert, index_map
 
 Sides = Callable[[Image, dict[Any, Array]], tuple[Sequence[Array], Sequence[Array]]]
-"""The values of both sides at the points of an image, sizes given."""
+"""Returns the values of both sides at the points of an image, for given sizes."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ class Comparison:
     goal: Goal | None = field(default=None, repr=False)
 
     def check(self, *, timeout_ms: int = 5000) -> tuple[EngineAnswer, ...]:
-        """What was proved, once more by another engine."""
+        """Return the proved obligations again, each judged by another engine."""
         if self.goal is None or self.verdict != "proved":
             return ()
         engines = ("numpy", "z3-bv", "z3-int", "tvm", "normal-form")
         return tuple(
-            discharge(self.goal, [e for e in engines if e != done.engine], timeout_ms)[0]
-            for done in self.obligations
+            discharge(self.goal, [e for e in engines if e != answer.engine], timeout_ms)[0]
+            for answer in self.obligations
         )
 
 
@@ -62,7 +62,7 @@ def compose(outer: MapLike, inner: MapLike, shape: Sequence[Any]) -> IndexMap:
         A `tirx.IndexMap` over the axes of `inner`.
 
     Raises:
-        ValueError: `outer` does not take as many axes as `inner` gives.
+        ValueError: `outer` does not take as many axes as `inner` returns.
         Unsupported: An expression is not understood.
 
     >>> compose(lambda a, b: (a * 4 + b,), lambda i: (i // 4, i % 4), [12])
@@ -102,7 +102,7 @@ def prove_equal(
 
     Raises:
         TypeError: An argument has another type.
-        ValueError: The arguments do not fit together: the maps give different numbers of results.
+        ValueError: The arguments do not fit together: the maps have different numbers of results.
     """
     scope = ExtentScope()
     try:
@@ -149,7 +149,7 @@ def prove_identity(
 
     Raises:
         TypeError: An argument has another type.
-        ValueError: The arguments do not fit together: `g` does not take as many axes as `f` gives.
+        ValueError: The arguments do not fit: `g` does not take as many axes as `f` returns.
     """
     scope = ExtentScope()
     try:
@@ -197,26 +197,26 @@ def _compare(m: Map, goal: Goal, sides: Sides, timeout_ms: int) -> Comparison:
             return _enumerate(image(m, shape), goal, sides, start)
         except Unsupported as error:
             return Comparison("unknown", goal.statement, reason=str(error))
-    done, verdict = discharge(goal, ("normal-form",), timeout_ms)
+    answer, verdict = discharge(goal, ("normal-form",), timeout_ms)
     if not verdict.proved:
-        for given, points in instances(m) if shape is None else ():
-            example = _difference(points, sides, given)
+        for sizes, points in instances(m) if shape is None else ():
+            example = _difference(points, sides, sizes)
             if example is not None:
                 ms = (time.perf_counter() - start) * 1e3
                 refuted = EngineAnswer(goal.name, goal.statement, "refuted", "numpy", ms)
                 return Comparison("refuted", goal.statement, example, (refuted,), goal=goal)
-        rest = (SYMBOLIC if shape is None else LITERAL)[1:]
-        done, verdict = discharge(goal, rest, timeout_ms)
+        engines = (SYMBOLIC if shape is None else LITERAL)[1:]
+        answer, verdict = discharge(goal, engines, timeout_ms)
     example = _point(m, sides, verdict) if verdict.refuted else None
-    return Comparison(verdict.status, goal.statement, example, (done,), verdict.reason, goal)
+    return Comparison(verdict.status, goal.statement, example, (answer,), verdict.reason, goal)
 
 
 def _enumerate(points: Image, goal: Goal, sides: Sides, start: float) -> Comparison:
     example = _difference(points, sides, {})
     status: Literal["proved", "refuted"] = "proved" if example is None else "refuted"
     ms = (time.perf_counter() - start) * 1e3
-    done = EngineAnswer(goal.name, goal.statement, status, "numpy", ms)
-    return Comparison(status, goal.statement, example, (done,), goal=goal)
+    answer = EngineAnswer(goal.name, goal.statement, status, "numpy", ms)
+    return Comparison(status, goal.statement, example, (answer,), goal=goal)
 
 
 def _difference(points: Image, sides: Sides, given: dict[Any, int]) -> Counterexample | None:
@@ -237,8 +237,8 @@ def _difference(points: Image, sides: Sides, given: dict[Any, int]) -> Counterex
 
 
 def _point(m: Map, sides: Sides, verdict: Verdict) -> Counterexample | None:
-    """The point of a refutation, with the images that the given expressions have there."""
-    found = dict(verdict.counterexample or {})
-    at = np.array([[found.get(a, 0)] for a in m.axes], dtype=np.int64)
-    given = {v: found.get(s, 1) for s, v in m.sizes}
-    return _difference(points_at(m, at, given), sides, given)
+    """The point of a refutation, with its images under the original expressions."""
+    values = dict(verdict.counterexample or {})
+    at = np.array([[values.get(a, 0)] for a in m.axes], dtype=np.int64)
+    sizes = {v: values.get(s, 1) for s, v in m.sizes}
+    return _difference(points_at(m, at, sizes), sides, sizes)

@@ -1,1 +1,1 @@
-"""PrimFunc → tensor comprehensions, by symbolic execution."""
+"""Lift a PrimFunc to a tensor expression, by symbolic execution."""

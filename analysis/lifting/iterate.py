@@ -1,4 +1,4 @@
-"""Loops of a PrimFunc: their iterations run in order, or at the same time."""
+"""Loops of a PrimFunc: their iterations run in order or concurrently."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from .parallel.threads import thread_tag
 from .tir.annotations import check_annotations
 from .tir.from_tir import Unliftable
 
-#: Kinds of loops whose iterations run at the same time: parallel and vectorized.
+#: Kinds of loops whose iterations run concurrently: parallel and vectorized.
 _AT_ONCE = (1, 2)
 _PARALLEL = 1
 
-#: Storage scopes that each thread has for itself.
+#: Storage scopes of which each thread has its own copy.
 _PRIVATE = ("local", "warp", "wmma")
 
 
 class Loops(Kernels):
-    """How loops are executed."""
+    """The execution of loops."""
 
     def run_For(self, s: Any) -> None:
         check_annotations(s, s.loop_var.name)
@@ -46,14 +46,14 @@ class Loops(Kernels):
         self.loop(s, v, start, extent, bound)
 
     def largest(self, extent: Int, where: str) -> Int:
-        """An upper bound over sizes of an extent that depends on other loops."""
+        """Return an upper bound, over sizes, of an extent that depends on other loops."""
         _, high = bounds(extent)
         if high is None or tensors(high) or any(v.kind not in SIZES for v in free(high)):
             raise Unliftable("a loop's extent has no bound over the sizes", where)
         return high
 
     def loop(self, s: Any, v: Any, start: Int, extent: Int, bound: Int) -> None:
-        """``for v in range(bound): if v < extent: body``."""
+        """Execute ``for v in range(bound): if v < extent: body``."""
         tag, kind = thread_tag(s), int(getattr(s, "kind", 0))
         if tag and not tag.startswith("vthread"):
             self.on_thread(s, v, start, tag)
@@ -69,12 +69,12 @@ class Loops(Kernels):
             effects = self.nested(s.body, runs)
         if self.kernel is not None:
             outside |= {e for t, e in self.kernel.extended.items() if t in outside}
-        self.drop(effects, lambda t: t not in outside)  # each iteration has its own
+        self.drop(effects, lambda t: t not in outside)  # local to the iteration
         if not (effects.outer | tensors(extent)).isdisjoint(effects.writes):
             raise Unliftable("a loop changes what a value from before it was read from", v.name)
         if bound is ONE:
-            kind, tag = 0, ""  # a single iteration meets no other one
-        # each thread has its own
+            kind, tag = 0, ""  # a single iteration does not race
+        # local to the thread
         private = self.drop(effects, lambda t: tag != "" and self.scopes[t].startswith(_PRIVATE))
         if tag or kind in _AT_ONCE:
             self.check_at_once(
@@ -92,7 +92,7 @@ class Loops(Kernels):
 
     @contextmanager
     def inside(self, s: Any, i: Var, tag: str, kind: int) -> Iterator[Iterations]:
-        """While a body is executed: its accesses, noted if iterations run at the same time."""
+        """Within a body, record accesses if its iterations run concurrently."""
         around = frozenset(self.running)
         if self.kernel is not None:
             around |= self.kernel.threads
@@ -117,7 +117,7 @@ class Loops(Kernels):
         tag: str,
         kind: int,
     ) -> None:
-        """Iterations that run at the same time must not meet."""
+        """Check that concurrent iterations do not access each other's elements."""
         assumed = races.meet_by_data(i, effects, shared, not tag and kind == _PARALLEL)
         self.races |= bool(assumed)
         races.check_independent(i, effects, shared, bool(tag))
@@ -127,19 +127,19 @@ class Loops(Kernels):
 
 
 def _ordered(effects: Effects) -> set[Term]:
-    """Folds of a single value: no reduction that threads may share."""
+    """Folds of a single value, which threads cannot share as they share a reduction."""
     values = (w.value for writes in effects.writes.values() for w in writes)
     folds = {s for value in values if reduces(value) for s in subterms(value)}
     return {s for s in folds if isinstance(s, Fold) and len(s.states) == 1}
 
 
 def _concurrent(s: Any, kind: int, tag: str) -> bool:
-    """Whether accesses of the iterations may meet: lanes of a single store only store."""
+    """Whether accesses of iterations may race; the lanes of a single store cannot."""
     return bool(tag) or kind == _PARALLEL or (kind in _AT_ONCE and not _single(s.body))
 
 
 def _single(s: Any) -> bool:
-    """Whether a statement is a single store, which loads in all lanes before it stores in any."""
+    """Whether a statement is a single store, of which all lanes load before any of them stores."""
     while type(s).__name__ == "SBlockRealize" and s.block.init is None:
         s = s.block.body
     return type(s).__name__ == "BufferStore"

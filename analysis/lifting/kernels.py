@@ -15,7 +15,7 @@ from .tir.from_tir import Unliftable
 
 
 def has_barriers(func: Any) -> bool:
-    """Whether TVM inserts barriers for shared memory: it does so in the dialect ``s_tir``."""
+    """Return whether TVM inserts barriers for shared memory: it does in the dialect ``s_tir``."""
     return bool((func.attrs or {}).get("s_tir", False))
 
 
@@ -24,10 +24,10 @@ def _order(v: Var) -> int:
 
 
 class Kernels(ExecutionState):
-    """How kernels are executed."""
+    """The execution of kernels."""
 
     def on_thread(self, s: Any, v: Any, start: Int, tag: str) -> None:
-        """A loop that is bound to a thread of a kernel; the outermost one is the kernel."""
+        """Execute a loop bound to a thread; the outermost one launches the kernel."""
         if self.kernel is not None:
             self.env[v] = start + self.kernel.at[tag]
             self.run(s.body)
@@ -50,7 +50,7 @@ class Kernels(ExecutionState):
         self.lose([t for t in private if t in outside])
 
     def launched(self, s: Any) -> dict[str, Int]:
-        """The thread indices of a kernel by their tags."""
+        """Return the thread indices of a kernel by their tags."""
         extents: dict[str, Int] = {}
         for tag, e in bound_threads(s):
             extent = self.reader.index(e)
@@ -63,7 +63,7 @@ class Kernels(ExecutionState):
         return {t: ZERO if e is ONE else as_int(fresh(e, "t")) for t, e in extents.items()}
 
     def begin_combining(self, over: set[Var], spatial: set[Var]) -> tuple[int, int]:
-        """How many accesses were noted before a block that reduces over threads."""
+        """Return the numbers of accesses recorded before a block that reduces over threads."""
         kernel = self.kernel
         assert kernel is not None
         if any(not kernel.thread(v).startswith("threadIdx") for v in over):
@@ -76,7 +76,7 @@ class Kernels(ExecutionState):
     def combine(
         self, over: set[Var], inner: Effects, predicate: Term, noted: tuple[int, int]
     ) -> None:
-        """The effects of a block that reduces over threads: all of them get the result."""
+        """Add the effects of a block that reduces over threads; all threads get the result."""
         kernel = self.kernel
         assert kernel is not None
         kernel.over = frozenset()
@@ -90,7 +90,7 @@ class Kernels(ExecutionState):
             effects = close(v, effects)
         values = [w.value for writes in effects.writes.values() for w in writes]
         if any(isinstance(t, Fold) for value in values for t in subterms(value)):
-            raise Unliftable("threads are combined by what is no known reduction")
+            raise Unliftable("threads are combined by an operation that is not a known reduction")
         for noticed, count in zip((kernel.reads, kernel.stores), noted, strict=True):
             noticed[count:] = [a for a in noticed[count:] if a.tensor not in effects.writes]
         for tensor, writes in effects.writes.items():

@@ -1,10 +1,10 @@
-"""PrimFunc → tensor comprehensions.
+"""Lift a PrimFunc to a tensor expression.
 
 The body is executed symbolically, statement by statement, with its imperative meaning: an
-``SBlock`` is a binding of iterators to values, its ``init`` a store guarded by "first iteration".
-Iterator kinds but for that, read and write regions and names are not consulted, so none of them
-can mislead; annotations have to be known as neutral (`analysis.lifting.tir.annotations`). What is
-left is, per output, one closed term over the parameters:
+``SBlock`` binds iterators to values, and its ``init`` is a store guarded by "first iteration".
+Other uses of iterator kinds, read and write regions, and names are ignored, so none of them can
+mislead. An annotation must be known as neutral (`analysis.lifting.tir.annotations`). The result
+has, for each output, one closed term over the parameters:
 
     out[y0, y1, …] = term(y0, y1, …)
 """
@@ -40,14 +40,14 @@ def lift(func: Any, params: Sequence[TensorVar | Var] | None = None) -> TensorEx
         One term for each output buffer.
 
     Raises:
-        Unliftable: The PrimFunc is not understood; the message says what and where.
+        Unliftable: The PrimFunc is not understood; the message has the reason and the place.
     """
-    executor, own = Executor(func), items(func.params)
-    given = [None] * len(own) if params is None else list(params)
-    executor.bind_sizes(own, given)
-    for position, (p, known) in enumerate(zip(own, given, strict=True)):
+    executor, params_of_func = Executor(func), items(func.params)
+    tensors_of_params = [None] * len(params_of_func) if params is None else list(params)
+    executor.bind_sizes(params_of_func, tensors_of_params)
+    for position, (p, known) in enumerate(zip(params_of_func, tensors_of_params, strict=True)):
         executor.bind_param(p, position, known)
-    values = tuple(executor.values[p] for p in own)
+    values = tuple(executor.values[p] for p in params_of_func)
     executor.run(func.body)
     for tensor, writes in executor.effects.writes.items():
         executor.check_stores(tensor, writes)
@@ -65,7 +65,7 @@ def lift(func: Any, params: Sequence[TensorVar | Var] | None = None) -> TensorEx
     )
 
 
-#: Calls that change no buffer: a promise about a value, a barrier between threads.
+#: Calls that change no buffer: an assumption about a value, a barrier between threads.
 _WITHOUT_EFFECT = frozenset({"tirx.assume", "tirx.tvm_storage_sync"})
 
 
@@ -132,7 +132,7 @@ class Executor(Loops):
             self.run(block.body)
             return
         start = self.fixed(conj(*first), block.name_hint)
-        noted = self.begin_combining(over, spatial) if over and init is not None else None
+        recorded = self.begin_combining(over, spatial) if over and init is not None else None
         self.frames.append(Effects())
         try:
             with self.given(predicate):
@@ -142,10 +142,10 @@ class Executor(Loops):
             inner = self.effects
         finally:
             self.frames.pop()
-        if noted is None:
+        if recorded is None:
             self.effects.then(inner, predicate)
         else:
-            self.combine(over, inner, predicate, noted)
+            self.combine(over, inner, predicate, recorded)
 
     def run_IfThenElse(self, s: Any) -> None:
         condition = self.reader(s.condition)
@@ -159,26 +159,28 @@ class Executor(Loops):
             self.effects.then(yes, condition)
 
     def _both(self, condition: Term, yes: Effects, no: Effects) -> None:
-        """Two branches see the same state: neither may read what the other wrote."""
+        """Two branches start from the same state: neither may read what the other wrote."""
         joined = Effects()
         for branch, guard in ((yes, condition), (no, negate(condition))):
             for tensor, writes in branch.writes.items():
                 for w in writes:
-                    both = conj(guard, w.guard)
-                    joined.store(tensor, Write(w.vars, both, w.index, w.value, w.scattered))
+                    condition_of_both = conj(guard, w.guard)
+                    joined.store(
+                        tensor, Write(w.vars, condition_of_both, w.index, w.value, w.scattered)
+                    )
         self.effects.then(joined)
 
     def run_While(self, s: Any) -> None:
         outside = set(self.values.values())
-        asked = Effects()
-        self.frames.append(asked)
+        condition_effects = Effects()
+        self.frames.append(condition_effects)
         try:
             condition = self.reader(s.condition)
         finally:
             self.frames.pop()
         effects = self.nested(s.body)
-        self.drop(effects, lambda t: t not in outside)  # each iteration has its own
-        if not (asked.outer | effects.outer).isdisjoint(effects.writes):
+        self.drop(effects, lambda t: t not in outside)  # local to the iteration
+        if not (condition_effects.outer | effects.outer).isdisjoint(effects.writes):
             raise Unliftable("a loop changes what a value from before it was read from", "while")
         self.effects.then(repeated(condition, effects))
 
@@ -214,7 +216,7 @@ _EXTERN = frozenset(
 
 
 def _effect(name: str, call: Any) -> tuple[str, str]:
-    """Why a call with effects is not understood, and where."""
+    """Why a call with effects is not understood, and its place."""
     if name in _EXTERN and type(call.args[0]).__name__ == "StringImm":
         return f"calls {call.args[0].value}, an extern function: not TIR", ""
     return "a call with effects is opaque", script(call)[:80]

@@ -1,4 +1,4 @@
-"""What is left of an output: one closed term over the parameters."""
+"""The outputs of a lifted function: one closed term over the parameters for each."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ from .tir.from_tir import Unliftable
 
 
 def check_outputs(state: ExecutionState, values: Sequence[TensorVar | Var]) -> None:
-    """What is written are the last buffers, as every caller takes it."""
+    """Check that the written buffers are the last parameters, as callers assume."""
     written = [t in state.effects.writes for t in values if isinstance(t, TensorVar)]
     if True in written and not all(written[written.index(True) :]):
         raise Unliftable("a buffer after the first output is not written")
 
 
 def output(state: ExecutionState, tensor: TensorVar) -> Comprehension:
-    """The comprehension of an output."""
+    """Return the tensor expression of an output."""
     axes = tuple(axis(d, e) for d, e in enumerate(tensor.shape))
     body = state.effects.read(tensor, axes)
     if state.views.values():
         body = settled(body)
-    left = _unwritten(state, body, tensor)
-    if left is not None or hard_choices(body):
+    unwritten = _unwritten(state, body, tensor)
+    if unwritten is not None or hard_choices(body):
         body = simplify(body, ask=thorough)
-        left = _unwritten(state, body, tensor)
-    if left is tensor:
+        unwritten = _unwritten(state, body, tensor)
+    if unwritten is tensor:
         raise Unliftable("an output is read or not written everywhere", tensor.name)
-    if left in state.lost:
+    if unwritten in state.lost:
         raise Unliftable("each thread has its own copy of what is read after it", tensor.name)
-    if left is not None:
-        raise Unliftable("an element is read before it is written", left.name)
+    if unwritten is not None:
+        raise Unliftable("an element is read before it is written", unwritten.name)
     return Comprehension(tensor, axes, canonical(unclamped(body)))
 
 
 def _unwritten(state: ExecutionState, body: Term, out: TensorVar) -> TensorVar | None:
-    """A tensor whose state before the function the body reads, and must not."""
+    """A tensor that the body reads although its content before the function is not an input."""
     reads = sorted(tensors(body), key=lambda t: (t.position, t.name))
     return next((t for t in reads if t is out or t not in state.inputs), None)
 
 
 def hard_choices(body: Term) -> bool:
-    """Whether a selection depends on a division together with something else."""
+    """Return whether a selection depends on a division and another condition."""
     return has_choice(body) and any(
         isinstance(c, CallTerm) and c.op == "and" and any(is_div(s) for s in subterms(c))
         for t in subterms(body)

@@ -1,4 +1,4 @@
-"""Parameters, buffers and scalar variables of a PrimFunc that is executed symbolically."""
+"""Parameters, buffers and scalar variables of a symbolically executed PrimFunc."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from .views import Index, View, contiguous, flat, injective, region, row_major, 
 class ScalarScope:
     """Values of scalar variables.
 
-    A value is over the state before the frame in which it was bound. It is used in a frame inside
-    only if what it reads was not written in between; otherwise `Unliftable`.
+    A value is over the state before the frame that binds it. An inner frame may use it only if
+    nothing that it reads was written in between; otherwise `Unliftable` is raised.
     """
 
     def __init__(self, frames: list[Effects]) -> None:
@@ -44,11 +44,11 @@ class ScalarScope:
         return value
 
     def get(self, v: Any) -> Term | None:
-        """The value now, or None if there is none."""
-        found = self._bound.get(v)
-        if found is None:
+        """Return the current value, or None if the variable is not bound."""
+        bound = self._bound.get(v)
+        if bound is None:
             return None
-        value, depth = found
+        value, depth = bound
         read = tensors(value)
         if read:
             if any(not read.isdisjoint(f.writes) for f in self.frames[depth:-1]):
@@ -58,16 +58,16 @@ class ScalarScope:
         return value
 
     def items(self) -> list[tuple[Any, Term]]:
-        """All variables and their values, as they were bound."""
+        """Return all variables with their bound values."""
         return [(v, value) for v, (value, _) in self._bound.items()]
 
     def values(self) -> list[Term]:
-        """All values, as they were bound."""
+        """Return all bound values."""
         return [value for value, _ in self._bound.values()]
 
 
 def _positive_with(e: Any, v: Any) -> bool:
-    """Whether an extent of at least 1 makes the variable so: ``v``, ``v * k``, ``v // k``."""
+    """Whether an extent of at least 1 implies the same for ``v``: ``v``, ``v * k``, ``v // k``."""
     kind = type(e).__name__
     if kind == "Var":
         return bool(e.same_as(v))
@@ -79,7 +79,7 @@ def _positive_with(e: Any, v: Any) -> bool:
 
 
 class Parameters:
-    """What is in scope: values of variables, tensors of buffers, and the effects so far."""
+    """The scope: values of variables, tensors of buffers, and the effects so far."""
 
     def __init__(self) -> None:
         self.frames: list[Effects] = []
@@ -90,22 +90,22 @@ class Parameters:
         self.scopes: dict[TensorVar, str] = {}
         self.views = NodeDict[View]()
         self.kernel: KernelLaunch | None = None
-        self.concurrent: list[Iterations] = []  # the loops around whose iterations run at once
-        self.running: list[Var] = []  # the variables of the loops around
-        self.facts: list[Term] = []  # conditions around the statement, over loops and sizes
+        self.concurrent: list[Iterations] = []  # enclosing loops with concurrent iterations
+        self.running: list[Var] = []  # the variables of the enclosing loops
+        self.facts: list[Term] = []  # enclosing conditions, over loops and sizes
         self.strided: set[TensorVar] = (
             set()
         )  # not in row-major order from the start of their memory
-        self.aliased: set[TensorVar] = set()  # two elements may be at one place
+        self.aliased: set[TensorVar] = set()  # two elements may have the same address
         self.reader = ExpressionReader(self.env, self.read)
 
     @property
     def effects(self) -> Effects:
-        """The effects so far of the innermost statement that is executed by itself."""
+        """The effects so far of the innermost frame."""
         return self.frames[-1]
 
     def read(self, b: Any, index: tuple[Int, ...]) -> Term:
-        """The element of a buffer now."""
+        """Return the present element of a buffer."""
         tensor, index = self.locate(b, index)
         if self.kernel is not None:
             self.kernel.read(tensor, index)
@@ -114,7 +114,7 @@ class Parameters:
         return self.effects.read(tensor, index)
 
     def locate(self, b: Any, index: Index) -> tuple[TensorVar, Index]:
-        """The tensor and the element in it that a buffer's element is."""
+        """Return the tensor, and the index in it, of an element of a buffer."""
         view = self.views.get(b)
         if view is None:
             tensor = self.tensor(b)
@@ -133,9 +133,11 @@ class Parameters:
                 index = (*self.kernel.prefix[tensor], *index)
         return tensor, index
 
-    def bind_sizes(self, params: Sequence[Any], given: Sequence[TensorVar | Var | None]) -> None:
-        """Bind the variables that are a whole extent or a scalar parameter."""
-        for p, known in zip(params, given, strict=True):
+    def bind_sizes(
+        self, params: Sequence[Any], tensors_of_params: Sequence[TensorVar | Var | None]
+    ) -> None:
+        """Bind the variables that are an extent on their own, or a scalar parameter."""
+        for p, known in zip(params, tensors_of_params, strict=True):
             if is_buffer_var(p):
                 for d, e in enumerate(items(p.ty.shape)):
                     if type(e).__name__ == "Var":
@@ -155,9 +157,9 @@ class Parameters:
             self.env[v] = as_int(self.unique("size", v.name)) if known is None else known
 
     def unique(self, kind: str, name: str) -> Var:
-        """A variable of its own for each TIR variable, also where two have one name."""
-        taken = {t.name for p in self.env.values() for t in free(p)}
-        while name in taken:
+        """Return a new variable; TIR variables that share a name get different ones."""
+        names = {t.name for p in self.env.values() for t in free(p)}
+        while name in names:
             name += "_"
         return variable(kind, name)
 
@@ -176,7 +178,7 @@ class Parameters:
         self.values[p] = atom
 
     def bind_buffer(self, b: Any, given: TensorVar | None = None, position: int = -1) -> TensorVar:
-        """Make the tensor of a buffer, or bind its symbolic shape to the given tensor's."""
+        """Create the tensor of a buffer, or bind its symbolic shape to an existing tensor's."""
         ty = b.ty
         offset = ty.elem_offset
         free_offset = position >= 0 and self.any_offset(offset)
@@ -199,7 +201,7 @@ class Parameters:
         return tensor
 
     def bind_strides(self, b: Any, tensor: TensorVar, parameter: bool) -> None:
-        """Where a buffer's elements lie; a parameter's unbound strides are the caller's."""
+        """Bind the strides of a buffer; unbound strides of a parameter are up to the caller."""
         if parameter and any(
             type(s).__name__ == "Var" and s not in self.env for s in items(b.ty.strides)
         ):
@@ -215,17 +217,17 @@ class Parameters:
     # ------------------------------------------------------------------ views
 
     def view(self, b: Any) -> View:
-        """A buffer as a view of its tensor."""
-        found = self.views.get(b)
-        if found is not None:
-            return found
+        """Return a buffer as a view of its tensor."""
+        view = self.views.get(b)
+        if view is not None:
+            return view
         tensor = self.tensor(b)
         if tensor in self.strided:
             raise Unliftable("a view of a buffer with strides or an offset", b.name)
         return whole(tensor)
 
     def bind_view(self, b: Any, data: Any) -> None:
-        """``b = decl_buffer(shape, data=data)``: other dimensions over the same memory."""
+        """Bind ``b = decl_buffer(shape, data=data)``: other dimensions over the same memory."""
         op = getattr(data, "op", None)
         source = data.args[0] if str(getattr(op, "name", "")) == "tirx.buffer_data" else data
         base = self.view(source) if is_buffer_var(source) else None
@@ -239,40 +241,40 @@ class Parameters:
         self.views[b] = flat(base, shape, strides, self.reader.index(b.ty.elem_offset))
 
     def match_buffer(self, b: Any, source: Any) -> None:
-        """``b = match_buffer(source[region])``; its unbound variables are the region's."""
+        """Bind ``b = match_buffer(source[region])``; its unbound variables are the region's."""
         base = self.view(source_of(source))
         if str(b.ty.dtype) != base.tensor.dtype:
             raise Unliftable("a buffer reads another one's bytes as another type", b.name)
         mins = tuple(self.reader.index(r.min) for r in items(source.region))
         extents = tuple(self.reader.index(r.extent) for r in items(source.region))
-        found = region(base, mins, extents, len(b.ty.shape))
-        if isinstance(found, str):
-            raise Unliftable(found, b.name)
+        view = region(base, mins, extents, len(b.ty.shape))
+        if isinstance(view, str):
+            raise Unliftable(view, b.name)
         gapless = base.strides == row_major(base.shape) and contiguous(extents, base.shape)
-        wanted = [
-            *zip(items(b.ty.shape), found.shape, strict=True),
-            (b.ty.elem_offset, found.start),
+        equal = [
+            *zip(items(b.ty.shape), view.shape, strict=True),
+            (b.ty.elem_offset, view.start),
         ]
         if len(b.ty.strides):
-            wanted += zip(items(b.ty.strides), found.strides, strict=True)
+            equal += zip(items(b.ty.strides), view.strides, strict=True)
         elif not gapless:
             raise Unliftable("a matched buffer has no strides and its region has gaps", b.name)
-        for expression, value in wanted:
+        for expression, value in equal:
             if type(expression).__name__ == "Var" and expression not in self.env:
                 self.env[expression] = value
             elif self.reader.index(expression) is not value:
                 raise Unliftable("a matched buffer is not its region", b.name)
-        self.views[b] = found
+        self.views[b] = view
 
     def any_offset(self, offset: Any) -> bool:
-        """Whether a parameter's offset is a variable of its own, which the caller's buffer binds.
+        """Whether a parameter's offset is a variable that only the caller's buffer binds.
 
-        An access through the buffer adds it by itself; anything else that mentions it is refused.
+        An access through the buffer adds the offset implicitly; any other use of it is refused.
         """
         return type(offset).__name__ == "Var" and offset not in self.env
 
     def tensor(self, b: Any) -> TensorVar:
-        found = self.values.get(b)
-        if not isinstance(found, TensorVar):
+        tensor = self.values.get(b)
+        if not isinstance(tensor, TensorVar):
             raise Unliftable("a buffer is not allocated in the function", b.name)
-        return found
+        return tensor

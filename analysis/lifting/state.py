@@ -1,4 +1,4 @@
-"""The state of a symbolic execution: what is nested, under which conditions, what threads lost."""
+"""The state of a symbolic execution: nested frames, conditions, and data that threads lost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .tir.node import NodeDict
 
 
 class ExecutionState(Parameters):
-    """The state of the symbolic execution of one PrimFunc; how statements run is left open."""
+    """The state of the symbolic execution of one PrimFunc; subclasses execute statements."""
 
     def __init__(self, func: Any) -> None:
         super().__init__()
@@ -26,17 +26,19 @@ class ExecutionState(Parameters):
         self.threads: list[str] = []
         self.races = False
         self.promises = False
-        self.stored = NodeDict[bool]()  # the buffers that are stored into
-        self.lost: set[TensorVar] = set()  # what threads left in memory that each has for itself
+        self.stored = NodeDict[bool]()  # the buffers with a store
+        self.lost: set[TensorVar] = (
+            set()
+        )  # written in per-thread memory, so unknown after the kernel
 
     def run(self, s: Any) -> None:
         """Execute a statement."""
         raise NotImplementedError
 
     def nested(self, s: Any, condition: Term = TRUE) -> Effects:
-        """The effects of a statement on the state before it, which is left as it is.
+        """Return the effects of a statement on the present state, which does not change.
 
-        It is executed only where the condition holds.
+        The statement is executed only where the condition holds.
         """
         self.frames.append(Effects())
         try:
@@ -51,7 +53,7 @@ class ExecutionState(Parameters):
 
     @contextmanager
     def given(self, condition: Term) -> Iterator[None]:
-        """While the statements under a condition are executed."""
+        """Execute the statements inside under a condition."""
         count = len(self.facts)
         self.facts += (c for c in parts(condition) if not tensors(c))
         kernel = self.kernel
@@ -62,13 +64,13 @@ class ExecutionState(Parameters):
             del self.facts[count:]
 
     def fixed(self, t: Term, where: str) -> Term:
-        """A value that statements inside may use: nothing it reads has changed in this frame."""
+        """Return a value for inner statements; nothing it reads has changed in this frame."""
         if not tensors(t).isdisjoint(self.effects.writes):
             raise Unliftable("a value depends on what changes while it is used", where)
         return t
 
     def lose(self, private: Sequence[TensorVar]) -> None:
-        """Each thread has stored into its own copy: what is there afterwards is not known."""
+        """Forget the content of tensors into which each thread stored its own copy."""
         for t in private:
             at = tuple(ZERO if e is ONE else as_int(fresh(e)) for e in t.shape)
             unknown = TensorVar(t.name, t.shape, t.dtype)
@@ -77,14 +79,14 @@ class ExecutionState(Parameters):
             self.effects.store(t, Write(over, TRUE, at, load(unknown, at)))
 
     def drop(self, effects: Effects, which: Callable[[TensorVar], bool]) -> list[TensorVar]:
-        """Take the writes of some tensors away, after checking that they stay inside."""
-        gone = [t for t in effects.writes if which(t)]
-        for t in gone:
+        """Remove the writes of some tensors, after checking that they stay inside."""
+        dropped = [t for t in effects.writes if which(t)]
+        for t in dropped:
             self.check_stores(t, effects.writes.pop(t))
-        return gone
+        return dropped
 
     def check_stores(self, tensor: TensorVar, writes: Sequence[Write]) -> None:
-        """Every store must stay inside its buffer."""
+        """Check that every store stays inside its buffer."""
         for w in writes:
             for i, extent in zip(w.index, tensor.shape, strict=True):
                 if ranges_over(i, extent):

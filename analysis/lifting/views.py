@@ -1,7 +1,7 @@
-"""Buffers that name the elements of another one: ``match_buffer``, ``decl_buffer``, strides.
+"""Buffers over the elements of another one: ``match_buffer``, ``decl_buffer``, strides.
 
-A view is a tensor and the place in it of each of the view's elements. Everything is said over
-elements counted in row-major order, which is how a buffer without strides lies in memory.
+A view has a tensor and a map from its own indices to the tensor's. Positions are counted in
+row-major order, which is the memory order of a buffer without strides.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Index = tuple[Int, ...]
 
 @dataclass(frozen=True)
 class View:
-    """``view[i] = tensor[place(i)]``, which lies ``start + strides * i`` elements into memory."""
+    """``view[i] = tensor[place(i)]``, at the position ``start + strides * i`` in memory."""
 
     tensor: TensorVar
     shape: Index
@@ -28,7 +28,7 @@ class View:
 
 
 def row_major(shape: Sequence[Int]) -> Index:
-    """The strides of a buffer that has none of its own."""
+    """Return the strides of a buffer that declares none."""
     strides, step = [], ONE
     for extent in reversed(shape):
         strides.append(step)
@@ -37,14 +37,14 @@ def row_major(shape: Sequence[Int]) -> Index:
 
 
 def offset(index: Sequence[Int], strides: Sequence[Int]) -> Int:
-    """How many elements an element is behind the first."""
+    """Return the distance of an element from the first, in elements."""
     return total(mul(i, s) for i, s in zip(index, strides, strict=True))
 
 
 def element(position: Int, shape: Sequence[Int]) -> Index:
-    """The element at a row-major position.
+    """Return the index of the element at a row-major position.
 
-    All coordinates but the first are inside the shape, so that only the first has to be checked.
+    All coordinates except the first are inside the shape, so only the first has to be checked.
     """
     index: list[Int] = []
     for extent in reversed(shape[1:]):
@@ -54,7 +54,7 @@ def element(position: Int, shape: Sequence[Int]) -> Index:
 
 
 def injective(shape: Sequence[Int], strides: Sequence[Int]) -> bool:
-    """Whether no two elements lie at one place: each stride steps over all inner dimensions."""
+    """Whether no two elements share a position: each stride steps over all inner dimensions."""
     reach = ONE
     for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
         if extent is ONE:
@@ -66,22 +66,22 @@ def injective(shape: Sequence[Int], strides: Sequence[Int]) -> bool:
 
 
 def contiguous(extents: Sequence[Int], shape: Sequence[Int]) -> bool:
-    """Whether a region of a buffer lies in memory without gaps, row by row."""
-    whole = True
+    """Whether a region of a buffer is contiguous in memory, row by row."""
+    covers_inner = True
     for extent, full in zip(reversed(extents), reversed(shape), strict=True):
-        if not whole and extent is not ONE:
+        if not covers_inner and extent is not ONE:
             return False
-        whole = whole and extent is full
+        covers_inner = covers_inner and extent is full
     return True
 
 
 def whole(tensor: TensorVar) -> View:
-    """A tensor as a view of itself."""
+    """Return a tensor as a view of itself."""
     return View(tensor, tensor.shape, row_major(tensor.shape), ZERO, lambda index: index)
 
 
 def flat(base: View, shape: Index, strides: Index, start: Int) -> View:
-    """Other dimensions over the memory of a whole tensor."""
+    """Return other dimensions over the memory of a whole tensor."""
     strides = strides or row_major(shape)
 
     def place(index: Index) -> Index:
@@ -93,7 +93,7 @@ def flat(base: View, shape: Index, strides: Index, start: Int) -> View:
 
 
 def region(base: View, mins: Index, extents: Index, rank: int) -> View | str:
-    """A box of a view, without the leading dimensions of extent 1 that ``rank`` leaves out."""
+    """Return a box of a view, dropping leading dimensions of extent 1 down to rank `rank`."""
     cut = len(mins) - rank
     if cut < 0 or any(e is not ONE for e in extents[:cut]):
         return "a matched buffer has another rank than its region"

@@ -1,4 +1,4 @@
-"""Indices clamped where a selection around them says that they are inside.
+"""Remove clamps of indices that an enclosing selection makes redundant.
 
 x[min(i, n - 1)] if i < n else v      is    x[i] if i < n else v
 v if k == i and 0 <= k < n else w     is    v if k == i else w, for i < n
@@ -11,12 +11,12 @@ from ..terms.term import CallTerm, Int, Term, as_int
 from ..terms.traversal import rebuild, subterms
 from .implication import implied
 
-#: Visits of sub-terms after which what selections say is not used any more.
+#: Visits of sub-terms after which facts from selections are ignored.
 VISITS = 5_000
 
 
 def unclamped(t: Term) -> Term:
-    """The term without what selections around it decide: clamps, and bounds beside an equality."""
+    """Return the term without clamps, and bounds beside an equality, that selections decide."""
     if not any(_clamp(s) or _equalities(s) for s in subterms(t)):
         return t
     memo: dict[tuple[Term, tuple[Term, ...]], Term] = {}
@@ -24,19 +24,19 @@ def unclamped(t: Term) -> Term:
     def go(s: Term, facts: tuple[Term, ...]) -> Term:
         if len(memo) > VISITS:
             return s
-        found = memo.get((s, facts))
-        if found is None:
+        result = memo.get((s, facts))
+        if result is None:
             if isinstance(s, CallTerm) and s.op == "ite":
                 c, yes, no = s.args
-                told = (go(c, facts), go(yes, (*facts, *_facts(*parts(c)))),
+                branches = (go(c, facts), go(yes, (*facts, *_facts(*parts(c)))),
                         go(no, (*facts, *_facts(negate(c)))))  # fmt: skip
-                rest = iter(told)
-                found = rebuild(s, lambda _: next(rest))
+                remaining = iter(branches)
+                result = rebuild(s, lambda _: next(remaining))
             else:
-                found = _unbounded(rebuild(s, lambda child: go(child, facts)))
-                found = _decided(found, facts)
-            memo[s, facts] = found
-        return found
+                result = _unbounded(rebuild(s, lambda child: go(child, facts)))
+                result = _decided(result, facts)
+            memo[s, facts] = result
+        return result
 
     return go(t, ())
 
@@ -75,6 +75,6 @@ def _decided(s: Term, facts: tuple[Term, ...]) -> Term:
     a, b = map(as_int, atom.args)
     if atom.op == "max":
         a, b = b, a
-    if implied(ge0(b - a), facts):  # the first is the smaller one, or the larger one
+    if implied(ge0(b - a), facts):  # the first operand is the smaller one, or the larger one
         return atom.args[0]
     return atom.args[1] if implied(ge0(a - b), facts) else s

@@ -1,8 +1,8 @@
-"""Simplify selections by what is known where they stand.
+"""Simplify selections by the facts that hold around them.
 
-Inside the first branch of ``a if c else b`` the condition holds, inside the second it does not. A
-condition that the surrounding ones decide disappears; one that contradicts them selects the other
-branch. ``ask(goal, facts)`` says what follows.
+In the first branch of ``a if c else b`` the condition holds, in the second it does not. A condition
+that enclosing ones imply disappears; one that contradicts them selects the other branch.
+``ask(goal, facts)`` decides implication.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ Ask = Callable[[Term, tuple[Term, ...]], bool]
 
 
 def quick(goal: Term, facts: tuple[Term, ...]) -> bool:
-    """Only what follows from a single fact."""
+    """Return whether the goal follows from a single fact."""
     return implied(goal, facts)
 
 
 def thorough(goal: Term, facts: tuple[Term, ...]) -> bool:
-    """Ask the provers; only facts that share a variable with the goal are of use."""
-    near = free(goal)
-    related = tuple(f for f in facts if not near.isdisjoint(free(f)))
+    """Return whether the provers derive the goal from the facts that share a variable with it."""
+    variables = free(goal)
+    related = tuple(f for f in facts if not variables.isdisjoint(free(f)))
     return prove(goal, related).proved
 
 
 def simplify(t: Term, facts: tuple[Term, ...] = (), ask: Ask = quick) -> Term:
-    """The same value wherever the facts hold."""
+    """Return a simpler term with the same value wherever the facts hold."""
     if not has_choice(t):
         return t
     memo: dict[Term, Term] = {}
@@ -39,14 +39,14 @@ def simplify(t: Term, facts: tuple[Term, ...] = (), ask: Ask = quick) -> Term:
     def go(s: Term) -> Term:
         if not has_choice(s):
             return s
-        found = memo.get(s)
-        if found is None:
+        result = memo.get(s)
+        if result is None:
             if isinstance(s, CallTerm) and s.op == "ite":
-                found = _choose(s, facts, ask)
+                result = _choose(s, facts, ask)
             else:
-                found = rebuild(s, go)
-            memo[s] = found
-        return found
+                result = rebuild(s, go)
+            memo[s] = result
+        return result
 
     return go(t)
 
@@ -76,9 +76,9 @@ def _not(condition: Term) -> tuple[Term, ...]:
 
 
 def has_choice(t: Term) -> bool:
-    """Whether a selection occurs."""
-    found: bool | None = t.memo.get("choice")
-    if found is None:
+    """Return whether the term contains a selection."""
+    result: bool | None = t.memo.get("choice")
+    if result is None:
         chooses = isinstance(t, CallTerm) and t.op == "ite"
-        found = t.memo["choice"] = chooses or any(map(has_choice, t.children))
-    return found
+        result = t.memo["choice"] = chooses or any(map(has_choice, t.children))
+    return result

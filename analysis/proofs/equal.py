@@ -1,15 +1,15 @@
 """Prove that two terms are equal wherever some facts hold.
 
 Terms are compared top down. Integers and conditions go to the provers; selections are split into
-cases; reductions are equal if a bijection between their axes, found by solving the equations
-between the accesses of the two bodies, maps one guarded domain onto the other and the bodies onto
-each other. What was needed beyond bit-equality is recorded:
+cases. Reductions are equal if a bijection between their axes maps one guarded domain onto the other
+and the bodies onto each other; it is derived from the equations between the accesses of the bodies.
+What an equality needs beyond bit-equality is recorded:
 
 - ``reassociated``: a floating-point sum or product was regrouped or permuted;
 - ``finite``: ``0 * x = 0`` was used, which holds for finite x;
 - ``ordered``: a floating-point minimum or maximum was regrouped or permuted, which changes nothing
-  where no operand is NaN and zeros are not told apart by sign;
-- ``rounded``: the terms were compared in real arithmetic, see `analysis.proofs.real`.
+  if no operand is NaN and there are no zeros of both signs;
+- ``rounded``: the terms were compared in real arithmetic, see `analysis.real`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ ASSOCIATIVE = frozenset({"add", "mul", "min", "max"})
 
 @dataclass(frozen=True)
 class Obligation:
-    """One fact that a proof rests on."""
+    """One fact on which a proof rests."""
 
     goal: str
     engine: str
@@ -66,7 +66,7 @@ class Obligation:
 
 @dataclass
 class Proof:
-    """What an equality rests on."""
+    """The facts on which an equality rests."""
 
     obligations: list[Obligation] = field(default_factory=list)
     reassociated: bool = False
@@ -76,7 +76,7 @@ class Proof:
 
 
 def prove_equal(a: Term, b: Term, facts: Facts = ()) -> Proof:
-    """Raises `Different` with the place where the proof fails."""
+    """Return the proof; raise `Different` with the place where it fails."""
     proof = Proof()
     _Prover(proof).equal(a, b, facts)
     return proof
@@ -88,7 +88,7 @@ class _Prover:
         self.failed: dict[tuple[Term, Term, Facts], str] = {}
 
     def equal(self, a: Term, b: Term, facts: Facts) -> None:
-        """Each pair is refused once only: pairings of operands come back to the same pairs."""
+        """Compare a pair; each is refused only once, as pairings of operands repeat pairs."""
         if a is b:
             return
         known = self.failed.get((a, b, facts))
@@ -147,17 +147,17 @@ class _Prover:
                 return self.cases(x, y, facts)
         if self.holds(eq0(a - b), facts):
             return None
-        left = [(m, c) for m, c in (a - b).terms if c > 0]
+        positive = [(m, c) for m, c in (a - b).terms if c > 0]
         right = [(m, -c) for m, c in (a - b).terms if c < 0]
-        if len(left) == len(right) == 1 and left[0][1] == right[0][1]:
-            m, n = left[0][0], right[0][0]
+        if len(positive) == len(right) == 1 and positive[0][1] == right[0][1]:
+            m, n = positive[0][0], right[0][0]
             if len(m) == len(n) == 1 and not isinstance(m[0], Var) and not isinstance(n[0], Var):
                 return self.equal(m[0], n[0], facts)
         raise Different(f"integers {reason(a)} and {reason(b)}")
 
     def conditions(self, a: Term, b: Term, facts: Facts) -> None:
-        both = conj(_implies(a, b), _implies(b, a))
-        if self.holds(both, facts):
+        equivalence = conj(_implies(a, b), _implies(b, a))
+        if self.holds(equivalence, facts):
             return
         if isinstance(a, CallTerm) and isinstance(b, CallTerm) and a.op == b.op:
             if a.op not in ("ge0", "eq0"):
@@ -171,11 +171,11 @@ class _Prover:
         assert isinstance(first, CallTerm)
         condition, *branches = first.args
         for c, branch in zip((condition, negate(condition)), branches, strict=True):
-            given = (*facts, *parts(c))
-            if c is FALSE or prove(FALSE, given).proved:
+            in_case = (*facts, *parts(c))
+            if c is FALSE or prove(FALSE, in_case).proved:
                 continue
             x, y = (branch if t is first else t for t in (a, b))
-            self.equal(simplify(x, given, thorough), simplify(y, given, thorough), given)
+            self.equal(simplify(x, in_case, thorough), simplify(y, in_case, thorough), in_case)
 
     def loads(self, a: Load, b: Load, facts: Facts) -> None:
         if a.tensor is not b.tensor:
@@ -197,7 +197,7 @@ class _Prover:
         return None
 
     def extremes(self, a: CallTerm, b: CallTerm, facts: Facts) -> None:
-        """As they stand, or else in another order, which matters to NaN and to signed zeros."""
+        """Compare in the given order, or else in another, which matters to NaN and signed zeros."""
         try:
             for x, y in zip(a.args, b.args, strict=True):
                 self.equal(x, y, facts)
@@ -233,7 +233,7 @@ class _Prover:
     # ------------------------------------------------------------------ folds
 
     def folds(self, a: Fold, b: Fold, facts: Facts) -> None:
-        """Equal if some pairing of the states makes starts and steps equal."""
+        """Compare folds: some pairing of the states must make starts and steps equal."""
         assert a.axis.extent is not None and b.axis.extent is not None
         self.equal(a.axis.extent, b.axis.extent, facts)
         if len(a.states) != len(b.states):
@@ -250,7 +250,7 @@ class _Prover:
         assert a.axis.extent is not None
         axis = as_int(fresh(a.axis.extent, "q"))
         states = [raw_call(f"{s.op} {axis!r}", (), s.dtype) for s in a.states]
-        mine, theirs = dict(zip(a.states, states, strict=True)), {}
+        ours, theirs = dict(zip(a.states, states, strict=True)), {}
         for k, s in zip(order, states, strict=True):
             if b.states[k].dtype != s.dtype:
                 raise Different(f"types {b.states[k].dtype} and {s.dtype}")
@@ -258,7 +258,7 @@ class _Prover:
         for n, k in enumerate(order):
             self.equal(a.inits[n], b.inits[k], facts)
         for n, k in enumerate(order):
-            x = replace(substitute(a.updates[n], {a.axis: axis}), mine)
+            x = replace(substitute(a.updates[n], {a.axis: axis}), ours)
             self.equal(x, replace(substitute(b.updates[k], {b.axis: axis}), theirs), facts)
 
     # ------------------------------------------------------------------ reductions
@@ -279,7 +279,7 @@ class _Prover:
         raise error
 
     def opened(self, r: Reduce) -> _Open:
-        """The reduction with axes of its own, its guard and its factors."""
+        """The reduction with fresh axes, its guard and its factors."""
         names = {v: fresh(v.extent, "q") for v in r.axes if v.extent is not None}
         body = substitute(r.body, {v: as_int(n) for v, n in names.items()})
         unit = identity(r.op, r.dtype)
@@ -317,22 +317,22 @@ class _Prover:
             raise Different("no bijection between the axes of two reductions")
         self.onto(one, two, forth, back, facts)
         self.onto(two, one, back, forth, facts)
-        given = (*facts, *parts(one.guard))
+        guard_facts = (*facts, *parts(one.guard))
         for x, y in pairs:
-            self.equal(x, simplify(substitute(y, forth), given, thorough), given)
+            self.equal(x, simplify(substitute(y, forth), guard_facts, thorough), guard_facts)
 
     def onto(
         self, one: _Open, two: _Open, forth: dict[Var, Int], back: dict[Var, Int], facts: Facts
     ) -> None:
-        """``forth`` takes the guarded domain of one into that of two, and ``back`` undoes it."""
+        """Prove that ``forth`` maps one guarded domain into the other, and ``back`` inverts it."""
         goals = [substitute(two.guard, forth)]
         for v in two.axes:
             assert v.extent is not None
             goals += [ge0(forth[v]), ge0(v.extent - 1 - forth[v])]
         goals += [eq0(ints(back[v], forth) - as_int(v)) for v in one.axes]
-        given = (*facts, *parts(one.guard))
+        guard_facts = (*facts, *parts(one.guard))
         for goal in goals:
-            if not self.holds(goal, given):
+            if not self.holds(goal, guard_facts):
                 raise Different(f"domains of two reductions: {reason(goal)} is not certain")
 
 

@@ -19,7 +19,7 @@ POINTS = 1 << 14
 
 
 def domain(variables: Iterable[Var]) -> dict[Var, int] | None:
-    """The literal extent of each variable, or None where one has none."""
+    """Return the literal extent of each variable, or None if one has none."""
     out = {}
     for v in sorted(variables, key=lambda v: v.uid):
         k = None if v.extent is None else v.extent.const
@@ -30,7 +30,7 @@ def domain(variables: Iterable[Var]) -> dict[Var, int] | None:
 
 
 def grid(extents: Mapping[Var, int]) -> dict[Var, np.ndarray]:
-    """Every point of a box, as one open grid: axis ``k`` of the arrays is the k-th variable."""
+    """Return every point of a box as an open grid: axis ``k`` of the arrays is variable k."""
     n = len(extents)
     return {
         v: np.arange(e, dtype=np.int64).reshape(-1, *[1] * (n - 1 - k))
@@ -55,12 +55,12 @@ def exhaustive(goal: Term, given: Term = TRUE, *, limit: int = POINTS) -> Verdic
     if holds.all():
         return Verdict("proved", "enumeration")
     point = np.unravel_index(int(np.argmin(holds)), holds.shape)
-    found = {v: int(x) for v, x in zip(extents, point, strict=True)}
-    return Verdict("refuted", "enumeration", counterexample=MappingProxyType(found))
+    counterexample = {v: int(x) for v, x in zip(extents, point, strict=True)}
+    return Verdict("refuted", "enumeration", counterexample=MappingProxyType(counterexample))
 
 
 def is_counterexample(goal: Term, given: Term, point: Mapping[Var, int]) -> bool:
-    """Whether the point lies in the domain, satisfies ``given`` and not ``goal``."""
+    """Return whether the point is in the domain and satisfies ``given`` but not ``goal``."""
     try:
         for v in point:
             if v.kind == "size" and point[v] < 1:

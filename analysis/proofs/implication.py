@@ -1,4 +1,4 @@
-"""Implication without search: does a goal follow from single facts?"""
+"""Implication without search: whether a goal follows from single facts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..terms.term import TRUE, CallTerm, Int, Term, as_int
 
 
 def implied(goal: Term, facts: Iterable[Term]) -> bool:
-    """Whether the goal follows from single facts without search."""
+    """Return whether the goal follows from single facts, without search."""
     facts = tuple(facts)
     if goal is TRUE or goal in facts:
         return True

@@ -1,4 +1,4 @@
-"""Which part of one term corresponds to which part of another: candidates, not proofs."""
+"""Pair the parts of two terms: candidates, not proofs."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ PERMUTATIONS = 24
 
 
 class Different(Exception):
-    """Not proved equal; ``args[0]`` says where."""
+    """Two terms are not proved equal; ``args[0]`` has the place."""
 
 
 def bijection(
     unknown: tuple[Var, ...], equations: list[tuple[Int, Int]], other: tuple[Var, ...]
 ) -> dict[Var, Int] | None:
-    """Values of the unknown axes; axes that no access determines are paired by extent."""
-    found = solve(unknown, equations)
-    missing = [v for v in unknown if v not in found]
+    """Return values of the unknown axes; axes that no access determines are paired by extent."""
+    values = solve(unknown, equations)
+    missing = [v for v in unknown if v not in values]
     if not missing:
-        return found
-    used = frozenset().union(*(frozenset(subterms(p)) for p in found.values())) if found else ()
+        return values
+    used = frozenset().union(*(frozenset(subterms(p)) for p in values.values())) if values else ()
     spare = [v for v in other if v not in used]
     for v in missing:
         same = next((w for w in spare if w.extent is v.extent), None)
         if same is None:
             return None
         spare.remove(same)
-        found[v] = as_int(same)
-    return found
+        values[v] = as_int(same)
+    return values
 
 
 def accesses(a: Term, b: Term) -> list[tuple[Int, Int]]:
-    """Pairs of indices of corresponding loads of two terms of one shape."""
+    """Return pairs of indices of corresponding loads in two terms of the same form."""
     xs = _loads(a)
     ys = _loads(b)
     if [x.tensor for x in xs] != [y.tensor for y in ys]:
@@ -49,7 +49,7 @@ def accesses(a: Term, b: Term) -> list[tuple[Int, Int]]:
 
 
 def _loads(t: Term) -> list[Load]:
-    """Loads in order of a traversal, not those under a reduction of their own."""
+    """Loads in traversal order, except those in inner reductions."""
     out: list[Load] = []
 
     def go(s: Term) -> None:
@@ -74,17 +74,17 @@ def flatten(op: str, t: Term) -> list[Term]:
 
 
 def without_zeros(t: Term) -> Term:
-    """``0 + x`` as ``x``, which is the same but for the sign of a zero."""
+    """Return ``x`` for ``0 + x``, which is the same up to the sign of zero."""
     if not (isinstance(t, CallTerm) and t.op == "add" and "float" in t.dtype):
         return t
-    rest = [x for x in t.args if not is_const(x, 0)]
-    return rest[0] if len(rest) == 1 else t
+    remaining = [x for x in t.args if not is_const(x, 0)]
+    return remaining[0] if len(remaining) == 1 else t
 
 
 def clamp(t: Term) -> tuple[Term, float, float] | None:
-    """``(v, low, high)`` of a floating-point ``max(min(v, high), low)``, or nested the other way.
+    """Return ``(v, low, high)`` of a floating-point ``max(min(v, high), low)``, or of its dual.
 
-    Both give the same for literals ``low <= high``, unless v is NaN or a zero.
+    Both forms are equal for literals ``low <= high``, unless v is NaN or a zero.
     """
     outer = _bounded(t)
     inner = None if outer is None else _bounded(outer[1])
@@ -106,7 +106,7 @@ def _bounded(t: Term) -> tuple[str, Term, float] | None:
 
 
 def pairings(xs: list[Term], ys: list[Term]) -> Iterator[list[tuple[Term, Term]]]:
-    """Ways to pair operands of the same shape, at most a handful."""
+    """Yield pairings of operands of the same form, at most a handful."""
     if len(xs) != len(ys):
         raise Different(f"{len(xs)} operands and {len(ys)}")
     if sorted(map(head, xs)) != sorted(map(head, ys)):
@@ -138,26 +138,26 @@ _ROUND: dict[str, type[np.floating]] = {"float32": np.float32, "float16": np.flo
 
 
 def same_number(a: Term, b: Term) -> bool:
-    """Literals that are one number of their type: TVM does not round what is written."""
+    """Return whether two literals are one number of their type: TVM does not round literals."""
     rounded = _ROUND.get(a.dtype)
     if rounded is None or not (isinstance(a, Const) and isinstance(b, Const)):
         return False
     return bool(rounded(a.value).tobytes() == rounded(b.value).tobytes())
 
 
-#: How far apart two literals may be that are one number but for rounding, relatively.
+#: The relative difference up to which two literals are equal but for rounding.
 _NEAR = {"float32": 5e-7, "float64": 1e-15}
 
 
 def near(a: Term, b: Term) -> bool:
-    """Literals that differ by units in the last place."""
+    """Return whether two literals differ by units in the last place."""
     if not (isinstance(a, Const) and isinstance(b, Const)) or a.dtype not in _NEAR:
         return False
     return math.isclose(float(a.value), float(b.value), rel_tol=_NEAR[a.dtype])
 
 
 def whole(t: Term) -> bool:
-    """Whether the value is an integer, or a truth value that stands for one."""
+    """Return whether the value is an integer, or a truth value in place of one."""
     return isinstance(t, Int) or t.dtype.startswith(("int", "uint", "bool"))
 
 

@@ -1,7 +1,7 @@
 """Prove a condition over integer variables, from assumptions.
 
-``prove(goal, assume)`` asks whether the goal holds at every point of the variables' domains at
-which the assumptions hold. Methods are tried cheapest first: normal form, implication between
+``prove(goal, assume)`` decides whether the goal holds at every point of the variables' domains
+where the assumptions hold. The cheapest method comes first: normal form, implication between
 conjuncts, enumeration, Z3. ``unknown`` says nothing about the goal.
 """
 
@@ -19,15 +19,22 @@ from .implication import implied
 from .smt import prove_int
 from .verdict import Verdict
 
-#: Steps of a proof, beside those of its methods.
+#: Steps of a proof, in addition to those of its methods.
 PROOF = 10
 
 
 def prove(goal: Term, assume: Sequence[Term] = (), *, timeout_ms: int = 500) -> Verdict:
-    """Whether ``assume`` implies ``goal`` at every point of the free variables' domains.
+    """Return whether ``assume`` implies ``goal`` everywhere in the free variables' domains.
 
-    Goal and assumptions are boolean terms. ``refuted`` comes with a point that was evaluated and
-    found to be a counterexample. Raises ``TypeError`` for a goal that is not boolean.
+    ``refuted`` comes with a counterexample that was checked by evaluation.
+
+    Args:
+        goal: A boolean term.
+        assume: Boolean terms.
+        timeout_ms: The time limit of Z3.
+
+    Raises:
+        TypeError: A term is not boolean.
     """
     for t in (goal, *assume):
         if t.dtype != "bool":
@@ -40,11 +47,11 @@ def prove(goal: Term, assume: Sequence[Term] = (), *, timeout_ms: int = 500) -> 
 def _prove(goal: Term, assume: Sequence[Term], timeout_ms: int) -> Verdict:
     if goal is TRUE:
         return Verdict("proved", "normal-form")
-    given = conj(*assume)
+    premise = conj(*assume)
     spend(PROOF)
-    if given is FALSE or implied(goal, parts(given)):
+    if premise is FALSE or implied(goal, parts(premise)):
         return Verdict("proved", "implication")
-    found = exhaustive(goal, given)
-    if found.status != "unknown":
-        return found
-    return prove_int(goal, given, timeout_ms)
+    verdict = exhaustive(goal, premise)
+    if verdict.status != "unknown":
+        return verdict
+    return prove_int(goal, premise, timeout_ms)

@@ -1,9 +1,9 @@
 """Z3 over mathematical integers: terms as formulas, with explicit quotients and remainders.
 
 Each ``x // d`` becomes a fresh ``q`` with ``x = d*q + r`` and ``0 <= r < d``, which holds because
-divisors in floor divisions are positive; Z3's own (Euclidean) division is not used. What integers
-cannot say (elements of tensors, floating point, opaque calls) becomes an uninterpreted function of
-its arguments: a proof holds for every meaning of it, a refutation does not follow.
+divisors in floor divisions are positive; Z3's own (Euclidean) division is not used. Values that are
+not integers (elements of tensors, floating point, opaque calls) become uninterpreted functions of
+their arguments. A proof holds for every interpretation; a refutation does not follow.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from .exhaustive import is_counterexample
 from .verdict import Verdict
 from .z3_terms import Encoder, context
 
-#: What a query costs of a question's budget, and a millisecond of one that ends by its limit.
+#: The cost of a query in the budget, and of each millisecond of one that reaches its limit.
 _QUERY, _SEARCH = 300, 100
-#: Z3's steps in a millisecond of the machine that they were counted on.
+#: Z3's steps per millisecond, as counted on the reference machine.
 STEPS = 1_000
 
 
 def limit(solver: Any, ms: int) -> None:
-    """Bound a search by what it does: it ends at one place whatever the machine and its load.
+    """Bound a search by its steps, so that it ends at the same place on every machine.
 
-    The clock is the net for what Z3 does not count.
+    The clock is a safety net for work that Z3 does not count.
     """
     solver.set("rlimit", ms * STEPS)
     solver.set("timeout", ms * 4)
 
 
 def prove_int(goal: Term, given: Term, timeout_ms: int) -> Verdict:
-    """``given -> goal`` over integers, in the steps of so many milliseconds."""
+    """Decide ``given -> goal`` over integers, within the steps of `timeout_ms` milliseconds."""
     spend(_QUERY)
     import z3
 
@@ -69,7 +69,7 @@ def _value(model: Any, z: Any) -> int:
 
 
 def _closure(variables: frozenset[Var]) -> frozenset[Var]:
-    """The variables and those in their extents."""
+    """The variables, and those in their extents."""
     seen, stack = set(variables), list(variables)
     while stack:
         v = stack.pop()
@@ -81,7 +81,7 @@ def _closure(variables: frozenset[Var]) -> frozenset[Var]:
 
 
 class Formulas(Encoder):
-    """``side`` collects what defines the quotients, and the domains."""
+    """Encodes terms as integers; ``side`` collects definitions of quotients, and domains."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -117,7 +117,7 @@ class Formulas(Encoder):
     def call_floordiv(self, x: Term, d: Term) -> Any:
         import z3
 
-        num, den = self(x), self(d)  # first: divisions inside them have names of their own
+        num, den = self(x), self(d)  # first, because divisions inside them define names too
         n = len(self.side)
         q, r = (z3.Int(f"{s}!!{n}", ctx=self.ctx) for s in "qr")
         self.side += [num == den * q + r, r >= 0, r < den]
@@ -136,7 +136,7 @@ class Formulas(Encoder):
     # ------------------------------------------------------------------ what is not an integer
 
     def other(self, t: Term) -> Any:
-        """A function of the integers and truth values in ``t``, and of nothing else."""
+        """Return an uninterpreted function of the integers and truth values in ``t`` only."""
         if isinstance(t, CallTerm):
             return self.uninterpreted_call(t.dtype, t.op, t.args)
         if isinstance(t, Load):
@@ -144,7 +144,7 @@ class Formulas(Encoder):
         return self.uninterpreted_call(t.dtype, self.named(t), ())
 
     def named(self, key: object) -> str:
-        """A name that is the same in every run: by the order of occurrence."""
+        """Return a name that is the same in every run, by order of occurrence."""
         return self.names.setdefault(key, f"{type(key).__name__}!{len(self.names)}")
 
     def uninterpreted_call(self, dtype: str, name: str, args: tuple[Term, ...]) -> Any:

@@ -13,9 +13,9 @@ Status = Literal["proved", "refuted", "unknown"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer to one goal: who gave it, in how many milliseconds, and why if it is not proved.
+    """The answer to one goal: the prover, its milliseconds, and why the goal is not proved.
 
-    A verdict has no truth value: ask for ``.proved`` or ``.refuted``.
+    A verdict has no truth value: use ``.proved`` or ``.refuted``.
     """
 
     status: Status

@@ -1,4 +1,4 @@
-"""Terms as expressions of Z3: what integers and bit-vectors have in common."""
+"""Terms as Z3 expressions: the common part of integers and bit-vectors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LOCAL = threading.local()
 
 
 def context() -> Any:
-    """The Z3 context of this thread."""
+    """Return the Z3 context of this thread."""
     if not hasattr(_LOCAL, "context"):
         import z3
 
@@ -21,7 +21,7 @@ def context() -> Any:
 
 
 class Encoder(ABC):
-    """Translates terms, each once; an operation ``op`` by the method ``call_op``."""
+    """Translates terms, each once; an operation ``op`` is translated by the method ``call_op``."""
 
     def __init__(self) -> None:
         self.variables: dict[Var, Any] = {}
@@ -29,10 +29,10 @@ class Encoder(ABC):
         self.ctx = context()
 
     def __call__(self, t: Term) -> Any:
-        found = self.memo.get(t)
-        if found is None:
-            found = self.memo[t] = self.translate(t)
-        return found
+        result = self.memo.get(t)
+        if result is None:
+            result = self.memo[t] = self.translate(t)
+        return result
 
     @abstractmethod
     def literal(self, value: int) -> Any: ...
@@ -42,11 +42,11 @@ class Encoder(ABC):
 
     @abstractmethod
     def total(self, parts: list[Any]) -> Any:
-        """The sum, 0 of none."""
+        """Return the sum; 0 for no parts."""
 
     @abstractmethod
     def other(self, t: Term) -> Any:
-        """A term that no rule is for."""
+        """Translate a term for which there is no rule."""
 
     def translate(self, t: Term) -> Any:
         import z3
@@ -54,8 +54,8 @@ class Encoder(ABC):
         if isinstance(t, Int):
             return self.total([self.product(mono, coef) for mono, coef in t.terms])
         if isinstance(t, Var):
-            found = self.variables[t] = self.variable(t)
-            return found
+            encoded = self.variables[t] = self.variable(t)
+            return encoded
         if t is TRUE or t is FALSE:
             return z3.BoolVal(t is TRUE, ctx=self.ctx)
         rule = getattr(self, f"call_{t.op}", None) if isinstance(t, CallTerm) else None
@@ -71,7 +71,7 @@ class Encoder(ABC):
         return part if coef == 1 else part * self.literal(coef)
 
     def number(self, t: Term) -> Any:
-        """A truth value as 1 or 0."""
+        """Return a truth value as 1 or 0."""
         import z3
 
         z = self(t)

@@ -1,4 +1,4 @@
-"""Terms in real arithmetic: one form for what rounding alone tells apart."""
+"""Terms in real arithmetic: one form for terms that differ only by rounding."""
 
 from .budget import TooLarge
 from .form import real

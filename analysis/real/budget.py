@@ -1,4 +1,4 @@
-"""How far a form may grow: what is written out from shared terms can be exponentially large."""
+"""A bound on the size of a form: expanding shared terms can be exponential."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-#: Steps that one form may take; a step is one factor of a monomial that is looked at.
+#: Steps for one form; a step is the visit of one factor of a monomial.
 STEPS = 100_000
 
 _left: ContextVar[list[int]] = ContextVar("steps left", default=[STEPS])  # noqa: B039
 
 
 class TooLarge(Exception):
-    """The form in real arithmetic is too large to be written out."""
+    """The form in real arithmetic is too large to be expanded."""
 
     def __init__(self) -> None:
         super().__init__("the compute is too large to be compared up to rounding")
@@ -21,7 +21,7 @@ class TooLarge(Exception):
 
 @contextmanager
 def limited() -> Iterator[None]:
-    """A budget of its own for one form."""
+    """Provide a separate budget for one form."""
     token = _left.set([STEPS])
     try:
         yield
@@ -31,7 +31,7 @@ def limited() -> Iterator[None]:
 
 def spend(steps: int) -> None:
     """Count steps; raise `TooLarge` when the budget is used up."""
-    left = _left.get()
-    left[0] -= steps
-    if left[0] < 0:
+    remaining = _left.get()
+    remaining[0] -= steps
+    if remaining[0] < 0:
         raise TooLarge

@@ -24,7 +24,7 @@ _TESTS = {"lt": 1, "le": 1, "gt": -1, "ge": -1}
 
 
 def extreme_of(op: str, args: list[Term], dtype: str) -> Term:
-    """``min`` or ``max`` of operands in this form: flat, sorted, literals as one."""
+    """Return ``min`` or ``max`` of operands in this form: flat, sorted, with one literal."""
     flat = dict.fromkeys(x for a in args for x in operands(op, a))
     literals = [float(x.value) for x in flat if isinstance(x, Const)]
     others = rolled(op, [x for x in flat if not isinstance(x, Const)], dtype)
@@ -44,7 +44,7 @@ def extreme_of(op: str, args: list[Term], dtype: str) -> Term:
 
 
 def absorbed(r: Reduce) -> Term:
-    """A maximum or minimum without a start that cannot win."""
+    """Return a maximum or minimum without an initial value that cannot win."""
     unit = identity(r.op, r.dtype)
     assert unit is not None
     r = prolonged(r)
@@ -71,7 +71,7 @@ def _never_wins(op: str, init: Term) -> bool:
 
 
 def chosen(condition: Term, test: Term, a: Poly, b: Poly, dtype: str) -> Poly:
-    """``a if condition else b``: a minimum or maximum where the comparison is between the two.
+    """Return ``a if condition else b``, as a minimum or maximum if the condition compares the two.
 
     ``test`` is the condition with its operands in this form.
     """
@@ -84,13 +84,13 @@ def chosen(condition: Term, test: Term, a: Poly, b: Poly, dtype: str) -> Poly:
             return of(extreme_of(op, [written(a, dtype), written(b, dtype)], dtype), dtype)
     if not b and len(a) == 1:
         ((mono, c),) = a.items()
-        one, zero = combined("mul", mono, dtype), const(0.0, dtype)
-        return product_of({(ite(condition, one, zero),): c})
+        product, zero = combined("mul", mono, dtype), const(0.0, dtype)
+        return product_of({(ite(condition, product, zero),): c})
     return {(ite(condition, written(a, dtype), written(b, dtype)),): 1.0}
 
 
 def _extreme(test: CallTerm, difference: Poly) -> str | None:
-    """``max`` or ``min`` where the comparison is of what is chosen from, or of a multiple."""
+    """``max`` or ``min``, if the comparison is between the alternatives, or multiples of them."""
     sign = _TESTS[test.op]
     left, right = (of(x, x.dtype) for x in test.args)
     d = {m: c * sign for m, c in plus(right, left, -1.0).items()}
@@ -100,9 +100,9 @@ def _extreme(test: CallTerm, difference: Poly) -> str | None:
 
 
 def _unclamped(p: Poly) -> Iterator[Poly]:
-    """``c * max(x, l) + k`` as ``c * x + k``, where one is positive iff the other is, or it is 0.
+    """``c * max(x, l) + k`` as ``c * x + k``, if both have the same sign, or are both 0.
 
-    That is where the root ``-k / c`` is not below ``l``, for a minimum not above it.
+    That holds if the root ``-k / c`` is not below ``l``; for a minimum, not above it.
     """
     clamps = [
         m[0] for m in p if len(m) == 1 and isinstance(m[0], CallTerm) and m[0].op in _EXTREMES
@@ -116,15 +116,15 @@ def _unclamped(p: Poly) -> Iterator[Poly]:
     c, k = p[(clamp,)], p.get((), 0.0)
     if len(ends) != 1 or not c or (ends[0] + k / c) * _EXTREMES[clamp.op] > 0:
         return
-    rest = combined(clamp.op, (x for x in args if not isinstance(x, Const)), clamp.dtype)
-    yield plus({(): k} if k else {}, of(rest, clamp.dtype), c)
+    others = combined(clamp.op, (x for x in args if not isinstance(x, Const)), clamp.dtype)
+    yield plus({(): k} if k else {}, of(others, clamp.dtype), c)
 
 
 _EXTREMES = {"max": 1, "min": -1}
 
 
 def _ratio(a: Poly, b: Poly) -> float | None:
-    """k with ``a = k * b``."""
+    """k with ``a = k * b``; None if there is none."""
     if a.keys() != b.keys() or not all(b.values()):
         return None
     ratios = [a[m] / b[m] for m in a]

@@ -1,12 +1,12 @@
-"""Terms in real arithmetic: one form for what rounding alone tells apart.
+"""Terms in real arithmetic: one form for terms that differ only by rounding.
 
     a / sqrt(b) = a * rsqrt(b)      Σ_k c*f = c * Σ_k f      (a - b)² = a² - 2ab + b²
     sigmoid(x) = 1 / (1 + exp(-x))  x if 0 < x else k*x = max(x, k*x) for k < 1
 
-A floating-point term becomes a sum of products of atoms with literal coefficients. Nothing is
-cancelled that may be zero: ``x * (1 / x)`` stays. What jumps (floor, a comparison, a cast to an
-integer) keeps its operands as they are written, for rounding would tell there. So two terms of one
-form are equal up to rounding, wherever every value on the way is finite.
+A floating-point term becomes a sum of products of atoms with literal coefficients. A factor that
+may be zero is not cancelled: ``x * (1 / x)`` stays. Discontinuous operations (floor, a comparison,
+a cast to an integer) keep their operands, because rounding may change their result. So two terms
+with one form are equal up to rounding, wherever every intermediate value is finite.
 """
 
 from __future__ import annotations
@@ -53,16 +53,17 @@ from .reroll import forward, prolonged, rerolled
 
 
 def real(t: Term) -> Term:
-    """The form of a term in real arithmetic; terms of other types are left as they are.
+    """Return the form of a term in real arithmetic; terms of other types are unchanged.
 
-    Raises `TooLarge` where it has too many monomials.
+    Raises:
+        TooLarge: The form has too many monomials.
     """
-    found: Term | None = recall(t, "real")
-    if found is None:
+    form: Term | None = recall(t, "real")
+    if form is None:
         with limited():
-            found = canonical(_Real()(t))
-        remember(t, "real", found)
-    return found
+            form = canonical(_Real()(t))
+        remember(t, "real", form)
+    return form
 
 
 class _Real:
@@ -71,10 +72,10 @@ class _Real:
         self.polys: dict[Term, Poly] = {}
 
     def __call__(self, t: Term) -> Term:
-        found = self.memo.get(t)
-        if found is None:
-            found = self.memo[t] = self.term(t)
-        return found
+        form = self.memo.get(t)
+        if form is None:
+            form = self.memo[t] = self.term(t)
+        return form
 
     def term(self, t: Term) -> Term:
         if isinstance(t, (Int, Var, Load)):
@@ -84,11 +85,11 @@ class _Real:
         return written(rerolled(self.poly(t), t.dtype), t.dtype)
 
     def poly(self, t: Term) -> Poly:
-        """A floating-point term as a polynomial over atoms in this form."""
-        found = self.polys.get(t)
-        if found is None:
-            found = self.polys[t] = self.expanded(t)
-        return found
+        """Return a floating-point term as a polynomial over atoms in this form."""
+        form = self.polys.get(t)
+        if form is None:
+            form = self.polys[t] = self.expanded(t)
+        return form
 
     def expanded(self, t: Term) -> Poly:
         if isinstance(t, Const):
@@ -104,15 +105,15 @@ class _Real:
         return of(rebuild(t, self), t.dtype)
 
     def compared(self, condition: Term) -> Term:
-        """A comparison with its operands in this form: for a choice between the two themselves."""
+        """Return a comparison with its operands in this form, for a selection between them."""
         return rebuild(condition, self) if isinstance(condition, CallTerm) else condition
 
     # ------------------------------------------------------------------ reductions
 
     def reduction(self, r: Reduce) -> Poly:
         if r.op in ("max", "min"):
-            found = rebuild(r, self)
-            return of(absorbed(found) if isinstance(found, Reduce) else found, r.dtype)
+            rebuilt = rebuild(r, self)
+            return of(absorbed(rebuilt) if isinstance(rebuilt, Reduce) else rebuilt, r.dtype)
         if r.op != "add":
             return of(rebuild(r, self), r.dtype)
         r = prolonged(r)
@@ -123,7 +124,7 @@ class _Real:
         return out
 
     def fold(self, f: Fold) -> Poly:
-        """``for k: s = max(s, g)`` is a maximum over k, where g does not read s."""
+        """Return ``for k: s = max(s, g)`` as a maximum over k, if g does not read s."""
         if len(f.states) != 1:
             return of(rebuild(f, self), f.dtype)
         state, update = f.states[0], self(f.updates[0])
@@ -131,16 +132,16 @@ class _Real:
             if not (isinstance(update, CallTerm) and update.op == op):
                 continue
             terms = list(operands(op, update))
-            rest = [x for x in terms if x is not state]
-            if len(rest) + 1 != len(terms) or any(state in set(subterms(x)) for x in rest):
+            others = [x for x in terms if x is not state]
+            if len(others) + 1 != len(terms) or any(state in set(subterms(x)) for x in others):
                 continue
-            body = combined(op, rest, f.dtype)
+            body = combined(op, others, f.dtype)
             return self.poly(reduce(op, (f.axis,), body, f.inits[0], f.dtype))
         return of(rebuild(f, self), f.dtype)
 
 
 def _summed(r: Reduce, guard: Term, mono: Monomial, c: float) -> Poly:
-    """``Σ_axes c * Π mono``: what does not depend on the axes stands before the sum."""
+    """``Σ_axes c * Π mono``, with factors that do not depend on the axes before the sum."""
     axes = frozenset(r.axes)
     inside = [x for x in mono if not axes.isdisjoint(free(x))]
     outside = [x for x in mono if axes.isdisjoint(free(x))]

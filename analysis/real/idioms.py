@@ -1,8 +1,8 @@
-"""The form in real arithmetic, written the way operators are usually written.
+"""The form in real arithmetic, written as operators usually write it.
 
     0.125 * Σ = Σ / 8        a + -1 * b = a - b        a * recip(b) = a / b
 
-Only for recognisers to look at: what they propose is compared in the form itself.
+Only recognisers see it: their proposals are compared in the form itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .polynomial import REAL, combined, operands
 
 
 def idiomatic(lifted: TensorExpression) -> TensorExpression:
-    """The same function up to rounding, in the operators' own idioms."""
+    """Return an expression that is equal up to rounding, in the operators' own idioms."""
     outputs = tuple(replace(c, body=_idioms(real(c.body))) for c in lifted.outputs)
     return replace(lifted, outputs=outputs)
 
@@ -27,14 +27,14 @@ def _idioms(t: Term) -> Term:
     memo: dict[Term, Term] = {}
 
     def go(s: Term) -> Term:
-        found = memo.get(s)
-        if found is None:
+        result = memo.get(s)
+        if result is None:
             if isinstance(s, CallTerm) and s.dtype in REAL and s.op in _RULES:
-                found = _RULES[s.op](s, go)
+                result = _RULES[s.op](s, go)
             else:
-                found = rebuild(s, go)
-            memo[s] = found
-        return found
+                result = rebuild(s, go)
+            memo[s] = result
+        return result
 
     return go(t)
 
@@ -46,9 +46,9 @@ def _sum(s: Term, go: Go) -> Term:
     plain: list[Term] = []
     negative: list[Term] = []
     for x in operands("add", s):
-        c, rest = _literal(x)
+        c, factors = _literal(x)
         (negative if c == -1.0 else plain).append(
-            go(combined("mul", rest, s.dtype) if c == -1.0 else x)
+            go(combined("mul", factors, s.dtype) if c == -1.0 else x)
         )
     if not plain:
         plain = [const(0.0, s.dtype)]
@@ -79,7 +79,7 @@ def _recip(s: CallTerm, go: Go) -> Term:
 
 
 def _literal(x: Term) -> tuple[float, list[Term]]:
-    """The literal factor of a product, and the others."""
+    """The literal factor of a product, and the other factors."""
     factors = list(operands("mul", x))
     if isinstance(factors[0], Const) and len(factors) > 1:
         return float(factors[0].value), factors[1:]

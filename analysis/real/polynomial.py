@@ -16,7 +16,7 @@ Poly = dict[Monomial, float]
 #: Types of real numbers.
 REAL = frozenset({"float16", "bfloat16", "float32", "float64"})
 LONGEST = 100  # factors of a monomial, summands of a polynomial
-MOST = 64  # monomials of a product; beyond it the factors stay as they are
+MOST = 64  # monomials of a product; with more, the factors are not multiplied out
 _INVERSE = {"sqrt": "rsqrt", "rsqrt": "sqrt"}
 
 
@@ -25,7 +25,7 @@ def ordered(atoms: Iterable[Term]) -> Monomial:
 
 
 def of(t: Term, dtype: str) -> Poly:
-    """A term in this form as a polynomial: sums, products and literals are taken apart."""
+    """Return a term in this form as a polynomial: sums, products and literals are decomposed."""
     spend(1)
     if isinstance(t, Const) and isinstance(t.value, (int, float)) and math.isfinite(t.value):
         return {(): float(t.value)} if t.value else {}
@@ -45,7 +45,7 @@ def of(t: Term, dtype: str) -> Poly:
 
 
 def product_of(p: Poly) -> Poly:
-    """Atoms of monomials that are products or literals themselves, taken apart."""
+    """Return a polynomial with atoms that are products or literals themselves decomposed."""
     out: Poly = {}
     for mono, c in p.items():
         part: Poly = {(): c}
@@ -82,7 +82,7 @@ def times(a: Poly, b: Poly, dtype: str) -> Poly:
 
 
 def _cancelled(mono: Monomial) -> Monomial:
-    """Without ``n * (1 / n)`` for sizes n: they are no zeros."""
+    """The monomial without ``n * (1 / n)`` for sizes n, which are not zero."""
     spend(len(mono))
     if len(mono) > LONGEST:
         raise TooLarge
@@ -102,14 +102,14 @@ _PARTIAL = frozenset({"recip", "rsqrt", "sqrt", "div", "fmod", "truncmod", "floo
 
 
 def finite(x: Term) -> bool:
-    """Whether an atom has a finite value wherever operands are: nothing else times 0 is 0."""
+    """Return whether an atom is finite for finite operands: only then is it 0 times 0."""
     return not any(
         isinstance(s, CallTerm) and s.op in _PARTIAL and not _inside(s) for s in subterms(x)
     )
 
 
 def _inside(s: CallTerm) -> bool:
-    """Whether a function that is partial is so at operands that these are not."""
+    """Whether a partial function is defined at all operands that occur here."""
     x = s.args[-1] if s.op == "div" else s.args[0]
     if len(s.args) > 1 and s.op != "div":
         return "float" not in s.dtype
@@ -126,15 +126,15 @@ def _is_size(x: Term) -> bool:
 
 
 def inverse(p: Poly, dtype: str) -> Poly:
-    """``1 / p``: of each factor of a product; of a sum as one atom, its first coefficient 1."""
+    """Return ``1 / p``: by factor for a product; as one atom for a sum, first coefficient 1."""
     if not p or not all(p.values()):
         return {(raw_call("recip", (written(p, dtype),), dtype),): 1.0}
     if len(p) == 1:
         ((mono, c),) = p.items()
         return {ordered(_flipped(x) for x in mono): 1 / c}
     lead = p[min(p, key=key_of)]
-    whole = written({m: c / lead for m, c in p.items()}, dtype)
-    return {(raw_call("recip", (whole,), dtype),): 1 / lead}
+    monic = written({m: c / lead for m, c in p.items()}, dtype)
+    return {(raw_call("recip", (monic,), dtype),): 1 / lead}
 
 
 def _flipped(x: Term) -> Term:
@@ -152,7 +152,7 @@ def key_of(mono: Monomial) -> tuple[int, ...]:
 
 
 def written(p: Poly, dtype: str) -> Term:
-    """The polynomial as a term: sums and products of two, in a fixed order."""
+    """Return the polynomial as a term: sums and products of two, in a fixed order."""
     terms = []
     for mono in sorted(p, key=key_of):
         c = p[mono]
@@ -162,7 +162,7 @@ def written(p: Poly, dtype: str) -> Term:
 
 
 def combined(op: str, terms: Iterable[Term], dtype: str) -> Term:
-    """``((t0 ⊕ t1) ⊕ t2) ⊕ …``; 0 or 1 for none."""
+    """Return ``((t0 ⊕ t1) ⊕ t2) ⊕ …``; 0 or 1 for no terms."""
     out: Term | None = None
     for t in terms:
         out = t if out is None else raw_call(op, (out, t), dtype)

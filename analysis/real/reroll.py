@@ -1,4 +1,4 @@
-"""Unrolled loops as loops again.
+"""Reroll unrolled loops.
 
     x[0] + x[1] + x[2]                 = Σ_{k<3} x[k]
     Σ_{k<3} x[k] + Σ_{k<3} x[k + 3]    = Σ_{h<2, k<3} x[3h + k]
@@ -23,7 +23,7 @@ Shape = tuple[Term, tuple[TensorVar, ...]]
 
 
 def rerolled(p: Poly, dtype: str) -> Poly:
-    """A polynomial with its unrolled sums as sums."""
+    """Return a polynomial with its unrolled sums as reductions."""
     groups: dict[tuple[Term, str], list[tuple[Vector, Monomial]]] = {}
     for mono, c in p.items():
         found = _skeleton(combined("mul", mono, dtype)) if mono else None
@@ -42,7 +42,7 @@ def rerolled(p: Poly, dtype: str) -> Poly:
 
 
 def rolled(op: str, terms: Sequence[Term], dtype: str) -> list[Term]:
-    """Operands of a minimum or maximum with the unrolled ones as a reduction."""
+    """Return operands of a minimum or maximum, with unrolled ones as a reduction."""
     groups: dict[Term, list[tuple[Vector, Term]]] = {}
     for t in terms:
         found = _skeleton(t)
@@ -57,7 +57,7 @@ def rolled(op: str, terms: Sequence[Term], dtype: str) -> list[Term]:
 
 
 def _skeleton(t: Term) -> tuple[Term, Vector] | None:
-    """The term with the literals of its loads' indices taken out, if each tensor has one load."""
+    """The term without the literals in its loads' indices, if each tensor has one load."""
     loads = [s for s in subterms(t) if isinstance(s, Load)]
     if not loads or len({x.tensor for x in loads}) < len(loads):
         return None
@@ -79,10 +79,10 @@ def _literal(i: Int) -> int:
 def _loop(op: str, skeleton: Term, vectors: Sequence[Vector], dtype: str) -> Term | None:
     """``⊕`` of the skeleton at all vectors, as a reduction over axes."""
     base = min(vectors)
-    found = _grid({tuple(a - b for a, b in zip(v, base, strict=True)) for v in vectors})
-    if found is None or len(vectors) != len(set(vectors)) or len(vectors) < 2:
+    steps = _grid({tuple(a - b for a, b in zip(v, base, strict=True)) for v in vectors})
+    if steps is None or len(vectors) != len(set(vectors)) or len(vectors) < 2:
         return None
-    axes = [(fresh(integer(n), "r"), step) for n, step in found]
+    axes = [(fresh(integer(n), "r"), step) for n, step in steps]
     loads = sorted(
         (s for s in subterms(skeleton) if isinstance(s, Load)), key=lambda x: x.tensor.position
     )
@@ -104,8 +104,8 @@ def _loop(op: str, skeleton: Term, vectors: Sequence[Vector], dtype: str) -> Ter
 
 
 def _grid(points: set[Vector]) -> list[tuple[int, Vector]] | None:
-    """Steps and counts whose multiples' sums are the points, each once; None if they are no box."""
-    found: list[tuple[int, Vector]] = []
+    """Steps and counts that generate the points, each once; None if the points are not a box."""
+    steps: list[tuple[int, Vector]] = []
     while len(points) > 1:
         zero = min(points)
         step = min(p for p in points if p > zero)
@@ -122,13 +122,13 @@ def _grid(points: set[Vector]) -> list[tuple[int, Vector]] | None:
         }
         if box != points or len(starts) * count != len(points):
             return None
-        found.append((count, step))
+        steps.append((count, step))
         points = starts
-    return found
+    return steps
 
 
 def forward(t: Term) -> Term:
-    """A reduction whose axes count upwards in the indices of loads."""
+    """Return a reduction whose axes count upwards in the indices of loads."""
     if not isinstance(t, Reduce):
         return t
     indices = [i for s in subterms(t.body) if isinstance(s, Load) for i in s.indices]
@@ -142,7 +142,7 @@ def forward(t: Term) -> Term:
 
 
 def prolonged(r: Reduce) -> Reduce:
-    """With the start as one more iteration, where it is the body one step before the first."""
+    """Return a reduction whose initial value, if it is the body at -1, is one more iteration."""
     if len(r.axes) != 1 or not tensors(r.init):
         return r
     (a,) = r.axes
@@ -152,5 +152,5 @@ def prolonged(r: Reduce) -> Reduce:
     body = substitute(r.body, {a: as_int(longer) - 1})
     unit = identity(r.op, r.dtype)
     assert unit is not None
-    found = reduce(r.op, (longer,), body, unit, r.dtype)
-    return found if isinstance(found, Reduce) else r
+    result = reduce(r.op, (longer,), body, unit, r.dtype)
+    return result if isinstance(result, Reduce) else r

@@ -1,8 +1,8 @@
-"""What linear equations say together: elimination over the rationals and modulo their coefficients.
+"""Consequences of linear equations: elimination over the rationals, and modulo coefficients.
 
-An equation ``5*a + 3*b = y`` says ``2*a = y`` modulo 3. Congruences are eliminated modulo one
-number, then joined over several (Chinese remainder), coefficient by coefficient; one whose left
-side stays inside a window of the modulus is an equation again:
+An equation ``5*a + 3*b = y`` implies ``2*a = y`` modulo 3. Congruences are eliminated modulo one
+number, then joined over several (Chinese remainder theorem), coefficient by coefficient. A
+congruence whose left side spans less than the modulus is an equation again:
 ``a = y0 (mod 3)``, ``a = y1 (mod 5)``, ``0 <= a < 15`` gives ``a = (10*y0 + 6*y1) % 15``.
 
 Unknowns are monomials; every result is a necessary consequence of the equations.
@@ -32,12 +32,12 @@ class Congruence(NamedTuple):
 
 
 def eliminate(equations: Sequence[Int], unknown: IsUnknown) -> Iterator[Int]:
-    """Combinations ``p = 0`` by Gaussian elimination, quotients and the like before variables.
+    """Yield combinations ``p = 0`` by Gaussian elimination, quotients before variables.
 
     Coefficients may be sizes, which are positive.
     """
     rows = [(p, _columns(p, unknown)) for p in equations[:MAX_ROWS]]
-    done: list[Row] = []
+    finished: list[Row] = []
     for _ in range(len(rows)):
         pivot = _pivot(rows)
         if pivot is None:
@@ -45,9 +45,11 @@ def eliminate(equations: Sequence[Int], unknown: IsUnknown) -> Iterator[Int]:
         row, column = pivot
         rows.remove(row)
         new = [_cancel(r, row, column, unknown) for r in rows]
-        old = [_cancel(r, row, column, unknown) for r in done]
-        yield from (p for (p, _), r in zip(new + old, rows + done, strict=True) if p is not r[0])
-        rows, done = new, [*old, row]
+        old = [_cancel(r, row, column, unknown) for r in finished]
+        yield from (
+            p for (p, _), r in zip(new + old, rows + finished, strict=True) if p is not r[0]
+        )
+        rows, finished = new, [*old, row]
 
 
 Row = tuple[Int, dict[Mono, Int]]
@@ -55,13 +57,13 @@ Row = tuple[Int, dict[Mono, Int]]
 
 
 def _columns(p: Int, unknown: IsUnknown) -> dict[Mono, Int]:
-    found: dict[Mono, dict[Mono, int]] = {}
+    columns: dict[Mono, dict[Mono, int]] = {}
     for m, c in p.terms:
         column = tuple(a for a in m if unknown((a,)))
         if column:
-            rest = tuple(a for a in m if not unknown((a,)))
-            found.setdefault(column, {})[rest] = c
-    return {column: polynomial(terms) for column, terms in found.items()}
+            known_factors = tuple(a for a in m if not unknown((a,)))
+            columns.setdefault(column, {})[known_factors] = c
+    return {column: polynomial(terms) for column, terms in columns.items()}
 
 
 def _pivot(rows: Sequence[Row]) -> tuple[Row, Mono] | None:
@@ -96,7 +98,7 @@ def _cancel(r: Row, row: Row, column: Mono, unknown: IsUnknown) -> Row:
 def congruences(
     equations: Sequence[Int], unknown: IsUnknown, skip: Container[Int] = ()
 ) -> list[Int]:
-    """An equation ``p = 0``, not in ``skip``, that follows modulo the coefficients of the given."""
+    """Return a new equation ``p = 0`` that follows modulo the coefficients, not one in ``skip``."""
     rows = [_split(p, unknown) for p in equations[:MAX_ROWS]]
     moduli = {abs(c) for left, _ in rows for m, c in left.terms if abs(c) > 1}
     by_modulus: dict[int, list[Congruence]] = {}
@@ -110,9 +112,9 @@ def congruences(
     for c in _joined(by_modulus):
         if (c.left, c.modulus) not in seen:
             seen.add((c.left, c.modulus))
-            found = _exact(c)
-            if found is not None and found not in skip:
-                return [found]
+            equation = _exact(c)
+            if equation is not None and equation not in skip:
+                return [equation]
     return []
 
 
@@ -126,7 +128,7 @@ def _split(p: Int, unknown: IsUnknown) -> tuple[Int, Int]:
 
 
 def _reduced(left: Int, value: Int, k: int) -> Congruence:
-    """Coefficients modulo k; a factor that they and k share is divided out of all three."""
+    """The congruence with coefficients modulo k, and factors that k shares divided out."""
     terms = {m: c % k for m, c in left.terms if c % k}
     g = math.gcd(k, *terms.values()) if terms else 1
     if g > 1:
@@ -135,9 +137,9 @@ def _reduced(left: Int, value: Int, k: int) -> Congruence:
 
 
 def _eliminated(rows: list[Congruence]) -> list[Congruence]:
-    """Gauss-Jordan modulo one number, with invertible pivots."""
+    """Gauss-Jordan elimination modulo one number, with invertible pivots."""
     k = rows[0].modulus
-    work, done = list(rows), list[Congruence]()
+    work, finished = list(rows), list[Congruence]()
     while work:
         row = work.pop(0)
         if row.modulus != k:
@@ -149,8 +151,8 @@ def _eliminated(rows: list[Congruence]) -> list[Congruence]:
         inverse = pow(coef, -1, k)
         row = _reduced(row.left * inverse, row.value * inverse, k)
         work = [_subtract(r, row, mono) for r in work]
-        done = [_subtract(r, row, mono) for r in done] + [row]
-    return [r for r in done if r.left.terms and r.modulus == k]
+        finished = [_subtract(r, row, mono) for r in finished] + [row]
+    return [r for r in finished if r.left.terms and r.modulus == k]
 
 
 def _subtract(r: Congruence, row: Congruence, mono: Mono) -> Congruence:
@@ -161,7 +163,7 @@ def _subtract(r: Congruence, row: Congruence, mono: Mono) -> Congruence:
 
 
 def _joined(by_modulus: dict[int, list[Congruence]]) -> Iterator[Congruence]:
-    """Every congruence, and every join of one per modulus (bounded)."""
+    """Every congruence, and every join of two moduli (at most 32)."""
     for rows in by_modulus.values():
         yield from rows
     if len(by_modulus) > 1:
@@ -171,15 +173,15 @@ def _joined(by_modulus: dict[int, list[Congruence]]) -> Iterator[Congruence]:
                 joined = joined and _join(joined, c)
             if joined is not None:
                 yield joined
-    for one, two in itertools.islice(itertools.combinations(by_modulus.values(), 2), 32):
-        for a, b in itertools.islice(itertools.product(one, two), 16):
+    for first, second in itertools.islice(itertools.combinations(by_modulus.values(), 2), 32):
+        for a, b in itertools.islice(itertools.product(first, second), 16):
             pair = _join(a, b)
             if pair is not None:
                 yield pair
 
 
 def _join(a: Congruence, b: Congruence) -> Congruence | None:
-    """Both at once, modulo the least common multiple; None where coefficients disagree."""
+    """The join modulo the least common multiple; None if coefficients disagree."""
     g = math.gcd(a.modulus, b.modulus)
     k = a.modulus // g * b.modulus
     step = pow(a.modulus // g, -1, b.modulus // g) if b.modulus // g > 1 else 0
@@ -195,7 +197,7 @@ def _join(a: Congruence, b: Congruence) -> Congruence | None:
 
 
 def _exact(c: Congruence) -> Int | None:
-    """``left - lo = (value - lo) % modulus`` where the left side spans less than the modulus."""
+    """``left - lo = (value - lo) % modulus``, if the left side spans less than the modulus."""
     half = c.modulus // 2
     signed = polynomial({m: k - c.modulus if k > half else k for m, k in c.left.terms})
     for left in (c.left, signed):

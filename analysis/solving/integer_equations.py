@@ -1,7 +1,7 @@
 """Solve integer equations for loop variables: ``index(v) = y`` gives ``v`` in terms of ``y``.
 
-Every step is a necessary consequence of the equations and of the variables' domains, so a solution
-found is the only one there can be; whether it *is* one, the caller proves by substituting it.
+Every step is a necessary consequence of the equations and the variables' domains, so the result is
+the only possible solution. The caller proves by substitution that it is one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_ROUNDS = 12
 
 
 def solve(unknowns: Sequence[Var], equations: Sequence[tuple[Int, Int]]) -> dict[Var, Int]:
-    """Values of the unknowns, over everything else in the equations; unsolved ones are absent."""
+    """Return the unknowns' values over everything else in the equations; unsolved are absent."""
     state = _State(frozenset(unknowns), [a - b for a, b in equations])
     state.split()
     while (state.pending and state.step()) or state.jointly():
@@ -52,12 +52,12 @@ class _State:
         self.rounds = 0
 
     def split(self) -> None:
-        """Unknowns of which quotients occur become digits: ``v = 4*q + d`` for ``v // 4``."""
+        """Turn unknowns with quotients into digits: ``v = 4*q + d`` for ``v // 4``."""
         for _ in range(MAX_ROUNDS):
-            found = radix(self.pending, self.unknowns - self.digit_of.keys())
-            if found is None:
+            pair = radix(self.pending, self.unknowns - self.digit_of.keys())
+            if pair is None:
                 return
-            v, den = found
+            v, den = pair
             assert v.extent is not None
             high = variable("loop", f"{v.name}/{den.uid}", floordiv(v.extent - 1, den) + 1)
             low = variable("loop", f"{v.name}%{den.uid}", den)
@@ -66,7 +66,7 @@ class _State:
             self.pending = [ints(p, {v: self.digit_of[v]}) for p in self.pending]
 
     def value(self, v: Var) -> Int | None:
-        """What is known of an unknown, through its digits."""
+        """Return the value of an unknown, through its digits; None if not solved."""
         if v not in self.digit_of:
             return self.known.get(v)
         digits = free(self.digit_of[v]) & self.unknowns
@@ -76,7 +76,7 @@ class _State:
         return ints(self.digit_of[v], {d: k for d, k in values.items() if k is not None})
 
     def step(self) -> bool:
-        """One round over the pending equations; False when nothing was learnt."""
+        """Process the pending equations once; return False if nothing was learnt."""
         work, self.pending, progress = self.pending, [], False
         for equation in work:
             p = self.substitute(equation)
@@ -91,44 +91,44 @@ class _State:
         return progress
 
     def jointly(self) -> bool:
-        """Consequences of several equations, when no single one says more."""
+        """Derive consequences of several equations, when no single one yields more."""
         self.rounds += 1
         if self.rounds > MAX_ROUNDS:
             return False
         self.pending = [self.substitute(p) for p in self.pending]
-        found = self.unfolded() or self.remainders()
-        if not found and not self.eliminated():
-            found = congruences(self.pending, self.is_unknown, {*self.tried, *self.pending})
-            self.tried.update(found)
-            found = found or self.units()
-            self.pending += found
-            return bool(found)
-        self.pending += found
+        equations = self.unfolded() or self.remainders()
+        if not equations and not self.eliminated():
+            equations = congruences(self.pending, self.is_unknown, {*self.tried, *self.pending})
+            self.tried.update(equations)
+            equations = equations or self.units()
+            self.pending += equations
+            return bool(equations)
+        self.pending += equations
         return True
 
     def units(self) -> list[Int]:
-        """Remainders become unknowns of their own: ``m*i + x % m = y`` is ``m*i + r = y``."""
+        """Turn remainders into unknowns: ``m*i + x % m = y`` becomes ``m*i + r = y``."""
         new: dict[Var, Int] = {}
         for n, p in enumerate(self.pending):
-            rest, out = p, ZERO
-            while (found := remainder(rest, self.is_part)) is not None:
-                k, num, den, shorter = found
+            current, out = p, ZERO
+            while (part := remainder(current, self.is_part)) is not None:
+                k, num, den, shorter = part
                 digit = variable("loop", f"{num.uid}%{den.uid}", den)
                 if digit not in new:
                     if digit in self.unknowns or not any(self.is_unknown(m) for m, _ in num.terms):
                         break
                     new[digit] = num - mul(den, floordiv(num, den)) - as_int(digit)
-                rest, out = shorter, out + mul(k, as_int(digit))
-            self.pending[n] = rest + out
+                current, out = shorter, out + mul(k, as_int(digit))
+            self.pending[n] = current + out
         self.unknowns |= new.keys()
         return list(new.values())
 
     def is_part(self, r: Remainder) -> bool:
-        """Whether something unknown is left beside the remainder."""
+        """Return whether something unknown remains beside the remainder."""
         return any(self.is_unknown(m) for m, _ in r.rest.terms)
 
     def eliminated(self) -> bool:
-        """Whether some combination of the pending equations says something alone."""
+        """Derive a value from a combination of the pending equations; return whether one did."""
         for p in eliminate(self.pending, self.is_unknown):
             if p in self.tried or p in self.pending:
                 continue
@@ -139,35 +139,35 @@ class _State:
         return False
 
     def learn(self, unknown: Int, value: Int) -> bool:
-        """What one equation says alone; it may leave simpler ones pending."""
+        """Derive what a single equation implies; it may leave simpler ones pending."""
         return self.single(unknown, value) or self.digits(unknown, value)
 
     def unfolded(self) -> list[Int]:
-        """``a ^ b = y`` gives ``a = y ^ b`` once b is known."""
-        found = []
+        """Return ``a = y ^ b`` for ``a ^ b = y`` once b is known."""
+        equations = []
         for t, value in self.known.items():
             if not (isinstance(t, CallTerm) and t.op == "bitxor"):
                 continue
             args = [self.substitute(as_int(a)) for a in t.args]
             unknown = [a for a in args if any(self.is_unknown(m) for m, _ in a.terms)]
             if len(unknown) == 1:
-                found.append(unknown[0] - xor(value, *(a for a in args if a is not unknown[0])))
-        found = [p for p in found if p not in self.tried]
-        self.tried.update(found)
-        return found
+                equations.append(unknown[0] - xor(value, *(a for a in args if a is not unknown[0])))
+        equations = [p for p in equations if p not in self.tried]
+        self.tried.update(equations)
+        return equations
 
     def remainders(self) -> list[Int]:
-        """``x // d = k`` gives ``x = d*k + r`` with a new unknown r in ``[0, d)``."""
-        found = []
+        """Return ``x = d*k + r`` for ``x // d = k``, with a new unknown r in ``[0, d)``."""
+        equations = []
         for t, value in list(self.known.items()):
             if is_div(t) and t not in self.expanded:
                 self.expanded.add(t)
                 num, den = (self.substitute(as_int(a)) for a in t.args)  # type: ignore[attr-defined]
                 if any(self.is_unknown(m) for m, _ in num.terms):
-                    rest = variable("loop", f"%{t.uid}", den)
-                    self.unknowns |= {rest}
-                    found.append(num - mul(den, value) - as_int(rest))
-        return found
+                    digit = variable("loop", f"%{t.uid}", den)
+                    self.unknowns |= {digit}
+                    equations.append(num - mul(den, value) - as_int(digit))
+        return equations
 
     def is_unknown(self, mono: Mono) -> bool:
         return any(not self.unknowns.isdisjoint(free(a)) for a in mono)
@@ -184,27 +184,27 @@ class _State:
                 return coarser
             if self.unknowns.isdisjoint(free(t)) or isinstance(t, Var):
                 return t
-            found = memo.get(t)
-            if found is None:
-                found = memo[t] = rebuild(t, go)
-            return found
+            result = memo.get(t)
+            if result is None:
+                result = memo[t] = rebuild(t, go)
+            return result
 
         return as_int(go(p))
 
     def coarser(self, t: Term) -> Int | None:
-        """``x // (c*e) = k // e`` where ``x // c = k`` is known."""
+        """Return ``k // e`` for ``x // (c*e)`` if ``x // c = k`` is known."""
         if not is_div(t):
             return None
         num, den = t.args  # type: ignore[attr-defined]
-        for other, value in self.known.items():
-            if is_div(other) and other.args[0] is num:  # type: ignore[attr-defined]
-                factor, rest = divide(den, as_int(other.args[1]))  # type: ignore[attr-defined]
-                if rest is ZERO and positive(factor):
+        for quotient, value in self.known.items():
+            if is_div(quotient) and quotient.args[0] is num:  # type: ignore[attr-defined]
+                factor, remaining = divide(den, as_int(quotient.args[1]))  # type: ignore[attr-defined]
+                if remaining is ZERO and positive(factor):
                     return floordiv(value, factor)
         return None
 
     def single(self, unknown: Int, value: Int) -> bool:
-        """``c * atom = value``."""
+        """Solve ``c * atom = value``."""
         if len(unknown.terms) != 1:
             return False
         mono, coef = unknown.terms[0]
@@ -218,7 +218,7 @@ class _State:
         return True
 
     def digits(self, unknown: Int, value: Int) -> bool:
-        """``g * big + small = value`` with ``small`` in a window of g: two equations."""
+        """Split ``g * big + small = value`` with ``small`` in a window of g into two equations."""
         for g in self.radices(unknown):
             big = polynomial({m: c for m, c in unknown.terms if divides(g, m, c)})
             small = unknown - big
@@ -235,18 +235,17 @@ class _State:
         return False
 
     def radices(self, unknown: Int) -> list[Int]:
-        found: dict[Int, None] = {}
+        divisors: dict[Int, None] = {}
         for mono, coef in unknown.terms:
             sizes = tuple(a for a in mono if isinstance(a, Var) and a.kind == "size")
             g = polynomial({sizes: abs(coef)})
             if g is not ONE:
-                found[g] = None
-        return list(found)
+                divisors[g] = None
+        return list(divisors)
 
 
 def radix(equations: Sequence[Int], unknowns: Container[Var]) -> tuple[Var, Int] | None:
-    """An unknown with quotients, and the one of their divisors that divides all others and its
-    extent."""
+    """Return an unknown with quotients, and the divisor that divides its others and its extent."""
     divisors: dict[Var, dict[Int, None]] = {}
     for p in equations:
         for t in subterms(p):
@@ -254,9 +253,9 @@ def radix(equations: Sequence[Int], unknowns: Container[Var]) -> tuple[Var, Int]
                 num, den = map(as_int, t.args)  # type: ignore[attr-defined]
                 if isinstance(v := num.atom, Var) and v in unknowns and v.extent is not None:
                     divisors.setdefault(v, {})[den] = None
-    for v, found in divisors.items():
-        for d in found:
+    for v, candidates in divisors.items():
+        for d in candidates:
             assert v.extent is not None
-            if v.extent is not d and all(divide(e, d)[1] is ZERO for e in (*found, v.extent)):
+            if v.extent is not d and all(divide(e, d)[1] is ZERO for e in (*candidates, v.extent)):
                 return v, d
     return None

@@ -1,4 +1,4 @@
-"""Remainders inside polynomials: ``x - d * (x // d)`` seen as ``x % d`` again."""
+"""Remainders inside polynomials: ``x - d * (x // d)`` recognised as ``x % d``."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class Remainder(NamedTuple):
 
 
 def remainder(p: Int, accept: Callable[[Remainder], bool] = lambda r: True) -> Remainder | None:
-    """``p`` as a multiple of a remainder and the shortest rest; None where there is none."""
+    """Return ``p`` as a multiple of a remainder and the shortest rest; None if it has none."""
     best: Remainder | None = None
-    for found in remainders(p):
-        shorter = best is None or len(found.rest.terms) < len(best.rest.terms)
-        if shorter and accept(found):
-            best = found
+    for candidate in remainders(p):
+        shorter = best is None or len(candidate.rest.terms) < len(best.rest.terms)
+        if shorter and accept(candidate):
+            best = candidate
     return best
 
 
 def remainders(p: Int) -> Iterator[Remainder]:
-    """Every remainder that makes p shorter."""
+    """Yield every remainder that makes p shorter."""
     for mono, coef in p.terms:
         for atom in mono:
             if not is_div(atom):
@@ -44,15 +44,15 @@ def remainders(p: Int) -> Iterator[Remainder]:
 
 
 def _candidates(p: Int, atom: Term, outer: Int) -> list[tuple[Int, Int, Int]]:
-    """Ways to see ``outer * atom`` as the subtracted part of a remainder."""
+    """Candidates for ``outer * atom`` as the subtracted part of a remainder."""
     num, den = map(as_int, atom.args)  # type: ignore[attr-defined]
-    found = []
+    results = []
     share = _share(p, num)
     if share:
-        found.append((ONE * share, num, den))
+        results.append((ONE * share, num, den))
     k, left = divide(-outer, den)
     if left is ZERO and k.const != share:
-        found.append((k, num, den))
+        results.append((k, num, den))
     for mono, coef in p.terms:
         inner = mono[0] if len(mono) == 1 else None
         if inner is None or inner is atom or not is_div(inner) or outer.const is None:
@@ -60,12 +60,12 @@ def _candidates(p: Int, atom: Term, outer: Int) -> list[tuple[Int, Int, Int]]:
         if outer.const % coef == 0 and (e := -outer.const // coef) > 1:
             whole = _shifted(inner, num)
             if floordiv(whole, ONE * e) is as_int(atom):
-                found.append((ONE * coef, whole, ONE * e))
-    return found
+                results.append((ONE * coef, whole, ONE * e))
+    return results
 
 
 def _share(p: Int, num: Int) -> int:
-    """How often ``num`` occurs in p, going by its leading term; 0 if not a whole number."""
+    """The multiple of ``num`` in p, by its leading term; 0 if it is not a whole number."""
     lead = max(num.terms, key=_weight)
     coef = dict(p.terms).get(lead[0], 0)
     return 0 if coef % lead[1] else coef // lead[1]

@@ -1,1 +1,1 @@
-"""What has nothing to do with PrimFuncs: files, JSON, progress."""
+"""Support that does not depend on TIR terms: files, JSON, plug-ins, progress."""

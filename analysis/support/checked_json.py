@@ -1,7 +1,7 @@
-"""JSON that somebody else wrote: an error names the place of the wrong value.
+"""Read untrusted JSON: an error names the place of the wrong value.
 
->>> told = parse('{"regions": [{"ops": 3}]}')
->>> told["regions"].items()[0]["ops"].items()
+>>> plan = parse('{"regions": [{"ops": 3}]}')
+>>> plan["regions"].items()[0]["ops"].items()
 Traceback (most recent call last):
 ...
 opinfo.analysis.support.checked_json.Malformed: regions[0].ops: expected a list, got 3
@@ -14,12 +14,12 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-#: As JSON calls them.
+#: The names of Python's types in JSON.
 KINDS = {dict: "an object", list: "a list", str: "a string", int: "an integer", float: "a number"}
 
 
 class Malformed(ValueError):
-    """The message has the place, what was expected there, and what is there."""
+    """A value is not as expected; the message has the place, and what is expected and present."""
 
 
 @dataclass(frozen=True)
@@ -30,39 +30,39 @@ class Json:
     place: str = ""
 
     def __getitem__(self, key: str) -> Json:
-        """The field of an object."""
-        found = self._is(dict)
-        if key not in found:
-            raise self.malformed(f"expected the field {key!r}", f"it has {_list(found)}")
-        return Json(found[key], f"{self.place}.{key}" if self.place else key)
+        """Return a field of an object."""
+        fields = self._is(dict)
+        if key not in fields:
+            raise self.malformed(f"expected the field {key!r}", f"it has {_list(fields)}")
+        return Json(fields[key], f"{self.place}.{key}" if self.place else key)
 
     def fields(self) -> dict[str, Json]:
-        """All fields of an object."""
+        """Return all fields of an object."""
         return {key: self[key] for key in self._is(dict)}
 
     def items(self) -> list[Json]:
-        """The elements of a list."""
+        """Return the elements of a list."""
         return [Json(v, f"{self.place}[{k}]") for k, v in enumerate(self._is(list))]
 
     def text(self) -> str:
-        """A string."""
+        """Return a string."""
         return str(self._is(str))
 
     def integer(self) -> int:
-        """An integer, no bool."""
+        """Return an integer that is not a bool."""
         return int(self._is(int))
 
     def number(self) -> float | int:
-        """A finite number, an integer as such; no bool."""
+        """Return a finite number that is not a bool; an integer stays one."""
         if isinstance(self.value, int) and not isinstance(self.value, bool):
             return self.value
-        found = float(self._is(float))
-        if not math.isfinite(found):
-            raise self.malformed("expected a finite number", f"got {found}")
-        return found
+        number = float(self._is(float))
+        if not math.isfinite(number):
+            raise self.malformed("expected a finite number", f"got {number}")
+        return number
 
     def malformed(self, expected: str, got: str | None = None) -> Malformed:
-        """The error for something else at this place."""
+        """Return the error for an unexpected value at this place."""
         got = f"got {_shown(self.value)}" if got is None else got
         return Malformed(f"{self.place or 'the whole'}: {expected}, {got}")
 
@@ -73,7 +73,7 @@ class Json:
 
 
 def parse(text: str | bytes) -> Json:
-    """Raises `Malformed` for what is no JSON."""
+    """Parse JSON; raise `Malformed` if it is not valid."""
     try:
         return Json(json.loads(text))
     except UnicodeDecodeError as e:
@@ -83,13 +83,13 @@ def parse(text: str | bytes) -> Json:
         raise Malformed(f"{place}: this is no JSON: {e.msg}") from None
     except RecursionError:
         raise Malformed("this is no JSON that can be read: it is nested too deeply") from None
-    except ValueError as e:  # of numbers with too many digits
+    except ValueError as e:  # a number with too many digits
         raise Malformed(f"this is no JSON that can be read: {e}") from None
 
 
-def _list(found: Any) -> str:
-    names = ", ".join(repr(str(k)[:40]) for k in list(found)[:8])
-    return names + (", …" if len(found) > 8 else "") or "none"
+def _list(names_of: Any) -> str:
+    names = ", ".join(repr(str(k)[:40]) for k in list(names_of)[:8])
+    return names + (", …" if len(names_of) > 8 else "") or "none"
 
 
 def _shown(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""What a package exports: imported on first use, under its name or, with a warning, its old one."""
+"""Lazy exports of a package: names are imported on first use; old names work with a warning."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any
 def exports(
     package: str, homes: Mapping[str, tuple[str, ...]], renamed: Mapping[str, str] | None = None
 ) -> Callable[[str], Any]:
-    """The `__getattr__` of a package.
+    """Return the `__getattr__` of a package.
 
     Args:
         package: Its ``__name__``.
-        homes: The names that each of its modules holds.
-        renamed: New names by old ones, which work for one release.
+        homes: The names that each of its modules defines.
+        renamed: New names by old names; an old name works for one release.
     """
     modules = {name: module for module, names in homes.items() for name in names}
 

@@ -1,10 +1,10 @@
-"""Installed packages that extend opinfo: found by their entry points, loaded when they are needed.
+"""Plug-ins: installed packages that extend opinfo, discovered by their entry points.
 
     [project.entry-points."opinfo.backends"]
     their_npu = "their_package.backend:THEIR_NPU"
 
-Entry points are read once a process. Loading one runs the package's code: ``OPINFO_PLUGINS=0``
-switches that off.
+Entry points are read once per process, and loaded when needed. Loading one runs the package's code;
+``OPINFO_PLUGINS=0`` disables plug-ins.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Any
 
 BACKENDS, RECOGNISERS = "opinfo.backends", "opinfo.recognisers"
-#: Environment variable: ``0`` is without plug-ins.
+#: Environment variable; ``0`` disables plug-ins.
 VARIABLE = "OPINFO_PLUGINS"
 
 
 class PluginError(Exception):
-    """Why a plug-in cannot be used, in one line."""
+    """A plug-in cannot be used; the message is one line."""
 
 
 @dataclass(frozen=True)
@@ -48,53 +48,53 @@ class Plugin:
         return f"{self.name} of {self.distribution} {self.version} ({self.value})"
 
     def load(self) -> Any:
-        """What the entry point names. Raises :class:`PluginError` if its package cannot give it."""
+        """Return the object that the entry point names; raise :class:`PluginError` if it fails."""
         try:
             return metadata.EntryPoint(self.name, self.value, "").load()
         except KeyboardInterrupt:
             raise
-        except BaseException as e:  # code of somebody else; it may exit as well
+        except BaseException as e:  # foreign code; it may even exit
             raise PluginError(f"{self}: {_described(e)}") from e
 
     def owns(self, module: str) -> bool:
-        """Whether a module lies in the package that the entry point's module is in."""
+        """Return whether a module belongs to the package of the entry point's module."""
         package = self.module.rpartition(".")[0] or self.module
         return module == package or module.startswith(f"{package}.")
 
 
 def enabled() -> bool:
-    """Whether plug-ins are loaded. Any value of the variable but ``1`` switches them off."""
+    """Return whether plug-ins are enabled; any value of the variable but ``1`` disables them."""
     return os.environ.get(VARIABLE, "1") in ("", "1")
 
 
 def installed(group: str) -> tuple[Plugin, ...]:
-    """The plug-ins of a group, by name, then by distribution; none where they are switched off."""
+    """Return the plug-ins of a group, by name, then by distribution; none if disabled."""
     return _installed(group) if enabled() else ()
 
 
 @cache
 def _installed(group: str) -> tuple[Plugin, ...]:
     try:
-        found = [_plugin(e) for e in metadata.entry_points(group=group)]
-    except Exception as e:  # a distribution whose metadata are damaged
+        plugins = [_plugin(e) for e in metadata.entry_points(group=group)]
+    except Exception as e:  # a distribution with damaged metadata
         warnings.warn(f"entry points of {group} cannot be read: {_described(e)}", stacklevel=3)
         return ()
-    return tuple(sorted(set(found), key=lambda p: (p.name, p.distribution, p.value)))
+    return tuple(sorted(set(plugins), key=lambda p: (p.name, p.distribution, p.value)))
 
 
 def _plugin(entry: metadata.EntryPoint) -> Plugin:
     try:
         owner = (str(entry.dist.metadata["Name"]), entry.dist.version) if entry.dist else None
-    except Exception:  # its metadata are damaged: the entry point may still lead to a package
+    except Exception:  # damaged metadata: the entry point may still lead to a package
         owner = None
     return Plugin(entry.name, entry.value, *(owner or ("an unknown distribution", "")))
 
 
 @cache
 def fingerprint() -> str:
-    """A digest of all plug-ins and their files; empty where there are none.
+    """Return a digest of all plug-ins and their files; empty if there are none.
 
-    What is kept on disk depends on it as it does on opinfo's own files.
+    Caches on disk depend on it, as they do on opinfo's own files.
     """
     plugins = [*installed(BACKENDS), *installed(RECOGNISERS)]
     digest = hashlib.sha256()
@@ -107,7 +107,7 @@ def fingerprint() -> str:
 
 
 def _record(p: Plugin) -> str:
-    """The list of a distribution's files with their hashes, as it was installed."""
+    """The list of a distribution's files with their hashes at installation."""
     try:
         return metadata.distribution(p.distribution).read_text("RECORD") or ""
     except metadata.PackageNotFoundError:
@@ -115,7 +115,7 @@ def _record(p: Plugin) -> str:
 
 
 def _sources(module: str) -> Iterator[Path]:
-    """The Python files of a module's top-level package: an editable one changes in place.
+    """The Python files of a module's top-level package: an editable package changes in place.
 
     Nothing is imported.
     """
@@ -139,6 +139,6 @@ def _described(e: BaseException) -> str:
         text = f"no text, its __str__ raised {type(another).__name__}"
     frames = traceback.extract_tb(e.__traceback__)
     machinery = ("<frozen importlib", os.path.dirname(importlib.__file__), __file__)
-    own = [f for f in frames if not f.filename.startswith(machinery)]
-    place = f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
+    outside = [f for f in frames if not f.filename.startswith(machinery)]
+    place = f" ({outside[-1].filename}:{outside[-1].lineno})" if outside else ""
     return f"{type(e).__name__}{f': {text}' if text else ''}{place}"

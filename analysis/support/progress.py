@@ -1,4 +1,4 @@
-"""What is being done: library code says so, and whoever listens shows it.
+"""Progress: library code reports stages, and a listener may show them.
 
 with listening(lambda stage, done, total: print(stage, done, total)):
     compile_module(mod)
@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-#: Called with the name of a stage, how many of its parts are done, and of how many (0: of none).
+#: Called with the name of a stage, the number of finished parts, and their total (0 if unknown).
 Listener = Callable[[str, int, int], None]
 
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 def stage(name: str, done: int = 0, total: int = 0) -> None:
-    """Say that a stage begins, or that ``done`` of its ``total`` parts are done."""
+    """Report that a stage begins, or that ``done`` of its ``total`` parts are finished."""
     listener = _listener.get()
     if listener is not None:
         listener(name, done, total)

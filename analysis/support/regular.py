@@ -1,4 +1,4 @@
-"""Files that are read: only regular ones, since a pipe or a device may never end."""
+"""Read regular files only: a pipe or a device may never end."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import BinaryIO
 
 
 def opened(path: str | Path) -> BinaryIO:
-    """The file, to be read; links are followed.
+    """Return a file opened for reading; links are followed.
 
-    Raises ``OSError`` for anything but a regular file: a folder, a pipe, a socket, a device.
+    Raises:
+        OSError: The path is not a regular file but a folder, a pipe, a socket or a device.
     """
     number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe would wait
     try:
@@ -28,6 +29,6 @@ def opened(path: str | Path) -> BinaryIO:
 
 
 def content(path: str | Path) -> bytes:
-    """All bytes of a regular file. Raises as `opened` does."""
+    """Return all bytes of a regular file; raise as `opened` does."""
     with opened(path) as file:
         return file.read()

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Replace files atomically: a reader sees the old or the new file, never a part."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A new file beside a path, which takes its place at the end; it goes where the body raises.
+    """Yield a temporary file that replaces `path` at the end; it is deleted if the body raises.
 
-    A process may have what is there now mapped: that stays as it is.
+    A process that has the old file mapped keeps its content.
     """
     number, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
     os.close(number)

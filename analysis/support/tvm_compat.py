@@ -1,7 +1,7 @@
-"""What differs between the versions of TVM that opinfo runs on, under the names of TVM 0.27.
+"""Differences between the supported versions of TVM, under the names of TVM 0.27.
 
-TVM 0.26 keeps expressions of tensors and blocks in ``tirx``, its arithmetic in ``arith``, and
-calls the buffer of an access ``buffer``, which 0.27 calls ``source``.
+TVM 0.26 has expressions of tensors and blocks in ``tirx``, its arithmetic in ``arith``, and the
+buffer of an access under ``buffer``, which is ``source`` in 0.27.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 
 #: Major and minor number of the installed TVM.
 VERSION: tuple[int, int] = tuple(map(int, tvm.__version__.split(".")[:2]))  # type: ignore[assignment]
-#: The oldest version that everything runs on; analysis, planning and raising run on older ones.
+#: The oldest version with all features; analysis, planning and raising run on older ones.
 COMPLETE = (0, 27)
 
 if VERSION >= (0, 27):
@@ -60,34 +60,34 @@ else:
     source_of = attrgetter("buffer")
     array_of = attrgetter("data")
 
-#: Names of the kinds of node whose names differ, for tables by ``type(node).__name__``.
+#: The names of node kinds that differ, for tables by ``type(node).__name__``.
 TENSOR_LOAD: str = TensorLoad.__name__
 _PREDICATES = VERSION < (0, 27)
 
 
 def type_key(kind: Any) -> str:
-    """The name of a kind of node in what `tvm.ir.save_json` writes."""
+    """Return the name of a node kind in the output of `tvm.ir.save_json`."""
     return str(kind.__tvm_ffi_type_info__.type_key)
 
 
 def is_predicated(access: Any) -> bool:
-    """Whether a load or store happens only where a predicate holds; 0.27 has none of these."""
+    """Return whether a load or store happens under a predicate; never so in 0.27."""
     return _PREDICATES and access.predicate is not None
 
 
 def buffers_of(e: Any) -> list[Any]:
-    """The buffers of the accesses in an expression or region, in their order."""
-    found: list[Any] = []
+    """Return the buffers of the accesses in an expression or region, in order."""
+    buffers: list[Any] = []
     note = (TensorLoad, TensorRegion)
-    tvm_ffi.structural_walk(e, [(kind, lambda x: found.append(source_of(x))) for kind in note])
-    return found
+    tvm_ffi.structural_walk(e, [(kind, lambda x: buffers.append(source_of(x))) for kind in note])
+    return buffers
 
 
 def same_access(a: Any, b: Any) -> bool:
-    """Whether two accesses, or tuples of indices, are of the same elements of the same buffers.
+    """Return whether two accesses, or tuples of indices, are of the same elements.
 
     To structural equality outside a function, buffers of regions, and in 0.26 those of loads, are
-    definitions: any of one type will do.
+    definitions: all buffers of one type are equal.
     """
     if not tvm_ffi.structural_equal(a, b):
         return False
@@ -95,15 +95,15 @@ def same_access(a: Any, b: Any) -> bool:
 
 
 def access_key(e: Any) -> tuple[int, ...]:
-    """A key that accesses have in common where :func:`same_access` holds, while both live."""
+    """Return a key that is equal for accesses with :func:`same_access`, while both exist."""
     return (tvm_ffi.structural_hash(e), *(b.__chandle__() for b in buffers_of(e)))
 
 
 def require_complete(part: str) -> None:
-    """Refuse a part of opinfo that the installed TVM is too old for.
+    """Refuse a feature for which the installed TVM is too old.
 
     Raises:
-        ImportError: the TVM is older than `COMPLETE`; its `name` is "tvm".
+        ImportError: TVM is older than `COMPLETE`; the error's `name` is "tvm".
     """
     if VERSION < COMPLETE:
         least = ".".join(map(str, COMPLETE))

@@ -1,10 +1,10 @@
-"""Words for people."""
+"""Text for people."""
 
 from __future__ import annotations
 
 
 def plural(count: int, noun: str) -> str:
-    """A number with its noun.
+    """Return a number with its noun.
 
     >>> plural(1, "region"), plural(1200, "call site"), plural(2, "branch"), plural(3, "copy")
     ('1 region', '1,200 call sites', '2 branches', '3 copies')
@@ -19,7 +19,7 @@ def _many(noun: str) -> str:
 
 
 def faster(before: float, after: float) -> str:
-    """How a time has changed.
+    """Return how a time has changed, as text.
 
     >>> faster(27.4, 1), faster(2.34, 1), faster(1, 1.5), faster(1, 1.01)
     ('27x faster', '2.3x faster', '1.5x slower', 'as fast')

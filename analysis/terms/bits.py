@@ -1,4 +1,4 @@
-"""Exclusive or as an operation with a normal form: n-ary, sorted, without pairs that cancel."""
+"""Exclusive or with a normal form: n-ary, sorted, without pairs that cancel."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .term import CallTerm, Int, as_int, integer, raw_call
 
 
 def xor(*args: Int) -> Int:
-    """``a ^ b ^ ...`` on integers in two's complement; ``x ^ x`` is 0 and literals are folded."""
+    """Return ``a ^ b ^ ...`` in two's complement; ``x ^ x`` is 0 and literals are folded."""
     literal = 0
     odd: dict[Int, None] = {}
     stack = list(args)

@@ -57,7 +57,7 @@ def _bit_bounds(atom: CallTerm) -> Bounds:
 
 
 def _truncdiv_bounds(atom: CallTerm) -> Bounds:
-    """It is monotone in the dividend; literal bounds over a positive literal only."""
+    """Monotone in the dividend; bounded for literal bounds over a positive literal only."""
     lo, hi = bounds(as_int(atom.args[0]))
     divisor = as_int(atom.args[1]).const
     if divisor is None or divisor < 1:

@@ -1,8 +1,8 @@
-"""Evaluate terms with numpy, over whole arrays of points at once.
+"""Evaluate terms with numpy, over arrays of points.
 
 ``evaluate(t, {v: values})`` is ``t`` at every point; all values broadcast against each other. The
-operations are a table (`OPS`), so that a new one is one line. Index integers are computed in
-``int64``: `magnitude` tells whether they fit.
+operations are in the table `OPS`. Index integers are computed in ``int64``: `magnitude` says
+whether they fit.
 """
 
 from __future__ import annotations
@@ -18,22 +18,27 @@ from .term import FOREVER, CallTerm, Const, Fold, Int, Load, Reduce, TensorVar, 
 from .work import spend
 
 Array = npt.NDArray[Any]
-#: Points at which a term is evaluated in a step.
+#: The number of points at which a term is evaluated in one step.
 POINTS = 4096
-#: Iterations after which a ``while`` loop is taken not to end.
+#: Iterations after which a ``while`` loop is assumed not to end.
 ENDLESS = 10_000
 Read = Callable[[TensorVar, tuple[Array, ...]], Array]
 
 
 class Unevaluable(Exception):
-    """The term has an operation without a numpy meaning, or an unbound variable."""
+    """The term has an operation without a numpy equivalent, or an unbound variable."""
 
 
 def evaluate(t: Term, env: Mapping[Var, Any], read: Read | None = None) -> Array:
-    """The value of ``t`` at the points of ``env``.
+    """Return the values of ``t`` at the points of ``env``.
 
-    ``read(tensor, indices)`` gives the elements of a tensor at arrays of indices. Raises
-    `Unevaluable` for an unknown operation, an unbound variable or a load without ``read``.
+    Args:
+        t: The term.
+        env: The values of each variable.
+        read: Returns the elements of a tensor at arrays of indices.
+
+    Raises:
+        Unevaluable: An operation is unknown, a variable unbound, or there is a load without `read`.
     """
     with np.errstate(all="ignore"):
         return _Evaluator({v: np.asarray(x) for v, x in env.items()}, read)(t)
@@ -45,11 +50,11 @@ class _Evaluator:
         self.memo: dict[Term, Array] = {}
 
     def __call__(self, t: Term) -> Array:
-        found = self.memo.get(t)
-        if found is None:
-            found = self.memo[t] = _NODES[type(t)](self, t)
-            spend(1 + found.size // POINTS)
-        return found
+        values = self.memo.get(t)
+        if values is None:
+            values = self.memo[t] = _NODES[type(t)](self, t)
+            spend(1 + values.size // POINTS)
+        return values
 
 
 def _int(ev: _Evaluator, t: Int) -> Array:
@@ -75,7 +80,7 @@ def _const(ev: _Evaluator, t: Const) -> Array:
 
 def _load(ev: _Evaluator, t: Load) -> Array:
     if ev.read is None:
-        raise Unevaluable(f"load of {t.tensor.name}, and no tensors are given")
+        raise Unevaluable(f"load of {t.tensor.name}, and no tensors were passed")
     return ev.read(t.tensor, tuple(ev(i) for i in t.indices))
 
 
@@ -86,7 +91,7 @@ def _call(ev: _Evaluator, t: CallTerm) -> Array:
     if fn is None:
         raise Unevaluable(f"operation {t.op} has no numpy meaning")
     out = np.asarray(fn(*(ev(a) for a in t.args)))
-    return out.astype(numpy_dtype(t.dtype)) if t.op == "shl" else out  # bits are dropped
+    return out.astype(numpy_dtype(t.dtype)) if t.op == "shl" else out  # drops the high bits
 
 
 def _reduce(ev: _Evaluator, t: Reduce) -> Array:
@@ -146,14 +151,14 @@ _NODES: dict[type[Term], Callable[[_Evaluator, Any], Array]] = {
 
 
 def numpy_dtype(dtype: str) -> np.dtype[Any]:
-    """The numpy type of a TVM type name."""
+    """Return the numpy type for a TVM type name."""
     if dtype in ("int", "bool", "str"):
         return np.dtype({"int": np.int64, "bool": np.bool_, "str": np.str_}[dtype])
     if dtype.startswith(("bfloat", "float8", "float4")):
         import ml_dtypes
 
-        found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, dtype))
-        return found
+        dtype_of_numpy: np.dtype[Any] = np.dtype(getattr(ml_dtypes, dtype))
+        return dtype_of_numpy
     return np.dtype(dtype)
 
 

@@ -1,4 +1,4 @@
-"""Row-major order: how many elements there are, and which one an index is."""
+"""Row-major order: the number of elements, and the offset of an index."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .term import ONE, ZERO, Int, mul
 
 
 def volume(shape: Iterable[Int]) -> Int:
-    """How many elements a buffer of this shape has: the product of the extents."""
+    """Return the number of elements of a buffer: the product of the extents."""
     out = ONE
     for e in shape:
         out = mul(out, e)
@@ -16,7 +16,7 @@ def volume(shape: Iterable[Int]) -> Int:
 
 
 def flat(index: Sequence[Int], shape: Sequence[Int]) -> Int:
-    """The row-major offset of an element."""
+    """Return the row-major offset of an element."""
     out = ZERO
     for i, e in zip(index, shape, strict=True):
         out = mul(out, e) + i

@@ -1,8 +1,8 @@
 """Integer normal form: floor division.
 
-``x % d`` is never a node of its own: it is ``x - d * (x // d)``. With that one choice
-``x // 4 * 4 + x % 4`` is ``x``, ``(x % 12) // 4`` is ``x // 4 - 3 * (x // 12)``, and nested, fused
-and split indices that are equal mostly are the same polynomial.
+``x % d`` is never a node: it is ``x - d * (x // d)``. With that one choice ``x // 4 * 4 + x % 4``
+is ``x``, ``(x % 12) // 4`` is ``x // 4 - 3 * (x // 12)``, and equal nested, fused and split indices
+are in most cases the same polynomial.
 
 Divisors are positive; a division whose divisor is not known to be positive is an opaque call.
 """
@@ -32,7 +32,7 @@ from .term import (
 
 
 def floordiv(p: Int, d: Int) -> Int:
-    """``floor(p / d)``."""
+    """Return ``floor(p / d)``."""
     if d is ONE:
         return p
     if p.const is not None and d.const:
@@ -40,40 +40,40 @@ def floordiv(p: Int, d: Int) -> Int:
     if not positive(d):
         return as_int(raw_call("floordiv_any", (p, d), "int"))
     key = f"//{d.uid}"
-    found: Int | None = recall(p, key)
-    if found is None:
-        found = _floordiv(p, d)
-        remember(p, key, found)
-    return found
+    quotient: Int | None = recall(p, key)
+    if quotient is None:
+        quotient = _floordiv(p, d)
+        remember(p, key, quotient)
+    return quotient
 
 
 def floormod(p: Int, d: Int) -> Int:
-    """``p - d * floor(p / d)``."""
+    """Return ``p - d * floor(p / d)``."""
     if not positive(d):
         return as_int(raw_call("floormod_any", (p, d), "int"))
     return p - mul(d, floordiv(p, d))
 
 
 def _floordiv(p: Int, d: Int) -> Int:
-    quotient, rest = divide(p, d)
-    if rest.const is not None and d.const:
-        return quotient + rest.const // d.const
-    inside = _constant_quotient(rest, d)
+    quotient, remainder = divide(p, d)
+    if remainder.const is not None and d.const:
+        return quotient + remainder.const // d.const
+    inside = _constant_quotient(remainder, d)
     if inside is not None:
         return quotient + inside
-    rest, extra = _reduce_coefficients(rest, d)
+    remainder, extra = _reduce_coefficients(remainder, d)
     quotient = quotient + extra
-    inside = _constant_quotient(rest, d)
+    inside = _constant_quotient(remainder, d)
     if inside is not None:
         return quotient + inside
-    shorter = _drop_digits(rest, d) or _nested(rest, d)
+    shorter = _drop_digits(remainder, d) or _nested(remainder, d)
     if shorter is not None:
         return quotient + shorter
-    return quotient + as_int(raw_call("floordiv", (rest, d), "int"))
+    return quotient + as_int(raw_call("floordiv", (remainder, d), "int"))
 
 
 def _constant_quotient(p: Int, d: Int) -> Int | None:
-    """The quotient if the bounds of p leave only one."""
+    """The quotient, if the bounds of p allow only one."""
     lo, hi = bounds(p)
     if lo is None or hi is None:
         return None
@@ -87,7 +87,7 @@ def _constant_quotient(p: Int, d: Int) -> Int | None:
 
 
 def _reduce_coefficients(p: Int, d: Int) -> tuple[Int, Int]:
-    """Coefficients modulo a literal divisor: ``(7x - 1) // 4 = x - 1 + (3x + 3) // 4``."""
+    """Reduce coefficients modulo a literal: ``(7x - 1) // 4 = x - 1 + (3x + 3) // 4``."""
     k = d.const
     if k is None:
         return p, ZERO

@@ -1,7 +1,7 @@
-"""Literal intervals of integer terms, and how large any intermediate value may become.
+"""Literal intervals of integer terms, and the largest magnitude of intermediate values.
 
-Unlike `bounds` these are plain numbers: they say whether a computation fits a
-machine word, and which width a bit-vector needs.
+Unlike `bounds` these are plain numbers: they decide whether a computation fits a machine word, and
+which width a bit-vector needs.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from .term import CallTerm, Int, Term, Var
 
 Interval = tuple[int, int]
 Sized = tuple[int, int, int]
-"""Least value, greatest value, largest magnitude of the value and of everything inside it."""
+"""Least value, greatest value, and largest magnitude of the value and all its sub-terms."""
 
 
 def interval(t: Term) -> Interval | None:
-    """Inclusive bounds of an integer term; None where there are none."""
-    found = sized(t)
-    return None if found is None else found[:2]
+    """Return inclusive bounds of an integer term; None if it has none."""
+    result = sized(t)
+    return None if result is None else result[:2]
 
 
 def magnitude(t: Term) -> int | None:
-    """The largest absolute value that occurs anywhere in computing ``t``; None if unbounded."""
-    found = sized(t)
-    return None if found is None else found[2]
+    """Return the largest absolute value in computing ``t``; None if unbounded."""
+    result = sized(t)
+    return None if result is None else result[2]
 
 
 def sized(t: Term, given: Mapping[Var, Sized] | None = None) -> Sized | None:
-    """Interval and magnitude; a boolean has the interval ``[0, 1]``.
+    """Return interval and magnitude; a boolean has the interval ``[0, 1]``.
 
-    ``given`` are the intervals of variables that have no literal domain.
+    ``given`` has the intervals of variables without a literal domain.
     """
     if given:
         memo: dict[Term, Sized | None] = {v: s for v, s in given.items()}
@@ -67,13 +67,13 @@ def _polynomial(p: Int, go: Callable[[Term], Sized | None]) -> Sized | None:
         a = b = 1
         reach = 1
         for atom in mono:
-            found = go(atom)
-            if found is None:
+            sized_atom = go(atom)
+            if sized_atom is None:
                 return None
-            ends = [x * y for x in (a, b) for y in found[:2]]
+            ends = [x * y for x in (a, b) for y in sized_atom[:2]]
             a, b = min(ends), max(ends)
-            reach *= max(abs(found[0]), abs(found[1]), 1)
-            inside = max(inside, found[2])
+            reach *= max(abs(sized_atom[0]), abs(sized_atom[1]), 1)
+            inside = max(inside, sized_atom[2])
         ends = [a * coef, b * coef]
         lo, hi = lo + min(ends), hi + max(ends)
         worst += reach * abs(coef)
@@ -118,6 +118,6 @@ _RULES = {
 
 
 def fits(t: Term, limit: int = 1 << 62) -> bool:
-    """Whether every intermediate value is known to stay below ``limit``."""
-    found = magnitude(t)
-    return found is not None and found < limit
+    """Return whether every intermediate value is known to be below ``limit``."""
+    largest = magnitude(t)
+    return largest is not None and largest < limit

@@ -1,7 +1,7 @@
 """Bounds and signs of polynomials over axes and sizes.
 
-Sizes are at least 1 and an axis runs from 0 to its extent less 1. What is not known is None or
-False, never a guess.
+Sizes are at least 1, and an axis runs from 0 to its extent less 1. An unknown bound is None, an
+unknown sign False, never a guess.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from .term import ONE, SIZES, ZERO, CallTerm, Int, Mono, Term, Var, as_int, inte
 
 Bounds = tuple[Int | None, Int | None]
 
-#: Bounds of a call, by its operation: filled by the files that know the operation.
+#: Bounds of a call, by its operation; registered by the files that define the operation.
 CALL_BOUNDS: dict[str, Callable[[CallTerm], Bounds]] = {}
 
 
 def bounds(p: Int) -> Bounds:
-    """Inclusive bounds as polynomials over sizes; None where there is none."""
+    """Return inclusive bounds as polynomials over sizes; None for an unknown bound."""
     if p.const is not None or p.memo.get("closed"):
         return p, p
-    found: Bounds | None = p.memo.get("bounds")
-    if found is None:
-        found = _bounds(p)
-        if found[0] is p and found[1] is p:
-            p.memo["closed"] = True  # without a reference to itself, it goes when it is not needed
-        elif p not in found:
-            p.memo["bounds"] = found
-    return found
+    known: Bounds | None = p.memo.get("bounds")
+    if known is None:
+        known = _bounds(p)
+        if known[0] is p and known[1] is p:
+            p.memo["closed"] = True  # instead of a reference to itself, which would keep it alive
+        elif p not in known:
+            p.memo["bounds"] = known
+    return known
 
 
 def ranges_over(p: Int, extent: Int | None) -> bool:
-    """Whether it is plain that ``0 <= p < extent``: a variable of that extent, or a literal."""
+    """Return whether ``0 <= p < extent`` trivially: a variable of that extent, or a literal."""
     if p.const is not None:
         return extent is not None and extent.const is not None and 0 <= p.const < extent.const
     atom = p.atom
@@ -42,7 +42,7 @@ def ranges_over(p: Int, extent: Int | None) -> bool:
 def _bounds(p: Int) -> Bounds:
     lo: Int | None = ZERO
     hi: Int | None = ZERO
-    low = high = 0  # the literal part is summed apart: it is most of the work
+    low = high = 0  # the literal part is summed separately: it is most of the work
     for mono, coef in p.terms:
         a, b = _mono_bounds(mono) if mono else (ONE, ONE)
         if coef < 0:
@@ -64,7 +64,7 @@ def _bounds(p: Int) -> Bounds:
 
 
 def _tighter(one: Bounds, two: Bounds) -> Bounds:
-    """The second bound unless the first is known to be as good."""
+    """The second bounds, unless the first are known to be as good."""
     lo, hi = one
     if two[0] is not None and (lo is None or not nonneg(lo - two[0])):
         lo = two[0]
@@ -87,7 +87,7 @@ def _digit_bounds(p: Int) -> Bounds:
             rest = p - mul(others, as_int(atom)) - mul(k, num)
             if len(rest.terms) >= len(p.terms) or (k.const is None and not _signed(k)):
                 continue
-            least, most = bounds(mul(k, den - 1))  # k may vary: only sizes are left in a bound
+            least, most = bounds(mul(k, den - 1))  # k may vary: bounds are over sizes only
             lo, hi = bounds(rest)
             if nonneg(k):
                 return lo, None if hi is None or most is None else hi + most
@@ -117,7 +117,7 @@ def _mono_bounds(mono: Mono) -> Bounds:
 
 
 def closed(t: Term) -> bool:
-    """Whether a term is over sizes only: then it is its own bound."""
+    """Return whether a term is over sizes only, so that it is its own bound."""
     if isinstance(t, Var):
         return t.kind in SIZES
     if isinstance(t, Int):
@@ -143,14 +143,14 @@ def atom_bounds(atom: Term) -> Bounds:
 
 
 def nonneg(p: Int) -> bool:
-    """Whether ``p >= 0`` is certain; False means not known."""
+    """Return whether ``p >= 0`` is certain; False if unknown."""
     if p.const is not None:
         return p.const >= 0
-    found = p.memo.get("nonneg")
-    if found is None:
-        p.memo["nonneg"] = False  # a question that leads back to itself is not known
-        found = p.memo["nonneg"] = _nonneg(p)
-    return found
+    known = p.memo.get("nonneg")
+    if known is None:
+        p.memo["nonneg"] = False  # a query that leads back to itself is unknown
+        known = p.memo["nonneg"] = _nonneg(p)
+    return known
 
 
 def positive(p: Int) -> bool:
@@ -167,13 +167,13 @@ def _nonneg(p: Int) -> bool:
 
 
 def _digit_nonneg(p: Int) -> bool:
-    """A remainder by a symbolic divisor, whose plain lower bound says nothing."""
+    """Whether it is a remainder by a symbolic divisor, whose plain lower bound is too weak."""
     lo, _ = _digit_bounds(p)
     return lo is not None and lo is not p and nonneg(lo)
 
 
 def _shifted_nonneg(p: Int) -> bool:
-    """Write each atom as its least value plus a non-negative rest; are all coefficients >= 0?"""
+    """Whether all coefficients are >= 0 with each atom as its least value plus a variable >= 0."""
     out: dict[Mono, int] = {}
     for mono, coef in p.terms:
         parts: dict[Mono, int] = {(): coef}

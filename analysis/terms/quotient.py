@@ -1,4 +1,4 @@
-"""Division of polynomials without rounding."""
+"""Exact division of polynomials."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ def is_div(atom: Term) -> bool:
 
 
 def divide(p: Int, d: Int) -> tuple[Int, Int]:
-    """``p = d * quotient + rest``, moving into the quotient what the leading term of d divides."""
+    """Return q, r with ``p = d * q + r``; q has what the leading term of d divides."""
     lead_mono, lead_coef = max(d.terms, key=lambda t: (len(t[0]), abs(t[1])))
     quotient = ZERO
     for _ in range(64):
         step: dict[Mono, int] = {}
         for mono, coef in p.terms:
-            left = remove(mono, lead_mono)
-            if left is not None and coef % lead_coef == 0:
-                step[left] = coef // lead_coef
+            factors = remove(mono, lead_mono)
+            if factors is not None and coef % lead_coef == 0:
+                step[factors] = coef // lead_coef
                 if len(d.terms) > 1:
                     break
         if not step:
@@ -31,12 +31,12 @@ def divide(p: Int, d: Int) -> tuple[Int, Int]:
 
 
 def remove(mono: Mono, factor: Mono) -> Mono | None:
-    left = list(mono)
+    factors = list(mono)
     for atom in factor:
-        if atom not in left:
+        if atom not in factors:
             return None
-        left.remove(atom)
-    return tuple(left)
+        factors.remove(atom)
+    return tuple(factors)
 
 
 def divides(g: Int, mono: Mono, coef: int) -> bool:

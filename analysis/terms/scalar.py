@@ -1,8 +1,8 @@
 """Smart constructors for conditions, selections and scalar arithmetic.
 
 Conditions over integers have two forms, ``ge0(p)`` and ``eq0(p)``; connectives are n-ary, sorted,
-without duplicates. Floating-point operations keep their order of evaluation: only the operands of
-one ``add`` or ``mul`` are sorted, which does not change a result.
+without duplicates. Floating-point operations keep their order of evaluation. Only the operands of a
+single ``add`` or ``mul`` are sorted, which does not change the result.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from .term import (
 )
 from .work import spend
 
-#: No index reaches it: ``min(n, MAX_INT64)`` is n.
+#: No index exceeds it, so ``min(n, MAX_INT64)`` is n.
 MAX_INT64 = 2**63 - 1
 COMMUTES = frozenset({"add", "mul", "eq", "ne", "bitand", "bitor", "bitxor"})
 
 
 def ge0(p: Int) -> Term:
-    """``p >= 0``."""
-    found: Term | None = recall(p, "ge0")
-    if found is None:
-        found = _ge0(p)
-        remember(p, "ge0", found)
-    return found
+    """Return ``p >= 0``."""
+    condition: Term | None = recall(p, "ge0")
+    if condition is None:
+        condition = _ge0(p)
+        remember(p, "ge0", condition)
+    return condition
 
 
 def _ge0(p: Int) -> Term:
@@ -74,8 +74,8 @@ def _over_choice(p: Int, test: Callable[[Int], Term]) -> Term | None:
     condition, a, b = atom.args
     if as_int(a).const is None or as_int(b).const is None:
         return None
-    rest = p - as_int(atom) * linear[0][1]
-    yes, no = (test(as_int(v) * linear[0][1] + rest) for v in (a, b))
+    others = p - as_int(atom) * linear[0][1]
+    yes, no = (test(as_int(v) * linear[0][1] + others) for v in (a, b))
     return ite(condition, yes, no)
 
 
@@ -100,8 +100,8 @@ def _unfloor_one(p: Int) -> Int | None:
         return None
     (atom,), c = divisions[0]
     num, den = map(as_int, atom.args)  # type: ignore[attr-defined]
-    rest = p - as_int(atom) * c
-    out = rest * den + num if c == 1 else rest * den + den - 1 - num
+    others = p - as_int(atom) * c
+    out = others * den + num if c == 1 else others * den + den - 1 - num
     return None if _divisions(out) else out
 
 
@@ -120,7 +120,7 @@ def _divisions(p: Int) -> int:
 
 
 def eq0(p: Int) -> Term:
-    """``p == 0``."""
+    """Return ``p == 0``."""
     if p.const is not None:
         return TRUE if p.const == 0 else FALSE
     chosen = _over_choice(p, eq0)
@@ -176,7 +176,7 @@ def _connective(op: str, unit: Term, absorbing: Term, conditions: tuple[Term, ..
 
 
 def parts(condition: Term, op: str = "and") -> tuple[Term, ...]:
-    """The conjuncts (or disjuncts) of a condition."""
+    """Return the conjuncts (or disjuncts) of a condition."""
     if isinstance(condition, CallTerm) and condition.op == op:
         return condition.args
     return (condition,)
@@ -200,7 +200,7 @@ def negate(c: Term) -> Term:
 
 
 def ite(c: Term, a: Term, b: Term) -> Term:
-    """``a if c else b``."""
+    """Return ``a if c else b``."""
     if c is TRUE or a is b:
         return a
     if c is FALSE:
@@ -217,12 +217,12 @@ def ite(c: Term, a: Term, b: Term) -> Term:
             return ite(conj(c, inner.args[0]), inner.args[1], b)
         if inner.args[0] is c:
             return ite(c, inner.args[1], b)
-    other = _atom(b)
-    if isinstance(other, CallTerm) and other.op == "ite":
-        if other.args[0] is c:
-            return ite(c, a, other.args[2])
-        if _same(other.args[1], a):
-            return ite(disj(c, other.args[0]), a, other.args[2])
+    nested = _atom(b)
+    if isinstance(nested, CallTerm) and nested.op == "ite":
+        if nested.args[0] is c:
+            return ite(c, a, nested.args[2])
+        if _same(nested.args[1], a):
+            return ite(disj(c, nested.args[0]), a, nested.args[2])
     if isinstance(c, CallTerm) and c.op == "not":
         c, a, b = c.args[0], b, a
     out = raw_call("ite", (c, a, b), "int" if isinstance(a, Int) else a.dtype)
@@ -238,7 +238,7 @@ def _same(a: Term, b: Term) -> bool:
 
 
 def extreme(op: str, a: Term, b: Term) -> Term:
-    """``min`` or ``max``; over integers n-ary, sorted, without operands that cannot win."""
+    """Return ``min`` or ``max``; over integers n-ary, sorted, without operands that cannot win."""
     if not (isinstance(a, Int) and isinstance(b, Int)):
         return raw_call(op, (a, b), a.dtype)
     flat: dict[Int, None] = {}
@@ -260,12 +260,12 @@ def extreme(op: str, a: Term, b: Term) -> Term:
     return as_int(raw_call(op, tuple(sorted(keep, key=lambda t: t.uid)), "int"))
 
 
-#: Up to here a floating-point type has every integer.
+#: Each floating-point type represents all integers up to here.
 WHOLE = {"bfloat16": 2**8, "float16": 2**11, "float32": 2**24, "float64": 2**53}
 
 
 def call(op: str, args: tuple[Term, ...], dtype: str) -> Term:
-    """Any operation by its name; the ones with a normal form get it."""
+    """Return any operation by its name, in normal form if it has one."""
     if op == "ite":
         return ite(*args)
     if op in ("and", "or"):
@@ -304,12 +304,12 @@ def _ends(unsigned: str, bits: int) -> tuple[int, int]:
     return (0, 2**bits - 1) if unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
-#: Least and greatest values of the integers that are not polynomials.
+#: Least and greatest values of the integer types that are not polynomials.
 SMALL = {f"{u}int{b}": _ends(u, b) for u in ("", "u") for b in (8, 16)}
 
 
 def identity(op: str, dtype: str) -> Term | None:
-    """The identity element of a combiner, where it is a literal."""
+    """Return the identity element of a combiner, if it is a literal."""
     if op in ("add", "mul"):
         if dtype in ("int", "int32", "int64"):
             return ZERO if op == "add" else ONE
@@ -328,7 +328,7 @@ def identity(op: str, dtype: str) -> Term | None:
 
 
 def reduce(op: str, axes: tuple[Var, ...], body: Term, init: Term, dtype: str) -> Term:
-    """``init ⊕ ⊕_{axes} body``; a nested reduction of the same kind is one reduction."""
+    """Return ``init ⊕ ⊕_{axes} body``; nested reductions of one kind are merged."""
     if isinstance(init, Int) or isinstance(body, Int):
         body, init = as_int(body), as_int(init)
     unit = identity(op, dtype)
@@ -338,9 +338,9 @@ def reduce(op: str, axes: tuple[Var, ...], body: Term, init: Term, dtype: str) -
         if hoisted is not None:
             return hoisted
     if init is unit and isinstance(inner, CallTerm) and inner.op == op and unit in inner.args[:1]:
-        rest = inner.args[1:]
-        if len(rest) == 1:  # unit ⊕ f is f: of zeros only the sign differs, which the sum drops
-            body = rest[0]
+        remaining = inner.args[1:]
+        if len(remaining) == 1:  # unit ⊕ f is f, up to the sign of zero, which the sum drops
+            body = remaining[0]
     if isinstance(inner, Reduce) and inner.op == op and inner.init is unit:
         axes, body = (*axes, *inner.axes), inner.body
     elif not axes:
@@ -363,7 +363,7 @@ def _hoist_guard(
 
 
 def split_guard(body: Term, otherwise: Term) -> tuple[Term, Term]:
-    """``ite(g, f, otherwise)`` as ``(g, f)``; ``(TRUE, body)`` if it has no such guard."""
+    """Return ``(g, f)`` for ``ite(g, f, otherwise)``; ``(TRUE, body)`` if it has no such guard."""
     atom = _atom(body)
     if isinstance(atom, CallTerm) and atom.op == "ite" and _same(atom.args[2], otherwise):
         return atom.args[0], atom.args[1]
@@ -371,7 +371,7 @@ def split_guard(body: Term, otherwise: Term) -> tuple[Term, Term]:
 
 
 def is_const(t: Term, value: float) -> bool:
-    """Whether the term is this number, whatever its type."""
+    """Return whether the term is this number, whatever its type."""
     if isinstance(t, Int):
         return t.const is not None and t.const == value
     return isinstance(t, Const) and not isinstance(t.value, str) and t.value == value

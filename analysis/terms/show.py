@@ -1,4 +1,4 @@
-"""Terms as text for people; nothing is ever decided on it."""
+"""Terms as text for people; no decision depends on it."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from .term import CallTerm, Const, Fold, Int, Later, Load, Reduce, Term, Var
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "lt": "<", "le": "<="}
 
-#: Sub-terms written before an ellipsis: a shared term is written at each use, which may be often.
+#: The most sub-terms before an ellipsis; a shared term is written at each use.
 NODES = 2000
 
 
 def show(t: Term) -> str:
-    """The term in infix notation, shortened if it is long."""
+    """Return the term in infix notation, shortened if it is long."""
     return _Writer().text(t)
 
 
 def reason(t: Term) -> str:
-    """The same with loop variables by the order in which they are mentioned.
+    """Return the term as text that is the same in every run.
 
-    Their own numbers are those of a process, and a reason is to be the same in each.
+    Loop variables are numbered in order of occurrence: their own numbers differ between processes.
     """
     return _Writer({}).text(t)
 

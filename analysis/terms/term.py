@@ -1,12 +1,12 @@
-"""Terms: the language in which opinfo says what a PrimFunc computes.
+"""Terms: the language in which opinfo expresses what a PrimFunc computes.
 
-A term is an immutable, interned value: equal terms are the same object, so equality is ``is`` and
-results of analyses are remembered on the term itself. Integer expressions (``int32`` / ``int64``)
-are polynomials (`Int`) over atoms and have their own normal form in `analysis.terms.integer`;
-everything else is a `Const`, `Load`, `CallTerm` or `Reduce`.
+A term is an immutable, interned value: equal terms are the same object, so equality is ``is``, and
+analyses cache their results on the term itself. Integer expressions (``int32`` / ``int64``) are
+polynomials (`Int`) over atoms, with the normal form of `analysis.terms.integer`; every other term
+is a `Const`, `Load`, `CallTerm`, `Reduce` or `Fold`.
 
-Integers are mathematical integers: index arithmetic is taken not to overflow, as TVM takes it.
-A variable carries its own domain, so a simplification that uses a bound needs no context.
+Integers are mathematical: index arithmetic is assumed not to overflow, as TVM assumes. A variable
+carries its own domain, so a simplification that uses a bound needs no context.
 """
 
 from __future__ import annotations
@@ -19,14 +19,19 @@ from typing import Any, ClassVar
 from .work import look, spend
 
 _UID = itertools.count()
-#: Longer sums are counted as work when they are made.
+#: Longer sums are counted as work when they are created.
 LONG = 8
 
 
 class Term:
-    """Base of all terms. ``memo`` holds what analyses remember about this term, ``children`` are
-    the terms that it is made of, ``reads`` the tensors of loads in it; ``free`` is remembered by
-    `free`."""
+    """Base of all terms.
+
+    Attributes:
+        memo: A cache for results of analyses.
+        children: The terms of which it consists.
+        reads: The tensors that it loads from.
+        free: The cached result of `free`.
+    """
 
     __slots__ = ("__weakref__", "children", "dtype", "free", "memo", "reads", "uid")
     uid: int
@@ -41,9 +46,9 @@ class Term:
 
 
 class Later:
-    """What terms do by modules that are built on terms: each of these sets its own when imported.
+    """Operations of terms that are defined by modules built on terms, which set them on import.
 
-    The package imports both, so no term is made before.
+    The package imports these modules, so they are set before any term is created.
     """
 
     show: ClassVar[Callable[[Term], str]]
@@ -52,7 +57,7 @@ class Later:
 
 
 class _Entry(weakref.ref[Term]):
-    """A term in the table, by the key that it is found with."""
+    """A weak reference to a term in the table, with its key."""
 
     __slots__ = ("key",)
     key: tuple[Any, ...]
@@ -63,10 +68,10 @@ _TABLE: dict[tuple[Any, ...], _Entry] = {}
 
 
 def _forget(entry: _Entry) -> None:
-    """A term is gone; its key may have a new one by now."""
-    found = _TABLE.pop(entry.key, entry)
-    if found is not entry:
-        _TABLE[entry.key] = found
+    """Remove a dead term; its key may already have a new one."""
+    current = _TABLE.pop(entry.key, entry)
+    if current is not entry:
+        _TABLE[entry.key] = current
 
 
 def _known(key: tuple[Any, ...]) -> Any:
@@ -75,38 +80,41 @@ def _known(key: tuple[Any, ...]) -> Any:
 
 
 def _new(cls: type[Term], key: tuple[Any, ...], dtype: str, children: tuple[Term, ...]) -> Any:
-    made = cls.__new__(cls)
-    made.uid = next(_UID)
-    if not made.uid & 4095:
+    term = cls.__new__(cls)
+    term.uid = next(_UID)
+    if not term.uid & 4095:
         look()
-    made.dtype, made.memo, made.children, made.free = dtype, {}, children, None
+    term.dtype, term.memo, term.children, term.free = dtype, {}, children, None
     reads = _NOTHING
     for c in children:
         if c.reads is not reads and c.reads:
             reads = reads | c.reads if reads else c.reads
-    made.reads = reads
-    entry = _TABLE[key] = _Entry(made, _forget)
+    term.reads = reads
+    entry = _TABLE[key] = _Entry(term, _forget)
     entry.key = key
-    return made
+    return term
 
 
 def recall(t: Term, key: str) -> Any:
-    """What `remember` put there, or None."""
+    """Return the cached term, or None."""
     entry = t.memo.get(key)
     return None if entry is None else entry()
 
 
 def remember(t: Term, key: str, value: Term) -> None:
-    """Keep a term that ``t`` may be a part of, as long as somebody else does.
+    """Cache a term that ``t`` may be a part of; it lives as long as something else refers to it.
 
-    The table's keys hold the parts of a term, so a part that held the whole would never go.
+    The table's keys refer to the parts of a term, so a part that referred to it would keep it
+    forever.
     """
     t.memo[key] = weakref.ref(value)
 
 
 class TensorVar:
-    """A buffer as a value: identity is the object, not the name. ``position`` is its place among
-    the parameters, -1 for a buffer inside."""
+    """A buffer as a value; equality is identity, not the name.
+
+    ``position`` is its place among the parameters, -1 for an inner buffer.
+    """
 
     __slots__ = ("dtype", "name", "position", "shape")
 
@@ -118,8 +126,11 @@ class TensorVar:
 
 
 class Var(Term):
-    """An integer variable: ``axis``, ``loop`` and ``reduce`` range over ``[0, extent)``, ``size``
-    is at least 1, ``scalar`` and ``free`` are any integer."""
+    """An integer variable.
+
+    ``axis``, ``loop`` and ``reduce`` range over ``[0, extent)``, ``size`` is at least 1, ``scalar``
+    and ``free`` are any integer.
+    """
 
     __slots__ = ("extent", "kind", "name")
     kind: str
@@ -177,7 +188,7 @@ class Load(Term):
 
 
 class CallTerm(Term):
-    """``op(*args)``: an operation without side effect, of the result type ``dtype``."""
+    """``op(*args)``: an operation without side effects, with a result of type ``dtype``."""
 
     __slots__ = ("args", "op")
     op: str
@@ -195,7 +206,7 @@ class Reduce(Term):
 
 
 class Fold(Term):
-    """``states[0]`` after ``for axis: states = updates``, all at once, in order, from ``inits``."""
+    """``states[0]`` after ``for axis: states = updates``, simultaneously, from ``inits``."""
 
     __slots__ = ("axis", "inits", "states", "updates")
     axis: Var
@@ -216,7 +227,7 @@ def _mono_key(item: tuple[Mono, int]) -> tuple[int, ...]:
 
 
 def polynomial(terms: dict[Mono, int]) -> Int:
-    """The interned polynomial; zero coefficients are dropped."""
+    """Return the interned polynomial, without zero coefficients."""
     kept = [item for item in terms.items() if item[1]]
     if len(kept) > LONG:
         spend(len(kept) // 2)
@@ -228,28 +239,28 @@ def polynomial(terms: dict[Mono, int]) -> Int:
 def _polynomial(items: tuple[tuple[Mono, int], ...]) -> Int:
     """The polynomial of sorted terms."""
     entry = _TABLE.get(items)
-    found: Any = None if entry is None else entry()
-    if found is None:
+    cached: Any = None if entry is None else entry()
+    if cached is None:
         atoms = tuple([a for mono, _ in items for a in mono])
-        found = _new(Int, items, "int", atoms)
-        found.terms = items
+        cached = _new(Int, items, "int", atoms)
+        cached.terms = items
         single = len(items) == 1
-        found.const = 0 if not items else items[0][1] if single and not atoms else None
-        found.atom = atoms[0] if single and len(atoms) == 1 and items[0][1] == 1 else None
-    return found  # type: ignore[no-any-return]
+        cached.const = 0 if not items else items[0][1] if single and not atoms else None
+        cached.atom = atoms[0] if single and len(atoms) == 1 and items[0][1] == 1 else None
+    return cached  # type: ignore[no-any-return]
 
 
 def integer(value: int) -> Int:
-    found = _SMALL.get(value)
-    if found is None:
-        found = polynomial({(): value})
+    cached = _SMALL.get(value)
+    if cached is None:
+        cached = polynomial({(): value})
         if -64 <= value <= 4096:
-            _SMALL[value] = found
-    return found
+            _SMALL[value] = cached
+    return cached
 
 
 def as_int(term: Term) -> Int:
-    """An integer-valued term as a polynomial."""
+    """Return an integer-valued term as a polynomial."""
     return term if isinstance(term, Int) else _polynomial((((term,), 1),))
 
 
@@ -265,7 +276,7 @@ def add(a: Int, b: Int) -> Int:
 
 
 def shift(a: Int, k: int) -> Int:
-    """``a + k``; the literal term of a polynomial is its first."""
+    """Return ``a + k``; the literal term of a polynomial is its first."""
     if not k:
         return a
     terms = a.terms
@@ -316,95 +327,95 @@ def total(parts: Iterable[Int]) -> Int:
 
 
 def var(kind: str, name: str, extent: Int | None = None) -> Int:
-    """The variable as an integer; one of extent 1 is 0."""
+    """Return the variable as an integer; a variable of extent 1 is 0."""
     return ZERO if extent is ONE else as_int(variable(kind, name, extent))
 
 
 def variable(kind: str, name: str, extent: Int | None = None) -> Var:
     key = (Var, kind, name, extent)
-    found: Any = _known(key)
-    if found is None:
-        found = _new(Var, key, "int", ())
-        found.kind, found.name, found.extent = kind, name, extent
-    return found  # type: ignore[no-any-return]
+    cached: Any = _known(key)
+    if cached is None:
+        cached = _new(Var, key, "int", ())
+        cached.kind, cached.name, cached.extent = kind, name, extent
+    return cached  # type: ignore[no-any-return]
 
 
 def fresh(extent: Int, stem: str = "i") -> Var:
-    """A loop variable that nothing else mentions."""
+    """Return a new loop variable."""
     return variable("loop", f"{stem}{next(_UID)}", extent)
 
 
 def axis(position: int, extent: Int) -> Int:
-    """The ``position``-th coordinate of a buffer: the same term for equal extents."""
+    """Return the ``position``-th coordinate of a buffer: the same term for equal extents."""
     return var("axis", f"y{position}", extent)
 
 
 def size(name: str) -> Int:
-    """A symbolic extent, at least 1."""
+    """Return a symbolic extent, which is at least 1."""
     return as_int(variable("size", name))
 
 
 def const(value: Any, dtype: str) -> Const:
     key = (Const, repr(value), dtype)
-    found: Any = _known(key)
-    if found is None:
-        found = _new(Const, key, dtype, ())
-        found.value = value
-    return found  # type: ignore[no-any-return]
+    cached: Any = _known(key)
+    if cached is None:
+        cached = _new(Const, key, dtype, ())
+        cached.value = value
+    return cached  # type: ignore[no-any-return]
 
 
 def load(tensor: TensorVar, indices: tuple[Int, ...]) -> Term:
-    """The element; as an `Int` where the tensor holds ``int32`` or ``int64``."""
+    """Return the element, as an `Int` if the tensor holds ``int32`` or ``int64``."""
     key = (Load, tensor, indices)
-    found: Any = _known(key)
-    if found is None:
-        found = _new(Load, key, tensor.dtype, indices)
-        found.tensor, found.indices = tensor, indices
-        found.reads |= {tensor}
-    return as_int(found) if tensor.dtype in INT_DTYPES else found
+    cached: Any = _known(key)
+    if cached is None:
+        cached = _new(Load, key, tensor.dtype, indices)
+        cached.tensor, cached.indices = tensor, indices
+        cached.reads |= {tensor}
+    return as_int(cached) if tensor.dtype in INT_DTYPES else cached
 
 
 def raw_call(op: str, args: tuple[Term, ...], dtype: str) -> CallTerm:
-    """A call node as it stands; callers outside the algebra want `call`."""
+    """Return a call node without simplification; use `call` outside the algebra."""
     key = (CallTerm, op, args, dtype)
-    found: Any = _known(key)
-    if found is None:
-        found = _new(CallTerm, key, dtype, args)
-        found.op, found.args = op, args
-    return found  # type: ignore[no-any-return]
+    cached: Any = _known(key)
+    if cached is None:
+        cached = _new(CallTerm, key, dtype, args)
+        cached.op, cached.args = op, args
+    return cached  # type: ignore[no-any-return]
 
 
 def raw_reduce(op: str, axes: tuple[Var, ...], body: Term, init: Term, dtype: str) -> Reduce:
     key = (Reduce, op, axes, body, init)
-    found: Any = _known(key)
-    if found is None:
-        found = _new(Reduce, key, dtype, (body, init))
-        found.op, found.axes, found.body, found.init = op, axes, body, init
-    return found  # type: ignore[no-any-return]
+    cached: Any = _known(key)
+    if cached is None:
+        cached = _new(Reduce, key, dtype, (body, init))
+        cached.op, cached.axes, cached.body, cached.init = op, axes, body, init
+    return cached  # type: ignore[no-any-return]
 
 
 def fold(
     axis: Var, states: tuple[CallTerm, ...], inits: tuple[Term, ...], updates: tuple[Term, ...]
 ) -> Term:
-    """The fold as it stands; as an `Int` where its result is one. See lifting/fold.py."""
+    """Return the fold without simplification, as an `Int` if its result is one; see `fold.make`."""
     inits, updates = (
         tuple(as_int(t) if s.dtype in INT_DTYPES else t for s, t in zip(states, x, strict=True))
         for x in (inits, updates)
     )
     key = (Fold, axis, states, inits, updates)
-    found: Any = _known(key)
-    if found is None:
-        found = _new(Fold, key, states[0].dtype, (*updates, *inits))
-        found.axis, found.states, found.inits, found.updates = axis, states, inits, updates
-    return as_int(found) if found.dtype in INT_DTYPES else found
+    cached: Any = _known(key)
+    if cached is None:
+        cached = _new(Fold, key, states[0].dtype, (*updates, *inits))
+        cached.axis, cached.states, cached.inits, cached.updates = axis, states, inits, updates
+    return as_int(cached) if cached.dtype in INT_DTYPES else cached
 
 
 INT_DTYPES: frozenset[str] = frozenset({"int", "int32", "int64"})
-#: Kinds of variables that are one number throughout a function.
+#: Kinds of variables that have one value throughout a function.
 SIZES = frozenset({"size", "scalar"})
 ZERO = integer(0)
 ONE = integer(1)
-#: The number of iterations of a ``while`` loop: as many as change something.
+#: The number of iterations of a ``while`` loop: as many as change the state.
 FOREVER = as_int(raw_call("forever", (), "int"))
 TRUE = const(True, "bool")
 FALSE = const(False, "bool")

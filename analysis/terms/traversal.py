@@ -32,7 +32,7 @@ def children(t: Term) -> tuple[Term, ...]:
 
 
 def rebuild(t: Term, go: Callable[[Term], Term]) -> Term:
-    """The same term over ``go`` of its children."""
+    """Return the term with ``go`` applied to its children."""
     spend(1)
     if isinstance(t, Int):
         return _rebuild_int(t, go)
@@ -59,9 +59,9 @@ def _rebuild_int(t: Int, go: Callable[[Term], Term]) -> Int:
     if all(map(is_, new, t.children)):
         return t
     out: dict[Mono, int] = {}
-    rest = iter(new)
+    remaining = iter(new)
     for mono, coef in t.terms:
-        atoms = [next(rest) for _ in mono]
+        atoms = [next(remaining) for _ in mono]
         if all(map(is_, atoms, mono)):
             out[mono] = out.get(mono, 0) + coef
             continue
@@ -77,24 +77,24 @@ _NOTHING: frozenset[Any] = frozenset()
 
 
 def free(t: Term) -> frozenset[Var]:
-    """Variables that occur and are not bound by a reduction inside."""
-    found = t.free
-    if found is None:
-        if isinstance(t, Var):  # not kept, for it would keep the variable
+    """Return the variables that occur and are not bound by a reduction inside."""
+    variables = t.free
+    if variables is None:
+        if isinstance(t, Var):  # not cached, because the cache would keep the variable alive
             return frozenset((t,))
-        found = _NOTHING.union(*map(free, t.children))
+        variables = _NOTHING.union(*map(free, t.children))
         if isinstance(t, Reduce):
-            found = (found - frozenset(t.axes)) | free(t.init)
-            found = found.union(*(free(a.extent) for a in t.axes if a.extent is not None))
+            variables = (variables - frozenset(t.axes)) | free(t.init)
+            variables = variables.union(*(free(a.extent) for a in t.axes if a.extent is not None))
         elif isinstance(t, Fold):
             assert t.axis.extent is not None
-            found = (found - {t.axis}).union(free(t.axis.extent), *map(free, t.inits))
-        t.free = found
-    return found
+            variables = (variables - {t.axis}).union(free(t.axis.extent), *map(free, t.inits))
+        t.free = variables
+    return variables
 
 
 def substitute(t: Term, mapping: Mapping[Var, Term]) -> Term:
-    """Simultaneous substitution; bound variables must not occur in the values."""
+    """Return the term with variables replaced; bound variables must not occur in the values."""
     if not mapping:
         return t
     memo: dict[Term, Term] = {}
@@ -105,20 +105,20 @@ def substitute(t: Term, mapping: Mapping[Var, Term]) -> Term:
             return mapping.get(s, s)
         if keys.isdisjoint(free(s)):
             return s
-        found = memo.get(s)
-        if found is None:
+        result = memo.get(s)
+        if result is None:
             if isinstance(s, Reduce):
-                found = _bound(s, go)
+                result = _bound(s, go)
             else:
-                found = _bound_fold(s, go) if isinstance(s, Fold) else rebuild(s, go)
-            memo[s] = found
-        return found
+                result = _bound_fold(s, go) if isinstance(s, Fold) else rebuild(s, go)
+            memo[s] = result
+        return result
 
     return go(t)
 
 
 def _bound(s: Reduce, go: Callable[[Term], Term]) -> Term:
-    """A reduction under substitution: extents that mention a replaced variable change too."""
+    """A reduction under substitution; extents with a replaced variable change too."""
     axes, renamed = [], {}
     for a in s.axes:
         assert a.extent is not None
@@ -146,29 +146,29 @@ def _bound_fold(s: Fold, go: Callable[[Term], Term]) -> Term:
 
 
 def replace(t: Term, mapping: Mapping[Any, Term]) -> Term:
-    """The term with some of its sub-terms replaced; states that a fold binds are its own."""
+    """Return the term with sub-terms replaced; states that a fold binds stay."""
     memo: dict[Term, Term] = dict(mapping)
 
     def go(s: Term) -> Term:
-        found = memo.get(s)
-        if found is None:
+        result = memo.get(s)
+        if result is None:
             if isinstance(s, Fold) and not mapping.keys().isdisjoint(s.states):
-                found = fold(s.axis, s.states, tuple(map(go, s.inits)), s.updates)
+                result = fold(s.axis, s.states, tuple(map(go, s.inits)), s.updates)
             else:
-                found = rebuild(s, go)
-            memo[s] = found
-        return found
+                result = rebuild(s, go)
+            memo[s] = result
+        return result
 
     return go(t)
 
 
 def ints(p: Term, mapping: Mapping[Var, Term]) -> Int:
-    """`substitute` on an integer."""
+    """Return `substitute` on an integer."""
     return as_int(substitute(p, mapping))
 
 
 def subterms(t: Term) -> Iterator[Term]:
-    """Every distinct sub-term, the term itself first."""
+    """Yield every distinct sub-term, the term itself first."""
     seen = {t}
     stack = [t]
     while stack:
@@ -181,27 +181,27 @@ def subterms(t: Term) -> Iterator[Term]:
 
 
 def tensors(t: Term) -> frozenset[TensorVar]:
-    """Tensors that are read."""
+    """Return the tensors that are read."""
     return t.reads
 
 
 def map_loads(
     t: Term, wanted: frozenset[TensorVar], fn: Callable[[TensorVar, tuple[Int, ...]], Term]
 ) -> Term:
-    """Replace the loads of the wanted tensors, innermost first."""
+    """Return the term with loads of the `wanted` tensors replaced, innermost first."""
     memo: dict[Term, Term] = {}
 
     def go(s: Term) -> Term:
         if wanted.isdisjoint(tensors(s)):
             return s
-        found = memo.get(s)
-        if found is None:
+        result = memo.get(s)
+        if result is None:
             if isinstance(s, Load) and s.tensor in wanted:
-                found = fn(s.tensor, tuple(as_int(go(i)) for i in s.indices))
+                result = fn(s.tensor, tuple(as_int(go(i)) for i in s.indices))
             else:
-                found = rebuild(s, go)
-            memo[s] = found
-        return found
+                result = rebuild(s, go)
+            memo[s] = result
+        return result
 
     return go(t)
 

@@ -1,8 +1,8 @@
-"""A budget of work: what one question may cost, counted in steps and not in seconds.
+"""A budget of work for one question, in steps rather than seconds.
 
-A step is about what rebuilding one term takes. The count is that of the algorithms, so the same
-question ends at the same place on every machine. The processor's clock is the net for what is not
-counted: its own reason says so.
+A step is about the work of rebuilding one term. Steps are counted by the algorithms, so the same
+question ends at the same place on every machine. The processor's clock is a safety net for
+uncounted work; its refusal has a reason of its own.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-#: Steps of one question; seconds of processor time after which it ends all the same.
+#: Steps for one question, and seconds of processor time as a safety net.
 STEPS, SECONDS = 400_000, 4.5
-#: Steps between two looks at the clock.
+#: Steps between two readings of the clock.
 _LOOK = 200
 
 
 class Exhausted(BaseException):
-    """The budget is used up.
+    """The budget is exhausted.
 
-    No ``Exception``: who guards against faulty plug-ins must not take it for one of theirs.
+    Not an ``Exception``: guards against faulty plug-ins must not treat it as a plug-in's error.
     """
 
 
@@ -38,7 +38,7 @@ _work: ContextVar[_Work | None] = ContextVar("work", default=None)
 
 @contextmanager
 def budget() -> Iterator[None]:
-    """A budget for one question; inside another question, the rest of that one's."""
+    """Provide a budget for one question; inside another question, use what that one has left."""
     if _work.get() is not None:
         yield
         return
@@ -51,7 +51,7 @@ def budget() -> Iterator[None]:
 
 @contextmanager
 def share(steps: int) -> Iterator[None]:
-    """At most so much of the budget for what can be left undone: using it up ends the block."""
+    """Limit optional work to `steps` of the budget; exhausting them ends the block."""
     work = _work.get()
     if work is None:
         yield
@@ -71,16 +71,16 @@ def spend(steps: int) -> None:
     work = _work.get()
     if work is None:
         return
-    work.left = left = work.left - steps
-    if left < work.look:
-        if left < 0:
+    work.left = remaining = work.left - steps
+    if remaining < work.look:
+        if remaining < 0:
             raise Exhausted(f"the budget of {STEPS} steps is used up")
         look()
-        work.look = max(left - _LOOK, 0)
+        work.look = max(remaining - _LOOK, 0)
 
 
 def look() -> None:
-    """Look at the clock: for what takes long and counts no steps."""
+    """Check the clock, in work that takes long and counts no steps."""
     work = _work.get()
     if work is not None and time.thread_time() > work.until:
         raise Exhausted(f"the budget of {SECONDS:g} s of processor time is used up")

@@ -1,10 +1,10 @@
-"""Undo packed, fused and permuted layouts: a comprehension over logical buffers.
+"""Undo packed, fused and permuted layouts: a tensor expression over logical buffers.
 
-Each parameter's buffer is taken as another view of a logical one, by moves that are bijections
-(`analysis.undo_layouts.move`): digits of one coordinate are merged
+Each parameter's buffer is treated as a view of a logical one, through a sequence of bijections of
+its coordinates (`analysis.undo_layouts.move`): digits of one coordinate are merged
 (`analysis.undo_layouts.merges`), fused coordinates split (`analysis.undo_layouts.splits`), padding
-left out (`analysis.undo_layouts.crop`), dimensions ordered (`analysis.undo_layouts.orders`). What
-the views are is guessed from the accesses; a wrong guess only fails to be recognised.
+cropped (`analysis.undo_layouts.crop`), dimensions reordered (`analysis.undo_layouts.orders`). The
+views are guessed from the accesses. A wrong guess is harmless: no operator is recognised.
 
     Before: out[n, co, h, w, ci] = Σ x[n, ro, h, w, ri] * w[co, ro, ri, ci]     (NCHW4c, OI4i4o)
     After:  out[n, c, h, w]      = Σ x[n, r, h, w] * w[c, r]
@@ -28,13 +28,13 @@ from .places import place
 from .splits import unfused
 from .tensor_access import accesses
 
-#: How many views of one PrimFunc are tried.
+#: The most views of one PrimFunc.
 LIMIT = 40
 
 
 @dataclass(frozen=True)
 class LogicalForm:
-    """A comprehension over logical buffers, and how those of the PrimFunc lie."""
+    """A tensor expression over logical buffers, and the layouts of the PrimFunc's buffers."""
 
     state: LogicalState
     physical: TensorExpression
@@ -55,14 +55,14 @@ class LogicalForm:
         )
 
     def name(self, position: int, logical: str) -> str:
-        """The layout string of a parameter, from the one of its logical buffer; or empty."""
-        found = self.places[position]
-        if found is None or len(found.axes) > len(LETTERS):
+        """Return the layout string of a parameter, given that of its logical buffer; or empty."""
+        indices = self.places[position]
+        if indices is None or len(indices.axes) > len(LETTERS):
             return ""
-        return found.name(logical or LETTERS[: len(found.axes)])
+        return indices.name(logical or LETTERS[: len(indices.axes)])
 
     def layouts(self) -> tuple[BufferLayout | None, ...]:
-        """By parameter, where the logical buffer's elements are."""
+        """Return, for each parameter, where the logical buffer's elements are."""
         return tuple(
             None if p is None or not isinstance(t, TensorVar) else p.layout(t.shape)
             for p, t in zip(self.places, self.physical.params, strict=True)
@@ -70,7 +70,7 @@ class LogicalForm:
 
 
 def relayings(lifted: TensorExpression) -> Iterator[LogicalForm]:
-    """Views of a comprehension over other buffers, the most likely first."""
+    """Yield views of a tensor expression over logical buffers, the most likely first."""
     seen: set[tuple[object, ...]] = set()
     for form in _forms(tidied(LogicalState(lifted))):
         for orders in (None, *candidates(form)):
@@ -85,7 +85,7 @@ def relayings(lifted: TensorExpression) -> Iterator[LogicalForm]:
 
 
 def _key(state: LogicalState) -> tuple[object, ...]:
-    """Equal for states that came to the same view of every buffer."""
+    """A key that is equal for states with the same view of every buffer."""
     params = [t for t in state.lifted.params if isinstance(t, TensorVar)]
     return tuple(
         (p.axes, p.indices) for t in params for p in (place(state.of(t.position), t.shape),)
@@ -93,17 +93,17 @@ def _key(state: LogicalState) -> tuple[object, ...]:
 
 
 def _forms(state: LogicalState) -> Iterator[LogicalState]:
-    """The state with what the accesses show undone, then with what they only allow."""
+    """The states with the layouts undone that the accesses show, then those that they allow."""
     packed = _packed(state)
     yield from _with_padding(packed)
     for form in (packed, state):
-        for apart in unfused(form):
-            yield from _with_padding(_packed(_canonical(apart)))
+        for split in unfused(form):
+            yield from _with_padding(_packed(_canonical(split)))
     for _ in range(4):
-        found = components(packed, accesses(packed))
-        if not found:
+        candidates_found = components(packed, accesses(packed))
+        if not candidates_found:
             return
-        packed = _packed(_canonical(merged(packed, found[0])))
+        packed = _packed(_canonical(merged(packed, candidates_found[0])))
         yield from _with_padding(packed)
 
 
@@ -117,10 +117,10 @@ def _with_padding(state: LogicalState) -> Iterator[LogicalState]:
 def _packed(state: LogicalState) -> LogicalState:
     """The state with all dimensions merged that the accesses show to be digits."""
     for _ in range(8):
-        found = components(state, accesses(state))
-        if not found or not found[0].evidence:
+        merges = components(state, accesses(state))
+        if not merges or not merges[0].evidence:
             break
-        state = _canonical(merged(state, found[0]))
+        state = _canonical(merged(state, merges[0]))
     return state
 
 

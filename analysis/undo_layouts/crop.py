@@ -1,4 +1,4 @@
-"""Padding of a packed dimension: an output's tail that is a literal, an input's that nobody reads.
+"""Padding of a packed dimension: a literal tail of an output, an unread tail of an input.
 
 Before: out[n, c] = 0 if c >= 6 else exp(x[n, c])   over 8      After: exp(x[n, c])   over 6
 """
@@ -17,18 +17,18 @@ from .tensor_access import bare
 
 
 def cropped(state: LogicalState) -> LogicalState:
-    """The state without the padding of packed dimensions."""
-    for one in (_output, _input):  # what is read depends on what is written
+    """Return the state without the padding of packed dimensions."""
+    for crop_side in (_output, _input):  # in this order: the reads depend on the writes
         for position, t in enumerate(state.lifted.params):
             if not isinstance(t, TensorVar) or not _packed(state, position):
                 continue
             for d in range(len(t.shape)):
-                state = one(state, position, d) or state
+                state = crop_side(state, position, d) or state
     return state
 
 
 def _packed(state: LogicalState, position: int) -> bool:
-    """A merged buffer, or one with a dimension of extent 1 that may be the outer digit."""
+    """Whether a buffer was merged, or has a dimension of extent 1 that may be the outer digit."""
     return bool(state.of(position)) or ONE in state.tensor(position).shape
 
 
@@ -64,14 +64,14 @@ def _literal(t: Term) -> bool:
 def _without_tail(
     state: LogicalState, c: Comprehension, d: int, extent: int, tail: Term
 ) -> LogicalState:
-    told = f"of the {c.out.shape[d]!r} elements of %{c.out.position} along its packed dimension"
+    subject = f"of the {c.out.shape[d]!r} elements of %{c.out.position} along its packed dimension"
     body = simplify(c.body, (ge0(integer(extent - 1) - c.axes[d]),), thorough)
     short = replace(c, body=body)
     outputs = tuple(short if o is c else o for o in state.lifted.outputs)
     state = replace(
         state,
         lifted=replace(state.lifted, outputs=outputs),
-        notes=(*state.notes, f"{told} those from {extent} are {tail!r}"),
+        notes=(*state.notes, f"{subject} those from {extent} are {tail!r}"),
     )
     return moved(state, c.out.position, crop(c.out, d, integer(extent)))
 
@@ -93,7 +93,7 @@ def _input(state: LogicalState, position: int, d: int) -> LogicalState | None:
         highest = max(highest, min(known))
     if highest + 1 >= full:
         return None
-    told = f"of the {t.shape[d]!r} elements of %{position} along its packed dimension"
-    note = f"{told} only the first {highest + 1} are read"
+    subject = f"of the {t.shape[d]!r} elements of %{position} along its packed dimension"
+    note = f"{subject} only the first {highest + 1} are read"
     state = replace(state, notes=(*state.notes, note))
     return moved(state, position, crop(t, d, integer(highest + 1)))

@@ -1,7 +1,7 @@
-"""The answer about logical buffers as one about the buffers that the PrimFunc has.
+"""From an answer over logical buffers to one over the PrimFunc's own buffers.
 
-conv2d over NCHW, packed in memory       conv2d(…, data_layout="NCHW4c")     the op expresses it
-tan over (i, j), transposed in memory    no attribute of tan says so         LayoutNormalised
+conv2d over NCHW, packed in memory       conv2d(…, data_layout="NCHW4c")     expressed by the op
+tan over (i, j), transposed in memory    tan has no layout attribute         LayoutNormalised
 """
 
 from __future__ import annotations
@@ -23,83 +23,90 @@ from ..terms.term import TensorVar
 from . import LogicalForm
 
 
-def normalised(info: OpInfo, relaid: LogicalForm) -> LayoutNormalised:
-    """The op over logical buffers, and how the PrimFunc's buffers lie."""
+def normalised(info: OpInfo, form: LogicalForm) -> LayoutNormalised:
+    """Return the operator over logical buffers, with the layouts of the PrimFunc's buffers."""
     return LayoutNormalised(
-        _noted(info, relaid),
-        relaid.layouts(),
-        tuple(relaid.name(position, logical) for position, logical in enumerate(info.layouts)),
+        _noted(info, form),
+        form.layouts(),
+        tuple(form.name(position, logical) for position, logical in enumerate(info.layouts)),
     )
 
 
-def _noted(info: OpInfo, relaid: LogicalForm) -> OpInfo:
-    """With what is assumed of padding."""
+def _noted(info: OpInfo, form: LogicalForm) -> OpInfo:
+    """The answer with the assumptions about padding."""
     certificate = replace(
         info.certificate,
-        exact=info.certificate.exact and not relaid.notes,
-        assumptions=(*info.certificate.assumptions, *relaid.notes),
+        exact=info.certificate.exact and not form.notes,
+        assumptions=(*info.certificate.assumptions, *form.notes),
     )
-    others = tuple(_noted(a, relaid) for a in info.alternatives)
-    return replace(info, certificate=certificate, alternatives=others)
+    alternatives = tuple(_noted(a, form) for a in info.alternatives)
+    return replace(info, certificate=certificate, alternatives=alternatives)
 
 
-def expressed(found: LayoutNormalised, lifted: TensorExpression) -> OpInfo | None:
-    """The op over the PrimFunc's own buffers, if its layout attributes say how all of them lie.
+def expressed(answer: LayoutNormalised, lifted: TensorExpression) -> OpInfo | None:
+    """Return the operator over the PrimFunc's own buffers, if its layout attributes name all
+    layouts.
 
-    So they do where each buffer has a layout string that an attribute takes, and Relax infers for
-    the call on the PrimFunc's operands the type of the PrimFunc's result.
+    They do if each buffer has a layout string that an attribute accepts, and Relax infers, for the
+    call on the PrimFunc's operands, the type of the PrimFunc's result.
     """
-    logical = found.logical
+    logical = answer.logical
     attrs = dict(logical.attrs)
     out = [c.out.position for c in lifted.outputs]
     names = attrs.keys() & STRINGS.keys()
     if len(out) != 1 or not names:
         return None
-    told: dict[int, str] = {}
+    strings: dict[int, str] = {}
     for key in names:
         place = STRINGS[key]
         k = out[0] if place is None else logical.operands[place]
-        if not isinstance(k, int) or not _renamed(found.layouts[k], logical.layouts[k]):
+        if not isinstance(k, int) or not _renamed(answer.layouts[k], logical.layouts[k]):
             return None
-        told[k] = attrs[key] = found.layouts[k]
+        strings[k] = attrs[key] = answer.layouts[k]
     data = logical.operands[0]
-    if out[0] not in told and isinstance(data, int) and found.layouts[out[0]] == told.get(data):
-        told[out[0]] = found.layouts[out[0]]
-    if not all(_says(k in told, b) for k, b in enumerate(found.buffers)):
+    if (
+        out[0] not in strings
+        and isinstance(data, int)
+        and answer.layouts[out[0]] == strings.get(data)
+    ):
+        strings[out[0]] = answer.layouts[out[0]]
+    if not all(_says(k in strings, b) for k, b in enumerate(answer.buffers)):
         return None
-    layouts = tuple(told.get(k, text) for k, text in enumerate(logical.layouts))
-    others = tuple(_others(found, lifted))
-    info = replace(logical, attrs=attrs, layouts=layouts, alternatives=others, relayout=found)
+    layouts = tuple(strings.get(k, text) for k, text in enumerate(logical.layouts))
+    alternatives = tuple(_others(answer, lifted))
+    info = replace(
+        logical, attrs=attrs, layouts=layouts, alternatives=alternatives, relayout=answer
+    )
     return info if _typed(info, lifted, lifted.outputs[0].out) else None
 
 
 def _says(named: bool, buffer: BufferLayout | None) -> bool:
-    """Whether it is known how a buffer lies; the elements of padding are in no layout string."""
+    """Whether the layout of a buffer is known; no layout string describes padding."""
     return buffer is None or buffer.identity or (named and not buffer.padded)
 
 
 def _others(found: LayoutNormalised, lifted: TensorExpression) -> Iterator[OpInfo]:
-    """The alternatives whose attributes say it as well."""
-    for other in found.logical.alternatives:
-        if other.layouts == found.logical.layouts:
-            info = expressed(replace(found, logical=other), lifted)
+    """The alternatives whose attributes name the layouts as well."""
+    for alternative in found.logical.alternatives:
+        if alternative.layouts == found.logical.layouts:
+            info = expressed(replace(found, logical=alternative), lifted)
             if info is not None:
                 yield info
 
 
 def _renamed(physical: str, logical: str) -> bool:
-    """Whether a string has all the axes of the usual one: TVM converts between such."""
+    """Whether a string has all the axes of the usual one: TVM converts between such strings."""
     return bool(physical) and sorted(c for c in physical if c.isupper()) == sorted(logical)
 
 
 def _typed(info: OpInfo, lifted: TensorExpression, out: TensorVar) -> bool:
-    """Whether the call on the PrimFunc's operands is valid and has the PrimFunc's result."""
+    """Whether the call on the PrimFunc's operands is valid and has the PrimFunc's result type."""
     try:
         p = Proposal(info.name, info.operands, info.attrs)
-        call, wanted = typed_call(p, lifted, out)
+        call, expected = typed_call(p, lifted, out)
     except NotBuilt:
         return False
-    return _same_type(call.ty, wanted)
+    return _same_type(call.ty, expected)
 
 
 def _same_type(a: Any, b: Any) -> bool:
@@ -107,6 +114,6 @@ def _same_type(a: Any, b: Any) -> bool:
         return True
     if not (isinstance(a, relax.TensorType) and isinstance(a.shape, relax.ShapeExpr)):
         return False
-    one, two = list(a.shape.values), list(b.shape.values)
+    left, right = list(a.shape.values), list(b.shape.values)
     prove = sym.Analyzer().can_prove_equal
-    return str(a.dtype) == str(b.dtype) and len(one) == len(two) and all(map(prove, one, two))
+    return str(a.dtype) == str(b.dtype) and len(left) == len(right) and all(map(prove, left, right))

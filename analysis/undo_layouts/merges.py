@@ -1,9 +1,9 @@
-"""Dimensions that are digits of one coordinate: packed layouts.
+"""Merge dimensions that are digits of one coordinate: packed layouts.
 
 Two dimensions ``i`` and ``j`` of a buffer are merged if every access has ``P // E`` and ``P % E``
-there, or two axes ``a`` and ``b`` that stand for one: wherever else they occur, they stand in two
-dimensions of another buffer, which are merged too, or as ``E * a + b``. It is *evidence* if some
-``P`` gets simpler by it; without any, a merge only makes the ranks smaller.
+there, or two axes ``a`` and ``b`` that replace one: all their other uses are as two dimensions of
+another buffer, which are merged too, or as ``E * a + b``. The merge has *evidence* if some ``P``
+becomes simpler; without evidence it only lowers the ranks.
 
     Before: out[n, co, h, w, ci] = Σ x[n, ro, h, w, ri] * w[co, ro, ri, ci]     (NCHW4c, OI4i4o)
     After:  out[n, c, h, w]      = Σ x[n, r, h, w] * w[c, r]
@@ -28,10 +28,10 @@ Pair = tuple[int, int, int]
 
 @dataclass
 class Component:
-    """Pairs of dimensions that must be merged together, and how many accesses gain by it.
+    """Pairs of dimensions that must be merged together, and the accesses that become simpler.
 
-    ``loose`` says that an outer axis occurs alone somewhere, as the group of a channel does,
-    ``mixed`` that one axis is reduced and the other is not: ``group * C + c``, no coordinate.
+    ``loose`` says that an outer axis occurs alone somewhere, as the group of a channel does;
+    ``mixed`` that one axis is reduced and the other is not: ``group * C + c`` is not a coordinate.
     """
 
     extent: Int
@@ -43,15 +43,15 @@ class Component:
 
 
 def merged(state: LogicalState, c: Component) -> LogicalState:
-    """The state with all pairs of a component merged."""
+    """Return the state with all pairs of a component merged."""
     for position, outer, inner in c.pairs:
         state = moved(state, position, merge(state.tensor(position), outer, inner))
     return state
 
 
 def components(state: LogicalState, a: Accesses) -> list[Component]:
-    """All merges that there could be, the most convincing first."""
-    found: list[Component] = []
+    """Return all possible merges, the most convincing first."""
+    merges: list[Component] = []
     seen: set[Pair] = set()
     for t in _tensors(state):
         for i, j in permutations(range(len(t.shape)), 2):
@@ -60,8 +60,8 @@ def components(state: LogicalState, a: Accesses) -> list[Component]:
             c = _component(state, a, (t.position, i, j))
             if c is not None and (c.evidence or not c.loose):
                 seen.update(c.pairs)
-                found.append(c)
-    return sorted(found, key=lambda c: _rank(state, c))
+                merges.append(c)
+    return sorted(merges, key=lambda c: _rank(state, c))
 
 
 def _rank(state: LogicalState, c: Component) -> tuple[object, ...]:
@@ -104,36 +104,36 @@ def _component(state: LogicalState, a: Accesses, seed: Pair) -> Component | None
 
 
 def _stands(high: Int, low: Int, c: Component) -> set[tuple[Var, Var]] | None:
-    """The axes that stand for one, none if the indices are digits; None if they are neither."""
+    """The axes that replace one, or none if the indices are digits; None if they are neither."""
     if high.const is not None or low.const is not None:
         return set()
     whole = mul(high, c.extent) + low
     if len(_divisions(whole)) < len(_divisions(high) | _divisions(low)):
         c.evidence += 1
         return set()
-    one, two = only(high), only(low)
-    if one is None or two is None or one is two or two.extent is not c.extent:
+    a, b = only(high), only(low)
+    if a is None or b is None or a is b or b.extent is not c.extent:
         return None
-    if one.extent is None:  # a scalar parameter
+    if a.extent is None:  # a scalar parameter
         return None
-    return {(one, two)}
+    return {(a, b)}
 
 
 def _elsewhere(a: Accesses, axes: tuple[Var, Var], c: Component) -> list[Pair] | None:
-    """The pairs of dimensions where the axes stand; None if the inner one occurs for itself."""
-    found: list[Pair] = []
+    """The pairs of dimensions with the axes; None if the inner axis occurs separately."""
+    pairs: list[Pair] = []
     for access in a.all:
         if any(v in free(p) for v in axes for p in access.indices):
             new = _in_access(access, axes, c)
             if new is None:
                 return None
-            found += new
+            pairs += new
     for p in a.conditions:
         if _together(p, axes, c.extent) is False and len(free(p)) > 1:
             c.loose = True
             if axes[1] in free(p):
                 return None
-    return None if any(_together(p, axes, c.extent) is False for p in a.numbers) else found
+    return None if any(_together(p, axes, c.extent) is False for p in a.numbers) else pairs
 
 
 def _in_access(access: Access, axes: tuple[Var, Var], c: Component) -> list[Pair] | None:
@@ -160,15 +160,15 @@ def _in_access(access: Access, axes: tuple[Var, Var], c: Component) -> list[Pair
 
 
 def _together(p: Int, axes: tuple[Var, Var], extent: Int) -> bool | None:
-    """Whether it is one of ``P = extent * a + b`` and not of the digits; None if it has neither."""
+    """Whether ``P = extent * a + b`` occurs rather than its digits; None if neither does."""
     a, b = axes
     if a not in free(p) and b not in free(p):
         return None
     assert a.extent is not None
     high, low = coefficient(p, a), coefficient(p, b)
     if high is not None and low is not None and a.extent is not ONE:
-        rest = p - mul(high, as_int(a)) - mul(low, as_int(b))
-        if not any(v in free(t) for v in axes for t in (high, low, rest)):
+        remaining = p - mul(high, as_int(a)) - mul(low, as_int(b))
+        if not any(v in free(t) for v in axes for t in (high, low, remaining)):
             return high is mul(low, extent)
     whole = as_int(fresh(mul(a.extent, extent), "P"))
     high = floordiv(whole, extent)

@@ -1,8 +1,8 @@
-"""One change of a buffer's coordinates, and what it makes of a comprehension.
+"""One change of a buffer's coordinates, and its effect on a tensor expression.
 
-A move is a bijection between old and new coordinates (an injection where it crops), so a statement
-about the comprehension over the new buffer is one about the old. Which moves are made is a guess;
-a bad guess is only not recognised.
+A change is a bijection between old and new coordinates (an injection for a crop). So a statement
+about the expression over the new buffer is one about the old buffer. The choice of changes is a
+guess; after a bad one, no operator is recognised.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ Facts = tuple[Term, ...]
 
 @dataclass(frozen=True)
 class CoordinateChange:
-    """New coordinates of a buffer; ``old`` takes new coordinates back, ``new`` an access forth.
+    """New coordinates of a buffer; ``old`` maps new coordinates back, ``new`` an access forth.
 
-    ``new`` may use what is known where the access stands.
+    ``new`` may use the facts that hold where the access is.
     """
 
     shape: Index
@@ -53,7 +53,7 @@ class CoordinateChange:
 
 @dataclass(frozen=True)
 class LogicalState:
-    """A comprehension, the moves that led to it, by parameter, and what is true of its padding."""
+    """A tensor expression, the coordinate changes of each parameter, and notes on padding."""
 
     lifted: TensorExpression
     moves: tuple[tuple[int, CoordinateChange], ...] = ()
@@ -63,16 +63,16 @@ class LogicalState:
         return tuple(m for p, m in self.moves if p == position)
 
     def tensor(self, position: int) -> TensorVar:
-        found = self.lifted.params[position]
-        assert isinstance(found, TensorVar)
-        return found
+        param = self.lifted.params[position]
+        assert isinstance(param, TensorVar)
+        return param
 
 
 # ---------------------------------------------------------------------------- moves
 
 
 def merge(t: TensorVar, outer: int, inner: int) -> CoordinateChange:
-    """Dimensions that are the digits ``P // E`` and ``P % E`` become one that is P."""
+    """Merge dimensions that are the digits ``P // E`` and ``P % E`` into one that is P."""
     extent = t.shape[inner]
     place = outer - (inner < outer)
 
@@ -96,7 +96,7 @@ def merge(t: TensorVar, outer: int, inner: int) -> CoordinateChange:
 
 
 def split(t: TensorVar, d: int, extent: Int) -> CoordinateChange:
-    """A dimension that is ``extent * P + Q`` becomes two, P and Q."""
+    """Split a dimension that is ``extent * P + Q`` into two, P and Q."""
 
     def new(index: Index, facts: Facts = ()) -> Index:
         return (*index[:d], *digits(index[d], extent, facts), *index[d + 1 :])
@@ -109,7 +109,7 @@ def split(t: TensorVar, d: int, extent: Int) -> CoordinateChange:
 
 
 def arrange(t: TensorVar, order: Sequence[int | None]) -> CoordinateChange:
-    """The dimensions in another order; None is a new one of extent 1, those left out have it."""
+    """Reorder dimensions; None is a new one of extent 1, and omitted ones have extent 1."""
     assert all(t.shape[d] is ONE for d in range(len(t.shape)) if d not in order)
 
     def new(index: Index, _: Facts = ()) -> Index:
@@ -122,22 +122,22 @@ def arrange(t: TensorVar, order: Sequence[int | None]) -> CoordinateChange:
 
 
 def crop(t: TensorVar, d: int, extent: Int) -> CoordinateChange:
-    """Without what is behind the first elements of a dimension."""
+    """Keep only the first elements of a dimension."""
     shape = (*t.shape[:d], extent, *t.shape[d + 1 :])
     return CoordinateChange(shape, lambda index: index, lambda index, _: index)
 
 
 def digits(p: Int, extent: Int, facts: Facts = ()) -> tuple[Int, Int]:
-    """``p // extent`` and ``p % extent``, in the clean form if the facts allow it."""
-    found = clean(p, extent, facts)
-    if found is not None:
-        return found
+    """Return ``p // extent`` and ``p % extent``, without divisions if the facts allow it."""
+    exact = clean(p, extent, facts)
+    if exact is not None:
+        return exact
     high = floordiv(p, extent)
     return high, p - mul(high, extent)
 
 
 def clean(p: Int, extent: Int, facts: Facts) -> tuple[Int, Int] | None:
-    """``p = extent * high + low`` term by term, if low is proved to be the remainder."""
+    """Return ``p = extent * high + low`` term by term, if low is proved to be the remainder."""
     k, shift = extent.const, next((c for m, c in p.terms if not m), 0)
     high, low = factored(p - shift if k else p, extent)
     if high is ZERO:
@@ -151,26 +151,26 @@ def clean(p: Int, extent: Int, facts: Facts) -> tuple[Int, Int] | None:
 
 
 def factored(p: Int, extent: Int) -> tuple[Int, Int]:
-    """``p = extent * high + low`` with the terms that the extent divides in ``high``."""
+    """Return ``p = extent * high + low``, with the terms that the extent divides in ``high``."""
     ((mono, k),) = extent.terms
     high: dict[tuple[Term, ...], int] = {}
     for m, c in p.terms:
-        rest = list(m)
-        if c % k == 0 and all(_take(rest, a) for a in mono):
-            high[tuple(rest)] = c // k
+        factors = list(m)
+        if c % k == 0 and all(_take(factors, a) for a in mono):
+            high[tuple(factors)] = c // k
     upper = polynomial(high)
     return upper, p - mul(upper, extent)
 
 
-def _take(rest: list[Term], atom: Term) -> bool:
-    found = atom in rest
-    if found:
-        rest.remove(atom)
-    return found
+def _take(factors: list[Term], atom: Term) -> bool:
+    present = atom in factors
+    if present:
+        factors.remove(atom)
+    return present
 
 
 def inside(p: Int, extent: Int, facts: Facts) -> bool:
-    """Whether ``0 <= p < extent`` wherever the facts hold."""
+    """Return whether ``0 <= p < extent`` wherever the facts hold."""
     return prove(conj(ge0(p), ge0(extent - 1 - p)), facts).proved
 
 
@@ -178,7 +178,7 @@ def inside(p: Int, extent: Int, facts: Facts) -> bool:
 
 
 def moved(state: LogicalState, position: int, move: CoordinateChange) -> LogicalState:
-    """The state after a move of one parameter; reductions are left as they come."""
+    """Return the state after a change of one parameter; reductions are not normalised."""
     t = state.tensor(position)
     new = TensorVar(t.name, move.shape, t.dtype, t.position)
     outputs = []
@@ -194,26 +194,26 @@ def moved(state: LogicalState, position: int, move: CoordinateChange) -> Logical
 def _output(c: Comprehension, new: TensorVar, move: CoordinateChange) -> Comprehension:
     axes = tuple(axis(d, e) for d, e in enumerate(new.shape))
     old = move.old(axes)
-    mine = [(a.atom, o) for a, o in zip(c.axes, old, strict=True) if isinstance(a.atom, Var)]
-    apart = {v: as_int(fresh(v.extent, "t")) for v, _ in mine if v.extent is not None}
-    body = substitute(c.body, apart)
-    back = {apart[v].atom: o for v, o in mine}
+    pairs = [(a.atom, o) for a, o in zip(c.axes, old, strict=True) if isinstance(a.atom, Var)]
+    renamed = {v: as_int(fresh(v.extent, "t")) for v, _ in pairs if v.extent is not None}
+    body = substitute(c.body, renamed)
+    back = {renamed[v].atom: o for v, o in pairs}
     return Comprehension(new, axes, substitute(body, back))  # type: ignore[arg-type]
 
 
-#: Visits of sub-terms after which what selections say is not distinguished any more.
+#: Visits of sub-terms after which facts from selections are ignored.
 VISITS = 5_000
 
 
 def _of_places(*facts: Term) -> Facts:
-    """Without those that compare values: they say nothing about indices."""
+    """The facts about indices, without comparisons of values."""
     return tuple(f for f in facts if not (f.children and "float" in f.children[0].dtype))
 
 
 def map_loads(body: Term, t: TensorVar, fn: Callable[[Load, Facts], Term]) -> Term:
-    """Replace the loads of a tensor, told what selections around them say.
+    """Replace the loads of a tensor; `fn` also gets the facts from enclosing selections.
 
-    Shared terms are visited once for each set of facts; where that gets too often, without facts.
+    Shared terms are visited once for each set of facts; if there are too many, without facts.
     """
     memo: dict[tuple[Term, Facts], Term] = {}
 
@@ -222,26 +222,26 @@ def map_loads(body: Term, t: TensorVar, fn: Callable[[Load, Facts], Term]) -> Te
             return s
         if len(memo) > VISITS:
             facts = ()
-        found = memo.get((s, facts))
-        if found is None:
+        result = memo.get((s, facts))
+        if result is None:
             if isinstance(s, Load) and s.tensor is t:
-                found = fn(s, facts)
+                result = fn(s, facts)
             elif isinstance(s, CallTerm) and s.op == "ite":
                 c, yes, no = s.args
                 if_so, if_not = _of_places(*parts(c)), _of_places(negate(c))
-                told = (go(c, facts), go(yes, (*facts, *if_so)), go(no, (*facts, *if_not)))
-                rest = iter(told)
-                found = rebuild(s, lambda _: next(rest))
+                branches = (go(c, facts), go(yes, (*facts, *if_so)), go(no, (*facts, *if_not)))
+                rest = iter(branches)
+                result = rebuild(s, lambda _: next(rest))
             else:
-                found = rebuild(s, lambda child: go(child, facts))
-            memo[s, facts] = found
-        return found
+                result = rebuild(s, lambda child: go(child, facts))
+            memo[s, facts] = result
+        return result
 
     return go(body, ())
 
 
 def tidied(state: LogicalState) -> LogicalState:
-    """``P // E`` is a literal where a selection around the load leaves it only one value."""
+    """Return the state with ``P // E`` replaced by a literal where the facts leave one value."""
     outputs = []
     for c in state.lifted.outputs:
         body = c.body
@@ -266,12 +266,12 @@ def _shorter(p: Int, facts: Facts) -> Int:
 
 
 def guarded_loads(body: Term, t: TensorVar) -> Iterator[tuple[Load, Facts]]:
-    """The loads of a tensor with what selections around them say."""
-    found: dict[tuple[Load, Facts], None] = {}
+    """Yield the loads of a tensor, with the facts from enclosing selections."""
+    loads: dict[tuple[Load, Facts], None] = {}
 
     def keep(x: Load, facts: Facts) -> Term:
-        found[x, facts] = None
+        loads[x, facts] = None
         return as_int(x) if x.dtype in ("int", "int32", "int64") else x
 
     map_loads(body, t, keep)
-    return iter(found)
+    return iter(loads)

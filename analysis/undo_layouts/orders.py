@@ -1,8 +1,8 @@
-"""Orders of dimensions: which of a buffer's dimensions comes where in the logical buffer.
+"""Orders of dimensions: the place of each of a buffer's dimensions in the logical buffer.
 
-Dimensions that share an axis are of one class. An order is a list of slots for each buffer, each
-filled by the dimension of a class; a dimension of extent 1, which leaves no trace in a term, fills
-a slot that is left.
+Dimensions that share an axis form a class. An order is a list of slots for each buffer, each filled
+by the dimension of a class. A dimension of extent 1, which leaves no trace in a term, fills an
+empty slot.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Orders = Mapping[int, Order]
 
 
 def arranged(state: LogicalState, orders: Orders) -> LogicalState:
-    """The state with the dimensions of its buffers in these orders."""
+    """Return the state with the dimensions of its buffers reordered."""
     for position, order in orders.items():
         t = state.tensor(position)
         if list(order) != list(range(len(t.shape))):
@@ -31,7 +31,7 @@ def arranged(state: LogicalState, orders: Orders) -> LogicalState:
 
 
 def candidates(state: LogicalState) -> Iterator[Orders]:
-    """Orders to try, the usual ones first."""
+    """Yield orders to try, the usual ones first."""
     view = _View.of(state)
     yield from _contraction(view)
     yield from _like_one(view)
@@ -61,7 +61,7 @@ class _View:
         return tuple(t for t in self.tensors if t.position not in self.outputs)
 
     def dims(self, t: TensorVar) -> list[int]:
-        """The dimensions that are more than 1 long."""
+        """Return the dimensions whose extent is not 1."""
         return [d for d, e in enumerate(t.shape) if e is not ONE]
 
     def classes(self, t: TensorVar) -> list[int]:
@@ -71,26 +71,26 @@ class _View:
         return self.accesses.at(t.position)
 
     def bare(self, t: TensorVar, d: int) -> bool:
-        """Whether a dimension is always read at one axis."""
+        """Return whether a dimension is always read at a single axis."""
         return all(only(x.indices[d]) is not None for x in self.accesses.at(t.position))
 
     def stored(self, t: TensorVar, d: int) -> bool:
-        """Whether an axis of an output occurs in the dimension's index."""
+        """Return whether an axis of an output occurs in the dimension's index."""
         of = self.accesses.outputs
         return any(free(x.indices[d]) & of for x in self.accesses.at(t.position))
 
 
-def _or_unit(found: Sequence[int]) -> list[int | None]:
-    return list(found) or [None]
+def _or_unit(dimensions: Sequence[int]) -> list[int | None]:
+    return list(dimensions) or [None]
 
 
 def _filled(t: TensorVar, slots: Sequence[int | None]) -> Order | None:
-    """Slots with the dimensions of extent 1 where they are empty, as far as there are any."""
+    """Slots with dimensions of extent 1 in the empty ones, as far as there are any."""
     units = iter([d for d, e in enumerate(t.shape) if e is ONE])
     order = [next(units, None) if d is None else d for d in slots]
     kept = [d for d in slots if d is not None]
-    whole = sorted(kept) == [d for d, e in enumerate(t.shape) if e is not ONE]
-    return order if whole else None
+    complete = sorted(kept) == [d for d, e in enumerate(t.shape) if e is not ONE]
+    return order if complete else None
 
 
 # ---------------------------------------------------------------------------- contractions
@@ -100,18 +100,18 @@ def _contraction(view: _View) -> Iterator[Orders]:
     """Convolutions as NCHW, OIHW (IOHW where transposed), NCHW; matrix products as MK, KN, MN."""
     if len(view.inputs) != 2 or len(view.outputs) != 1:
         return
-    one, two = view.inputs
+    data, kernel = view.inputs
     out = view.state.tensor(view.outputs[0])
-    for x, w in ((one, two), (two, one)):
+    for x, w in ((data, kernel), (kernel, data)):
         roles = _Roles(view, x, w, out)
-        for found in (roles.conv(), roles.conv(transposed=True), roles.matmul()):
-            if found is not None:
-                yield found
+        for orders in (roles.conv(), roles.conv(transposed=True), roles.matmul()):
+            if orders is not None:
+                yield orders
 
 
 @dataclass(frozen=True)
 class _Roles:
-    """Classes of a contraction by the buffers that have them."""
+    """Classes of a contraction, by the buffers that have them."""
 
     view: _View
     x: TensorVar
@@ -119,7 +119,7 @@ class _Roles:
     out: TensorVar
 
     def within(self, *tensors: TensorVar) -> list[int]:
-        """Classes of exactly these buffers, in the order of the first."""
+        """Return the classes of exactly these buffers, in the order of the first."""
         sets = [(t, set(self.view.classes(t))) for t in (self.x, self.w, self.out)]
         return [
             c
@@ -131,8 +131,8 @@ class _Roles:
         return [d for d in self.view.dims(t) if self.view.number[t.position, d] == c]
 
     def one(self, t: TensorVar, c: int | None) -> int | None:
-        found = self.at(t, c)
-        return found[0] if found else None
+        dimensions = self.at(t, c)
+        return dimensions[0] if dimensions else None
 
     def conv(self, transposed: bool = False) -> Orders | None:
         x, w, out = self.x, self.w, self.out
@@ -163,7 +163,7 @@ class _Roles:
         )
 
     def _channels(self) -> list[int]:
-        """Classes of C and O: bare in the kernel, and no window in the data."""
+        """Classes of C and O: single axes in the kernel, and not part of a window in the data."""
         x, w, out = self.x, self.w, self.out
         three = [
             c for c in self.within(x, w, out) if any(self.view.stored(w, d) for d in self.at(w, c))
@@ -188,20 +188,20 @@ class _Roles:
         )
 
     def _orders(self, x: Order, w: Order, out: Order) -> Orders | None:
-        found = {}
+        orders = {}
         for t, slots in ((self.x, x), (self.w, w), (self.out, out)):
             order = _filled(t, slots)
             if order is None:
                 return None
-            found[t.position] = order
-        return found
+            orders[t.position] = order
+        return orders
 
 
 # ---------------------------------------------------------------------------- like one buffer
 
 
 def _like_one(view: _View) -> Iterator[Orders]:
-    """All buffers in the order of one of those that have the most dimensions."""
+    """All buffers in the order of one of those with the most dimensions."""
     most = max((len(view.dims(t)) for t in view.tensors), default=0)
     heads = [t for t in view.tensors if len(view.dims(t)) == most]
     for head in sorted(heads, key=lambda t: (-len(t.shape), t.position in view.outputs)):
@@ -231,7 +231,7 @@ def _right(empty: list[int], slots: Slots, count: int) -> list[int]:
 
 
 def _none(empty: list[int], slots: Slots, count: int) -> list[int]:
-    """Only as many as a buffer of the head's rank needs."""
+    """Only as many dimensions of extent 1 as a buffer of the head's rank needs."""
     return empty if count >= len(empty) and len(empty) < len(slots) - 1 else []
 
 
@@ -242,10 +242,10 @@ def _like(view: _View, head: TensorVar, t: TensorVar, holes: Holes, units: bool 
     slots = [None if e is ONE else view.number[head.position, d] for d, e in enumerate(head.shape)]
     rank = {c: k for k, c in reversed(list(enumerate(slots))) if c is not None}
     at = {d: rank.get(view.number[t.position, d], len(slots)) for d in view.dims(t)}
-    mine = sorted(at, key=lambda d: at[d])
+    ordered = sorted(at, key=lambda d: at[d])
     spare = [d for d, e in enumerate(t.shape) if e is ONE] if units else []
     empty = [k for k in range(len(slots)) if k not in at.values()]
-    keyed = [(at[d], d) for d in mine]
+    keyed = [(at[d], d) for d in ordered]
     keyed += zip(holes(empty, slots, len(spare)), spare, strict=False)
     return [d for _, d in sorted(keyed, key=lambda item: item[0])]
 
@@ -263,12 +263,14 @@ def _window(view: _View) -> Iterator[Orders]:
     if len(bare) > 2:
         bare, space = bare[:2], [d for d in view.dims(x) if d not in bare[:2]]
     slots: list[int | None] = [*[None] * (2 - len(bare)), *bare, *space]
-    found: dict[int, Order] = {}
+    orders: dict[int, Order] = {}
     for t in (x, *(view.state.tensor(p) for p in view.outputs)):
         by_class = {view.number[t.position, d]: d for d in view.dims(t)}
-        mine = [None if s is None else by_class.get(view.number[x.position, s]) for s in slots]
-        order = _filled(t, mine)
+        dimensions = [
+            None if s is None else by_class.get(view.number[x.position, s]) for s in slots
+        ]
+        order = _filled(t, dimensions)
         if order is None:
             return
-        found[t.position] = order
-    yield found
+        orders[t.position] = order
+    yield orders

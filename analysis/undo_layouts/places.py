@@ -1,4 +1,4 @@
-"""Where the elements of a logical buffer lie after moves."""
+"""The place of a logical buffer's elements after changes of coordinates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .move import CoordinateChange
 
 
 def place(moves: Sequence[CoordinateChange], shape: tuple[Int, ...]) -> PhysicalIndices:
-    """The indices in a buffer over the coordinates after all moves."""
+    """Return the indices in a buffer over the coordinates after all changes."""
     last = moves[-1].shape if moves else shape
     axes = tuple(variable("axis", f"x{k}", e) for k, e in enumerate(last))
     index = tuple(map(as_int, axes))
@@ -20,7 +20,7 @@ def place(moves: Sequence[CoordinateChange], shape: tuple[Int, ...]) -> Physical
 
 
 def as_they_are(params: Sequence[TensorVar | Var]) -> tuple[BufferLayout | None, ...]:
-    """By parameter, the buffer as the logical one."""
+    """Return, for each parameter, the layout in which its buffer is the logical one."""
     return tuple(
         place((), p.shape).layout(p.shape) if isinstance(p, TensorVar) else None for p in params
     )

@@ -1,4 +1,4 @@
-"""Dimensions that are two coordinates fused: ``extent * P + Q``.
+"""Split dimensions that are two fused coordinates: ``extent * P + Q``.
 
 Before: out[n, y] = Σ x[n, y // W + r, y % W + q]        After: out[n, h, w] = Σ x[n, h + r, w + q]
 """
@@ -15,7 +15,7 @@ from .tensor_access import accesses, coefficient
 
 
 def unfused(state: LogicalState) -> Iterator[LogicalState]:
-    """The state with one, two, … fused dimensions apart."""
+    """Yield the state with one, two, … fused dimensions split."""
     for _ in range(6):
         new = _input(state) or _output(state)
         if new is None:
@@ -25,7 +25,7 @@ def unfused(state: LogicalState) -> Iterator[LogicalState]:
 
 
 def _output(state: LogicalState) -> LogicalState | None:
-    """An output axis y that only occurs in ``y // E`` and ``y % E``."""
+    """Split an output axis y that only occurs in ``y // E`` and ``y % E``."""
     for c in state.lifted.outputs:
         for d, axis in enumerate(c.axes):
             if not isinstance(axis.atom, Var):
@@ -42,7 +42,7 @@ def _output(state: LogicalState) -> LogicalState | None:
 
 
 def _divisors(body: object, axis: Int) -> list[Int]:
-    found: dict[Int, None] = {}
+    divisors: dict[Int, None] = {}
     for s in subterms(body):  # type: ignore[arg-type]
         if (
             isinstance(s, CallTerm)
@@ -50,14 +50,14 @@ def _divisors(body: object, axis: Int) -> list[Int]:
             and s.args[0] is axis
             and isinstance(s.args[1], Int)
         ):
-            found[s.args[1]] = None
-    return list(found)
+            divisors[s.args[1]] = None
+    return list(divisors)
 
 
-def _divides(extent: Int, whole: Int) -> bool:
-    if len(extent.terms) != 1 or extent is whole or whole is ZERO:
+def _divides(extent: Int, total: Int) -> bool:
+    if len(extent.terms) != 1 or extent is total or total is ZERO:
         return False
-    high, low = factored(whole, extent)
+    high, low = factored(total, extent)
     return low is ZERO and high is not ONE
 
 
@@ -65,19 +65,19 @@ def _combined(state: LogicalState, position: int, d: int, extent: Int) -> bool:
     """Whether the two new axes still occur as ``extent * a + b``."""
     a = accesses(state)
     stores = next(x for x in a.all if x.position == position)
-    one, two = (stores.indices[k].atom for k in (d, d + 1))
-    if not (isinstance(one, Var) and isinstance(two, Var)):
+    outer, inner = (stores.indices[k].atom for k in (d, d + 1))
+    if not (isinstance(outer, Var) and isinstance(inner, Var)):
         return True
     indices = [p for x in a.all if x.position != position for p in x.indices]
     for p in (*indices, *a.numbers):
-        high, low = coefficient(p, one), coefficient(p, two)
+        high, low = coefficient(p, outer), coefficient(p, inner)
         if low is None or high is None or (low is not ZERO and high is low * extent):
             return True
     return False
 
 
 def _input(state: LogicalState) -> LogicalState | None:
-    """A dimension that every load reads at ``extent * P + Q`` with ``0 <= Q < extent``."""
+    """Split a dimension that every load reads at ``extent * P + Q`` with ``0 <= Q < extent``."""
     written = {c.out.position for c in state.lifted.outputs}
     for t in state.lifted.params:
         if not isinstance(t, TensorVar) or t.position in written:
@@ -93,18 +93,18 @@ def _input(state: LogicalState) -> LogicalState | None:
 
 def _extents(reads: list[tuple[Int, Facts]]) -> Iterator[Int]:
     """Coefficients that could be the inner extent, largest first."""
-    found: dict[Int, None] = {}
+    extents: dict[Int, None] = {}
     for p, _ in reads:
         for mono, c in p.terms:
             sizes = tuple(a for a in mono if isinstance(a, Var) and a.kind == "size")
             extent = polynomial({sizes: abs(c)})
             if len(sizes) < len(mono) and extent is not ONE:
-                found[extent] = None
-    yield from sorted(found, key=lambda e: (-len(e.terms[0][0]), -(e.terms[0][1])))
+                extents[extent] = None
+    yield from sorted(extents, key=lambda e: (-len(e.terms[0][0]), -(e.terms[0][1])))
 
 
 def _fits(reads: list[tuple[Int, Facts]], extent: Int) -> bool:
-    """Both parts occur, and the inner one is proved to be in its range everywhere."""
+    """Whether both parts occur, and the inner one is proved to be in its range everywhere."""
     parts = [factored(p, extent) for p, _ in reads]
-    both = any(high.const is None and low.const is None for high, low in parts)
-    return both and all(clean(p, extent, facts) is not None for p, facts in reads)
+    separate = any(high.const is None and low.const is None for high, low in parts)
+    return separate and all(clean(p, extent, facts) is not None for p, facts in reads)

@@ -1,4 +1,4 @@
-"""What a comprehension does with its buffers' coordinates: every access, all axes told apart."""
+"""The accesses of a tensor expression, with distinct axes for each output and reduction."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Access:
 
 @dataclass(frozen=True)
 class Accesses:
-    """All accesses, and the integers in conditions and arithmetic beside them.
+    """All accesses, and the integers in conditions and arithmetic besides them.
 
-    Each output and each reduction has axes of its own here.
+    Each output and each reduction has its own axes here.
     """
 
     all: tuple[Access, ...]
@@ -50,52 +50,52 @@ class Accesses:
 
     @cached_property
     def _by_position(self) -> dict[int, list[Access]]:
-        found: dict[int, list[Access]] = {}
+        grouped: dict[int, list[Access]] = {}
         for a in self.all:
-            found.setdefault(a.position, []).append(a)
-        return found
+            grouped.setdefault(a.position, []).append(a)
+        return grouped
 
 
 def accesses(state: LogicalState) -> Accesses:
-    """The accesses of all outputs of a state."""
-    found: list[Access] = []
+    """Return the accesses of all outputs of a state."""
+    result: list[Access] = []
     conditions: dict[Int, None] = {}
     numbers: dict[Int, None] = {}
     outputs: set[Var] = set()
     for c in state.lifted.outputs:
-        own = {v: fresh(v.extent, "o") for a in c.axes
+        renamed = {v: fresh(v.extent, "o") for a in c.axes
                if isinstance(v := a.atom, Var) and v.extent is not None}  # fmt: skip
-        outputs |= set(own.values())
-        at = {v: as_int(o) for v, o in own.items()}
-        found.append(Access(c.out.position, tuple(ints(a, at) for a in c.axes)))
+        outputs |= set(renamed.values())
+        at = {v: as_int(o) for v, o in renamed.items()}
+        result.append(Access(c.out.position, tuple(ints(a, at) for a in c.axes)))
         for s in subterms(apart(substitute(c.body, at))):
             if isinstance(s, Load):
-                found.append(Access(s.tensor.position, s.indices))
+                result.append(Access(s.tensor.position, s.indices))
             elif isinstance(s, CallTerm) and s.dtype not in INT_DTYPES:
                 kept = conditions if s.op in ("ge0", "eq0") else numbers
                 kept.update(dict.fromkeys(a for a in s.args if isinstance(a, Int)))
     return Accesses(
-        tuple(dict.fromkeys(found)), tuple(conditions), tuple(numbers), frozenset(outputs)
+        tuple(dict.fromkeys(result)), tuple(conditions), tuple(numbers), frozenset(outputs)
     )
 
 
 def apart(t: Term) -> Term:
-    """The term with axes of its own for every reduction, as no normal form has them."""
+    """Return the term with fresh axes for every reduction, unlike in normal form."""
     memo: dict[Term, Term] = {}
 
     def go(s: Term) -> Term:
-        found = memo.get(s)
-        if found is None:
+        result = memo.get(s)
+        if result is None:
             if isinstance(s, Reduce):
                 names = {a: fresh(a.extent, "q") for a in s.axes if a.extent is not None}
                 body = go(substitute(s.body, {a: as_int(v) for a, v in names.items()}))
-                found = reduce(s.op, tuple(names.values()), body, go(s.init), s.dtype)
+                result = reduce(s.op, tuple(names.values()), body, go(s.init), s.dtype)
             elif isinstance(s, Fold):
-                found = _fold(s, go)
+                result = _fold(s, go)
             else:
-                found = rebuild(s, go)
-            memo[s] = found
-        return found
+                result = rebuild(s, go)
+            memo[s] = result
+        return result
 
     return go(t)
 
@@ -113,7 +113,7 @@ Dim = tuple[int, int]
 
 
 def classes(a: Accesses, tensors: tuple[TensorVar, ...]) -> dict[Dim, int]:
-    """Dimensions of buffers, numbered so that those indexed by a common axis have one number."""
+    """Return a number for each dimension; dimensions indexed by a common axis share it."""
     parent: dict[object, object] = {}
 
     def root(x: object) -> object:
@@ -136,17 +136,17 @@ def classes(a: Accesses, tensors: tuple[TensorVar, ...]) -> dict[Dim, int]:
 
 
 def bare(t: Term) -> Term:
-    """A term without the polynomial around a single atom."""
+    """Return a term without the polynomial around a single atom."""
     return (t.atom or t) if isinstance(t, Int) else t
 
 
 def only(p: Int) -> Var | None:
-    """The variable if the index is exactly one variable."""
+    """Return the variable if the index is exactly one variable, else None."""
     return p.atom if isinstance(p.atom, Var) else None
 
 
 def coefficient(p: Int, v: Var) -> Int | None:
-    """The factor of a variable in a polynomial, 0 if it is not there, None if it is not linear."""
+    """Return the factor of a variable in a polynomial; None if the polynomial is not linear."""
     terms = {}
     for mono, c in p.terms:
         if mono.count(v) > 1:

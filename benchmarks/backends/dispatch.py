@@ -30,14 +30,14 @@ MOST = 30.0
 
 HEAD = """# Layouts and backends in one problem
 
-Written by `python -m benchmarks.dispatch --page`. Three made-up backends overlap: **last** takes
-chains that begin with a convolution whose channels are innermost, **chains** two pointwise
-operators, **single** one operator; priorities and costs are random.
+Written by `python -m benchmarks.dispatch --page`. Three fictitious backends overlap: **last**
+takes chains that begin with a convolution whose channels are innermost, **chains** takes two
+pointwise operators, **single** takes one operator. Priorities and costs are random.
 
-Of random modules of up to six operators, {tried} were planned and compared with every
-possible plan ({skipped} more have too many): **{wrong} were not the cheapest**.
+{tried} random modules of up to six operators were planned and compared with every possible
+plan ({skipped} more have too many): **{wrong} were not the cheapest**.
 
-Large graphs, with layouts chosen and with layouts as they are, in CPU seconds:
+Large graphs, with layouts chosen and with the given layouts, in CPU seconds:
 """
 
 

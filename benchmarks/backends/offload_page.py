@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 from benchmarks.common.pages import table
 
-HEAD = """# What backends take, before lowering and after
+HEAD = """# Operators that backends take, before and after lowering
 
-Written by `python -m benchmarks.offload --json FILE --page`. **Before** is what a
-backend's patterns match among the imported Relax operators, with names and attributes taken from
-the calls. **After** is what the same patterns match in the lowered module, with operators recovered
-from PrimFuncs and layouts planned for the backend. Each backend is alone with TVM; NVIDIA's are
-only matched. Operators are counted in each module's own form: a batch normalisation with known
-statistics is one operator before lowering, which no backend takes, and two after it, a product and
-a sum. Transposes do not count, as planning removes some and adds others. A row passes if it has at
-least as much after as before, by number or by share within 0.1%.
+Written by `python -m benchmarks.offload --json FILE --page`. **Before** counts the
+matches of a backend's patterns among the imported Relax operators, with names and attributes from
+the calls. **After** counts the matches of the same patterns in the lowered module, with operators
+recovered from PrimFuncs and layouts planned for the backend. Each backend is used alone with TVM;
+the NVIDIA backends only match. Operators are counted in each module's own form: a batch
+normalisation with known statistics is one operator before lowering, which no backend takes, and two
+after it, a product and a sum. Transposes do not count, because planning removes some and adds
+others. A row passes if it has at least as much after as before, by number or by share within 0.1%.
 
 """
 COLUMNS = ("model", "backend", "ops before", "ops after", "FLOPs before", "FLOPs after")

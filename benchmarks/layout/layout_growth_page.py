@@ -22,9 +22,9 @@ differ by a third from run to run.
 LADDER = """
 *residual*: convolutions with a shortcut. *shuffle*: convolutions around channel shuffles, two
 reshapes and a transpose in each. *transformer*: attention of four heads, four transposes in each.
-*ladder*: two chains with rungs between them, of which one is read turned; no value is fixed, so
-that the problem is one part whose relaxation is all fractions
-([ADR 15](../adr/0015-one-problem-solved-to-optimality.md)).
+*ladder*: two chains connected by rungs, one of which reads a transposed value. No value is fixed,
+so the problem is a single part whose relaxation is entirely fractional
+([decision 15](../adr/0015-one-problem-solved-to-optimality.md)).
 
 A growth of 1 is linear: the exponent k of time ~ ops^k between the smallest and the largest
 graph.

@@ -165,14 +165,14 @@ def page(found: Sequence[Row], cpu: str) -> str:
     rule = "|---" * 2 + "|---:" * 8 + "|"
     return "\n".join([
         "# Schedules of kernels", "",
-        f"Written by `python -m benchmarks.schedules --page`, on {cpu}, one thread. Microseconds",
-        "of CPU a call: `default` is TVM's own build of the symbolic PrimFunc, `symbolic` our",
-        "schedule of it, `static` our schedule at the size, `torch` the same computed by torch.",
-        "Schedule and build are CPU milliseconds of the static kernel.", "",
-        f"Against TVM's default: geometric mean {statistics.geometric_mean(better):.1f}, least "
-        f"{min(better):.1f}. Against our own symbolic",
-        f"schedule: geometric mean {statistics.geometric_mean(ours):.2f}, "
-        f"for n up to 16 {statistics.geometric_mean(small):.2f}.",
+        f"Written by `python -m benchmarks.schedules --page`, on {cpu}, one thread, in CPU",
+        "microseconds per call: `default` is TVM's own build of the symbolic PrimFunc, `symbolic`",
+        "opinfo's schedule of it, `static` opinfo's schedule for that size, `torch` the same",
+        "computation by torch. Schedule and build are CPU milliseconds of the static kernel.", "",
+        f"Speedup over TVM's default: geometric mean {statistics.geometric_mean(better):.1f}x, at "
+        f"least {min(better):.1f}x. Over opinfo's symbolic schedule: geometric mean",
+        f"{statistics.geometric_mean(ours):.2f}x, "
+        f"for n up to 16 {statistics.geometric_mean(small):.2f}x.",
         "", HEAD, rule, *map(line, found), "",
     ])  # fmt: skip
 

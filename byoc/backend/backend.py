@@ -1,4 +1,4 @@
-"""What a backend is: patterns that it takes, layouts that it wants, a converter to code."""
+"""A backend: patterns that it takes, layouts that it wants, a converter to code."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Backend:
-    """A backend: what it takes, and how it is turned into code.
+    """A target for regions: what it takes, and how regions become code.
 
     Attributes:
         name: Unique; used in options and messages.
@@ -43,10 +43,10 @@ class Backend:
         available: Returns the reason why the backend cannot be used here, None if it can.
         wants: Layouts by operator, as for `plan_layout`.
         cost: Returns the cost of a region in microseconds. It sees numbers for symbolic extents,
-            and zeros for constants. None if it is unknown.
-        version: Returns the version of its code and library; plans and times saved for another one
-            are not used.
-        coarse: Subgraphs that it takes, of any size.
+            and zeros for constants. None if the cost is unknown.
+        version: Returns the version of its code and library. Plans and times that were saved for
+            another version are not used.
+        coarse: Patterns of subgraphs of any size.
     """
 
     name: str
@@ -62,10 +62,10 @@ class Backend:
         if not self.name.isidentifier():
             raise ValueError(f"Backend: the name must be an identifier, got {self.name!r}")
         if self.name == "tvm":
-            raise ValueError("Backend: the name tvm is that of TVM's own code")
+            raise ValueError("Backend: the name 'tvm' is reserved for TVM's own code")
         for hook in ("convert", "available", "version", *["cost"] * (self.cost is not None)):
-            if not callable(found := getattr(self, hook)):
-                raise TypeError(f"Backend {self.name}: {hook} must be a function, got {found!r}")
+            if not callable(value := getattr(self, hook)):
+                raise TypeError(f"Backend {self.name}: {hook} must be a function, got {value!r}")
         for field_, kind in (("patterns", Pattern), ("coarse", Coarse)):
             wrong = [p for p in getattr(self, field_) if not isinstance(p, kind)]
             if wrong:
@@ -74,10 +74,10 @@ class Backend:
 
     @cached_property
     def merges(self) -> frozenset[str]:
-        """Operators by which its chains go on: what several ops make together may be one."""
+        """Operators that continue its chains; several ops that compute one of them are merged."""
         return frozenset(n for p in self.patterns for s in p.steps[1:] for n in s.names)
 
     @property
     def pattern_names(self) -> tuple[str, ...]:
-        """Those of chains and of coarse ones."""
+        """The names of its chain patterns and of its coarse patterns."""
         return (*(p.name for p in self.patterns), *(c.name for c in self.coarse))

@@ -1,7 +1,6 @@
-"""Backends by name: registered in this process, built in, or of an installed package.
+"""Backends by name: registered in this process, built in, or from an installed package.
 
-The built-in ones are entry points like those of other packages, and loaded in the same way: when a
-backend of that name is asked for.
+Built-in backends are loaded like those of other packages: when one of that name is requested.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from ..patterns.failure import ForeignError, foreign
 from .backend import Backend, Code
 from .region import Region
 
-#: Backends that come with opinfo: where their objects are.
+#: Backends that come with opinfo, and where their objects are.
 BUILT_IN = {
     "onednn": "onednn:ONEDNN",
     "blas": "blas:BLAS",
@@ -29,22 +28,22 @@ BUILT_IN = {
 }
 _HOME = f"{__package__.rpartition('.')[0]}.backends"
 _REGISTRY: dict[str, Backend] = {}
-#: Plug-ins that were warned of.
+#: Plug-ins that a warning named already.
 _SHADOWED: set[Plugin] = set()
-TAKEN = "the name is that of a backend of opinfo; rename the entry point and the Backend"
+TAKEN = "opinfo has a backend of this name; rename the entry point and the Backend"
 
 
 def register(backend: Backend) -> Backend:
-    """Make a backend known by its name; another one of this name is replaced.
+    """Register a backend under its name, and replace any other backend of this name.
 
     Args:
-        backend: The one to register. One of an installed package is found without this.
+        backend: The backend. Those of installed packages are discovered without registering.
 
     Returns:
         The backend.
 
     Raises:
-        TypeError: It is not a `Backend`.
+        TypeError: The argument is not a `Backend`.
     """
     if not isinstance(backend, Backend):
         raise TypeError(f"register: expected a Backend, got {backend!r}")
@@ -53,15 +52,15 @@ def register(backend: Backend) -> Backend:
 
 
 def registered() -> dict[str, Backend]:
-    """The backends of this process by name: those that were registered or asked for."""
+    """The backends of this process by name: those registered, and those requested so far."""
     return dict(_REGISTRY)
 
 
 def find(name: str) -> Backend:
-    """The backend of a name; one that cannot be loaded is not available, and says why.
+    """The backend of a name. If it cannot be loaded, it is unavailable and says why.
 
     Raises:
-        ValueError: None has the name; the message lists those that there are.
+        ValueError: There is none; the message lists the known names.
     """
     _warn_if_shadowed(name)
     if name in _REGISTRY:
@@ -79,21 +78,21 @@ def find(name: str) -> Backend:
 
 
 def outside() -> tuple[Plugin, ...]:
-    """The backends of other packages that are installed."""
+    """The backends of other installed packages."""
     return plugins.installed(plugins.BACKENDS)
 
 
 def entries(name: str) -> list[Plugin]:
-    """Where a backend of this name can be loaded from: opinfo, or else other packages."""
+    """The entry points for a backend of this name: of opinfo, or else of other packages."""
     if name in BUILT_IN:
         return [Plugin(name, f"{_HOME}.{BUILT_IN[name]}", "opinfo", version("opinfo"))]
     return [p for p in outside() if p.name == name]
 
 
 def loaded(found: Sequence[Plugin]) -> Backend:
-    """The backend of the only entry. Raises :class:`.PluginError` where there is none."""
+    """The backend of the only entry point. Raises `PluginError` if there are several."""
     if len(found) > 1:
-        raise PluginError(f"{len(found)} packages have a backend of this name: "
+        raise PluginError(f"{len(found)} packages provide a backend of this name: "
                           f"{'; '.join(map(str, found))}; uninstall all but one")  # fmt: skip
     (plugin,) = found
     backend = plugin.load()
@@ -110,7 +109,7 @@ def _no_code(regions: Sequence[Region]) -> Code:
 
 
 def _warn_if_shadowed(name: str) -> None:
-    """Once, of packages whose backend has the name of one of opinfo's."""
+    """Warn once of each package whose backend has the name of a built-in one."""
     for p in outside() if name in BUILT_IN else ():
         if p.name == name and p not in _SHADOWED:
             _SHADOWED.add(p)
@@ -125,26 +124,28 @@ def unusable(b: Backend) -> str | None:
             if reason is not None and not isinstance(reason, str):
                 return f"available returned {reason!r}, expected None or why not"
     except ForeignError as e:
-        return f"to ask it failed: {e}"
+        return f"its available() failed: {e}"
     return reason
 
 
 def given(backends: Sequence[str | Backend]) -> list[Backend]:
-    """Backends by name or as they are, without TVM.
+    """The backends of a request, looked up if they are names; ``"tvm"`` is left out.
 
-    Raises ``TypeError`` for anything but a backend, ``ValueError`` for two of one name.
+    Raises:
+        TypeError: One is neither a name nor a `Backend`.
+        ValueError: Two different backends have the same name.
     """
     if isinstance(backends, str) or not isinstance(backends, Iterable):
-        raise TypeError(f"backends: expected a sequence of them, got {backends!r}")
+        raise TypeError(f"backends: expected a sequence of backends or names, got {backends!r}")
     out: list[Backend] = []
     for b in backends:
         if not isinstance(b, (str, Backend)):
             raise TypeError(f"backends: expected a Backend or a name, got {b!r}")
         if b == "tvm":
             continue
-        made = find(b) if isinstance(b, str) else b
-        if any(made.name == other.name and made is not other for other in out):
-            raise ValueError(f"backends: there are two that are called {made.name}")
-        if made not in out:
-            out.append(made)
+        backend = find(b) if isinstance(b, str) else b
+        if any(backend.name == known.name and backend is not known for known in out):
+            raise ValueError(f"backends: two different backends are called {backend.name}")
+        if backend not in out:
+            out.append(backend)
     return out

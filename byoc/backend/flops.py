@@ -1,4 +1,4 @@
-"""How much an op computes."""
+"""How much an operator computes and moves."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from .region import Call, Region, Tensor
 Shape = Sequence[Any]
 
 
-def flops(found: Recovered, op: Op) -> int:
-    """Multiplications and additions; one for each element of the result where none are known."""
+def flops(recovered: Recovered, op: Op) -> int:
+    """Multiplications and additions; for unknown operators, the elements of the result."""
     out = sum(elements(v.shape) for v in op.outputs)
-    info = found.operator
+    info = recovered.operator
     if info is not None and info.kind == "kOutEWiseFusable":
         for k in info.operands[1:2]:
             v = op.values[k] if isinstance(k, int) else None
             if v is not None and isinstance(k, int):
-                return 2 * out * _terms(_kernel_layout(found, k), v.shape)
+                return 2 * out * _terms(_kernel_layout(recovered, k), v.shape)
     return out
 
 
-def _kernel_layout(found: Recovered, k: int) -> str:
-    """The layout string of a kernel as it lies, empty for a matrix."""
-    info = found.info
+def _kernel_layout(recovered: Recovered, k: int) -> str:
+    """The layout string of a kernel in memory, empty for a matrix."""
+    info = recovered.info
     if isinstance(info, LayoutNormalised):
         return info.layouts[k] if "kernel_layout" in info.logical.attrs else ""
     return "" if isinstance(info, Refusal) else str(info.attrs.get("kernel_layout") or "")
@@ -45,7 +45,7 @@ def products(call: Call) -> int:
 
 
 def _terms(layout: str, weight: Shape) -> int:
-    """How many products are summed for one element."""
+    """The number of products that are summed for one element."""
     if not layout:
         return extent(weight[-2] if len(weight) > 1 else weight[0])
     dims = re.findall(r"\d*([A-Za-z])", layout)
@@ -58,5 +58,5 @@ def moved(region: Region) -> int:
 
 
 def elements(shape: Shape) -> int:
-    """How many there are; unknown extents are taken as a likely number."""
+    """The number of elements; a symbolic extent counts as a likely number."""
     return prod(map(extent, shape))

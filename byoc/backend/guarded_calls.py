@@ -1,11 +1,11 @@
-"""Code of a backend's author, called so that what it raises costs what it was asked about.
+"""Calls of a backend's functions that contain the damage if one raises.
 
-    condition, takes    the operator is not taken by this pattern
+    condition, takes    the pattern does not take the operator
     cost                the region has the default cost
-    wants               no layouts are wanted
-    version             it has no version
+    wants               the backend wants no layouts
+    version             the backend has no version
 
-Each is noted once as a `Failure`.
+Each failure is recorded once as a `Failure`.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from .backend import Backend
 from .region import Region
 from .sized import sized
 
-#: What a region costs, in microseconds, where nothing is known.
+#: The cost of a region in microseconds if the backend does not say.
 COST = 0.0
 
 
 def guarded(b: Backend, failures: list[Failure]) -> Backend:
-    """The backend with its functions so; what fails is appended to ``failures``."""
+    """The backend with guarded functions; failures are appended to ``failures``."""
     return _Guard(b, failures).backend()
 
 
@@ -59,11 +59,11 @@ class _Guard:
         )
 
     def failed(self, stage: str, reason: str, rule: str = "", ops: Sequence[str] = ()) -> None:
-        """Once for each function and reason, with the first operators that it was asked about."""
+        """Record a failure once for each function and reason, with the first operators."""
         if (stage, rule, reason) not in self.seen:
             self.seen.add((stage, rule, reason))
-            told = f" of {', '.join(ops)}" if ops else ""
-            self.failures.append(Failure(self.b.name, stage, reason, rule=f"{rule}{told}"))
+            names = f" of {', '.join(ops)}" if ops else ""
+            self.failures.append(Failure(self.b.name, stage, reason, rule=f"{rule}{names}"))
 
     def steps(self, p: Pattern | Coarse) -> list[PatternStep]:
         return [
@@ -92,11 +92,11 @@ class _Guard:
         def checked(node: Node) -> Sequence[Op]:
             try:
                 with foreign():
-                    found = tuple(takes(node))
-                    wrong = next((x for x in found if not isinstance(x, Op)), None)
+                    sources = tuple(takes(node))
+                    wrong = next((x for x in sources if not isinstance(x, Op)), None)
                     if wrong is not None:
                         raise TypeError(f"it returned {wrong!r} among the sources, expected an Op")
-                return found
+                return sources
             except ForeignError as e:
                 rule = f"pattern {pattern}, takes {name_of(takes)}"
                 self.failed("takes", str(e), rule, [node.info.name])
@@ -109,12 +109,12 @@ class _Guard:
         assert self.b.cost is not None
         try:
             with foreign():
-                found = self.b.cost(sized(region))
-                if isinstance(found, bool) or not isfinite(found) or found < 0:
-                    raise ValueError(f"it returned {found!r}, expected microseconds")
-                return float(found)
+                cost = self.b.cost(sized(region))
+                if isinstance(cost, bool) or not isfinite(cost) or cost < 0:
+                    raise ValueError(f"it returned {cost!r}, expected microseconds")
+                return float(cost)
         except ForeignError as e:
-            reason = f"{e}; the default cost of {COST:g} is taken"
+            reason = f"{e}; the default cost of {COST:g} is used"
             self.failed("cost", reason, f"cost {name_of(self.b.cost)}", names)
             return COST
 
@@ -131,10 +131,10 @@ class _Guard:
     def version(self) -> str:
         try:
             with foreign():
-                found = self.b.version()
-                if not isinstance(found, str):
-                    raise TypeError(f"it returned {found!r}, expected a string")
-            return found
+                version = self.b.version()
+                if not isinstance(version, str):
+                    raise TypeError(f"it returned {version!r}, expected a string")
+            return version
         except ForeignError as e:
             self.failed("version", str(e))
             return ""

@@ -1,4 +1,4 @@
-"""A list of the backends, for people: which there are, from where, and why one cannot be used."""
+"""The list of backends: where each comes from, and why it cannot be used."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class BackendInfo:
 
     Attributes:
         name: The name to dispatch to it by.
-        version: What `Backend.version` returns: that of its code and its library.
+        version: The version of its code and its library, as `Backend.version` returns it.
         distribution: The package that it comes from; empty if this process registered it.
         distribution_version: The version of that package.
         patterns: The names of its patterns.
-        operators: Full names of the operators that its patterns have.
+        operators: Full names of the operators in its patterns.
         unavailable: Why it cannot be used here, None if it can.
     """
 
@@ -37,10 +37,10 @@ class BackendInfo:
 def list_backends() -> tuple[BackendInfo, ...]:
     """List the backends: built in, of installed packages, registered in this process.
 
-    All of them are loaded, as far as that can be done.
+    Each one is loaded if possible.
 
     Returns:
-        The built-in ones, those of packages by name, then those that only this process has.
+        The built-in backends, those of packages, then those registered in this process only.
     """
     return tuple(_infos())
 
@@ -61,7 +61,7 @@ def _infos() -> Iterator[BackendInfo]:
 
 
 def _of(p: Plugin) -> tuple[Backend | None, str | None]:
-    """The backend of a plug-in, or why there is none."""
+    """The backend of a plug-in, or why it cannot be loaded."""
     found = entries(p.name)
     if p not in found:
         return None, TAKEN

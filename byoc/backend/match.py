@@ -1,4 +1,4 @@
-"""What a backend could take as one region."""
+"""A match: operators that satisfy a pattern."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...layout.graph.relax_graph import Op
 
 @dataclass(frozen=True)
 class Match:
-    """Ops that a backend could take as one region. ``cost`` in microseconds."""
+    """Operators that a backend could take as one region; ``cost`` is in microseconds."""
 
     backend: str
     pattern: str

@@ -58,32 +58,33 @@ class Call:
 
     @property
     def arguments(self) -> tuple[Tensor | int | float | bool, ...]:
-        """What the operator is called with, in order: tensors, and literals where they stand."""
+        """The arguments in order: tensors, and literals in their positions."""
         tensors = iter(self.operands)
         out: list[Tensor | int | float | bool] = []
         for name in arguments(self.op):
             if isinstance(value := _plain(self.attrs.get(name)), (int, float)):
                 out.append(value)
-            elif (found := next(tensors, None)) is not None:
-                out.append(_plain(found))
+            elif (tensor := next(tensors, None)) is not None:
+                out.append(_plain(tensor))
         return (*out, *map(_plain, tensors))
 
     def literal(self, name: str) -> int | float | bool | None:
-        """The literal for an argument, None if that is a tensor."""
-        found = dict(zip(arguments(self.op), self.arguments, strict=False)).get(name)
-        return None if isinstance(found, Tensor) else found
+        """The literal for an argument; None if the argument is a tensor."""
+        value = dict(zip(arguments(self.op), self.arguments, strict=False)).get(name)
+        return None if isinstance(value, Tensor) else value
 
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """The operators that a backend is given at once.
+    """The operators that a backend takes together.
 
     Attributes:
         symbol: The name of the function to export.
         calls: The operators, in order.
-        inputs: What is passed at run time, in order.
+        inputs: The tensors passed at run time, in order.
         constants: Arrays that are known at compile time.
-        results: What is used outside: the last result of a chain, one or more of a subgraph.
+        results: The results that other operators use: the last one of a chain, one or more of a
+            subgraph.
     """
 
     symbol: str
@@ -94,11 +95,11 @@ class Region:
 
     @property
     def result(self) -> Tensor:
-        """The last one."""
+        """The last result."""
         return self.results[-1]
 
     def find(self, *names: str) -> Call | None:
-        """The first call of one of these operators."""
+        """The first call of one of these operators; None if the region has none."""
         return next((c for c in self.calls if c.op in names), None)
 
 
@@ -117,43 +118,46 @@ def region(
 ) -> Placed:
     """The region of some ops, in their order.
 
-    Ops that are one function of one value (`byoc.patterns.elementwise_groups`) are one call, if its
-    name is among
-    ``names``. Without ``elements`` constants are zeros of the right shapes, which take no memory.
+    Args:
+        symbol: The name of its function.
+        ops: The ops, each after those whose results it reads.
+        infos: What they compute.
+        names: Operators that several ops may be merged to (`byoc.patterns.elementwise_groups`).
+        elements: Copy the elements of constants; otherwise they are zeros, which take no memory.
     """
-    made = _Builder(elements)
+    builder = _Builder(elements)
     groups = _groups(ops, infos, names)
     inner = {op for g in groups.values() for op in g.ops[:-1]}
     for op in ops:
         if op in groups:
-            made.add(groups[op].op, groups[op].info)
+            builder.add(groups[op].op, groups[op].info)
         elif op not in inner:
             info = infos[op].info
             assert isinstance(info, OpInfo)
-            made.add(op, info)
+            builder.add(op, info)
     results = results_of(ops)
-    told = Region(symbol, tuple(made.calls), tuple(made.inputs), tuple(made.constants),
-                  tuple(made.known[v] for v in results))  # fmt: skip
-    return Placed(told, tuple(ops), tuple(made.values), results)
+    built = Region(symbol, tuple(builder.calls), tuple(builder.inputs), tuple(builder.constants),
+                   tuple(builder.known[v] for v in results))  # fmt: skip
+    return Placed(built, tuple(ops), tuple(builder.values), results)
 
 
 def _groups(ops: Sequence[Op], infos: Infos, names: Collection[str]) -> dict[Op, Group]:
-    """Groups with these names among some ops, by their last one; none inside another."""
-    there = set(ops)
+    """Groups with these names among some ops, by their last op; groups do not overlap."""
+    members = set(ops)
     out: dict[Op, Group] = {}
     inside: set[Op] = set()
     for op in ops if names else ():
         if op in inside:
             continue
-        found = group(op.outputs[0], infos) if len(op.outputs) == 1 else None
-        if found is not None and found.info.name in names and there.issuperset(found.ops):
-            out[found.ops[-1]] = found
-            inside.update(found.ops[:-1])
+        merged = group(op.outputs[0], infos) if len(op.outputs) == 1 else None
+        if merged is not None and merged.info.name in names and members.issuperset(merged.ops):
+            out[merged.ops[-1]] = merged
+            inside.update(merged.ops[:-1])
     return out
 
 
 def results_of(ops: Sequence[Op]) -> tuple[Value, ...]:
-    """What is used outside; the last op's where nothing is."""
+    """The values that other ops use; if there are none, the results of the last op."""
     inside = {op.origin or op for op in ops}
     used = [v for op in ops for v in op.outputs if not v.only_in(inside)]
     return tuple(used) or ops[-1].outputs
@@ -203,7 +207,7 @@ def _zeros(v: Value) -> Array:
 
 
 def _array(tensor: Any) -> Array:
-    """The tensor's memory where numpy can share it."""
+    """The tensor as an array, which shares its memory if numpy can."""
     try:
         return np.from_dlpack(tensor)
     except (BufferError, RuntimeError, TypeError):

@@ -1,4 +1,4 @@
-"""A region with numbers for its symbolic extents: what a cost function gets."""
+"""A region with numbers for its symbolic extents, for cost functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .region import Region, Tensor
 
 
 def sized(region: Region) -> Region:
-    """The region, with each symbolic variable as large as `layout.sizes` takes it."""
+    """The region, with each symbolic extent as `layout.model.buffer_bytes` estimates it."""
     calls = tuple(
         replace(
             c,

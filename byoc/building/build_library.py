@@ -16,7 +16,7 @@ from ..backend.region import Region
 from ..codegen.arity import check_calls
 from ..codegen.check_init import check_init
 from ..codegen.executable import executable
-from ..codegen.loading import tried
+from ..codegen.loading import load_checked
 from ..codegen.toolchain import OPTIONS, shared
 from ..dispatching.dispatched import Dispatched
 from ..prepare.fuse import fuse
@@ -42,7 +42,7 @@ def build_library(
     stage("linking")
     made.export_library(str(library), fcompile=shared, options=[*OPTIONS, *result.options])
     if result.taken:
-        loaded = tried(str(library), device)
+        loaded = load_checked(str(library), device)
         check_init(loaded, result.module)
         check_calls(loaded, regions)
     else:

@@ -9,7 +9,7 @@ from tvm import relax
 
 from ...layout.search.constraints import Desired
 from ..dispatching.dispatched import Dispatched
-from ..dispatching.fallback_layouts import in_own_layouts
+from ..dispatching.fallback_layouts import in_fallback_layouts
 from ..prepare.integers import DEQUANTIZE
 
 
@@ -19,4 +19,4 @@ def finish_module(
     """Fold the constants that no backend took as integers; with ``plan``, lay out what is left."""
     if any(o.op == DEQUANTIZE for o in result.left):
         result = replace(result, module=relax.transform.FoldConstant()(result.module))
-    return in_own_layouts(result, desired, target) if plan else result
+    return in_fallback_layouts(result, desired, target) if plan else result

@@ -1,7 +1,7 @@
-"""How this thread computes with floating-point numbers, which an opened library may change.
+"""The floating-point environment of this thread, which loading a library may change.
 
-A constructor that sets flush-to-zero (as `crtfastmath.o` does), another rounding or traps changes
-results of all code that runs later in the process.
+A constructor that sets flush-to-zero (as `crtfastmath.o` does), a rounding mode or traps changes
+the results of all code that later runs in the process.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ QUARTER = 2.0**-54
 
 
 class Arithmetic:
-    """How the thread computes now."""
+    """The floating-point environment at the time of creation."""
 
     def __init__(self) -> None:
         self.results = _results()
 
     def changed(self) -> str:
-        """What is different from then, in one line; empty if nothing is."""
+        """What has changed since, as one line; empty if nothing has."""
         now = _results()
         names = [name for name, value in self.results.items() if now[name] != value]
         return f"it changes how the process computes: {' and '.join(names)}" if names else ""
 
     @contextlib.contextmanager
     def kept(self) -> Iterator[None]:
-        """A block after which the thread computes as before, where the C library can do that."""
+        """Restore the environment after a block, if the C library can."""
         try:
             library = ctypes.CDLL(None)
             get, put = library.fegetenv, library.fesetenv
@@ -48,7 +48,7 @@ class Arithmetic:
 
 
 def _results() -> dict[str, bytes]:
-    """What tells modes apart, by what they change. Traps end the process, by a signal."""
+    """Results that depend on the modes. If traps are set, a signal ends the process here."""
     ones = np.array([1.0, -1.0, 1.0, -1.0])
     parts = np.array([QUARTER, -QUARTER, 3 * QUARTER, -3 * QUARTER])
     tiny, small = np.array([2.0**-1022, 2.0**-1074]), np.array([2.0**-126, 2.0**-149], "float32")

@@ -1,12 +1,12 @@
-"""Code for TVM's virtual machine in which the shape of tensors is made once in a call.
+"""Code for TVM's virtual machine that builds each tensor shape only once in a call.
 
     Before: %3 = make_shape(%1, 2, n, 256);  %4 = alloc_tensor(%2, %3);  …
             %9 = make_shape(%1, 2, n, 256);  %10 = alloc_tensor(%8, %9)
     After:  %3 = make_shape(%1, 2, n, 256);  %4 = alloc_tensor(%2, %3);  …
             %10 = alloc_tensor(%8, %3)
 
-TVM makes one for each tensor of a symbolic shape. A dimension's place on the heap of shapes is
-written once, before the first shape that has it.
+TVM builds one for each tensor with a symbolic shape. That is redundant: a dimension's slot on the
+shape heap is written once, before the first shape that uses it.
 """
 
 from __future__ import annotations
@@ -18,32 +18,36 @@ from tvm import relax
 
 from ...analysis.lifting.tir.node import items
 from ...analysis.support.progress import stage
-from .deduplicate import once
+from .deduplicate import deduplicate
 from .memory import planning, unbounded
 
 MAKE_SHAPE = "vm.builtin.make_shape"
 
 
 def executable(mod: Any, target: Any) -> Any:
-    """A module as `tvm.compile` makes it for a virtual machine, but for that and for plans of
-    memory that cannot be; ``mod`` is not changed."""
+    """Compile a module for a virtual machine; ``mod`` is not changed.
+
+    Differs from `tvm.compile` in deduplicated shapes, and in memory plans (`byoc.codegen.memory`).
+    """
     stage("compiling")
     mod = unbounded(mod)
     with planning(mod):
-        if target is not None and "gpu" in tvm.target.Target(target).keys:  # by another pipeline
+        if (
+            target is not None and "gpu" in tvm.target.Target(target).keys
+        ):  # TVM has a pipeline of its own for GPUs
             return tvm.compile(mod, target=target)
         pipeline = tvm.transform.module_pass(_lowered, opt_level=0)
         return tvm.compile(mod, target=target, relax_pipeline=pipeline)
 
 
 def _lowered(mod: Any, _: Any) -> Any:
-    return once(relax.get_pipeline("default")(mod), _shape)
+    return deduplicate(relax.get_pipeline("default")(mod), _shape)
 
 
 def _shape(value: Any) -> tuple[int, ...] | None:
-    """The heap, and how each dimension is to be had, where a shape is made."""
+    """The heap and the code of each dimension, if a value builds a shape; else None."""
     if not (isinstance(value, relax.Call) and isinstance(value.op, relax.ExternFunc)
             and str(value.op.global_symbol) == MAKE_SHAPE):  # fmt: skip
         return None
-    heap, *told = items(value.args)
-    return heap.__chandle__(), *(int(a.value) for a in told)
+    heap, *codes = items(value.args)
+    return heap.__chandle__(), *(int(a.value) for a in codes)

@@ -1,4 +1,4 @@
-"""The CPU that code is built for on this machine: its own, or one that is chosen for a test."""
+"""The CPU to build code for: that of this machine, or one chosen by a variable."""
 
 from __future__ import annotations
 
@@ -9,33 +9,36 @@ from typing import Any
 import tvm
 from tvm.target import codegen
 
-#: Names a CPU as LLVM does, ``haswell``: code is built for it instead of for this machine's CPU.
+#: Names the CPU to build for as LLVM does, such as ``haswell``, instead of this machine's.
 VARIABLE = "OPINFO_MCPU"
 INFO = Path("/proc/cpuinfo")
-#: CPUs by what decides the width of vectors, and each feature's name in `INFO`.
+#: CPUs that introduced a vector width, and the name of that feature in `INFO`.
 STEPS = (("skylake-avx512", "avx512f"), ("haswell", "avx2"), ("x86-64", "sse2"))
 
 
 def native_target() -> Any:
-    """The CPU of this machine, one thread. Raises ``ValueError`` as `cpu` does."""
+    """The target for this machine's CPU with one thread. Raises as `cpu` does."""
     return tvm.target.Target({"kind": "llvm", "mcpu": cpu(), "num-cores": 1})
 
 
 def cpu() -> str:
     """LLVM's name of this machine's CPU, or ``$OPINFO_MCPU``.
 
-    Raises ``ValueError`` for a name that LLVM does not know, and for a CPU with wider vectors than
-    this machine has: its code could not run here.
+    Raises:
+        ValueError: LLVM does not know the name, or the CPU has wider vectors than this machine,
+            where its code could not run.
     """
     chosen = os.environ.get(VARIABLE)
     if not chosen:
         return _own()
     if not codegen.llvm_is_valid_cpu(chosen, codegen.llvm_get_system_triple()):
-        raise ValueError(f"{VARIABLE}={chosen}: LLVM does not know this CPU; name one like haswell")
+        raise ValueError(
+            f"{VARIABLE}={chosen}: LLVM does not know this CPU; expected a name such as haswell"
+        )
     missing = _vectors(chosen) - _vectors(_own())
     if missing:
         raise ValueError(f"{VARIABLE}={chosen}: this machine ({_own()}) lacks "
-                         f"{', '.join(sorted(missing))}; name a CPU without")  # fmt: skip
+                         f"{', '.join(sorted(missing))}; name a CPU without them")  # fmt: skip
     return chosen
 
 
@@ -43,19 +46,19 @@ def flags() -> frozenset[str]:
     """The instruction sets that code may use, without ``_`` and ``-``: ``avx512vnni``."""
     if os.environ.get(VARIABLE):
         return frozenset(_plain(f) for f in _features(cpu()))
-    return _told()
+    return _reported()
 
 
 def _own() -> str:
-    """LLVM goes by the CPU's model; a hypervisor may hide instructions that the model has."""
-    name, told = str(codegen.llvm_get_system_cpu()), _told()
-    if not told or _vectors(name) <= told:
+    """The CPU's name; LLVM goes by the model, but a hypervisor may hide instructions of it."""
+    name, flags = str(codegen.llvm_get_system_cpu()), _reported()
+    if not flags or _vectors(name) <= flags:
         return name
-    return next((step for step, feature in STEPS if feature in told), "x86-64")
+    return next((step for step, feature in STEPS if feature in flags), "x86-64")
 
 
-def _told() -> frozenset[str]:
-    """What the system says; empty where it does not."""
+def _reported() -> frozenset[str]:
+    """The features that the system reports; empty if it reports none."""
     try:
         text = INFO.read_text(encoding="utf-8")
     except OSError:

@@ -1,8 +1,8 @@
-"""Options of a C++ compiler, by which of its two steps they are for.
+"""Options of a C++ compiler, split by compiling and linking.
 
-The driver puts code into a library by options of the compiler: GCC links `crtfastmath.o`, which
-sets flush-to-zero for the process that loads it, where it is called with `-ffast-math`. So the
-linker gets only what it needs.
+With some compiler options the driver links extra code: with `-ffast-math`, GCC links
+`crtfastmath.o`, which sets flush-to-zero in the process that loads the library. So the linker gets
+only the options that it needs.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-#: How options begin that are the linker's alone.
+#: Prefixes of options for the linker only.
 LINKED = (
     "-l", "-L", "-Wl,", "-static", "-shared", "-rdynamic", "-fuse-ld=", "-Xlinker", "-B", "-z",
     "-framework", "-nostdlib", "-nodefaultlibs", "-nostartfiles", "-undefined",
 )  # fmt: skip
-#: Those of both: they stand for a library too, or for where all are.
+#: Prefixes of options for both steps: they also imply a library or a search path.
 BOTH = ("-fopenmp", "-pthread", "-fsanitize=", "--sysroot", "-stdlib=", "-fprofile", "--coverage",
         "-flto", "-m32", "-m64", "-target", "--target=", "-arch", "-isysroot")  # fmt: skip
 #: Options whose argument may be the next word.
@@ -38,7 +38,7 @@ class Steps:
 
 
 def steps(options: Sequence[str]) -> Steps:
-    """Options of one call of the compiler, for two."""
+    """The options of one call of the compiler, split into two calls."""
     compiling: list[str] = []
     linking: list[str] = []
     sources: list[str] = []
@@ -56,5 +56,5 @@ def steps(options: Sequence[str]) -> Steps:
 
 
 def is_source(file: str) -> bool:
-    """Whether it is compiled; what is not is linked."""
+    """Whether a file is compiled; all others are linked."""
     return PurePath(file).suffix.lower() in SOURCES

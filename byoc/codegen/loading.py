@@ -1,7 +1,7 @@
-"""Libraries with code of backends, loaded in a fork first: one that crashes there ends the fork.
+"""Loading libraries with backends' code, first in a fork, which a crash ends instead of us.
 
-The fork only runs what libraries run when they are opened. What is handed constants is called in
-this process: in a fork of one that has used OpenMP it would wait for threads that are not there.
+The fork only runs the static constructors. Functions that take constants run in this process: in a
+fork of a process that has used OpenMP, they would wait for threads that do not exist there.
 """
 
 from __future__ import annotations
@@ -19,21 +19,23 @@ from ..process.fork import forked
 from ..process.status import signal_name
 from .arithmetic import Arithmetic
 
-#: How long a library may take to be opened, of CPU time or doing nothing.
+#: Time limit for loading a library in seconds, of CPU time or of idling.
 SECONDS = 60.0
-#: What a fork says when it gets to its end.
+#: What the fork sends when it has finished.
 END = b"."
 
 
 class LoadError(RuntimeError):
-    """A library that ends the process that loads it, changes it or hangs; one line."""
+    """Loading a library ends or changes the process, or hangs; the message is one line."""
 
 
-def tried(library: str, device: Any) -> Any:
-    """The library, after a virtual machine has found in it all that it calls.
+def load_checked(library: str, device: Any) -> Any:
+    """Load a library, and let a virtual machine resolve all its symbols.
 
-    Raises `LoadError`, and what TVM raises. Without ``os.fork``, and for a GPU, whose driver
-    a fork cannot use, it is loaded at once.
+    Without ``os.fork``, and for GPUs, whose driver does not work in a fork, it is loaded directly.
+
+    Raises:
+        LoadError: The library crashes, hangs, or changes how the process computes.
     """
     before = Arithmetic()
 
@@ -52,10 +54,10 @@ def tried(library: str, device: Any) -> Any:
 
 
 def _survives(work: Callable[[], str]) -> None:
-    """Raises `LoadError` unless a fork of this process lives to the end of ``work``.
+    """Raises `LoadError` unless a fork of this process completes ``work``.
 
-    ``work`` returns what is wrong, or an empty string. The exit status says nothing of it: a
-    library may end the process with any.
+    ``work`` returns what is wrong, or an empty string. The exit status is no evidence, as a library
+    may end the process with any status.
     """
 
     def silent() -> bytes:
@@ -64,7 +66,7 @@ def _survives(work: Callable[[], str]) -> None:
         os.dup2(nowhere, 2)
         faulthandler.disable()
         reason = ""
-        with contextlib.suppress(Exception):  # it is raised again where the fork was made
+        with contextlib.suppress(Exception):  # loading it in this process raises it again
             reason = work()
         return END + reason.encode()
 

@@ -1,9 +1,9 @@
-"""TVM's plan of memory, where it can be.
+"""TVM's memory plan, restricted to modules for which it works.
 
-Where a function has branches, a tensor behind them gets memory that only one of them allocates:
-there, tensors have memory of their own. Where upper bounds of dimensions are declared, each request
-allocates what they make, attention over 65536 tokens 64 GiB: where that is too much, tensors have
-what their sizes make.
+If a function has branches, the plan may give a tensor behind them memory that only one branch
+allocates; such modules are not planned. If upper bounds of dimensions are declared, each request
+allocates memory for the bounds: 64 GiB for attention over 65536 tokens. If that is too much, the
+bounds are dropped, and tensors are allocated by their actual sizes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ...analysis.index_map.maps.to_terms import Unsupported
 from ...analysis.lifting.tir.node import items
 
 UPPER = "tir_var_upper_bound"
-#: Bytes of a tensor that may be allocated for a request that needs less.
+#: Largest tensor in bytes that may be allocated for a request that needs less.
 MOST = 1 << 30
 
 
@@ -31,10 +31,10 @@ def planning(mod: Any) -> AbstractContextManager[Any]:
     """A context in which TVM plans memory only if no function has branches."""
     if not any(map(_branches, mod.functions.values())):
         return nullcontext()
-    now = tvm.transform.PassContext.current()
+    current = tvm.transform.PassContext.current()
     context: AbstractContextManager[Any] = tvm.transform.PassContext(
-        now.opt_level, now.required_pass, [*now.disabled_pass, "StaticPlanBlockMemory"],
-        now.instruments, now.config)  # fmt: skip
+        current.opt_level, current.required_pass, [*current.disabled_pass, "StaticPlanBlockMemory"],
+        current.instruments, current.config)  # fmt: skip
     return context
 
 
@@ -62,7 +62,7 @@ def _large(func: Any) -> bool:
 
 
 def _bytes(t: Any, bounds: Mapping[str, int]) -> float:
-    """Of a tensor at the upper bounds of its dimensions; 0 where one has none."""
+    """The bytes of a tensor at the upper bounds of its dimensions; 0 if one has no bound."""
     extents = items(getattr(t.shape, "values", None) or [])
     free = [v for e in extents for v in tirx.analysis.undefined_vars(e)]
     if not all(str(v.name) in bounds for v in free):
@@ -70,6 +70,6 @@ def _bytes(t: Any, bounds: Mapping[str, int]) -> float:
     at = {v: np.asarray(bounds[str(v.name)]) for v in free}
     try:
         count: float = prod(float(evaluate(e, at)) for e in extents)
-    except Unsupported:  # it does not fit 64 bits
+    except Unsupported:  # an extent exceeds 64 bits
         return inf
     return count * float(tvm_ffi.dtype(t.dtype).bits) / 8

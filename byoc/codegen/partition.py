@@ -24,7 +24,7 @@ from ..patterns.dependences import Dependences, together
 
 @dataclass(frozen=True)
 class PartitionedFunction:
-    """A function whose ``regions`` become calls. ``flows``: its blocks, to put them in order."""
+    """A function whose ``regions`` become calls; ``flows`` are its dataflow blocks."""
 
     graph: Graph
     flows: tuple[Dependences, ...]
@@ -34,7 +34,7 @@ class PartitionedFunction:
 def partitioned(
     mod: Any, functions: Mapping[Any, PartitionedFunction], codes: Sequence[Code]
 ) -> Any:
-    """The module with the regions called and the code attached; the input is not changed."""
+    """The module with regions replaced by calls, and their code; the input is not changed."""
     writer = _Writer(mod)
     for gvar, to in functions.items():
         writer.function(gvar, _gathered(mod[gvar], to), to)
@@ -42,7 +42,7 @@ def partitioned(
 
 
 def attached(mod: Any, codes: Sequence[Code]) -> Any:
-    """The module with code that it calls; the input is not changed."""
+    """The module with code attached; the input is not changed."""
     attrs = mod.attrs or {}
     mods = list(attrs.get("external_mods", []))
     constants = dict(attrs.get("const_name_to_constant", {}))
@@ -56,7 +56,7 @@ def attached(mod: Any, codes: Sequence[Code]) -> Any:
 
 
 def _free(name: str, code: Code, taken: Collection[str]) -> str:
-    """A name of the module for a constant: two codes may call theirs the same."""
+    """A free name for a constant: the code of two backends may use the same name."""
     while name in taken:
         name = f"{code.symbols[0]}_{name}"
     return name
@@ -68,9 +68,10 @@ def _module(code: Code, names: Sequence[str]) -> Any:
 
 
 def _gathered(func: Any, to: PartitionedFunction) -> Any:
-    """The function with the ops of each region next to each other, if a result is not of its last.
+    """The function with the ops of each region next to each other.
 
-    What reads one of the results then comes after all of the region.
+    It is unchanged if each region's results are those of its last op. Otherwise, a reader of an
+    earlier result might stand between the ops of the region.
     """
     if all(p.results == p.ops[-1].outputs for p in to.regions):
         return func
@@ -89,13 +90,13 @@ def _gathered(func: Any, to: PartitionedFunction) -> Any:
 class _Writer(relax.PyExprMutator):  # type: ignore[misc]
     def function(self, gvar: Any, func: Any, to: PartitionedFunction) -> None:
         self.graph, self.regions = to.graph, {p.ops[-1]: p for p in to.regions}
-        self.gone = {op for p in to.regions for op in p.ops[:-1]}
+        self.merged = {op for p in to.regions for op in p.ops[:-1]}
         self.vars: dict[Op, Any] = {}
         self.builder_.update_func(gvar, self.visit_expr(func))
 
     def visit_var_binding_(self, b: Any) -> None:
         op = self.graph.by_var.get(b.var)
-        if op in self.gone:
+        if op in self.merged:
             return
         if op is None or op not in self.regions:
             super().visit_var_binding_(b)
@@ -116,14 +117,14 @@ class _Writer(relax.PyExprMutator):  # type: ignore[misc]
         for k, v in enumerate(p.results):
             self.bind(v.expr, relax.TupleGetItem(results, k))
 
-    def bind(self, var: Any, made: Any) -> None:
-        """What a variable of the program is now."""
+    def bind(self, var: Any, value: Any) -> None:
+        """Bind a value in place of a variable of the program."""
         local = isinstance(var, relax.DataflowVar) or not self.builder_.current_block_is_dataflow()
         emit = self.builder_.emit if local else self.builder_.emit_output
-        self.set_var_remap(var, emit(made, var.name))
+        self.set_var_remap(var, emit(value, var.name))
 
     def value(self, v: Value) -> Any:
-        """The expression of a value, one of several results of a call included."""
+        """The expression of a value, which may be one of several results of a call."""
         if v.expr is not None:
             return self.visit_expr(v.expr)
         assert v.producer is not None

@@ -1,6 +1,6 @@
-"""Which regions do not build: some regions alone, compiled, linked and loaded as a model's are.
+"""Find the regions that do not build, by building subsets of them without the model.
 
-The regions are halved until single ones are left. What fails only together with others is told so.
+The regions are halved until single ones are left. The reason says if they only fail together.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ..patterns.failure import Fault, ForeignError, said
 from .arity import Miscalled, check_calls
 from .check_init import MissingInit, check_init
 from .executable import executable
-from .loading import LoadError, tried
+from .loading import LoadError, load_checked
 from .partition import attached
 from .toolchain import OPTIONS, CompilerError, shared
 
-#: Libraries that are built, at most, to find those that fail; the rest is taken to fail too.
+#: Libraries built at most to find the regions that fail; the rest counts as failing too.
 MOST = 40
 
 
@@ -31,26 +31,27 @@ Convert = Callable[[Sequence[Region]], Sequence[Code]]
 
 
 class Unbuildable(Exception):
-    """Nothing builds here, whatever the backends generate; the message says why."""
+    """Not even a module without regions builds; the message says why."""
 
 
 def culprits(regions: Sequence[Region], convert: Convert, error: Exception) -> dict[str, Fault]:
-    """The regions that do not build, by symbol, where ``error`` is what building all of it raised.
+    """The faults of regions that do not build, by symbol; ``error`` is that of the whole build.
 
-    Raises `Unbuildable`.
+    Raises:
+        Unbuildable: Not even a module without regions builds.
     """
     if isinstance(error, Miscalled):
         return {symbol: Fault("arity", why) for symbol, why in error.wrong.items()}
     if isinstance(error, CompilerError) and error.broken:
         _check_builds()
-    found = _Search(convert).bad(list(regions))
-    if len(found) == len(regions):
+    faults = _Search(convert).faults(list(regions))
+    if len(faults) == len(regions):
         _check_builds()
-    return found
+    return faults
 
 
 def _check_builds() -> None:
-    """Raises `Unbuildable` where a module without any region does not build."""
+    """Raises `Unbuildable` if a module without any region does not build."""
     try:
         _built([], [])
     except Exception as e:
@@ -59,25 +60,25 @@ def _check_builds() -> None:
 
 class _Search:
     def __init__(self, convert: Convert) -> None:
-        self.convert, self.left = convert, MOST
+        self.convert, self.builds = convert, MOST
 
-    def bad(self, regions: Sequence[Region]) -> dict[str, Fault]:
+    def faults(self, regions: Sequence[Region]) -> dict[str, Fault]:
         fault = self.fault(regions)
         if fault is None:
             return {}
-        if len(regions) == 1 or self.left <= 0:
+        if len(regions) == 1 or self.builds <= 0:
             return {r.symbol: fault for r in regions}
         half = len(regions) // 2
-        one, two = regions[:half], regions[half:]
-        found = {**self.bad(one), **self.bad(two)}
+        low, high = regions[:half], regions[half:]
+        found = {**self.faults(low), **self.faults(high)}
         if not found:
             together = Fault(fault.stage, f"{fault.reason} (together with other regions only)")
-            return {r.symbol: together for r in two}
+            return {r.symbol: together for r in high}
         return found
 
     def fault(self, regions: Sequence[Region]) -> Fault | None:
-        """Why these regions do not build, None if they do."""
-        self.left -= 1
+        """Why these regions do not build together; None if they do."""
+        self.builds -= 1
         try:
             codes = self.convert(regions)
         except ForeignError as e:
@@ -98,20 +99,20 @@ class _Search:
 
 
 def _built(regions: Sequence[Region], codes: Sequence[Code]) -> None:
-    """Builds and loads them in a module that only refers to them."""
+    """Build and load the regions in a module that only refers to them."""
     mod = attached(_module(regions), codes)
-    made = executable(mod, "llvm")
-    options = [*OPTIONS, *(o for c in codes for o in c.options), "-O0"]  # it is not run
+    program = executable(mod, "llvm")
+    options = [*OPTIONS, *(o for c in codes for o in c.options), "-O0"]  # the code never runs
     with tempfile.TemporaryDirectory(prefix="opinfo-") as folder:
         library = str(Path(folder) / "probe.so")
-        made.export_library(library, fcompile=shared, options=options)
-        loaded = tried(library, tvm.cpu())
+        program.export_library(library, fcompile=shared, options=options)
+        loaded = load_checked(library, tvm.cpu())
         check_init(loaded, mod)
         check_calls(loaded, regions)
 
 
 def _module(regions: Sequence[Region]) -> Any:
-    """A function that is not run: loading it looks for what it calls."""
+    """A function that never runs; loading it resolves the symbols that it calls."""
     builder = relax.BlockBuilder()
     value = relax.Var("x", relax.ObjectType())
     with builder.function("main", [value]):

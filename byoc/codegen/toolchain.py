@@ -1,4 +1,4 @@
-"""The C++ compiler as TVM calls it, with a time limit; what it says becomes one line."""
+"""The C++ compiler as TVM calls it, with a time limit and errors of one line."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ..patterns.failure import first_error
 from ..process.status import signal_name
 from .linking import is_source, steps
 
-#: Seconds that one call may take: a whole model of CUTLASS kernels takes minutes.
+#: Time limit of one call in seconds: a model of CUTLASS kernels takes minutes.
 SECONDS = 1800.0
-#: What a library needs and does not find is found when it is loaded, not when it is called.
+#: Resolve symbols when the library is loaded, so that a missing one does not fail a call.
 NOW = ("-Wl,-z,now",) if sys.platform.startswith("linux") else ()
-#: Exported C++ functions say what they take, see `byoc.codegen.arity`.
+#: Lets exported C++ functions report their arguments, see `byoc.codegen.arity`.
 TELLING = "-DTVM_FFI_DLL_EXPORT_INCLUDE_METADATA=1"
 OPTIONS = ("-O2", TELLING, *NOW)
 
@@ -29,7 +29,7 @@ OPTIONS = ("-O2", TELLING, *NOW)
 class CompilerError(RuntimeError):
     """The compiler failed; the message is one line. ``stage`` is ``compile`` or ``link``.
 
-    ``broken``: it was killed or hangs, so that what it was given may not be at fault.
+    ``broken``: it was killed or hangs, so its input may not be at fault.
     """
 
     def __init__(self, reason: str, stage: str = "compile", broken: bool = False) -> None:
@@ -44,15 +44,15 @@ def shared(
     compiler = cc.get_cc()
     if compiler is None:
         raise CompilerError("there is no C++ compiler (g++ or clang++) on PATH", broken=True)
-    found = steps(options or ())
-    files = [*([objects] if isinstance(objects, str) else objects), *found.sources]
+    split = steps(options or ())
+    files = [*([objects] if isinstance(objects, str) else objects), *split.sources]
     kind = ["-undefined", "dynamic_lookup"] if sys.platform == "darwin" else []
     with tempfile.TemporaryDirectory(dir=Path(output).parent, prefix=".objects-") as folder:
         for k, file in enumerate(files):
             if is_source(file):
                 files[k] = str(Path(folder) / f"{k}.o")
-                _write("compile", [compiler, "-c", "-fPIC", *found.compiling, file], files[k])
-        _write("link", [compiler, "-shared", "-fPIC", *kind, *files, *found.linking], output)
+                _write("compile", [compiler, "-c", "-fPIC", *split.compiling, file], files[k])
+        _write("link", [compiler, "-shared", "-fPIC", *kind, *files, *split.linking], output)
 
 
 def _write(stage: str, command: Sequence[str], output: str) -> None:
@@ -69,11 +69,11 @@ def _write(stage: str, command: Sequence[str], output: str) -> None:
     if status:
         raise CompilerError(first_error(text) or f"{compiler} ended with status {status}", stage)
     if not os.path.exists(output):
-        raise CompilerError(f"{compiler} ended without an error and wrote nothing", broken=True)
+        raise CompilerError(f"{compiler} ended without an error but wrote no file", broken=True)
 
 
 def _run(command: Sequence[str]) -> tuple[int, str]:
-    """The exit status and what it said; its children end with it where it is stopped."""
+    """Run a command and return its status and output; if interrupted, end its children too."""
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         start_new_session=True,

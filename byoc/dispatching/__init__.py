@@ -1,4 +1,4 @@
-"""Which backend gets which operators: match, choose, assemble, replay."""
+"""Which backend gets which operators: request, match, cost, choose, convert, partition, replay."""
 
 from ...analysis.support.tvm_compat import require_complete
 

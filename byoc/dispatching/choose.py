@@ -1,13 +1,12 @@
-"""Which matches to take: each op at most once, priority classes first, then cost.
+"""The best set of matches: each op at most once, priority classes first, then cost.
 
 y[m] ∈ {0, 1}      Σ_{m ∋ o} y[m] <= 1 for each op o
 maximise, class by class from the highest, Σ_{m in class} |m| y[m]; then minimise Σ cost[m] y[m]
 
-Each aim is a program of its own with what the ones before it reached as rows, so that none of them
-has to be smaller than the solver's tolerance to leave the other alone. Matches that share no op,
-not even through others, do not meet: the rows are of one such group each. Regions of several
-results may need each other in a ring although each one is convex; each ring that comes up is a row
-more, Σ y[m] < |ring|.
+Each objective is a program of its own; the optima of those before it are rows. A weighted sum would
+need weights below the solver's tolerance. Such a row covers one group of matches that share ops,
+directly or through others. Regions with several results may depend on each other cyclically even
+if each one is convex; each such ring in a solution becomes one more row, Σ y[m] < |ring|.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from ..backend.match import Match
 from ..matching.force import CannotForce
 
 Ring = Callable[[Sequence[Match]], Sequence[int] | None]
-"""Numbers of matches that need each other's results, so that one must go; None: there are none."""
+"""Returns the numbers of matches that depend on each other cyclically; None if there are none."""
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """The matches to take, and the solver's word that there is nothing better."""
+    """The chosen matches, and the solution of the last objective."""
 
     matches: tuple[Match, ...]
     solution: Solution
@@ -37,12 +36,18 @@ def choose(
     matches: Sequence[Match], priority: Mapping[str, int], default: Mapping[Op, float],
     must: Collection[Op] = (), ring: Ring = lambda matches: None,
 ) -> Chosen:  # fmt: skip
-    """The best set of matches. ``default``: what an op costs that stays with TVM.
+    """The best set of matches.
 
-    Where ``priority`` has ``tvm``, a backend of its class or below takes what is cheaper, not all
-    that it can: matches of ``tvm`` are what TVM's own code costs for several ops together.
-    Each op of ``must`` is taken by some match. Raises `CannotForce` if they cannot all be.
-    ``ring`` finds matches that cannot all be taken, each needing another one's result first.
+    Args:
+        matches: The candidates. Those of ``tvm`` say what TVM's code costs for several ops.
+        priority: The class of each backend. If it has ``tvm``, backends in its class or below
+            take only what is cheaper.
+        default: The cost of each op that stays with TVM.
+        must: Ops that some match must take.
+        ring: Finds matches that depend on each other cyclically.
+
+    Raises:
+        CannotForce: The ops of `must` cannot all be taken.
     """
     saved = [m.cost - sum(default[o] for o in m.ops) for m in matches]
     try:
@@ -60,9 +65,9 @@ def rows(
     matches: Sequence[Match], priority: Mapping[str, int], must: Collection[Op] = (),
     ring: Ring = lambda matches: None, idle: Collection[Op] = (),
 ) -> list[Row]:  # fmt: skip
-    """Rows over the numbers of matches that hold for the best sets, whatever the matches cost.
+    """Rows over the numbers of matches that the best sets satisfy, whatever the matches cost.
 
-    That a backend takes an op of ``idle`` is nothing gained.
+    Ops of ``idle`` do not count towards what a class takes.
     """
     problem, _ = _classes(matches, priority, must, ring, idle)
     return [*problem.rows, *problem.kept()]
@@ -72,7 +77,7 @@ def _classes(
     matches: Sequence[Match], priority: Mapping[str, int], must: Collection[Op], ring: Ring,
     idle: Collection[Op],
 ) -> tuple[_Problem, str]:  # fmt: skip
-    """The problem with what each class of priority reaches, and the solver's word."""
+    """The problem with the optimum of each priority class, and the solver's status."""
     problem, status = _Problem(matches, must, ring), "optimal"
     floor = priority.get("tvm")
     classes = {priority[m.backend] for m in matches if m.backend != "tvm"}
@@ -86,7 +91,7 @@ def _classes(
 
 
 class _Problem:
-    """The rows of all programs; ``reached``: sizes that later ones keep, and by which matches."""
+    """The rows of all programs; ``reached`` has the sizes of each class and its optimal matches."""
 
     def __init__(self, matches: Sequence[Match], must: Collection[Op], ring: Ring) -> None:
         self.matches, self.ring = matches, ring
@@ -96,32 +101,33 @@ class _Problem:
                 covering.setdefault(op, {})[x] = -1.0
         self.rows = [(-1.0, row) for row in covering.values()]
         self.rows += [(1.0, dict.fromkeys(covering.get(op, {}), 1.0)) for op in must]
-        self.meet = [m.ops for m in matches]
+        self.linked = [m.ops for m in matches]
         self.reached: list[tuple[Sequence[float], Collection[int]]] = []
 
     def solve(self, cost: list[float]) -> Solution:
-        """Solved again as long as matches that were chosen need each other."""
+        """The solution with this cost, without rings."""
         while True:
-            found = solve(BinaryProgram(cost, [*self.rows, *self.kept()]))
-            chosen = sorted(found.chosen)
+            solution = solve(BinaryProgram(cost, [*self.rows, *self.kept()]))
+            chosen = sorted(solution.chosen)
             ring = self.ring([self.matches[x] for x in chosen])
             if ring is None:
-                return found
-            apart = [chosen[k] for k in ring]
-            self.rows.append((1.0 - len(apart), dict.fromkeys(apart, -1.0)))
-            self.meet.append(tuple(op for x in apart for op in self.matches[x].ops))
+                return solution
+            members = [chosen[k] for k in ring]
+            self.rows.append((1.0 - len(members), dict.fromkeys(members, -1.0)))
+            self.linked.append(tuple(op for x in members for op in self.matches[x].ops))
 
     def kept(self) -> list[tuple[float, dict[int, float]]]:
+        """Rows that keep the optima reached so far, one for each group of linked matches."""
         out = []
         for sizes, chosen in self.reached:
-            for group in _groups(self.meet):
+            for group in _groups(self.linked):
                 row = {x: sizes[x] for x in group if x < len(sizes) and sizes[x]}
                 out.append((sum(row[x] for x in row if x in chosen), row))
         return out
 
 
 def _groups(chains: Sequence[tuple[Op, ...]]) -> list[list[int]]:
-    """The chains that share ops with each other, or with others of their group, by number."""
+    """The numbers of chains in each group; chains that share ops are in one group."""
     root: dict[Op, Op] = {}
 
     def find(op: Op) -> Op:

@@ -1,4 +1,4 @@
-"""What a dispatch gives: the module, and what became of each operator."""
+"""The result of a dispatch: the module, and where each operator runs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Taken:
-    """A region that a backend has: the operators in it, and what was matched.
+    """A region that a backend has.
 
-    ``rounds`` says how it rounds elsewhere than op by op, where its converter rearranged it.
-    ``nodes`` are the nodes of the model that its operators come from, as far as they are known.
-    ``microseconds``: the time of a call, where it was measured to choose the region.
+    Attributes:
+        symbol: The function of its code.
+        backend: The backend.
+        pattern: The pattern that matched.
+        ops: Its operators.
+        flops: Its floating-point operations.
+        rounds: How it rounds differently from its operators one by one; None if it does not.
+        nodes: The nodes of the model that its operators come from, as far as known.
+        microseconds: The time of a call, if it was measured to choose the region.
     """
 
     symbol: str
@@ -44,12 +50,12 @@ class Dispatched:
         left: The operators that stay with TVM, and why.
         options: Options for the C++ compiler.
         status: The solver's status.
-        plan: What to save in order to repeat this dispatch.
+        plan: The plan to save, for replaying this dispatch.
         total: The floating-point operations of the module.
-        timings: What was measured to choose the regions.
-        report: The layouts, where they were chosen too.
-        failed: All code of backends that failed: regions that were dropped, and hooks such as a
-            cost or a condition, which cost none.
+        timings: The times that were measured to choose the regions.
+        report: The planned layouts; None if they were not planned.
+        failed: Failures of backends' code: dropped regions, and hooks such as a cost or a condition
+            whose failure drops no region.
     """
 
     module: Any
@@ -71,22 +77,22 @@ class Dispatched:
     def summary(self) -> str:
         """One line: ``offloaded 57 of 61 ops, 99.2% of FLOPs, onednn 57, tvm 4``.
 
-        Where layouts were chosen too it ends in ``; 2 layout conversions``.
+        If layouts were planned, it ends in ``; 2 layout conversions``.
         """
         ops = sum(len(t.ops) for t in self.taken)
-        by: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for t in self.taken:
-            by[t.backend] = by.get(t.backend, 0) + len(t.ops)
+            counts[t.backend] = counts.get(t.backend, 0) + len(t.ops)
         share = sum(t.flops for t in self.taken) / self.total if self.total else 0.0
-        told = "".join(f", {name} {n}" for name, n in sorted(by.items()))
-        moving = None if self.report is None else self.report.after.number
-        plural = "" if moving == 1 else "s"
-        conversions = "" if moving is None else f"; {moving} layout conversion{plural}"
-        return (f"offloaded {ops} of {ops + len(self.left)} ops, {share:.1%} of FLOPs{told}, "
+        backends = "".join(f", {name} {n}" for name, n in sorted(counts.items()))
+        number = None if self.report is None else self.report.after.number
+        plural = "" if number == 1 else "s"
+        conversions = "" if number is None else f"; {number} layout conversion{plural}"
+        return (f"offloaded {ops} of {ops + len(self.left)} ops, {share:.1%} of FLOPs{backends}, "
                 f"tvm {len(self.left)}{conversions}")  # fmt: skip
 
     def failures(self) -> str:
-        """One line, empty where no region failed.
+        """One line; empty if no region failed.
 
         ``1 region failed, run by tvm: onednn, pattern conv, region lv3 (…): …``
         """

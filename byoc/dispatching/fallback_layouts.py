@@ -1,10 +1,10 @@
-"""What stays with TVM, as its code generation does it best: `tvm-nhwc` where that pays.
+"""TVM fallback layouts: what stays with TVM runs as `tvm-nhwc` if that saves time.
 
 Before: x → conv2d (NCHW) → relu → call of a backend
 After:  x → layout_transform → conv2d (NHWC, the output channel innermost) → relu
           → layout_transform → call of a backend
 
-Values that a backend reads or writes stay as they are.
+Values that a backend reads or writes keep their layouts.
 """
 
 from __future__ import annotations
@@ -23,24 +23,25 @@ if TYPE_CHECKING:
     from .dispatch import Dispatched
 
 
-def in_own_layouts(done: Dispatched, desired: Desired | str | None, target: Any) -> Dispatched:
-    """The dispatched module with the implementation for what is left of its operators.
+def in_fallback_layouts(
+    result: Dispatched, desired: Desired | str | None, target: Any
+) -> Dispatched:
+    """The result with the operators that stay with TVM in TVM's fallback layouts; CPUs only.
 
-    What is ``desired`` of an operator is not changed. It is for CPUs.
+    Operators with ``desired`` layouts keep them.
     """
     if isinstance(desired, str) or tvm.target.Target(target).kind.name != "llvm":
-        return done
-    asked = check(desired or {})
-    left = {o.op for o in done.left} & set(TVM_NHWC.layouts) - set(asked)
-    if not left:
-        return done
-    wanted = dict.fromkeys(sorted(left), TVM_NHWC.name)
-    planned = plan_layout(done.module, wanted)
-    return replace(done, module=planned.module, report=_joined(done.report, planned.report))
+        return result
+    requested = check(desired or {})
+    ops = {o.op for o in result.left} & set(TVM_NHWC.layouts) - set(requested)
+    if not ops:
+        return result
+    planned = plan_layout(result.module, dict.fromkeys(sorted(ops), TVM_NHWC.name))
+    return replace(result, module=planned.module, report=_joined(result.report, planned.report))
 
 
 def _joined(report: PlanReport | None, more: PlanReport) -> PlanReport | None:
-    """A report in which the conversions that another plan adds are left too."""
+    """The report, with the conversions that a later plan adds counted as left."""
     if report is None:
         return None
 

@@ -1,10 +1,10 @@
-"""What a conversion costs where regions go to backends: one inside of a chain also cuts it.
+"""The cost of a conversion if backends take chains: one inside a chain also cuts it.
 
 conv → add → relu → layout_transform    the chain's result is written, read and written
 conv → layout_transform → add → relu    and the convolution's result was written and read before
 
-So the bytes of a value count twice where its only reader could be fused into what makes it, and
-where that is as much as another plan, the chain stays whole.
+So the bytes of a value count twice if its only reader could be fused into its producer. Between
+plans of equal cost, the one that keeps the chain whole wins.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ...layout.model.layout import Layout
 from ...layout.search.decide import Cost, bytes_moved
 
 POINTWISE = ("kElemWise", "kBroadcast")
-#: Bytes that a whole chain is worth by itself: more than the ops in one are to the planner.
+#: Bytes added for a cut chain: more than the planner's own tie-breaks for its ops.
 WHOLE = 64.0
 
 
 def keeping_chains() -> Cost:
-    """Return an objective for `plan_layout`: the bytes moved, plus those of chains that are cut.
+    """Return an objective for `plan_layout` that counts the bytes moved, twice inside a chain.
 
     Returns:
         The objective, to be passed as ``plan_layout(..., objective=keeping_chains())``.
@@ -40,22 +40,23 @@ class _Chains:
         self.anchored: dict[Op, bool] = {}
 
     def inside(self, v: Value) -> bool:
-        """Whether an operator makes it that a chain begins with, or goes on with, and reads it."""
+        """Whether a value is inside a chain."""
         if v.producer is None or v.pinned is not None or len(v.uses) != 1:
             return False
         (reader,) = v.uses
-        return self.goes_on(reader, v) and self.is_anchored(v.producer)
+        return self.extends(reader, v) and self.is_anchored(v.producer)
 
-    def goes_on(self, reader: Op, v: Value) -> bool:
-        """Whether an operator computes a tensor of the same shape element by element."""
+    def extends(self, reader: Op, v: Value) -> bool:
+        """Whether an op is elementwise over a value and keeps its shape."""
         same = len(reader.outputs) == 1 and list(reader.outputs[0].shape) == list(v.shape)
         return same and self.kind(reader) in POINTWISE
 
     def is_anchored(self, op: Op) -> bool:
+        """Whether an op is the anchor of a chain or continues one."""
         if op not in self.anchored:
             self.anchored[op] = self.kind(op) == "kOutEWiseFusable" or (
                 self.kind(op) in POINTWISE
-                and any(v is not None and self.goes_on(op, v) and self.inside(v) for v in op.inputs)
+                and any(v and self.extends(op, v) and self.inside(v) for v in op.inputs)
             )
         return self.anchored[op]
 

@@ -63,7 +63,9 @@ def partition_module(
     }, codes)  # fmt: skip
     options = tuple(dict.fromkeys(o for c in codes for o in c.options))
     left = tuple(
-        replace(diagnosis, why=reasons[op], mend="") if reasons and op in reasons else diagnosis
+        replace(diagnosis, why=reasons[op], suggestion="")
+        if reasons and op in reasons
+        else diagnosis
         for op, diagnosis in zip(rest, left_behind(rest, lowered.infos, backends), strict=True)
     )
     plan = _plan(lowered, [r.match for r in regions], {b.name: b for b in backends}, status)

@@ -1,12 +1,12 @@
-"""A dispatch as JSON: which ops of which function each backend has, to be done again.
+"""A dispatch plan as JSON: which ops of which function each backend has.
 
-    done = dispatch(mod, ["onednn"])
-    done.plan.save("plan.json")
-    again = replay(mod, DispatchPlan.load("plan.json"))      # again.module is done.module
+    result = dispatch(mod, ["onednn"])
+    result.plan.save("plan.json")
+    replay(mod, DispatchPlan.load("plan.json"))      # its module equals result.module
 
-A plan says nothing that is believed: that each region matches the pattern that it names is checked
-again, so that a plan that was edited, or is of another module, is refused and never gives a wrong
-module. Weights are no part of what a plan is for.
+A plan is not trusted. Replaying checks that each region matches its pattern, so a plan that was
+edited or belongs to another module is refused and never gives a wrong module. Weights do not matter
+to a plan.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ FORMAT = 2
 
 
 class PlanRefused(ValueError):
-    """A plan that does not fit the module or the backends; the message says what differs."""
+    """A plan does not fit the module or the backends; the message says what differs."""
 
 
 @dataclass(frozen=True)
 class PlannedRegion:
-    """Ops of one function, by their places among its ``call_tir``, that a backend takes."""
+    """A region: ``ops`` are positions among the ``call_tir`` of a function."""
 
     function: str
     backend: str
@@ -42,7 +42,7 @@ class PlannedRegion:
 
 
 Laid = tuple[Layout | None, ...]
-"""An op's layouts by parameter of its PrimFunc; None for those that are as given."""
+"""The layouts of an op by parameter of its PrimFunc; None for those that stay unchanged."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,10 @@ class DispatchPlan:
     Attributes:
         module: The structural hash of the dispatched module, weights excluded.
         backends: The version of each backend.
-        regions: What each backend takes.
+        regions: The regions of the backends.
         status: The solver's status.
-        layouts: By function, the layouts of its ``call_tir`` in order, where layouts were chosen
-            too; regions are then those of the module in these layouts.
+        layouts: If layouts were planned: for each function, those of its ``call_tir`` in order.
+            The regions are then those of the module in these layouts.
     """
 
     module: str
@@ -65,30 +65,30 @@ class DispatchPlan:
     layouts: Mapping[str, tuple[Laid, ...]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """The plan as the file has it."""
-        layouts = {f: [[_told(x) for x in op] for op in ops] for f, ops in self.layouts.items()}
+        """The plan in the form of its file."""
+        layouts = {f: [[_to_json(x) for x in op] for op in ops] for f, ops in self.layouts.items()}
         regions = [{**asdict(r), "ops": list(r.ops)} for r in self.regions]
         return {"format": FORMAT, "module": self.module, "backends": dict(self.backends),
                 "regions": regions, "status": self.status, "layouts": layouts}  # fmt: skip
 
     @classmethod
-    def from_json(cls, told: Any) -> DispatchPlan:
-        """Raises `PlanRefused` for what is not a plan, or of another format."""
-        found = told.get("format") if isinstance(told, dict) else None
-        if found != FORMAT:
-            raise PlanRefused(f"this is no dispatch plan of format {FORMAT}; its format: {found}")
+    def from_json(cls, data: Any) -> DispatchPlan:
+        """The plan of a parsed file. Raises `PlanRefused` for anything else, or another format."""
+        version = data.get("format") if isinstance(data, dict) else None
+        if version != FORMAT:
+            raise PlanRefused(f"expected a dispatch plan of format {FORMAT}, got format {version}")
         try:
-            return cls._from(Json(told))
+            return cls._from(Json(data))
         except Malformed as e:
             raise PlanRefused(f"the dispatch plan is malformed: {e}") from e
 
     @classmethod
-    def _from(cls, told: Json) -> DispatchPlan:
-        regions = tuple(map(_region, told["regions"].items()))
-        backends = {k: v.text() for k, v in told["backends"].fields().items()}
+    def _from(cls, data: Json) -> DispatchPlan:
+        regions = tuple(map(_region, data["regions"].items()))
+        backends = {k: v.text() for k, v in data["backends"].fields().items()}
         layouts = {f: tuple(tuple(map(_layout, op.items())) for op in x.items())
-                   for f, x in told["layouts"].fields().items()}  # fmt: skip
-        return cls(told["module"].text(), backends, regions, told["status"].text(), layouts)
+                   for f, x in data["layouts"].fields().items()}  # fmt: skip
+        return cls(data["module"].text(), backends, regions, data["status"].text(), layouts)
 
     def save(self, path: str | Path) -> None:
         """Write the plan as JSON."""
@@ -96,18 +96,18 @@ class DispatchPlan:
 
     @classmethod
     def load(cls, path: str | Path) -> DispatchPlan:
-        """Raises `PlanRefused` for what is not a plan, ``OSError`` if it cannot be read."""
+        """Read a plan. Raises `PlanRefused` for anything else, ``OSError`` if it cannot be read."""
         try:
             return cls.from_json(parse(content(path)).value)
         except (Malformed, PlanRefused) as e:
             raise PlanRefused(f"{path}: {e}") from e
 
     def check(self, mod: Any, versions: Mapping[str, str]) -> None:
-        """Raises `PlanRefused` unless it was made of this module, with these versions."""
-        here = fingerprint(mod)
-        if here != self.module:
+        """Raises `PlanRefused` unless the plan is of this module and these versions."""
+        current = fingerprint(mod)
+        if current != self.module:
             raise PlanRefused(f"the plan is of another module: its hash is {self.module}, "
-                              f"this one's is {here}")  # fmt: skip
+                              f"this one's is {current}")  # fmt: skip
         for r in self.regions:
             if r.backend not in self.backends:
                 raise PlanRefused(f"the plan names no version of {r.backend}")
@@ -120,39 +120,42 @@ class DispatchPlan:
 
 
 def fingerprint(mod: Any) -> str:
-    """The structural hash of a module, the same in every process; weights do not count."""
-    for attribute in ("external_mods", "const_name_to_constant"):  # of code that was added before
+    """The structural hash of a module, equal in all processes; weights do not count."""
+    for attribute in (
+        "external_mods",
+        "const_name_to_constant",
+    ):  # code that an earlier dispatch added
         mod = mod.without_attr(attribute)
     return f"{tvm_ffi.structural_hash(mod, skip_tensor_content=True):016x}"
 
 
-def _region(told: Json) -> PlannedRegion:
-    function, backend, pattern = (told[k].text() for k in ("function", "backend", "pattern"))
+def _region(data: Json) -> PlannedRegion:
+    function, backend, pattern = (data[k].text() for k in ("function", "backend", "pattern"))
     return PlannedRegion(
-        function, backend, pattern, tuple(k.integer() for k in told["ops"].items())
+        function, backend, pattern, tuple(k.integer() for k in data["ops"].items())
     )
 
 
-def _told(layout: Layout | None) -> Any:
+def _to_json(layout: Layout | None) -> Any:
     if layout is None:
         return None
     return {"dims": [[list(d) for d in dim] for dim in layout.dims], "pad": layout.pad_value}
 
 
-def _layout(told: Json) -> Layout | None:
-    if told.value is None:
+def _layout(data: Json) -> Layout | None:
+    if data.value is None:
         return None
-    dims = tuple(tuple(map(_digit, dim.items())) for dim in told["dims"].items())
-    pad = told["pad"]
+    dims = tuple(tuple(map(_digit, dim.items())) for dim in data["dims"].items())
+    pad = data["pad"]
     try:
         return Layout(dims, None if pad.value is None else pad.number())
-    except (TypeError, ValueError) as e:  # of digits that are no layout
-        raise told.malformed(f"expected a layout: {e}") from e
+    except (TypeError, ValueError) as e:  # the digits do not form a layout
+        raise data.malformed(f"expected a layout: {e}") from e
 
 
-def _digit(told: Json) -> Digit:
-    found = told.items()
-    if len(found) != 3:
-        raise told.malformed("expected [axis, div, extent]")
-    axis, div, extent = found
+def _digit(data: Json) -> Digit:
+    numbers = data.items()
+    if len(numbers) != 3:
+        raise data.malformed("expected [axis, div, extent]")
+    axis, div, extent = numbers
     return Digit(axis.integer(), div.integer(), None if extent.value is None else extent.integer())

@@ -1,4 +1,4 @@
-"""A saved dispatch done again: nothing is chosen, everything is checked."""
+"""Replay of a saved dispatch: nothing is chosen, everything is checked."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from .with_layouts import in_layouts
 
 
 def replay(mod: Any, plan: DispatchPlan, backends: Sequence[str | Backend] = ()) -> Dispatched:
-    """Repeat a dispatch: nothing is chosen, but everything that was chosen is checked.
+    """Replay a dispatch: nothing is chosen, but every choice is checked.
 
     Args:
         mod: The module that was dispatched; other weights are allowed.
         plan: The plan of the dispatch.
-        backends: Objects for names in the plan; other names are looked up.
+        backends: `Backend` objects for names in the plan; other names are looked up.
 
     Returns:
-        The same as the dispatch.
+        The result of the dispatch.
 
     Raises:
         PlanRefused: The module, a backend or its version differs, a region does not match its
@@ -49,48 +49,48 @@ def replay(mod: Any, plan: DispatchPlan, backends: Sequence[str | Backend] = ())
     known = {n: guarded(b, failures) for n, b in known.items()}
     lowered = read(mod, "replay")
     plan.check(mod, {b.name: b.version() for b in known.values()})
-    here, relaid = lowered, None
+    original, layouts = lowered, None
     try:
         if plan.layouts:
-            relaid = in_layouts(lowered, plan.layouts, plan.status)
-            here = read(relaid.module, "replay", lowered.analyse)
+            layouts = in_layouts(original, plan.layouts, plan.status)
+            lowered = read(layouts.module, "replay", original.analyse)
     except ValueError as e:
         raise PlanRefused(f"the plan's layouts do not fit: {e}") from e
-    matches = _planned(here, plan, known)
+    matches = _planned(lowered, plan, known)
     if (failed := next((f for f in failures if f.stage != "wants"), None)) is not None:
         raise PlanRefused(str(failed))
-    regions = assign_regions(here, matches, list(known.values()))
+    regions = assign_regions(lowered, matches, list(known.values()))
     codes = []
-    for name, mine in by_backend(regions).items():
+    for name, assigned in by_backend(regions).items():
         try:
-            codes.append(code(known[name], mine))
+            codes.append(code(known[name], assigned))
         except ForeignError as e:
             raise PlanRefused(f"{name}: its converter failed: {e}") from e
-    done = partition_module(here, regions, codes, list(known.values()), plan.status)
-    return with_layouts_of(done, lowered, relaid)
+    result = partition_module(lowered, regions, codes, list(known.values()), plan.status)
+    return with_layouts_of(result, original, layouts)
 
 
 def _planned(lowered: Lowered, plan: DispatchPlan, backends: Mapping[str, Backend]) -> list[Match]:
-    """The matches of a plan, each looked for where the plan says."""
+    """The matches of a plan, checked at the positions that it names."""
     graphs = {str(g.name_hint): x for g, x in lowered.functions.items()}
     flows = {str(g.name_hint): f for g, f in lowered.flows.items()}
     taken: set[Op] = set()
     out = []
     for r in plan.regions:
         place = f"the plan's region {r.ops} of {r.function}"
-        there = graphs[r.function].ops if r.function in graphs else ()
-        if not r.ops or not all(0 <= k < len(there) for k in r.ops):
+        all_ops = graphs[r.function].ops if r.function in graphs else ()
+        if not r.ops or not all(0 <= k < len(all_ops) for k in r.ops):
             raise PlanRefused(f"{place} is not in the module")
-        ops = tuple(there[k] for k in r.ops)
-        alone = len(ops) == 1 or not graphs[r.function].mutates
-        if not alone or not _allowed(r, ops, backends[r.backend], lowered, flows[r.function]):
-            raise PlanRefused(f"{place} is not what {r.backend}, pattern {r.pattern}, takes")
+        ops = tuple(all_ops[k] for k in r.ops)
+        safe = len(ops) == 1 or not graphs[r.function].mutates
+        if not safe or not _allowed(r, ops, backends[r.backend], lowered, flows[r.function]):
+            raise PlanRefused(f"{place} does not match {r.backend}, pattern {r.pattern}")
         if taken & set(ops):
-            raise PlanRefused(f"{place} overlaps another one")
+            raise PlanRefused(f"{place} overlaps another region")
         taken |= set(ops)
         out.append(Match(r.backend, r.pattern, ops, 0.0))
     if lowered.ring(out) is not None:
-        raise PlanRefused("regions of the plan need each other's results")
+        raise PlanRefused("regions of the plan depend on each other cyclically")
     return out
 
 

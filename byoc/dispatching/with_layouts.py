@@ -1,17 +1,17 @@
-"""Layouts and backends in one problem.
+"""The layout-and-dispatch ILP: layouts and backends chosen in one problem.
 
-To the problem of layouts (`layout.search.layout_problem`), in which y[o, i] does op o in way i,
-come
+In the layout problem (`layout.search.layout_problem`), y[o, i] says that op o has alternative i.
+This module adds
 
-x[m] ∈ {0, 1}                      a backend takes match m: ops, each in one of its ways
-Σ_{m ∋ (o, i)} x[m] <= y[o, i]     each op is in one region at most, in that region's way
-the rows of `rows`   classes of priority come first
+x[m] ∈ {0, 1}                      a backend takes match m: ops, each in one alternative
+Σ_{m ∋ (o, i)} x[m] <= y[o, i]     an op is in at most one region, in that region's alternative
+the rows of `choose.rows`          higher priority classes win
 minimise  … + Σ (cost[m] - Σ_{o in m} staying[o]) x[m]
 
-A conversion costs the bytes that it moves, a microsecond is worth `BYTES` of them. The rows
-of classes are found without the layouts: whatever regions cover, all can be converted around them.
-What is kept of the solution are the layouts. In these the matches are chosen as for any module,
-which gives the same ones, as nothing better is left.
+A conversion costs the bytes that it moves; a microsecond counts as `BYTES` bytes. The rows of
+classes do not depend on layouts, as any region can be surrounded by conversions. Only the layouts
+of the solution are kept. The matches are then chosen as for any module in these layouts, which
+gives the same ones.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ from ...layout.search.replay_plan import planned_in
 from ...layout.search.solve import NoSolution
 from ..backend.backend import Backend
 from ..backend.match import Match
-from ..matching.lowered import Lowered, match
-from ..matching.lowered import found as chains
+from ..matching.lowered import Lowered, chains, match
 from ..matching.match_rules import MatchRules
 from ..matching.op_variants import Variants
 from ..patterns.dependences import bits
@@ -46,13 +45,13 @@ from .plan_file import Laid
 if TYPE_CHECKING:
     from ..measure import Measure
 
-#: What moves in a microsecond: 10 GB/s.
+#: Bytes that move in a microsecond, at 10 GB/s.
 BYTES = 1e4
 
 
 @dataclass(frozen=True)
 class ModuleInLayouts:
-    """A module in the layouts of a plan; ``layouts`` are those of each op by function."""
+    """A module in the layouts of a plan; ``layouts`` has those of each op, by function."""
 
     module: Any
     layouts: Mapping[str, tuple[Laid, ...]]
@@ -65,10 +64,14 @@ def in_best_layouts(
 ) -> ModuleInLayouts:  # fmt: skip
     """The module in the layouts that are best with these backends.
 
-    ``desired`` are layouts that operators must have; what the backends want is looked at. With
-    ``measure`` matches are timed in all layouts, and so is TVM's code.
+    Args:
+        lowered: The module.
+        backends: Those that may take operators; the layouts that they want are candidates.
+        rules: Which matches may be chosen.
+        desired: The layouts that operators must have.
+        measure: Time matches and TVM's code in all layouts.
     """
-    offers = [{full(op, f"the wants of {b.name}"): [x] if isinstance(x, str) else x
+    offers = [{full(op, f"backend {b.name}, wants"): [x] if isinstance(x, str) else x
                for op, x in b.wants.items() if x} for b in backends]  # fmt: skip
     known = Kinds(check(desired or {}), offers=offers, analyse=lowered.analyse)
     planner = Planner(lowered.mod, known, "region", bytes_moved, {}, 60.0)
@@ -76,48 +79,52 @@ def in_best_layouts(
     for gvar, g in lowered.functions.items():
         regions = Regions(lowered, gvar, planner, backends, rules, measure)
         plans[gvar] = planner.plan(gvar, g, regions)
-    return _relaid(lowered, plans, planner)
+    return _module_in_layouts(lowered, plans, planner)
 
 
 def in_layouts(
     lowered: Lowered, layouts: Mapping[str, Sequence[Laid]], status: str
 ) -> ModuleInLayouts:
-    """The module in the layouts of a plan that was saved; each PrimFunc is proved again.
+    """The module in the layouts of a saved plan; each PrimFunc is proved again.
 
-    Raises ``ValueError`` where they do not fit, or a PrimFunc has no proved form in them.
+    Raises:
+        ValueError: The layouts do not fit, or a PrimFunc has no proved form in them.
     """
     planner = Planner(
         lowered.mod, Kinds({}, analyse=lowered.analyse), "region", bytes_moved, {}, 60.0
     )
     plans = {}
     for gvar, g in lowered.functions.items():
-        told = layouts.get(str(gvar.name_hint), ())
-        if len(told) != len(g.ops):
+        saved = layouts.get(str(gvar.name_hint), ())
+        if len(saved) != len(g.ops):
             raise ValueError(
-                f"{gvar.name_hint}: layouts of {len(told)} operators, not {len(g.ops)}"
+                f"{gvar.name_hint}: layouts of {len(saved)} operators, expected {len(g.ops)}"
             )
         planner.kinds.update(planner.all_kinds.of(g))
-        plan = planned_in(g, dict(zip(g.ops, told, strict=True)), status)
+        plan = planned_in(g, dict(zip(g.ops, saved, strict=True)), status)
         for op, _ in planner.refused(g, plan):
             raise ValueError(f"{op.name} has no proved form in its layouts")
         plans[gvar] = g, plan
-    return _relaid(lowered, plans, planner)
+    return _module_in_layouts(lowered, plans, planner)
 
 
-def _relaid(
+def _module_in_layouts(
     lowered: Lowered, plans: Mapping[Any, tuple[Graph, Plan]], planner: Planner
 ) -> ModuleInLayouts:
     out = materialise(lowered.mod, plans, planner.kinds, planner.rewritten)
     layouts = {str(f.name_hint): tuple(layouts_of(p.layouts(op)) for op in g.ops)
                for f, (g, p) in plans.items()}  # fmt: skip
-    told = report(lowered.mod, out, [(g, p, planner.kinds) for g, p in plans.values()])
-    return ModuleInLayouts(out, layouts, told)
+    planned = report(lowered.mod, out, [(g, p, planner.kinds) for g, p in plans.values()])
+    return ModuleInLayouts(out, layouts, planned)
 
 
 class Regions:
-    """Adds the matches of one function to its problem of layouts.
+    """Adds the matches of one function to its layout problem.
 
-    ``variants``, ``matches`` and ``numbers``, their variables, are those of the last problem.
+    Attributes:
+        variants: The variants of the last problem.
+        matches: Its matches.
+        numbers: The variables of these matches.
     """
 
     def __init__(
@@ -131,37 +138,37 @@ class Regions:
         self.matches: tuple[Match, ...] = ()
         self.numbers: tuple[int, ...] = ()
 
-    def __call__(self, space: Space, made: LayoutProblem, unit: float) -> None:
+    def __call__(self, space: Space, problem: LayoutProblem, unit: float) -> None:
         variants = self.variants = Variants(self.planner, space)
         matches, staying = self.costed(variants)
         self.matches, self.numbers = matches, ()
         plain = [_of_program(m) for m in matches]
         reached = {op for m in plain for op in m.ops}
-        must = [op for op in self.rules.must if op in reached]  # of the others dispatch tells why
+        must = [op for op in self.rules.must if op in reached]  # dispatch says why for the others
         try:
             kept = rows(plain, self.rules.classes, must, self.lowered.ring, variants.idle)
         except NoSolution:
             return
         bytes_ = BYTES / unit
         saved = [(m.cost - sum(staying[op] for op in m.ops)) * bytes_ for m in matches]
-        numbers = self.numbers = tuple(map(made.program.variable, saved))
-        way_of = {(op, way): x for op, way, x in made.ways}
+        numbers = self.numbers = tuple(map(problem.program.variable, saved))
+        way_of = {(op, way): x for op, way, x in problem.ways}
         for op, cost in staying.items() if self.measure is not None else ():
-            made.program.cost[way_of[variants.ways[op]]] += cost * bytes_
+            problem.program.cost[way_of[variants.ways[op]]] += cost * bytes_
         inside: dict[int, list[int]] = {}
         for m, x in zip(matches, numbers, strict=True):
             for op in m.ops:
                 inside.setdefault(way_of[variants.ways[op]], []).append(x)
         together = [(0.0, {way: 1.0, **dict.fromkeys(xs, -1.0)}) for way, xs in inside.items()]
-        made.program.rows += together
-        made.program.rows += [(low, {numbers[k]: c for k, c in r.items()}) for low, r in kept]
+        problem.program.rows += together
+        problem.program.rows += [(low, {numbers[k]: c for k, c in r.items()}) for low, r in kept]
 
     def costed(self, variants: Variants) -> tuple[tuple[Match, ...], dict[Op, float]]:
-        """The matches, and what each variant costs that stays with TVM, in microseconds.
+        """The matches, and the cost of each variant with TVM, in microseconds.
 
-        Without measuring that is the same in all layouts, so that only matches can save it.
+        Unless measured, that cost is the same in all layouts, so only matches can save it.
         """
-        matches = self.found(variants)
+        matches = self._matches(variants)
         staying = {op: 0.0 if origin in variants.idle else self.lowered.staying[origin]
                    for op, (origin, _) in variants.ways.items()}  # fmt: skip
         if self.measure is None:
@@ -172,13 +179,13 @@ class Regions:
         timed = [m for m in costing(matches) if self.rules.usable(_of_program(m))]
         return tuple(timed), staying | costing.alone
 
-    def found(self, variants: Variants) -> list[Match]:
-        """All chains, and the largest coarse regions in which nothing is converted."""
+    def _matches(self, variants: Variants) -> list[Match]:
+        """All chains, and the maximal coarse regions without a conversion inside."""
         out = chains(list(variants.infos), variants.infos, self.backends, self.mutates)
         for b in self.backends:
             for c in b.coarse:
                 taken = [op for op in variants.infos if c.why_not(op, variants.infos) is None]
-                for part in _touching(taken):
+                for part in _connected(taken):
                     for f in self.flows:
                         for s in maximal(f, f.set([op for op in part if op in f.places])):
                             ops = tuple(part[f.ops[k]] for k in bits(s))
@@ -187,17 +194,16 @@ class Regions:
 
 
 def _of_program(m: Match) -> Match:
-    """A match of variants as one of the ops that they are variants of."""
+    """A match of variants as a match of the program's ops."""
     return Match(m.backend, m.pattern, tuple(op.origin or op for op in m.ops), m.cost)
 
 
-def _touching(ops: Sequence[Op]) -> list[dict[Op, Op]]:
-    """Variants that read each other's results, one of each op, by that op."""
+def _connected(ops: Sequence[Op]) -> list[dict[Op, Op]]:
+    """Connected variants, at most one of each op, by that op."""
     readers: dict[Op, list[Op]] = {}
     inside = set(ops)
     for op in ops:
-        near = [u for v in op.outputs for u in v.uses if u in inside]
-        for u in near:
+        for u in (u for v in op.outputs for u in v.uses if u in inside):
             readers.setdefault(op, []).append(u)
             readers.setdefault(u, []).append(op)
     parts: list[dict[Op, Op]] = []
@@ -208,12 +214,12 @@ def _touching(ops: Sequence[Op]) -> list[dict[Op, Op]]:
         part: dict[Op, Op] = {}
         todo = [op]
         while todo:
-            at = todo.pop()
-            if at in seen or at.origin in part:
+            variant = todo.pop()
+            if variant in seen or variant.origin in part:
                 continue
-            seen.add(at)
-            assert at.origin is not None
-            part[at.origin] = at
-            todo += readers.get(at, ())
+            seen.add(variant)
+            assert variant.origin is not None
+            part[variant.origin] = variant
+            todo += readers.get(variant, ())
         parts.append(part)
     return parts

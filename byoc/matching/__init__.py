@@ -1,4 +1,4 @@
-"""What backends could take of a lowered module, what is asked of them, and near misses."""
+"""Matches of backends in a lowered module, the rules for choosing them, and near misses."""
 
 from ...analysis.support.tvm_compat import require_complete
 

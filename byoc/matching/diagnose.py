@@ -1,4 +1,4 @@
-"""Why an op stayed behind: the nearest pattern and the first condition that failed."""
+"""Diagnostics: why an operator stays with TVM."""
 
 from __future__ import annotations
 
@@ -9,26 +9,30 @@ from ...analysis.results.op_info import LayoutNormalised, Refusal
 from ...layout.graph.relax_graph import Op
 from ..backend.backend import Backend
 from ..patterns.elementwise_groups import Infos
-from .near_misses import PartialMatches, laid
+from .near_misses import PartialMatches, buffer_layouts
 
 
 @dataclass(frozen=True)
 class Left:
-    """An op that no backend took; ``name`` is the value that it makes.
+    """An operator that stays with TVM.
 
-    ``mend``: what would make the nearest pattern match, "" where that is not known. ``node``: the
-    node of the model that the op comes from, "" where that is not known.
+    Attributes:
+        name: The name of its result.
+        op: The operator.
+        why: The first condition of the nearest pattern that fails.
+        suggestion: What would make that pattern match; empty if unknown.
+        node: The node of the model that the operator comes from; empty if unknown.
     """
 
     name: str
     op: str
     why: str
-    mend: str = ""
+    suggestion: str = ""
     node: str = ""
 
 
 def left_behind(ops: Sequence[Op], infos: Infos, backends: Sequence[Backend]) -> tuple[Left, ...]:
-    """One reason for each op: of all patterns of all backends, what stops the nearest one."""
+    """The diagnosis of each op: what stops the nearest of all patterns of all backends."""
     chains = PartialMatches(infos, backends) if ops else None
     return tuple(replace(_left(op, infos, chains), node=op.node) for op in ops if chains)
 
@@ -39,12 +43,12 @@ def _left(op: Op, infos: Infos, chains: PartialMatches) -> Left:
     if isinstance(info, Refusal):
         return Left(name, op.name, f"not recognised: {info.reason}")
     if isinstance(info, LayoutNormalised):
-        return Left(name, info.logical.name, f"its buffers are laid out as {laid(info)}")
+        return Left(name, info.logical.name, f"its buffers are laid out as {buffer_layouts(info)}")
     if info.packed:
-        return Left(name, info.name, f"its buffers are laid out as {laid(info)}")
-    found = chains.nearest(op)
-    if found is not None:
-        return Left(name, info.name, str(found), found.mend)
+        return Left(name, info.name, f"its buffers are laid out as {buffer_layouts(info)}")
+    miss = chains.nearest(op)
+    if miss is not None:
+        return Left(name, info.name, str(miss), miss.suggestion)
     if not chains.backends:
         return Left(name, info.name, "no backend is available and before tvm in priority")
     names = ", ".join(b.name for b in chains.backends)

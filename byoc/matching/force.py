@@ -1,9 +1,9 @@
-"""Operators that must go to one backend, whatever the priorities and costs say.
+"""Forced operators: they go to one backend, whatever the priorities and costs.
 
     dispatch(mod, [A, B], force={"conv2d": "onednn", "matmul": "blas.dense", "softmax": "tvm"})
 
-A name is that of an operator, with or without ``relax.`` and ``nn.``; what it is given is a
-backend, or a backend and one of its patterns, or ``tvm``: the operator stays.
+A key is an operator, with or without ``relax.`` and ``nn.``. Its value is a backend, a backend and
+one of its patterns, or ``tvm``, which keeps the operator with TVM.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from .diagnose import left_behind
 
 
 class CannotForce(ValueError):
-    """An op that must go to a backend cannot; the message names the op and the condition."""
+    """A forced operator cannot go to its backend; the message says which condition fails."""
 
 
 @dataclass(frozen=True)
 class Forced:
-    """Where an op must go: a backend, and its pattern where one was asked for."""
+    """The backend of a forced operator, and the pattern if one was named."""
 
     backend: str
     pattern: str | None
@@ -38,7 +38,7 @@ class Forced:
 def forced_ops(
     ops: Sequence[Op], infos: Infos, force: Mapping[str, str], backends: Sequence[Backend]
 ) -> dict[Op, Forced]:
-    """Where each op must go that is named. Raises ``ValueError`` for names that mean nothing."""
+    """The forced ops of a module. Raises ``ValueError`` for unknown names."""
     known = {b.name: b for b in backends}
     out: dict[Op, Forced] = {}
     for name, place in force.items():
@@ -48,18 +48,18 @@ def forced_ops(
         if pattern and (backend == "tvm" or
                         pattern not in known[backend].pattern_names):  # fmt: skip
             raise ValueError(f"force: {backend} has no pattern {pattern}")
-        wanted = full(name, "force")
-        named = [op for op in ops if _name(infos[op].operator) == wanted]
-        if not named:
+        operator = full(name, "force")
+        matching = [op for op in ops if _name(infos[op].operator) == operator]
+        if not matching:
             raise ValueError(f"force: no operator of the module is called {name}")
-        for op in named:
+        for op in matching:
             if out.setdefault(op, Forced(backend, pattern or None)).backend != backend:
-                raise ValueError(f"force: {name} is given to {out[op].backend} and to {backend}")
+                raise ValueError(f"force: {name} is forced to {out[op].backend} and to {backend}")
     return out
 
 
 def _only(b: Backend, pattern: str | None) -> Backend:
-    """The backend with one of its patterns."""
+    """The backend with only this pattern; with all patterns if it is None."""
     if pattern is None:
         return b
     chains = tuple(p for p in b.patterns if p.name == pattern)
@@ -74,7 +74,7 @@ def allowed(
     matches: Sequence[Match], forced: Mapping[Op, Forced], infos: Infos,
     backends: Sequence[Backend],
 ) -> list[Match]:  # fmt: skip
-    """The matches that send no op elsewhere. Raises `CannotForce` if an op has none."""
+    """The matches that respect forced ops. Raises `CannotForce` if a forced op has none."""
     kept = [m for m in matches if all(op not in forced or forced[op].allows(m) for op in m.ops)]
     reached = {op for m in kept for op in m.ops}
     known = {b.name: b for b in backends}

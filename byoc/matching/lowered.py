@@ -1,4 +1,4 @@
-"""A lowered module as backends see it: graphs, operators, what matches."""
+"""A lowered module as backends see it: graphs, operators, matches."""
 
 from __future__ import annotations
 
@@ -23,13 +23,21 @@ from ..patterns.dependences import Dependences, cycle, flows, joined
 from ..patterns.elementwise_groups import Infos
 from .match_rules import MatchRules
 
-#: What an op costs that stays with TVM: its default build does so much in a microsecond.
+#: FLOPs per microsecond of TVM's default build, to cost ops that stay with TVM.
 TVM_RATE = 2e3
 
 
 @dataclass(frozen=True)
 class Lowered:
-    """A module, what it calls, and what that computes."""
+    """A lowered module with its recovered operators.
+
+    Attributes:
+        mod: The module.
+        functions: The graph of each Relax function.
+        infos: What each call computes.
+        flows: The dataflow blocks of each function; none if it mutates memory.
+        analyse: The analyser, which remembers PrimFuncs.
+    """
 
     mod: Any
     functions: Mapping[Any, Graph]
@@ -49,20 +57,21 @@ class Lowered:
 
     @cached_property
     def staying(self) -> dict[Op, float]:
-        """What each op costs that stays with TVM, in microseconds."""
+        """The estimated cost of each op with TVM, in microseconds."""
         return {op: flops(self.infos[op], op) / TVM_RATE for op in self.ops}
 
     def matches(self, backends: Sequence[Backend]) -> list[Match]:
-        """All chains of all backends, overlapping ones too."""
+        """All chains of all backends; they may overlap."""
         return [m for g in self.functions.values()
-                for m in found(g.ops, self.infos, backends, g.mutates)]  # fmt: skip
+                for m in chains(g.ops, self.infos, backends, g.mutates)]  # fmt: skip
 
     def coarse(
         self, backends: Sequence[Backend], rules: MatchRules, chosen: Sequence[Match] = ()
     ) -> list[Match]:
-        """The maximal regions of all backends, beside those that are chosen, of ops that are free.
+        """The maximal coarse regions of all backends around chosen matches.
 
-        An op is not free for a backend if it is forced elsewhere, or the backend failed on it.
+        They contain no chosen op, none that is forced elsewhere, and none on which the backend
+        failed.
         """
         forced = rules.forced
         taken = {op for m in chosen for op in m.ops}
@@ -80,18 +89,27 @@ class Lowered:
         return out
 
     def ring(self, matches: Sequence[Match]) -> list[int] | None:
-        """Matches that need each other's results."""
+        """The numbers of matches that depend on each other cyclically; None if there are none."""
         for f in (f for blocks in self.flows.values() for f in blocks):
             sets = [f.set(m.ops) if len(m.ops) > 1 else 0 for m in matches]
-            there = [k for k, s in enumerate(sets) if s]
-            found = cycle(f, [sets[k] for k in there])
-            if found is not None:
-                return [there[k] for k in found]
+            numbers = [k for k, s in enumerate(sets) if s]
+            ring = cycle(f, [sets[k] for k in numbers])
+            if ring is not None:
+                return [numbers[k] for k in ring]
         return None
 
 
 def read(mod: Any, what: str, analyse: Analyser | None = None) -> Lowered:
-    """Raises as `check_defined` does. ``analyse`` knows what was analysed before."""
+    """Read a lowered module and recover its operators.
+
+    Args:
+        mod: The module.
+        what: The caller, for errors.
+        analyse: An analyser that knows some of its PrimFuncs.
+
+    Raises:
+        ValueError: A variable is not defined, as `check_defined` says.
+    """
     check_defined(mod, what)
     functions = {g: graph(mod, f) for g, f in mod.functions_items()
                  if isinstance(f, relax.Function)}  # fmt: skip
@@ -105,25 +123,29 @@ def read(mod: Any, what: str, analyse: Analyser | None = None) -> Lowered:
     return Lowered(mod, functions, infos, blocks, analyse)
 
 
-def found(
+def chains(
     ops: Sequence[Op], infos: Infos, backends: Sequence[Backend], mutates: bool
 ) -> list[Match]:
-    """All chains of all backends.
+    """The matches of all chain patterns of all backends.
 
-    ``mutates``: something may write what a chain reads between its first op and its last, where it
-    is called; then each op is a chain alone.
+    If the function mutates memory, a chain is one op: something may overwrite a value that the
+    chain would read later than its op did.
     """
     out = []
     for b in backends:
         for op in ops:
             for p in b.patterns:
-                chains = p.matches(op, infos)
-                out += [match(b, p.name, c, infos) for c in chains if len(c) == 1 or not mutates]
+                out += [
+                    match(b, p.name, c, infos)
+                    for c in p.matches(op, infos)
+                    if len(c) == 1 or not mutates
+                ]
     return out
 
 
 def match(b: Backend, pattern: str, ops: tuple[Op, ...], infos: Infos) -> Match:
+    """The match of some ops, with its cost by the backend."""
     if b.cost is None:
         return Match(b.name, pattern, ops, COST)
-    made = region("", ops, infos, b.merges, elements=False)
-    return Match(b.name, pattern, ops, b.cost(made.region))
+    placed = region("", ops, infos, b.merges, elements=False)
+    return Match(b.name, pattern, ops, b.cost(placed.region))

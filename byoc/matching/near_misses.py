@@ -1,4 +1,4 @@
-"""Near misses: how far patterns get at an op that none of them took, and what stops them."""
+"""Near misses: how far patterns get at an operator that none of them took, and what stops them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,16 @@ TAKEN = "it matches, and another choice was forced, or is better"
 
 @dataclass(frozen=True)
 class Miss:
-    """``matched``: the ops before the one that failed. ``passed``: the conditions before it.
+    """A pattern that does not match an operator.
 
-    ``mend`` is what would make it match, "" where that is not known.
+    Attributes:
+        backend: The backend of the pattern.
+        pattern: Its name.
+        matched: The number of operators that matched.
+        passed: The number of conditions that held before the one that failed; negative if the
+            operator is not one that the pattern has there.
+        reason: Why it does not match.
+        suggestion: What would make it match; empty if unknown.
     """
 
     backend: str
@@ -27,15 +34,15 @@ class Miss:
     matched: int
     passed: int
     reason: str
-    mend: str = ""
+    suggestion: str = ""
 
     def __str__(self) -> str:
         return f"{self.backend}, pattern {self.pattern}: {self.reason}"
 
 
 @dataclass(frozen=True)
-class _Begun:
-    """A pattern that began, up to the last op of the state's chain."""
+class _Partial:
+    """A partial match of a pattern."""
 
     backend: Backend
     pattern: Pattern
@@ -43,7 +50,7 @@ class _Begun:
 
     def miss(self, passed: int, unmet: Unmet, matched: int | None = None) -> Miss:
         n = len(self.state.chain) if matched is None else matched
-        return Miss(self.backend.name, self.pattern.name, n, passed, unmet.reason, unmet.mend)
+        return Miss(self.backend.name, self.pattern.name, n, passed, unmet.reason, unmet.suggestion)
 
     @property
     def reach(self) -> tuple[bool, int]:
@@ -54,28 +61,27 @@ class _Begun:
 
 
 class PartialMatches:
-    """Beginnings of all patterns in a graph: by their last op, and the best one with each op."""
+    """The partial matches of all patterns in a graph, by last op and by the ops in them."""
 
     def __init__(self, infos: Infos, backends: Sequence[Backend]) -> None:
         self.infos, self.backends = infos, backends
-        self.ends: dict[Op, list[_Begun]] = {}
-        self.within: dict[Op, _Begun] = {}
+        self.ends: dict[Op, list[_Partial]] = {}
+        self.within: dict[Op, _Partial] = {}
         for b in backends:
             for p in b.patterns:
                 for op in infos:
                     for s in p.states(op, infos):
-                        self._add(_Begun(b, p, s))
+                        self._add(_Partial(b, p, s))
 
-    def _add(self, begun: _Begun) -> None:
-        self.ends.setdefault(begun.state.chain[-1], []).append(begun)
-        for op in begun.state.chain:
-            if op not in self.within or begun.reach > self.within[op].reach:
-                self.within[op] = begun
+    def _add(self, partial: _Partial) -> None:
+        self.ends.setdefault(partial.state.chain[-1], []).append(partial)
+        for op in partial.state.chain:
+            if op not in self.within or partial.reach > self.within[op].reach:
+                self.within[op] = partial
 
     def nearest(self, op: Op) -> Miss | None:
-        """The miss with most ops and conditions behind it; the first of equals."""
-        found = list(self.misses(op))
-        return max(found, key=lambda m: (m.matched, m.passed), default=None)
+        """The miss that matches most ops, then most conditions; the first of equals."""
+        return max(self.misses(op), key=lambda m: (m.matched, m.passed), default=None)
 
     def misses(self, op: Op) -> Iterator[Miss]:
         if op in self.within:
@@ -87,21 +93,21 @@ class PartialMatches:
                 yield from self._as_follower(op, v, v.producer)
                 yield from self._behind(op, v.producer)
 
-    def _unfinished(self, op: Op, begun: _Begun) -> Miss:
-        """A pattern that has the op, and needs another one after it or was not chosen."""
-        p, s = begun.pattern, begun.state
+    def _unfinished(self, op: Op, partial: _Partial) -> Miss:
+        """A pattern that contains the op, and needs a follower or was not chosen."""
+        p, s = partial.pattern, partial.state
         last = s.chain[-1]
         if p.done(s):
-            place = f"{begun.backend.name}.{p.name}"
+            place = f"{partial.backend.name}.{p.name}"
             taken = Unmet(TAKEN, force(_name(op, self.infos), place))
-            return begun.miss(0, taken, len(s.chain) + 1)
+            return partial.miss(0, taken, len(s.chain) + 1)
         names = {n for k, _ in p.next(s) for n in p.steps[k].names}
         needs = f"{listed(names)} must follow {_name(last, self.infos)}, and "
         after = follower(last, self.infos)
         if after is None:
-            return begun.miss(0, _ending(last, self.infos).after(needs))
+            return partial.miss(0, _ending(last, self.infos).after(needs))
         failed = max(f for k, _ in p.next(s) if (f := p.steps[k].failing(after)))
-        return begun.miss(failed[0], failed[1].after(needs))
+        return partial.miss(failed[0], failed[1].after(needs))
 
     def _as_anchor(self, op: Op) -> Iterator[Miss]:
         start = node(op, self.infos)
@@ -117,56 +123,58 @@ class PartialMatches:
                     yield Miss(b.name, p.name, 0, -2, reason)
 
     def _in_coarse(self, op: Op) -> Iterator[Miss]:
-        """The op in a region of any size."""
-        here = node(op, self.infos)
-        assert here is not None
+        """The op in a coarse region."""
+        candidate = node(op, self.infos)
+        assert candidate is not None
         for b in self.backends:
             for c in b.coarse:
-                failed = c.failing(here)
+                failed = c.failing(candidate)
                 if failed is None:
-                    mend = force(here.info.name, f"{b.name}.{c.name}")
-                    yield Miss(b.name, c.name, 1, 0, TAKEN, mend)
+                    suggestion = force(candidate.info.name, f"{b.name}.{c.name}")
+                    yield Miss(b.name, c.name, 1, 0, TAKEN, suggestion)
                 elif failed[0] >= -1:
                     yield _missed(b, c.name, failed)
 
     def _as_follower(self, op: Op, v: Value, producer: Op) -> Iterator[Miss]:
-        """The op reads what a chain ends with."""
-        here = node(op, self.infos, v)
-        assert here is not None
-        name, last = here.info.name, _name(producer, self.infos)
-        for begun in self.ends.get(producer, ()):
-            if not begun.takes(name):
+        """The op reads the result of a partial match."""
+        candidate = node(op, self.infos, v)
+        assert candidate is not None
+        name, last = candidate.info.name, _name(producer, self.infos)
+        for partial in self.ends.get(producer, ()):
+            if not partial.takes(name):
                 continue
             if follower(producer, self.infos) is None:
                 ending = _ending(producer, self.infos)
-                yield begun.miss(-1, ending.after(f"{name} may follow {last}, but "))
+                yield partial.miss(-1, ending.after(f"{name} may follow {last}, but "))
                 continue
-            steps = [begun.pattern.steps[k] for k, _ in begun.pattern.next(begun.state)]
-            failed = [f for s in steps if name in s.names and (f := s.failing(here)) is not None]
+            steps = [partial.pattern.steps[k] for k, _ in partial.pattern.next(partial.state)]
+            failed = [
+                f for s in steps if name in s.names and (f := s.failing(candidate)) is not None
+            ]
             if failed:
                 passed, unmet = max(failed)
-                yield begun.miss(passed, unmet.after(f"after {last}, "))
+                yield partial.miss(passed, unmet.after(f"after {last}, "))
 
     def _behind(self, op: Op, between: Op) -> Iterator[Miss]:
-        """What the op reads is made by an op that a chain ends before."""
+        """Another op stands between a partial match and the op."""
         name = _name(op, self.infos)
         for v in between.inputs:
-            for begun in self.ends.get(v.producer, ()) if v is not None and v.producer else ():
-                if begun.takes(name) and not begun.takes(_name(between, self.infos)):
-                    last = _name(begun.state.chain[-1], self.infos)
-                    stands = _name(between, self.infos)
-                    told = f"{stands} stands between {last} and {name}"
-                    mend = swap(name, stands) if stands == "relax.astype" else ""
-                    yield begun.miss(-2, Unmet(told, mend))
+            for partial in self.ends.get(v.producer, ()) if v is not None and v.producer else ():
+                if partial.takes(name) and not partial.takes(_name(between, self.infos)):
+                    last = _name(partial.state.chain[-1], self.infos)
+                    middle = _name(between, self.infos)
+                    reason = f"{middle} stands between {last} and {name}"
+                    suggestion = swap(name, middle) if middle == "relax.astype" else ""
+                    yield partial.miss(-2, Unmet(reason, suggestion))
 
 
 def _missed(b: Backend, pattern: str, failed: tuple[int, Unmet]) -> Miss:
     passed, unmet = failed
-    return Miss(b.name, pattern, 0, passed, unmet.reason, unmet.mend)
+    return Miss(b.name, pattern, 0, passed, unmet.reason, unmet.suggestion)
 
 
 def _before(p: Pattern, name: str) -> set[str]:
-    """What a step with this name may follow."""
+    """The operators that a step with this name may follow."""
     out: set[str] = set()
     for k, step in enumerate(p.steps):
         if name not in step.names:
@@ -183,23 +191,23 @@ def _name(op: Op, infos: Infos) -> str:
     return op.name if info is None else info.name
 
 
-def laid(info: OpInfo | LayoutNormalised) -> str:
-    """How the buffers of an operator lie."""
+def buffer_layouts(info: OpInfo | LayoutNormalised) -> str:
+    """The layouts of an operator's buffers, for messages."""
     return ", ".join(info.layouts if isinstance(info, OpInfo) else info.places)
 
 
 def _ending(op: Op, infos: Infos) -> Unmet:
-    """Why no chain goes on after an op."""
+    """Why no chain continues after an op."""
     (v,) = op.outputs
-    twice = duplicate(_name(op, infos)) if v.uses else ""
+    suggestion = duplicate(_name(op, infos)) if v.uses else ""
     if v.pinned is not None:
-        return Unmet(f"its result is also {v.pinned}", twice)
+        return Unmet(f"its result is also {v.pinned}", suggestion)
     if len(v.uses) > 1:
-        return Unmet(f"its result is read by {len(v.uses)} operators, one is taken", twice)
+        return Unmet(f"its result is read by {len(v.uses)} operators, one is taken", suggestion)
     if not v.uses:
         return Unmet("nothing reads its result")
     reader = v.uses[0]
     info = infos[reader].info
     if not isinstance(info, Refusal):
-        return Unmet(f"{_name(reader, infos)} reads it laid out as {laid(info)}")
+        return Unmet(f"{_name(reader, infos)} reads it laid out as {buffer_layouts(info)}")
     return Unmet(f"{reader.name}, which is not recognised, reads it")

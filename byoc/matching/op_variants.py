@@ -1,9 +1,9 @@
-"""The ops of a function in each way that a plan may have them: what patterns are matched on.
+"""The ops of a function in each alternative of a plan, for patterns to match.
 
     conv in NCHW → add in NCHW          conv in NHWC → add in NHWC
 
-A variant's values are those of the program in one layout, so that what reads a value is followed
-in the layout that it is made in: along a chain nothing is converted.
+The values of a variant are those of the program in one layout. So a reader follows a value in the
+layout in which it is written, and no chain contains a conversion.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ...layout.search.decide import Space, layouts_in
 
 
 class _Constant:
-    """A constant in a layout, moved when somebody asks for its elements."""
+    """A constant in a layout; its elements are moved when they are read."""
 
     def __init__(self, v: Value, layout: Layout) -> None:
         self.of, self.layout = v, layout
@@ -36,9 +36,13 @@ class _Constant:
 
 
 class Variants:
-    """All of them of one function; ``ways`` says what each op of it is.
+    """All variants of the ops of one function.
 
-    Ops of ``idle`` need not be done at all in some layouts: memory is what they make of it.
+    Attributes:
+        infos: What each variant computes.
+        ways: The op and the alternative of each variant.
+        values: The value of each value in each layout.
+        idle: Ops that cost nothing in some layouts: their result is their operand's memory.
     """
 
     def __init__(self, planner: Planner, space: Space) -> None:
@@ -52,7 +56,7 @@ class Variants:
                 self.add(op, way)
 
     def add(self, op: Op, way: Choice) -> None:
-        """An op in a way, if it is known what it computes there."""
+        """Add the variant of an op in an alternative, if its PrimFunc is proved there."""
         layouts = layouts_in(op, way, self.space.kinds[op])
         if layouts is None:
             return
@@ -68,13 +72,13 @@ class Variants:
                 for v, x in zip(op.values, layouts, strict=True)]  # fmt: skip
         count = len(op.inputs)
         outputs = tuple(v for v in laid[count:] if v is not None)
-        made = Op(op.name, func, op.call, tuple(laid[:count]), outputs, op)
-        for v in dict.fromkeys(v for v in made.inputs if v is not None):
-            v.uses.append(made)
+        variant = Op(op.name, func, op.call, tuple(laid[:count]), outputs, op)
+        for v in dict.fromkeys(v for v in variant.inputs if v is not None):
+            v.uses.append(variant)
         for v in outputs:
-            v.makers.append(made)
-        self.infos[made] = self.planner.analyse(func).of(func)
-        self.ways[made] = op, way
+            v.makers.append(variant)
+        self.infos[variant] = self.planner.analyse(func).of(func)
+        self.ways[variant] = op, way
 
     def value(self, v: Value, layout: Layout | None) -> Value:
         layout = layout or Layout.identity(v.rank)
@@ -89,5 +93,5 @@ class Variants:
 
 
 def _elsewhere(v: Value) -> str | None:
-    """Why a value must be there beside its reader."""
+    """Why a value is needed besides its reader."""
     return v.pinned or ("read by other operators" if len(v.uses) > 1 else None)

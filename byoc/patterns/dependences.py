@@ -1,6 +1,6 @@
-"""What depends on what in a dataflow block, and orders of its bindings that keep groups together.
+"""Dependences in a dataflow block, and orders of its bindings that keep groups together.
 
-Sets of bindings are integers, bit k for the k-th binding: a block of thousands has as many sets.
+A set of bindings is an integer with bit k for the k-th binding, as a block may have thousands.
 """
 
 from __future__ import annotations
@@ -20,9 +20,15 @@ Set = int
 
 @dataclass(frozen=True)
 class Dependences:
-    """A dataflow block: ``needs`` what each binding reads, ``above`` and ``below`` transitively.
+    """The dependences of a dataflow block.
 
-    ``ops`` are its ``call_tir``, by number of their binding; ``places`` are the numbers.
+    Attributes:
+        bindings: Its bindings, in order.
+        needs: The bindings that each one reads.
+        above: The bindings that each one depends on.
+        below: The bindings that depend on each one.
+        ops: The ``call_tir`` of the block by the number of their binding.
+        places: The number of the binding of each op.
     """
 
     bindings: tuple[Any, ...]
@@ -33,11 +39,11 @@ class Dependences:
     places: Mapping[Op, int]
 
     def set(self, ops: Sequence[Op]) -> Set:
-        """Those of some ops that are in this block."""
+        """The ops of a sequence that are in this block, as a set."""
         return sum(1 << self.places[op] for op in ops if op in self.places)
 
     def between(self, region: Set) -> Set:
-        """What lies on a path that leaves a region and comes back: empty where it is convex."""
+        """The bindings on paths that leave a region and come back; none if it is convex."""
         above = below = 0
         for k in bits(region):
             above |= self.above[k]
@@ -45,7 +51,7 @@ class Dependences:
         return above & below & ~region
 
     def components(self, region: Set) -> Iterator[Set]:
-        """The parts of a set that read each other."""
+        """The connected components of a set."""
         read = [0] * len(self.needs)
         for k in bits(region):
             for j in bits(self.needs[k] & region):
@@ -63,7 +69,7 @@ class Dependences:
 
 
 def bits(s: Set) -> Iterator[int]:
-    """The elements of a set, the smallest first."""
+    """The elements of a set in ascending order."""
     while s:
         low = s & -s
         yield low.bit_length() - 1
@@ -71,7 +77,7 @@ def bits(s: Set) -> Iterator[int]:
 
 
 def flows(func: Any, graph: Graph) -> list[Dependences]:
-    """The dataflow blocks of a function, those inside of branches left out."""
+    """The dataflow blocks of a function, without those inside branches."""
     blocks = items(func.body.blocks)
     return [_flow(b, graph) for b in blocks if isinstance(b, relax.DataflowBlock)]
 
@@ -93,59 +99,60 @@ def _flow(block: Any, graph: Graph) -> Dependences:
 
 
 def _needs(bindings: Sequence[Any]) -> tuple[Set, ...]:
-    """The earlier bindings whose variables each one mentions, extents among them."""
-    made = NodeDict[int]()
+    """The earlier bindings whose variables each binding mentions, also in extents."""
+    defined = NodeDict[int]()
     out = []
     for k, b in enumerate(bindings):
         extents = _variables(b.ty) if isinstance(b, relax.MatchCast) else []
         mentioned = [*_variables(b.value), *_variables(b.var.ty), *extents]
-        found = {made[v] for v in mentioned if v in made}
-        out.append(sum(1 << j for j in found))
-        made[b.var] = k
+        read = {defined[v] for v in mentioned if v in defined}
+        out.append(sum(1 << j for j in read))
+        defined[b.var] = k
         for v in extents:
-            if v not in made:
-                made[v] = k
+            if v not in defined:
+                defined[v] = k
     return tuple(out)
 
 
 def _variables(e: Any) -> list[Any]:
-    found: list[Any] = []
+    variables: list[Any] = []
     if e is not None:
-        tvm_ffi.structural_walk(e, (relax.Var, found.append))
-    return found
+        tvm_ffi.structural_walk(e, (relax.Var, variables.append))
+    return variables
 
 
 def cycle(flow: Dependences, groups: Sequence[Set]) -> list[int] | None:
-    """Groups that need each other in a ring, by number; None where each can be done at once."""
-    _, left = _sorted(flow, groups)
-    if not left:
+    """The numbers of groups that depend on each other cyclically; None if there are none."""
+    _, remaining = _sorted(flow, groups)
+    if not remaining:
         return None
     of = {k: g for g, s in enumerate(groups) for k in bits(s)}
     ring: list[int] = []
-    here = next(iter(left))
-    while here not in ring:  # each of those left needs another one of them
-        ring.append(here)
-        inside = groups[of[here]] if here in of else 1 << here
+    current = next(iter(remaining))
+    while current not in ring:  # each of the remaining ones needs another of them
+        ring.append(current)
+        inside = groups[of[current]] if current in of else 1 << current
         needs = 0
         for k in bits(inside):
             needs |= flow.needs[k]
-        here = next(r for k in bits(needs & ~inside) if (r := _root(k, of, groups)) in left)
-    return sorted({of[k] for k in ring[ring.index(here) :] if k in of})
+        current = next(r for k in bits(needs & ~inside) if (r := _root(k, of, groups)) in remaining)
+    return sorted({of[k] for k in ring[ring.index(current) :] if k in of})
 
 
 def together(flow: Dependences, groups: Sequence[Set]) -> list[int]:
-    """The bindings in an order in which each group's stand next to each other.
+    """The bindings in an order that keeps each group together.
 
-    Raises ``ValueError`` if groups need each other in a ring.
+    Raises:
+        ValueError: Groups depend on each other cyclically.
     """
-    order, left = _sorted(flow, groups)
-    if left:
+    order, remaining = _sorted(flow, groups)
+    if remaining:
         raise ValueError("regions need each other's results")
     return order
 
 
 def joined(flow: Dependences, groups: Sequence[Set]) -> Dependences:
-    """The block where each group is done at once: what is above one of it is above all of it."""
+    """The block with each group as one unit: what is above one member is above all of them."""
     unit = {k: s for s in groups for k in bits(s)}
     order = together(flow, groups)
     needs = []
@@ -166,27 +173,27 @@ def joined(flow: Dependences, groups: Sequence[Set]) -> Dependences:
 
 
 def _root(k: int, of: Mapping[int, int], groups: Sequence[Set]) -> int:
-    """The binding that stands for a group: its last one."""
+    """The binding that represents a group: its last one."""
     return groups[of[k]].bit_length() - 1 if k in of else k
 
 
 def _sorted(flow: Dependences, groups: Sequence[Set]) -> tuple[list[int], set[int]]:
-    """As many bindings as have what they need, and who stands for the others."""
+    """The bindings that can be ordered, and the representatives of the others."""
     of = {k: g for g, s in enumerate(groups) for k in bits(s)}
     todo = {_root(k, of, groups) for k in range(len(flow.bindings))}
-    done, order = 0, []
+    ordered, order = 0, []
     while todo:
-        ready = []
+        progress = []
         for k in sorted(todo):
             inside = groups[of[k]] if k in of else 1 << k
             needs = 0
             for j in bits(inside):
                 needs |= flow.needs[j]
-            if not needs & ~inside & ~done:
-                ready.append(k)
-                done |= inside
+            if not needs & ~inside & ~ordered:
+                progress.append(k)
+                ordered |= inside
                 order += list(bits(inside))
-        if not ready:
+        if not progress:
             return order, todo
-        todo -= set(ready)
+        todo -= set(progress)
     return order, todo

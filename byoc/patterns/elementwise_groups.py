@@ -1,4 +1,4 @@
-"""Elementwise operators that are one function of one value, which they alone read.
+"""Elementwise operators that together compute one function of one value, which only they read.
 
 Before: a = add(v, 3); b = clip(a, 0, 6); c = divide(b, 6); w = multiply(v, c)
 After:  w = hard_swish(v)
@@ -20,13 +20,13 @@ from .unary_functions import ARGUMENT, Poly
 
 Infos = Mapping[Op, Recovered]
 
-#: No function that has a name is written in more operators.
+#: No known function is written in more operators.
 LONGEST = 10
 
 
 @dataclass(frozen=True)
 class Group:
-    """The operators ``ops``, of which the last one makes the result, as the one that they are."""
+    """Several operators merged to one; the last of ``ops`` produces its result."""
 
     ops: tuple[Op, ...]
     argument: Value
@@ -34,36 +34,36 @@ class Group:
 
     @property
     def op(self) -> Op:
-        """It as an op of a graph."""
+        """The merged operator as an op of a graph."""
         last = self.ops[-1]
         return Op(last.name, last.func, last.call, (self.argument,), last.outputs, last.origin)
 
 
 def group(v: Value, infos: Infos) -> Group | None:
-    """What the readers of a value that has several make of it together; None if it has no name."""
+    """The function that the several readers of a value compute together; None if it is unknown."""
     program = v.of or v
     if program.pinned is not None or len(program.uses) < 2:
         return None
     known: dict[Value, Poly] = {v: ARGUMENT}
     ops: list[Op] = []
     while len(ops) < LONGEST:
-        found = _next(v, ops, known, infos)
-        if found is None:
+        following = _next(v, ops, known, infos)
+        if following is None:
             return None
-        op, made = found
+        op, result = following
         ops.append(op)
-        known[op.outputs[0]] = made
+        known[op.outputs[0]] = result
         inside = set(map(_origin, ops))
-        told = unary.named(made) if v.only_in(inside) else None
-        if told is not None and all(o.outputs[0].only_in(inside) for o in ops[:-1]):
-            return Group(tuple(ops), v, _info(*told, infos[op].info))
+        function = unary.named(result) if v.only_in(inside) else None
+        if function is not None and all(o.outputs[0].only_in(inside) for o in ops[:-1]):
+            return Group(tuple(ops), v, _info(*function, infos[op].info))
     return None
 
 
 def _next(
     v: Value, ops: Sequence[Op], known: dict[Value, Poly], infos: Infos
 ) -> tuple[Op, Poly] | None:
-    """An op that reads only what is known, and what it makes."""
+    """An op that reads known values only, and its result."""
     inside = set(map(_origin, ops))
     for read in known:
         for op in read.uses:
@@ -72,23 +72,23 @@ def _next(
             (out,) = op.outputs
             if out.dtype != v.dtype or not same_shape(out.shape, v.shape):
                 continue
-            made = _made(op, known, infos)
-            if made is not None:
-                return op, made
+            result = _result(op, known, infos)
+            if result is not None:
+                return op, result
     return None
 
 
-def _made(op: Op, known: dict[Value, Poly], infos: Infos) -> Poly | None:
+def _result(op: Op, known: dict[Value, Poly], infos: Infos) -> Poly | None:
     info = infos[op].info
     if not isinstance(info, OpInfo) or info.relaid:
         return None
     literals = {k: _literal(info.attrs[k]) for k in ("x1", "x2") if k in info.attrs}
-    given = [literals.get("x1"), *(_operand(o, op, known) for o in info.operands),
+    operands = [literals.get("x1"), *(_operand(o, op, known) for o in info.operands),
              literals.get("x2")]  # fmt: skip
-    told = [g for g in given if g is not None]
-    if len(told) != len(info.operands) + len(literals):
+    known_operands = [p for p in operands if p is not None]
+    if len(known_operands) != len(info.operands) + len(literals):
         return None
-    return unary.applied(info.name, info.attrs, told)
+    return unary.applied(info.name, info.attrs, known_operands)
 
 
 def _operand(k: int | Constant, op: Op, known: dict[Value, Poly]) -> Poly | None:
@@ -101,8 +101,8 @@ def _operand(k: int | Constant, op: Op, known: dict[Value, Poly]) -> Poly | None
 
 
 def _literal(value: object) -> Poly | None:
-    found = float(value) if isinstance(value, (int, float)) else nan
-    return unary.number(found) if isfinite(found) else None
+    number = float(value) if isinstance(value, (int, float)) else nan
+    return unary.number(number) if isfinite(number) else None
 
 
 def _origin(op: Op) -> Op:

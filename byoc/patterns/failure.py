@@ -1,4 +1,4 @@
-"""Code of somebody else that failed: which, where, why, and what that cost."""
+"""Failures of a backend's code: which function, at which stage, why, and what was lost."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from ...analysis.terms.work import Exhausted
 
-#: What failed, by the hook of a backend or the stage of a build.
+#: The text of each failure, by the hook of a backend or the stage of a build.
 STAGES = {
     "available": "is not available",
-    "version": "its version cannot be had",
+    "version": "its version function failed",
     "wants": "its layouts cannot be used",
     "condition": "a condition failed",
-    "takes": "the sources of an operator cannot be had",
+    "takes": "its function for the sources of an operator failed",
     "cost": "its cost function failed",
     "convert": "its converter failed",
     "compile": "its code does not compile",
@@ -29,12 +29,17 @@ STAGES = {
 
 @dataclass(frozen=True)
 class Failure:
-    """A backend's code that failed at a ``stage`` of `STAGES`.
+    """A failure of a backend's code.
 
-    ``ops`` are the operators of the region that it cost and ``value`` is what that makes; both are
-    empty where no region was lost. ``now`` names who has these operators instead. ``rule``: the
-    condition, the pattern or what else is at fault inside of the backend. ``function``: the Relax
-    function that the region is in.
+    Attributes:
+        backend: The backend.
+        stage: A key of `STAGES`.
+        reason: The error, in one line.
+        ops: The operators of the region that was lost; empty if none was.
+        value: The result of that region.
+        rule: The part of the backend that failed, such as a condition or a pattern.
+        now: The backends that have these operators instead.
+        function: The Relax function of that region.
     """
 
     backend: str
@@ -48,7 +53,7 @@ class Failure:
 
     @property
     def region(self) -> str:
-        """``lv3 (relax.matmul, relax.minimum)``; empty where no region was lost."""
+        """``lv3 (relax.matmul, relax.minimum)``; empty if no region was lost."""
         return f"{self.value} ({', '.join(self.ops)})" if self.value else ", ".join(self.ops)
 
     def __str__(self) -> str:
@@ -63,26 +68,26 @@ class Failure:
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with a region: a stage of `STAGES`, and why."""
+    """Why a region failed: a key of `STAGES`, and the reason."""
 
     stage: str
     reason: str
 
 
-#: What is no failure of the code that it passes through: the user's interrupt, our own budget.
+#: Exceptions that are not failures of the code they pass through: an interrupt, our own budget.
 PASSING = (KeyboardInterrupt, Exhausted)
 
 
 class ForeignError(Exception):
-    """What code of somebody else raised, in one line."""
+    """An exception of a backend's code, as one line."""
 
 
 @contextmanager
 def foreign() -> Iterator[None]:
-    """A block that runs code of somebody else, which may raise ``SystemExit`` as well.
+    """Run a block of a backend's code, which may raise anything, ``SystemExit`` included.
 
     Raises:
-        Raised: for all that the block raises but `PASSING`.
+        ForeignError: The block raised something else than `PASSING`.
     """
     try:
         yield
@@ -93,7 +98,7 @@ def foreign() -> Iterator[None]:
 
 
 def said(e: BaseException) -> str:
-    """An error in one line: its type, and of what a compiler said the first error."""
+    """An exception as one line: its type and its text; of compiler output, the first error."""
     text = _text(e)
     if isinstance(e, ForeignError):
         return text
@@ -102,27 +107,28 @@ def said(e: BaseException) -> str:
 
 
 def _text(e: BaseException) -> str:
-    """The message; an error of somebody else may fail to give one."""
+    """The message of an exception whose ``__str__`` may raise."""
     try:
         return str(e)
     except PASSING:
         raise
-    except BaseException as another:
-        return f"no text, its __str__ raised {type(another).__name__}"
+    except BaseException as nested:
+        return f"no text, its __str__ raised {type(nested).__name__}"
 
 
 def first_error(text: str) -> str:
-    """Of a compiler's or a linker's output the first error, else the first line with words."""
+    """The first error in the output of a compiler or linker, else its first line of text."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    lines = [line for line in lines if not line.startswith("collect2:")]  # that the linker failed
+    # collect2 only says that the linker failed
+    lines = [line for line in lines if not line.startswith("collect2:")]
     for pattern in (r"(?<=: )(?:fatal )?error: .*", r"undefined (?:reference|symbol).*",
                     r"cannot find .*", r"multiple definition .*"):  # fmt: skip
-        found = next((m.group() for line in lines if (m := re.search(pattern, line))), None)
-        if found is not None:
-            return found
+        error = next((m.group() for line in lines if (m := re.search(pattern, line))), None)
+        if error is not None:
+            return error
     return next((line for line in lines if not line.endswith("error:")), "")
 
 
 def last_line(e: BaseException) -> str:
-    """The line of an error of TVM that says why: those before say where it came from."""
+    """The last line of a TVM error: it says why, the lines before it say where."""
     return (str(e).strip() or type(e).__name__).splitlines()[-1].strip()

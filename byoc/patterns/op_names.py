@@ -1,4 +1,4 @@
-"""The names of operators, and of what they are called with."""
+"""The names of operators and of their arguments."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .unary_functions import HARD_SWISH
 
 @cache
 def arguments(op: str) -> tuple[str, ...]:
-    """The names of an operator's arguments; none of what is no operator of TVM."""
+    """The argument names of an operator; empty if TVM has no such operator."""
     if op not in operators():
         return ()
     return tuple(str(a.name) for a in tvm.ir.Op.get(op).arguments)
@@ -22,12 +22,12 @@ def arguments(op: str) -> tuple[str, ...]:
 
 @cache
 def operators() -> frozenset[str]:
-    """All operators that TVM has."""
+    """The names of all operators of TVM."""
     return frozenset(map(str, tvm.ir.Op.list_op_names()))
 
 
 def check_names(names: Iterable[str], what: str) -> None:
-    """Raises ``ValueError`` for a name that no operator has, with those that are like it."""
+    """Raises ``ValueError`` for an unknown operator name, with similar names."""
     unknown = [n for n in names if n not in operators() and n != HARD_SWISH]
     if not unknown:
         return
@@ -35,13 +35,13 @@ def check_names(names: Iterable[str], what: str) -> None:
     for name in unknown:
         if name in answered:
             continue
-        near = _near(name, {*answered, *(n for n in operators() if n.startswith("relax."))})
-        mean = f"; did you mean {' or '.join(near)}?" if near else ""
-        raise ValueError(f"{what}: there is no operator {name!r}{mean}")
+        similar = _similar(name, {*answered, *(n for n in operators() if n.startswith("relax."))})
+        hint = f"; did you mean {' or '.join(similar)}?" if similar else ""
+        raise ValueError(f"{what}: there is no operator {name!r}{hint}")
 
 
-def _near(name: str, known: Iterable[str]) -> list[str]:
-    """Those that go on as the name does, or are called so elsewhere, then those spelt like it."""
+def _similar(name: str, known: Iterable[str]) -> list[str]:
+    """Known names with the same last part, then those with a similar spelling."""
     last = name.rpartition(".")[2]
     same = [n for n in sorted(known) if last and n.rpartition(".")[2].startswith(last)]
     return list(dict.fromkeys([*same, *get_close_matches(name, sorted(known), 3)]))[:3]

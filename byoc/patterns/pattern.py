@@ -1,9 +1,9 @@
-"""Patterns over recovered operators: an anchor, then a chain of what may follow it.
+"""Patterns over recovered operators: an anchor, then a chain of operators that may follow it.
 
     Pattern("conv2d", anchor(conv), maybe(add_bias), maybe(add_residual), maybe(activation))
 
-A chain follows one value: each step reads the result of the one before, and nothing else does. A
-step may bring sources: what makes its other operands, where nothing else reads them.
+A chain follows one value: only the next step reads the result of a step. A step may also take the
+producers of its other operands, its sources, if nothing else reads them.
 
     one(conv, takes=dequantized)        dequantize, dequantize → conv → add → relu → quantize
 """
@@ -24,9 +24,9 @@ from .op_names import check_names
 from .suggest import Unmet
 
 Condition = Callable[["Node"], "str | Unmet | bool | None"]
-"""None if it holds, else why not, for people, and what would mend it where that is known.
+"""Returns None if it holds, else the reason, and a suggestion if there is one.
 
-True and False are taken too; a reason says more.
+True and False work too, but say less.
 """
 
 
@@ -35,11 +35,11 @@ class Node:
     """An operator of the graph as a condition sees it.
 
     Attributes:
-        op: The call.
-        info: What it was recovered to be.
+        op: The call site.
+        info: The recovered operator.
         chain: The value that it follows in the chain; None for an anchor.
-        ops: The calls, where several are one function of `chain`.
-        infos: What all operators were recovered to be.
+        ops: The call sites, if several together compute one function of `chain`.
+        infos: The recovered operators of the graph.
     """
 
     op: Op
@@ -52,22 +52,22 @@ class Node:
         """The value of an operand; None if it is a literal scalar."""
         if k >= len(self.info.operands):
             return None
-        found = self.info.operands[k]
-        return None if isinstance(found, Constant) else self.op.values[found]
+        operand = self.info.operands[k]
+        return None if isinstance(operand, Constant) else self.op.values[operand]
 
     def source(self, k: int) -> Node | None:
-        """What makes an operand, if nothing else reads it."""
+        """The producer of an operand, if nothing else reads it."""
         v = self.operand(k)
         if v is None or v is self.chain or not _only_here(v):
             return None
-        made = (node(op, self.infos) for op in ([v.producer] if v.producer else v.makers))
-        return next((n for n in made if n is not None and len(n.op.outputs) == 1), None)
+        nodes = (node(op, self.infos) for op in ([v.producer] if v.producer else v.makers))
+        return next((n for n in nodes if n is not None and len(n.op.outputs) == 1), None)
 
     @property
     def others(self) -> tuple[Value, ...]:
-        """The operands beside the one that it follows."""
-        found = (self.operand(k) for k in range(len(self.info.operands)))
-        return tuple(v for v in found if v is not None and v is not self.chain)
+        """The operands except the one that it follows."""
+        values = (self.operand(k) for k in range(len(self.info.operands)))
+        return tuple(v for v in values if v is not None and v is not self.chain)
 
     @property
     def result(self) -> Value:
@@ -76,25 +76,30 @@ class Node:
     @property
     def tensors(self) -> list[Value]:
         """The result and the operands."""
-        found = (self.result, *(self.operand(k) for k in range(len(self.info.operands))))
-        return [v for v in found if v is not None]
+        values = (self.result, *(self.operand(k) for k in range(len(self.info.operands))))
+        return [v for v in values if v is not None]
 
 
 Sources = Callable[["Node"], Sequence[Op]]
-"""Those ops of `Node.source` that are taken with an op."""
+"""Returns the sources, results of `Node.source`, that a region takes together with a node."""
 
 
 def nothing(node: Node) -> Sequence[Op]:
-    """An op is taken without what makes its operands."""
+    """The default sources: none."""
     return ()
 
 
 @dataclass(frozen=True)
 class PatternStep:
-    """Between ``least`` and ``most`` ops in a row with one of these names and all conditions.
+    """Between ``least`` and ``most`` operators in a row.
 
-    ``takes``: the ops that come with each one, before it. ``laid`` are conditions on layouts, which
-    may be chosen so that they hold.
+    Attributes:
+        names: The operators that match.
+        conditions: All must hold.
+        least: The fewest operators.
+        most: The most operators; None for any number.
+        takes: Returns the sources of an operator.
+        laid: Conditions on layouts; planning layouts can make them hold.
     """
 
     names: frozenset[str]
@@ -108,52 +113,53 @@ class PatternStep:
         check_names(sorted(self.names), "step")
         for c in (*self.conditions, *self.laid, self.takes):
             if not callable(c):
-                raise TypeError(f"step of {listed(self.names)}: expected a condition that is "
-                                f"called with a Node, got {c!r}")  # fmt: skip
+                raise TypeError(f"step of {listed(self.names)}: expected a function of a "
+                                f"Node, got {c!r}")  # fmt: skip
 
     def taken(self, node: Node) -> tuple[Op, ...]:
-        """An op that meets the conditions, after what comes with it."""
+        """The operators that a region takes for a node: its sources, then itself."""
         return (*dict.fromkeys(self.takes(node)), *(node.ops or (node.op,)))
 
     def why_not(self, node: Node) -> str | None:
-        """The first condition that fails."""
-        found = self.failing(node)
-        return None if found is None else found[1].reason
+        """The reason of the first condition that fails; None if all hold."""
+        failed = self.failing(node)
+        return None if failed is None else failed[1].reason
 
     def failing(self, node: Node) -> tuple[int, Unmet] | None:
-        """How many conditions hold before the first one that fails, and that one."""
+        """The first condition that fails, after the number of conditions that hold before it."""
         if node.info.name not in self.names:
             return -2, Unmet(f"{node.info.name} is not {listed(self.names)}")
         if len(node.op.outputs) != 1:
             return -1, Unmet(f"{node.info.name} has {len(node.op.outputs)} results")
         if (reason := _swapped(node.info)) is not None:
             return 0, Unmet(reason)
-        told = ((k, unmet(c, c(node))) for k, c in enumerate((*self.conditions, *self.laid)))
-        return next(((k, found) for k, found in told if found is not None), None)
+        results = ((k, unmet(c, c(node))) for k, c in enumerate((*self.conditions, *self.laid)))
+        return next(((k, failed) for k, failed in results if failed is not None), None)
 
 
 def _swapped(info: OpInfo) -> str | None:
-    """Libraries differ in what it is to clip from above to below."""
+    """Why a clip is not taken: libraries disagree if its minimum exceeds its maximum."""
     if info.name != "relax.clip" or info.attrs["min"] <= info.attrs["max"]:
         return None
     return f"clip is from {info.attrs['min']} to {info.attrs['max']}, bounds in order are taken"
 
 
-def unmet(condition: Condition, told: str | Unmet | bool | None) -> Unmet | None:
-    """What a condition returned; raises ``TypeError`` where that is no answer."""
-    if told is None or told is True:
+def unmet(condition: Condition, result: str | Unmet | bool | None) -> Unmet | None:
+    """The result of a condition as an `Unmet`; raises ``TypeError`` if it has another type."""
+    if result is None or result is True:
         return None
-    if told is False:
+    if result is False:
         return Unmet(f"the condition {name_of(condition)} does not hold")
-    if isinstance(told, str) and told:
-        return Unmet(told)
-    if isinstance(told, Unmet) and isinstance(told.reason, str) and isinstance(told.mend, str):
-        return told
-    raise TypeError(f"it returned {told!r}, expected None, a reason, an Unmet or a bool")
+    if isinstance(result, str) and result:
+        return Unmet(result)
+    if (isinstance(result, Unmet) and isinstance(result.reason, str)
+            and isinstance(result.suggestion, str)):  # fmt: skip
+        return result
+    raise TypeError(f"it returned {result!r}, expected None, a reason, an Unmet or a bool")
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """What a function is called, and where a lambda stands."""
+    """The name of a function; for a lambda also its line and file."""
     name = _qualname(function).replace("<locals>.", "")
     code = getattr(function, "__code__", None)
     if "<lambda>" not in name or code is None:
@@ -162,7 +168,7 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def _qualname(function: Callable[..., Any]) -> str:
-    """Of an object that is called, what it says of itself, or else its type."""
+    """The qualified name of a callable object, or its repr, or its type if these raise."""
     try:
         with foreign():
             return str(getattr(function, "__qualname__", None) or repr(function))
@@ -171,7 +177,7 @@ def _qualname(function: Callable[..., Any]) -> str:
 
 
 def listed(names: Collection[str], most: int = 4) -> str:
-    """``a, b or c``; where there are many, the first of them."""
+    """``a, b or c``; of many names, the first few."""
     shown = sorted(names)[:most]
     if len(names) > most:
         return f"{', '.join(shown)} or {len(names) - most} others"
@@ -187,15 +193,15 @@ def one(
     Args:
         names: An operator's Relax name, or several.
         conditions: Functions of a `Node` that return None, or why the operator does not match.
-        takes: A function of a `Node` that returns the producers of operands to include, such as a
+        takes: A function of a `Node` that returns the sources to take with it, such as a
             dequantize.
         laid: Conditions on layouts, which planning layouts can make true.
 
     Returns:
         A step of a `Pattern` or `Coarse`.
     """
-    found = frozenset([names] if isinstance(names, str) else names)
-    return PatternStep(found, conditions, takes=takes, laid=laid)
+    names = frozenset([names] if isinstance(names, str) else names)
+    return PatternStep(names, conditions, takes=takes, laid=laid)
 
 
 def maybe(names: str | Collection[str], *conditions: Condition) -> PatternStep:
@@ -226,7 +232,7 @@ def many(names: str | Collection[str], *conditions: Condition) -> PatternStep:
 
 @dataclass(frozen=True)
 class MatchState:
-    """The beginning of a pattern: the last op is the ``count``-th of the step ``step``."""
+    """A partial match: its last operator is the ``count``-th of step ``step``."""
 
     chain: tuple[Op, ...]
     step: int
@@ -235,7 +241,7 @@ class MatchState:
 
 @dataclass(frozen=True)
 class Pattern:
-    """A chain of operators.
+    """A chain of operators that a backend takes.
 
     Args:
         name: Identifies the pattern in messages, plans and ``force``.
@@ -259,7 +265,7 @@ class Pattern:
 
     @property
     def in_any_layout(self) -> Pattern:
-        """The same without conditions on layouts."""
+        """The pattern without conditions on layouts."""
         return Pattern(self.name, *(replace(s, laid=()) for s in self.steps))
 
     def matches(self, anchor: Op, infos: Infos) -> Iterator[tuple[Op, ...]]:
@@ -271,7 +277,7 @@ class Pattern:
                 yield s.chain
 
     def states(self, anchor: Op, infos: Infos) -> Iterator[MatchState]:
-        """All ways to begin the pattern at this anchor."""
+        """All partial and complete matches from this anchor."""
         start = node(anchor, infos)
         if start is None or self.steps[0].why_not(start) is not None:
             return
@@ -286,7 +292,7 @@ class Pattern:
                         stack.append(MatchState((*state.chain, *taken), k, n))
 
     def next(self, s: MatchState) -> Iterator[tuple[int, int]]:
-        """The steps that the next op may be, and which of that step's ops it would be."""
+        """The steps that the next operator may match, with its count within that step."""
         for k in range(s.step, len(self.steps)):
             step, n = self.steps[k], s.count if k == s.step else 0
             if step.most is None or n < step.most:
@@ -295,37 +301,37 @@ class Pattern:
                 break
 
     def done(self, s: MatchState) -> bool:
-        """Whether nothing more has to follow."""
-        rest = self.steps[s.step + 1 :]
-        return s.count >= self.steps[s.step].least and all(r.least == 0 for r in rest)
+        """Whether a partial match is complete."""
+        remaining = self.steps[s.step + 1 :]
+        return s.count >= self.steps[s.step].least and all(r.least == 0 for r in remaining)
 
 
 def node(op: Op, infos: Infos, chain: Value | None = None) -> Node | None:
-    """The op with its info; None where it was not recovered, or its attributes do not tell all."""
-    found = infos[op].info
-    if not isinstance(found, OpInfo) or found.packed:
+    """The operator of an op; None if it was not recovered, or its buffers are packed."""
+    info = infos[op].info
+    if not isinstance(info, OpInfo) or info.packed:
         return None
-    return Node(op, found, chain, (), infos)
+    return Node(op, info, chain, (), infos)
 
 
 def _only_here(v: Value) -> bool:
-    """Whether the program needs a value only where one op reads it."""
+    """Whether the program needs a value in one place only."""
     several = len(v.uses) > 1 and any(u.origin is None for u in v.uses)
     return v.pinned is None and not several
 
 
 def follower(op: Op, infos: Infos) -> Node | None:
-    """The only user of an op's only result, if the program needs it nowhere else."""
+    """The only reader of an op's only result, if the program needs it nowhere else."""
     return next(followers(op, infos), None)
 
 
 def followers(op: Op, infos: Infos) -> Iterator[Node]:
-    """The same in each way in which that user can be done; several that are one function."""
+    """`follower` in each of its layouts, or several readers that together are one function."""
     if len(op.outputs) != 1:
         return
     (v,) = op.outputs
     if _only_here(v):
-        found = (node(u, infos, v) for u in v.uses)
-        yield from (n for n in found if n is not None)
-    elif (together := group(v, infos)) is not None:
-        yield Node(together.op, together.info, v, together.ops, infos)
+        nodes = (node(u, infos, v) for u in v.uses)
+        yield from (n for n in nodes if n is not None)
+    elif (merged := group(v, infos)) is not None:
+        yield Node(merged.op, merged.info, v, merged.ops, infos)

@@ -1,13 +1,13 @@
-"""Whole parts of a graph as regions: as large as they can be, of operators that a backend takes.
+"""Coarse patterns: subgraphs as large as possible, of operators that a backend takes.
 
     Coarse("network", one("relax.nn.conv2d", nhwc, float16), one(("relax.add", "relax.nn.relu")))
 
 A region is connected and convex: no path leaves it and comes back, since a backend is called once.
-Where a path through an operator x outside does, a region has either nothing above x or nothing
-below x; both ways are followed, so that all maximal regions are found:
+If a path through an operator x outside does, a region has either nothing above x or nothing below
+x. Both cases are tried, so all maximal regions are found:
 
     conv → relu → exp → add, relu → add     exp is not taken: {conv, relu} and {add} are regions;
-                                            {conv, relu, add} needs what exp makes of its relu
+                                            {conv, relu, add} would need the result of exp
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .elementwise_groups import Infos
 from .pattern import Node, PatternStep, listed, node
 from .suggest import Unmet
 
-#: Sets that are looked at one by one; where there are more, regions are cut one way only.
+#: Sets that are examined; beyond that, only one of the two cases is tried.
 MOST = 2000
 
 
@@ -39,24 +39,25 @@ class Coarse:
 
     def __init__(self, name: str, *steps: PatternStep) -> None:
         if not steps:
-            raise ValueError(f"coarse pattern {name!r}: no operators are taken")
+            raise ValueError(f"coarse pattern {name!r}: it needs at least one step")
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "steps", steps)
 
     def why_not(self, op: Op, infos: Infos) -> str | None:
-        """Why an op is in no region; None if it may be."""
-        found = node(op, infos)
-        if found is None:
-            return "it is not recognised in a layout of its own"
-        missed = self.failing(found)
-        return None if missed is None else missed[1].reason
+        """Why an op cannot be in a region; None if it can."""
+        candidate = node(op, infos)
+        if candidate is None:
+            return "it is not recognised in its layout"
+        failed = self.failing(candidate)
+        return None if failed is None else failed[1].reason
 
-    def failing(self, found: Node) -> tuple[int, Unmet] | None:
-        """As `Step.failing`, of the step that comes nearest."""
-        failed = [s.failing(found) for s in self.steps if found.info.name in s.names]
+    def failing(self, candidate: Node) -> tuple[int, Unmet] | None:
+        """`PatternStep.failing` of the step that comes closest."""
+        name = candidate.info.name
+        failed = [s.failing(candidate) for s in self.steps if name in s.names]
         if not failed:
             names = {n for s in self.steps for n in s.names}
-            return -2, Unmet(f"{found.info.name} is not {listed(names)}")
+            return -2, Unmet(f"{name} is not {listed(names)}")
         if None in failed:
             return None
         return max(f for f in failed if f is not None)
@@ -64,7 +65,7 @@ class Coarse:
     def regions(
         self, flows: Sequence[Dependences], ops: Sequence[Op], infos: Infos
     ) -> Iterator[tuple[Op, ...]]:
-        """The maximal regions of some ops. What stands in no dataflow block is a region alone."""
+        """The maximal regions of some ops. An op outside of dataflow blocks is a region alone."""
         taken = [op for op in ops if self.why_not(op, infos) is None]
         inside: set[Op] = set()
         for f in flows:
@@ -74,7 +75,7 @@ class Coarse:
         yield from ((op,) for op in taken if op not in inside)
 
     def allows(self, flows: Sequence[Dependences], ops: Sequence[Op], infos: Infos) -> bool:
-        """Whether these ops, in this order, are a region, maximal or not."""
+        """Whether these ops, in this order, are a region, not necessarily a maximal one."""
         if any(self.why_not(op, infos) is not None for op in ops):
             return False
         if len(ops) == 1:
@@ -87,8 +88,8 @@ class Coarse:
 
 
 def maximal(flow: Dependences, taken: Set) -> list[Set]:
-    """The connected convex parts of a set that no other one contains."""
-    found: set[Set] = set()
+    """The maximal connected convex subsets of a set."""
+    convex: set[Set] = set()
     seen: set[Set] = set()
     todo = list(flow.components(taken))
     while todo:
@@ -98,15 +99,15 @@ def maximal(flow: Dependences, taken: Set) -> list[Set]:
         seen.add(s)
         outside = flow.between(s)
         if not outside:
-            found.add(s)
+            convex.add(s)
             continue
         x = next(bits(outside))
         late = s & flow.below[x]
         early = s & flow.above[x] if len(seen) < MOST else s & ~late
-        for gone in (late, early):
-            todo += flow.components(s & ~gone)
+        for removed in (late, early):
+            todo += flow.components(s & ~removed)
     largest: list[Set] = []
-    for s in sorted(found, key=lambda s: (-s.bit_count(), s)):
+    for s in sorted(convex, key=lambda s: (-s.bit_count(), s)):
         if not any(s & ~t == 0 for t in largest):
             largest.append(s)
     return sorted(largest, key=lambda s: s & -s)

@@ -1,4 +1,4 @@
-"""What would mend a condition that fails, said only where it helps in any module."""
+"""Suggestions: what to change so that a failed condition holds, if it helps in any module."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ class Unmet:
     """A condition that does not hold.
 
     Attributes:
-        reason: Why not.
-        mend: What to change so that it holds; empty if unknown.
+        reason: Why it does not hold.
+        suggestion: What to change so that it holds; empty if unknown.
     """
 
     reason: str
-    mend: str = ""
+    suggestion: str = ""
 
     def after(self, text: str) -> Unmet:
-        """The same, in a sentence that begins so."""
+        """The condition with ``text`` in front of its reason."""
         return replace(self, reason=text + self.reason)
 
 
 def cast(dtype: str, taken: str) -> str:
-    """For an operator of another dtype; integers are not cast."""
+    """The suggestion for an operator of another dtype; empty for integers."""
     return f"cast to {taken}" if "float" in dtype else ""
 
 
 def want(op: str, layouts: Sequence[str]) -> str:
-    """For an operator in another layout: an option of `opinfo dispatch` and `opinfo compile`.
+    """The suggestion for an operator in another layout, as an option of the command line.
 
     >>> want("relax.nn.conv2d", ["NHWC", "OHWI"])
     'want conv2d=NHWC,OHWI'
@@ -42,30 +42,30 @@ def want(op: str, layouts: Sequence[str]) -> str:
 
 
 def force(op: str, place: str) -> str:
-    """For an operator whose match was not chosen."""
+    """The suggestion for an operator whose match was not chosen."""
     return f"force {short(op)}={place}"
 
 
 def bind(shape: Sequence[Any]) -> str:
-    """For extents that have to be numbers: the variables in them."""
-    found: list[Any] = []
+    """The suggestion for extents that must be numbers."""
+    variables: list[Any] = []
     for e in shape:
         if not isinstance(e, int):
-            tvm_ffi.structural_walk(e, (tvm.tirx.Var, found.append))
-    names = dict.fromkeys(str(v.name) for v in found)
+            tvm_ffi.structural_walk(e, (tvm.tirx.Var, variables.append))
+    names = dict.fromkeys(str(v.name) for v in variables)
     return f"bind {', '.join(names)} to a number" if names else ""
 
 
 def duplicate(op: str) -> str:
-    """For a result that is needed in several places."""
+    """The suggestion for a result that is needed in several places."""
     return f"duplicate {op}, one for each use of its result"
 
 
 def swap(op: str, cast: str) -> str:
-    """For a cast that stands before what a pattern goes on with: it rounds elsewhere then."""
+    """The suggestion for a cast inside a chain; the swap changes where values are rounded."""
     return f"do {op} before {cast}"
 
 
 def short(op: str) -> str:
-    """``relax.nn.conv2d`` as options have it: ``conv2d``."""
+    """The name of an operator in options: ``conv2d`` for ``relax.nn.conv2d``."""
     return op.removeprefix("relax.").removeprefix("nn.")

@@ -1,4 +1,4 @@
-"""Shapes with symbolic extents, compared."""
+"""Comparison of shapes with symbolic extents."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tvm_ffi
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two extents are the same number, or written the same."""
+    """Whether two extents are the same number or structurally equal expressions."""
     if isinstance(a, int) or isinstance(b, int):
         return isinstance(a, int) and isinstance(b, int) and a == b
     return bool(tvm_ffi.structural_equal(a, b))
@@ -24,15 +24,15 @@ def static(shape: Sequence[Any]) -> bool:
 
 
 def spread(shape: Sequence[Any], over: Sequence[Any]) -> tuple[int, ...] | None:
-    """The axes of ``over`` along which a tensor of ``shape`` differs; None if it does not fit."""
+    """The axes of ``over`` along which a tensor of ``shape`` varies; None if it does not fit."""
     if len(shape) > len(over):
         return None
-    ahead = len(over) - len(shape)
+    offset = len(over) - len(shape)
     axes = []
     for k, e in enumerate(shape):
         if isinstance(e, int) and e == 1:
             continue
-        if not same(e, over[ahead + k]):
+        if not same(e, over[offset + k]):
             return None
-        axes.append(ahead + k)
+        axes.append(offset + k)
     return tuple(axes)

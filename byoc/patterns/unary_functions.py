@@ -1,11 +1,11 @@
-"""Which function of one tensor some elementwise operators compute together.
+"""The function of one tensor that several elementwise operators compute together.
 
-Values are polynomials over x and over functions of polynomials, so that it does not matter how
-terms are grouped or in which order they stand:
+Values are polynomials over x and over functions of polynomials, so the order and grouping of terms
+does not matter:
 
     x · (1 + erf(x / 1.4142135)) · 0.5   =   0.5 x + 0.5 x erf(0.70710678 x)   =   gelu(x)
 
-Equal are what is equal in real arithmetic, with factors that are the same to float32's precision.
+Two functions are equal if they are in real arithmetic, with factors compared in float32 precision.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from math import isclose, isfinite, nan, pi, sqrt
 from typing import Any
 
-#: What a region has as one operator which Relax does not have: x · clip(alpha x + beta, 0, 1).
+#: An operator of regions that Relax lacks: x · clip(alpha x + beta, 0, 1).
 HARD_SWISH = "hard_swish"
-#: Float32 literals of one number, written or computed in other ways.
+#: Relative difference of float32 literals of one number that were rounded differently.
 NEAR = 1e-6
-#: Terms that cancel to less than this part of them: what they were rounded to is what is left.
+#: If terms cancel to less than this fraction, the remainder is rounding error.
 CANCELS = 1 / 64
-#: More terms are no function that has a name.
+#: No known function has more terms.
 TERMS = 8
 
 Atom = tuple[Any, ...]
@@ -30,7 +30,7 @@ Monomial = tuple[Atom, ...]
 
 @dataclass(frozen=True)
 class Poly:
-    """Σ coefficient · Π atoms; ``terms`` in the order of their monomials."""
+    """Σ coefficient · Π atoms; ``terms`` is sorted by monomial."""
 
     terms: tuple[tuple[Monomial, float], ...]
 
@@ -54,9 +54,9 @@ class Poly:
 
 
 def is_softplus(attrs: Mapping[str, Any]) -> bool:
-    """Whether relax.nn.softplus is log(1 + exp(x)): above its threshold it is x.
+    """Whether relax.nn.softplus is log(1 + exp(x)).
 
-    From 17 on that is the same in float32.
+    Above its threshold it returns x; from 17 on, that is the same in float32.
     """
     return float(attrs.get("beta", 1.0)) == 1.0 and float(attrs.get("threshold", 20.0)) >= 17.0
 
@@ -80,16 +80,16 @@ _FUNCTIONS = {"relax.erf": "erf", "relax.tanh": "tanh", "relax.sigmoid": "sigmoi
               "relax.exp": "exp"}  # fmt: skip
 
 
-def applied(name: str, attrs: Mapping[str, Any], given: list[Poly]) -> Poly | None:
-    """An operator's result; None where it is none that this knows."""
-    found = _applied(name, attrs, given)
-    if found is None or len(found.terms) > TERMS or not all(isfinite(c) for _, c in found.terms):
+def applied(name: str, attrs: Mapping[str, Any], operands: list[Poly]) -> Poly | None:
+    """The result of an operator; None if the operator or the result is not supported."""
+    result = _applied(name, attrs, operands)
+    if result is None or len(result.terms) > TERMS:
         return None
-    return found
+    return result if all(isfinite(c) for _, c in result.terms) else None
 
 
-def _applied(name: str, attrs: Mapping[str, Any], given: list[Poly]) -> Poly | None:
-    match name, given:
+def _applied(name: str, attrs: Mapping[str, Any], operands: list[Poly]) -> Poly | None:
+    match name, operands:
         case "relax.add", [a, b]:
             return a + b
         case "relax.subtract", [a, b]:
@@ -113,12 +113,12 @@ def _applied(name: str, attrs: Mapping[str, Any], given: list[Poly]) -> Poly | N
     return None
 
 
-def _atom(name: str, *given: Any) -> Poly:
-    return Poly(((((name, *given),), 1.0),))
+def _atom(name: str, *operands: Any) -> Poly:
+    return Poly(((((name, *operands),), 1.0),))
 
 
 def _divided(a: Poly, b: Poly) -> Poly | None:
-    """By a number, or by 1 + exp(p): a · sigmoid(-p)."""
+    """A quotient by a number, or by 1 + exp(p): a · sigmoid(-p)."""
     if b.number is not None:
         return a * number(1 / b.number) if b.number else None
     rest = [(m, c) for m, c in b.terms if m]
@@ -129,7 +129,7 @@ def _divided(a: Poly, b: Poly) -> Poly | None:
 
 
 def named(p: Poly) -> tuple[str, dict[str, float]] | None:
-    """The operator that a polynomial is, with its attributes."""
+    """The operator that a polynomial is equal to, with its attributes; None if unknown."""
     functions = {a for m, _ in p.terms for a in m if a != X}
     if len(functions) != 1:
         return None
@@ -153,7 +153,7 @@ def named(p: Poly) -> tuple[str, dict[str, float]] | None:
 
 def _is(p: Poly, wanted: Mapping[Monomial, float]) -> bool:
     expected = {tuple(sorted(m, key=repr)): c for m, c in wanted.items() if c}
-    found = dict(p.terms)
-    return found.keys() == expected.keys() and all(
-        isclose(found[m], c, rel_tol=NEAR) for m, c in expected.items()
+    terms = dict(p.terms)
+    return terms.keys() == expected.keys() and all(
+        isclose(terms[m], c, rel_tol=NEAR) for m, c in expected.items()
     )

@@ -9,7 +9,7 @@ from tvm import relax
 
 
 def fuse(mod: Any) -> Any:
-    """The module with what is left to TVM fused."""
+    """The module with the remaining operators fused as TVM does."""
     passes = [relax.transform.AnnotateTIROpPattern(), relax.transform.FuseOps(),
               relax.transform.FuseTIR()]  # fmt: skip
     return tvm.transform.Sequential(passes)(mod)

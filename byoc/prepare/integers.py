@@ -1,11 +1,11 @@
-"""Quantised operators as integers: what only moves or selects elements is done before dequantize.
+"""QDQ propagation: layout-only and selecting operators move before dequantize.
 
     reshape(dequantize(q))                     dequantize(reshape(q))
     quantize(dequantize(q)), the same scale    q, as round((q - z) s / s) + z = q
     quantize(concat(dequantize(q), y))         concat(quantize(dequantize(q)), quantize(y))
     f(y), g(y) of y = dequantize(q)            f(dequantize(q)), g(dequantize(q))
 
-A window's maximum is an element of it, and a positive scale keeps the order.
+Max pooling selects elements, and a positive scale keeps their order.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ...analysis.support.tvm_compat import GenericConst, array_of
 
 QUANTIZE, DEQUANTIZE = "relax.quantize", "relax.dequantize"
 SMALL = ("int8", "uint8")
-#: What only moves elements, wherever they lie.
-MOVES = ("relax.reshape", "relax.flatten", "relax.squeeze", "relax.expand_dims")
+#: Operators that keep the order of elements in memory.
+RESHAPES = ("relax.reshape", "relax.flatten", "relax.squeeze", "relax.expand_dims")
 POOLS = tuple(f"relax.nn.max_pool{n}d" for n in (1, 2, 3))
 Scales = tuple[Any, ...]
 
@@ -37,15 +37,15 @@ def named(e: Any, name: str) -> bool:
 @relax.expr_functor.mutator
 class Integers(relax.PyExprMutator):  # type: ignore[misc]
     def function(self, func: Any) -> tuple[Any, Scales]:
-        """The function with more parameters, and their values."""
+        """The function with scales as additional parameters, and their values."""
         self.parameters: list[Any] = []
         self.scales: list[Any] = []
-        made = self.visit_expr(func)
+        out = self.visit_expr(func)
         if not self.parameters:
-            return made, ()
-        params = [*made.params, *self.parameters]
-        new = relax.Function(params, made.body, made.ret_ty, made.is_pure, made.attrs, made.span)
-        return new, tuple(self.scales)
+            return out, ()
+        params = [*out.params, *self.parameters]
+        out = relax.Function(params, out.body, out.ret_ty, out.is_pure, out.attrs, out.span)
+        return out, tuple(self.scales)
 
     def visit_call_(self, call: Any) -> Any:
         call = super().visit_call_(call)
@@ -59,7 +59,7 @@ class Integers(relax.PyExprMutator):  # type: ignore[misc]
         return self.with_copies(call)
 
     def quantized(self, call: Any) -> Any:
-        """A quantize of what was quantised before, or of parts that were."""
+        """A quantize without the dequantize before it, also through a concat."""
         before = self.dequantize(call.args[0])
         if before is not None and _undone(before, call):
             return before.args[0]
@@ -73,11 +73,11 @@ class Integers(relax.PyExprMutator):  # type: ignore[misc]
             return call
         each = [relax.op.quantize(p, *call.args[1:], axis=-1, out_dtype=call.attrs.out_dtype)
                 for p in items(parts.fields)]  # fmt: skip
-        made = [self.builder_.emit(self.quantized(self.builder_.normalize(q))) for q in each]
-        return relax.op.concat(made, joined.attrs.axis)
+        quantized = [self.builder_.emit(self.quantized(self.builder_.normalize(q))) for q in each]
+        return relax.op.concat(quantized, joined.attrs.axis)
 
     def with_copies(self, call: Any) -> Any:
-        """The call on a dequantize of its own each."""
+        """The call with a separate dequantize for each operand."""
         if all(self.dequantize(a) is None for a in call.args):
             return call
         copies = [a if (q := self.dequantize(a)) is None else self.builder_.emit(q)
@@ -85,12 +85,12 @@ class Integers(relax.PyExprMutator):  # type: ignore[misc]
         return relax.Call(call.op, copies, call.attrs, call.ty_args, call.span)
 
     def dequantize(self, e: Any) -> Any:
-        """The call that makes a value, if it is a dequantize."""
-        found = self.lookup_binding(e) if isinstance(e, relax.Var) else None
-        return found if named(found, DEQUANTIZE) else None
+        """The dequantize that produces a value; None if another operator does."""
+        call = self.lookup_binding(e) if isinstance(e, relax.Var) else None
+        return call if named(call, DEQUANTIZE) else None
 
     def moved(self, call: Any) -> Any:
-        """What only moves or selects elements of a dequantized tensor, done to the integers."""
+        """The dequantize after a layout-only or selecting operator, or None for other operators."""
         q = self.dequantize(call.args[0]) if len(call.args) else None
         if q is None or call.ty.ndim == 0:
             return None
@@ -100,14 +100,14 @@ class Integers(relax.PyExprMutator):  # type: ignore[misc]
             rank = q.args[0].ty.ndim
             axes = [int(a) % rank for a in call.attrs.axes or range(rank)[::-1]]
             axis = axes.index(axis)
-        elif not single or not (any(named(call, n) for n in MOVES) or _selects(call, q)):
+        elif not single or not (any(named(call, n) for n in RESHAPES) or _selects(call, q)):
             return None
         data = self.builder_.emit(relax.Call(call.op, [q.args[0], *call.args[1:]], call.attrs))
         axis = -1 if single else axis
         return relax.op.dequantize(data, *q.args[1:], axis=axis, out_dtype=q.attrs.out_dtype)
 
     def scaled(self, call: Any) -> Any:
-        """A constant's dequantize with a parameter for its scale; what is wider is folded."""
+        """A constant's dequantize with its scale as a parameter; only for integers of 8 bits."""
         if (
             str(call.args[0].ty.dtype) not in SMALL
             or not self.known(call.args[0])
@@ -122,17 +122,17 @@ class Integers(relax.PyExprMutator):  # type: ignore[misc]
             call.args[0], var, call.args[2], axis=call.attrs.axis, out_dtype=call.attrs.out_dtype
         )
 
-    def known(self, e: Any, far: int = 8) -> bool:
-        """Whether a value depends on constants only, through a few operators."""
+    def known(self, e: Any, depth: int = 8) -> bool:
+        """Whether a value depends on constants only, through at most ``depth`` operators."""
         if isinstance(e, relax.Var):
             e = self.lookup_binding(e)
         if isinstance(e, relax.Call):
-            return far > 0 and all(self.known(a, far - 1) for a in e.args)
+            return depth > 0 and all(self.known(a, depth - 1) for a in e.args)
         return isinstance(e, (GenericConst, relax.ShapeExpr))
 
 
 def _size(e: Any) -> int | None:
-    """The number of elements, where it is known."""
+    """The number of elements, if known."""
     shape = getattr(getattr(e.ty, "shape", None), "values", None)
     if shape is None or not all(hasattr(n, "value") for n in shape):
         return None
@@ -140,7 +140,10 @@ def _size(e: Any) -> int | None:
 
 
 def _selects(call: Any, q: Any) -> bool:
-    """The largest of a window stays that where the scale is positive, if there is one inside."""
+    """Whether a call is max pooling that commutes with a dequantize.
+
+    The scale must be positive, and each window must have an element inside the image.
+    """
     small = str(q.args[0].ty.dtype) in SMALL and isinstance(q.args[1], GenericConst)
     if not small or not any(named(call, n) for n in POOLS):
         return False
@@ -153,7 +156,7 @@ def _selects(call: Any, q: Any) -> bool:
 
 
 def _undone(before: Any, call: Any) -> bool:
-    """Whether a quantize gives the integers of 8 bits that a dequantize was given."""
+    """Whether a quantize restores the 8-bit integers that a dequantize read."""
     dtypes = {str(before.args[0].ty.dtype), str(call.attrs.out_dtype)}
     wide = {str(before.attrs.out_dtype), str(call.args[1].ty.dtype)}
     if len(dtypes) != 1 or dtypes.isdisjoint(SMALL) or wide != {"float32"}:

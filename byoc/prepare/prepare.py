@@ -1,9 +1,9 @@
-"""A module as backends like it: inference forms, constants computed, operators lowered.
+"""Prepare a module for backends: inference forms, constants folded, operators lowered.
 
 Before: R.nn.batch_norm(x, gamma, beta, mean, var)     R.sum(R.stack((a, b), axis=0), axis=[0])
 After:  x * (gamma / √(var + ε)) + (beta - mean …)      a + b
 
-What is element by element comes before reshapes (`byoc.prepare.sink_reshapes`).
+Elementwise operators move before reshapes (`byoc.prepare.sink_reshapes`).
 """
 
 from __future__ import annotations
@@ -28,15 +28,19 @@ from .sink_reshapes import sink_reshapes
 
 
 def prepare(mod: Any, backends: Sequence[str | Backend] = (), *, relaid: bool = True) -> Any:
-    """The lowered module; one that is lowered already is raised first. ``mod`` is not changed.
+    """The lowered module; a module that is lowered already is raised first.
 
-    Constants that are dequantized stay integers where a pattern of ``backends`` takes that, and
-    what it follows (see `byoc.prepare.qdq`); else they are folded. ``relaid``: layouts will be
-    chosen.
+    Quantised constants stay integers if a pattern of a backend takes their dequantize
+    (`byoc.prepare.qdq`); otherwise they are folded.
+
+    Args:
+        mod: The module; it is not changed.
+        backends: Names or `Backend` objects.
+        relaid: Layouts will be planned, so patterns may match in any layout.
     """
     stage("legalising")
     raised = raise_ops(mod).module if _has_calls(mod) else mod
-    usable = [guarded(b, []) for b in given(backends)]  # what fails is told by `dispatch`
+    usable = [guarded(b, []) for b in given(backends)]  # `dispatch` reports failures
     if not taking(usable) or not quantised(raised):
         return _lowered(raised)
     held_back = held(raised)
@@ -75,7 +79,7 @@ class _Inference(relax.PyExprMutator):  # type: ignore[misc]
         return call.args[0] if same else call
 
     def added(self, call: Any) -> Any:
-        """A sum over stacked tensors."""
+        """A sum over stacked tensors as additions."""
         stacked = self.bound(call.args[0])
         if call.attrs.keepdims or not named(stacked, "relax.stack"):
             return call
@@ -89,17 +93,17 @@ class _Inference(relax.PyExprMutator):  # type: ignore[misc]
         return total
 
     def bound(self, e: Any) -> Any:
-        found = self.lookup_binding(e) if isinstance(e, relax.Var) else None
-        return e if found is None else found
+        bound = self.lookup_binding(e) if isinstance(e, relax.Var) else None
+        return e if bound is None else bound
 
 
 def _affine(builder: Any, call: Any) -> Any:
-    """Batch normalisation of known statistics: a factor and a sum by channel."""
-    x, *given = call.args
+    """Batch normalisation with known statistics, as a factor and a term for each channel."""
+    x, *statistics = call.args
     attrs = call.attrs
-    if attrs.training or not all(isinstance(g, GenericConst) for g in given):
+    if attrs.training or not all(isinstance(g, GenericConst) for g in statistics):
         return call
-    gamma, beta, mean, var = (array_of(g).numpy().astype("float64") for g in given)
+    gamma, beta, mean, var = (array_of(g).numpy().astype("float64") for g in statistics)
     factor = (gamma if attrs.scale else 1.0) / np.sqrt(var + attrs.epsilon)
     term = (beta if attrs.center else 0.0) - mean * factor
     shape = [1] * x.ty.ndim
@@ -111,4 +115,4 @@ def _affine(builder: Any, call: Any) -> Any:
 
     scaled = builder.emit(relax.op.multiply(x, constant(factor)))
     moved = builder.emit(relax.op.add(scaled, constant(term)))
-    return relax.Tuple([moved, given[2], given[3]])
+    return relax.Tuple([moved, statistics[2], statistics[3]])

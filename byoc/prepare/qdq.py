@@ -1,13 +1,12 @@
-"""Quantised operators before they are matched: what a backend computes of integers stays integers.
+"""Quantised operators before matching: integers that a backend takes stay integers.
 
 Before: permute_dims(dequantize(w, s, z)), all of it a constant of float32 for FoldConstant
-After:  dequantize(permute_dims(w), s, z), with w folded, for a backend that takes dequantize too
+After:  dequantize(permute_dims(w), s, z), with w folded, for a backend that takes dequantize
 
-- What only moves or selects elements is done to the integers (`byoc.prepare.integers`), and each
-reader of
-  a dequantize has one of its own, as a region takes what nothing else reads.
-- The scale of a constant's dequantize is a parameter, so that nothing folds it, until patterns were
-  matched; what none of them takes is folded then, and copies that none takes are one again.
+- Layout-only and selecting operators move to the integers (`byoc.prepare.integers`). Each reader of
+  a dequantize gets its own copy, because a region takes only producers that nothing else reads.
+- The scale of a constant's dequantize is a parameter until patterns are matched, so nothing folds
+  it. Afterwards, those that no pattern takes are folded, and unused copies are merged.
 """
 
 from __future__ import annotations
@@ -33,27 +32,27 @@ from .integers import DEQUANTIZE, SMALL, Integers, Scales, named
 
 @dataclass(frozen=True)
 class Held:
-    """A module, and by function the scales that its last parameters stand for."""
+    """A module, and for each function the scales that its last parameters stand for."""
 
     module: Any
     scales: Mapping[str, Scales]
 
 
 def taking(backends: Sequence[Backend]) -> list[tuple[Backend, Pattern]]:
-    """The patterns that take what makes operands, of backends that can be used."""
-    found = [(b, p) for b in backends for p in b.patterns
+    """The patterns with sources, of available backends."""
+    patterns = [(b, p) for b in backends for p in b.patterns
              if any(s.takes is not nothing for s in p.steps)]  # fmt: skip
-    usable = {id(b): unusable(b) is None for b, _ in found}  # dispatch reports the reason
-    return [(b, p) for b, p in found if usable[id(b)]]
+    usable = {id(b): unusable(b) is None for b, _ in patterns}  # dispatch reports the reason
+    return [(b, p) for b, p in patterns if usable[id(b)]]
 
 
 def quantised(mod: Any) -> bool:
-    """Whether something is dequantized."""
+    """Whether the module has a dequantize."""
     return any(named(call, DEQUANTIZE) for call in _calls(mod))
 
 
 def held(mod: Any) -> Held:
-    """The module with its quantised operators as above; ``mod`` is not changed."""
+    """The module with propagated QDQ and scales as parameters; ``mod`` is not changed."""
     writer, scales = Integers(mod), {}
     called = NodeDict[bool]()
     for call in _calls(mod):
@@ -61,8 +60,8 @@ def held(mod: Any) -> Held:
             called[call.op] = True
     for gvar, func in mod.functions_items():
         if isinstance(func, relax.Function) and gvar not in called:
-            made, scales[str(gvar.name_hint)] = writer.function(func)
-            writer.builder_.update_func(gvar, made)
+            new, scales[str(gvar.name_hint)] = writer.function(func)
+            writer.builder_.update_func(gvar, new)
     out = with_attrs(writer.builder_.get(), mod)
     return Held(relax.transform.DeadCodeElimination()(out), scales)
 
@@ -75,26 +74,31 @@ def with_attrs(mod: Any, of: Any) -> Any:
 
 
 def _calls(mod: Any) -> list[Any]:
-    found: list[Any] = []
+    calls: list[Any] = []
     for _, func in mod.functions_items():
         if isinstance(func, relax.Function):
-            tvm_ffi.structural_walk(func, (relax.Call, found.append))
-    return found
+            tvm_ffi.structural_walk(func, (relax.Call, calls.append))
+    return calls
 
 
 def released(
     mod: Any, scales: Mapping[str, Scales], backends: Sequence[Backend],
     fold: Callable[[Any], Any], relaid: bool,
 ) -> Any:  # fmt: skip
-    """The lowered module with its scales; ``fold`` is for what no pattern of a backend takes.
+    """The lowered module with its scales as constants again.
 
-    ``relaid``: layouts will be chosen, so that none of them stands in a pattern's way.
+    Args:
+        mod: The lowered module.
+        scales: The scales of each function.
+        backends: Those whose patterns may take a dequantize.
+        fold: Folds the constants that no pattern takes.
+        relaid: Layouts will be planned, so patterns may match in any layout.
     """
     parameters = read(mod, "prepare")
     bound = read(_put(mod, scales), "prepare", parameters.analyse)
     patterns = [p.in_any_layout if relaid else p for _, p in taking(backends)]
     taken = _taken(bound, patterns)
-    _tell(bound, patterns, taken)
+    _warn(bound, patterns, taken)
     loose: dict[str, Scales] = {}
     for gvar, g in parameters.functions.items():
         name, count = str(gvar.name_hint), len(scales.get(str(gvar.name_hint), ()))
@@ -110,32 +114,32 @@ def released(
 
 
 def _taken(lowered: Lowered, patterns: Sequence[Pattern]) -> set[Op]:
-    """The ops that patterns take with others, where nothing writes in between."""
-    still = [g for g in lowered.functions.values() if not g.mutates]
-    ops = [op for g in still for op in g.ops]
+    """The ops that patterns take together with others, in functions that mutate nothing."""
+    pure = [g for g in lowered.functions.values() if not g.mutates]
+    ops = [op for g in pure for op in g.ops]
     chains = (c for op in ops for p in patterns for c in p.matches(op, lowered.infos))
     return {op for chain in chains if len(chain) > 1 for op in chain}
 
 
-def _tell(lowered: Lowered, patterns: Sequence[Pattern], taken: set[Op]) -> None:
-    """Warn of operators on quantised weights that are computed in floating point, and why."""
+def _warn(lowered: Lowered, patterns: Sequence[Pattern], taken: set[Op]) -> None:
+    """Warn of operators with quantised weights that run in floating point, and say why."""
     whys: Counter[str] = Counter()
     for op in lowered.ops:
         constants = [v.producer for v in op.inputs if v is not None and v.weight and v.producer]
         if op in taken or not any(_small(lowered, w) for w in constants):
             continue
-        found = node(op, lowered.infos)
-        anchors = [p.steps[0] for p in patterns if found and found.info.name in p.steps[0].names]
-        failed = [f for s in anchors if found and (f := s.failing(found)) is not None]
-        if found and failed:
-            whys[f"{found.info.name}: {max(failed)[1].reason}"] += 1
+        anchor = node(op, lowered.infos)
+        steps = [p.steps[0] for p in patterns if anchor and anchor.info.name in p.steps[0].names]
+        failed = [f for s in steps if anchor and (f := s.failing(anchor)) is not None]
+        if anchor and failed:
+            whys[f"{anchor.info.name}: {max(failed)[1].reason}"] += 1
     for why, count in whys.items():
-        told = "1 quantised operator is" if count == 1 else f"{count} quantised operators are"
-        warnings.warn(f"{told} computed in floating point: {why}", stacklevel=4)
+        subject = "1 quantised operator is" if count == 1 else f"{count} quantised operators are"
+        warnings.warn(f"{subject} computed in floating point: {why}", stacklevel=4)
 
 
 def _small(lowered: Lowered, op: Op) -> bool:
-    """Whether it dequantizes integers of 8 bits."""
+    """Whether an op dequantizes 8-bit integers."""
     v = op.values[0]
     return _named(lowered, op) and v is not None and v.dtype in SMALL
 
@@ -146,20 +150,20 @@ def _named(lowered: Lowered, op: Op) -> bool:
 
 
 def _put(mod: Any, scales: Mapping[str, Scales]) -> Any:
-    """Constants for the last parameters, None for those that stay."""
+    """Bind the last parameters to constants; None keeps a parameter."""
     out = mod.clone()
     for gvar, func in mod.functions_items():
-        given = scales.get(str(gvar.name_hint), ())
-        if isinstance(func, relax.Function) and any(s is not None for s in given):
-            last = func.params[len(func.params) - len(given) :]
-            known = {p: s for p, s in zip(last, given, strict=True) if s is not None}
+        values = scales.get(str(gvar.name_hint), ())
+        if isinstance(func, relax.Function) and any(s is not None for s in values):
+            last = func.params[len(func.params) - len(values) :]
+            known = {p: s for p, s in zip(last, values, strict=True) if s is not None}
             out.update_func(gvar, func.bind_params(known))
     return out
 
 
 @relax.expr_functor.mutator
 class _Merge(relax.PyExprMutator):  # type: ignore[misc]
-    """One dequantize for all readers that have a copy each, but for those that are taken."""
+    """Merge the copies of a dequantize that no pattern takes."""
 
     def __init__(self, mod: Any, graphs: Lowered, same: Lowered, taken: set[Op]) -> None:
         super().__init__(mod)

@@ -3,8 +3,8 @@
     Before: gv = R.call_tir(cls.f, (x, w), out_ty=R.Tensor((1, 8, 16, 16), "float32"))
     After:  gv = R.nn.conv2d(x, w, strides=[1, 1], padding=[1, 1, 1, 1], …)
 
-A call stays as it is, with the reason in the report, where the PrimFunc is not recognised, the
-certificate is weaker than asked for, or the operator's inferred type is not the call's.
+A call stays unchanged, with the reason in the report, if the PrimFunc is not recognised, the
+certificate is weaker than requested, or the operator's inferred type differs from the call's.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ STRENGTH = {"tested": 0, "real": 1, "proved": 2, "rebuilt": 3}
 
 @dataclass(frozen=True)
 class Kept:
-    """A call_tir that stayed: which PrimFunc, in which function, and why."""
+    """A ``call_tir`` that stayed: its PrimFunc, its function, and the reason."""
 
     prim_func: str
     function: str
@@ -40,7 +40,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Site:
-    """A call_tir that became an operator; ``site`` counts the module's call_tirs from 0."""
+    """A ``call_tir`` that became an operator; ``site`` is its number in the module, from 0."""
 
     site: int
     op: str
@@ -49,7 +49,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Raised:
-    """A raised module and what happened at each call."""
+    """A raised module, the calls that became operators, and those that stayed."""
 
     module: Any
     raised: tuple[Site, ...]
@@ -64,12 +64,18 @@ def raise_ops(
     ops: Collection[str] | None = None,
     prefer: Sequence[str] = (),
 ) -> Raised:
-    """Raise every ``call_tir`` that can be; the input module is not changed.
+    """Raise each ``call_tir`` to its operator if possible.
 
-    ``certificate`` is the least kind (``tested`` < ``real`` < ``proved`` < ``rebuilt``), ``exact``
-    asks for bit-equality, ``ops`` restricts what is raised (``{"relax.nn.conv2d"}``). Where several
-    operators compute the same, the first of ``prefer`` is taken: ``["relax.nn.avg_pool2d"]``.
-    Raises ``ValueError`` for an unknown kind, ``TypeError`` if ``mod`` is no IRModule.
+    Args:
+        mod: The module; it is not changed.
+        certificate: The weakest kind to accept: ``tested`` < ``real`` < ``proved`` < ``rebuilt``.
+        exact: Require bit-equality.
+        ops: Raise only these operators, such as ``{"relax.nn.conv2d"}``; None for all.
+        prefer: If several operators compute the same, take the first of these.
+
+    Raises:
+        TypeError: `mod` is not an IRModule.
+        ValueError: There is no such kind of certificate.
     """
     check_kind(certificate)
     if not isinstance(mod, tvm.IRModule):
@@ -77,8 +83,8 @@ def raise_ops(
     if isinstance(prefer, str):
         raise TypeError(f"RaiseOps: prefer must be a sequence of operators, got {prefer!r}")
     only = None if ops is None else frozenset(ops)
-    wanted = _Wanted(STRENGTH[certificate], exact, only, tuple(prefer))
-    raiser = _Raiser(mod, wanted)
+    requirements = _Requirements(STRENGTH[certificate], exact, only, tuple(prefer))
+    raiser = _Raiser(mod, requirements)
     functions = [(g, f) for g, f in mod.functions_items() if isinstance(f, relax.Function)]
     for gvar, func in functions:
         raiser.name = gvar.name_hint
@@ -88,30 +94,30 @@ def raise_ops(
 
 
 def check_kind(certificate: str) -> None:
-    """Raises ``ValueError`` for what is no kind of certificate."""
+    """Raises ``ValueError`` unless this is a kind of certificate."""
     if certificate not in STRENGTH:
         known = ", ".join(STRENGTH)
-        raise ValueError(f"RaiseOps: certificate must be one of {known}; got {certificate!r}")
+        raise ValueError(f"RaiseOps: certificate must be one of {known}, got {certificate!r}")
 
 
 @dataclass(frozen=True)
-class _Wanted:
+class _Requirements:
     strength: int
     exact: bool
     ops: frozenset[str] | None
     prefer: tuple[str, ...]
 
-    def preferred(self, found: Recovered) -> Recovered:
-        """The same compute as the operator that is preferred, where it can be."""
-        info = found.info
+    def preferred(self, recovered: Recovered) -> Recovered:
+        """The recovered operator, or the preferred alternative to it."""
+        info = recovered.info
         if not self.prefer or not isinstance(info, OpInfo):
-            return found
+            return recovered
         named = {i.name: i for i in (*info.alternatives, info) if self.missing(i) is None}
         name = next((n for n in self.prefer if n in named), info.name)
-        return replace(found, info=named.get(name, info))
+        return replace(recovered, info=named.get(name, info))
 
     def missing(self, info: OpInfo) -> str | None:
-        """Why an answer is not enough, or None."""
+        """The requirement that an operator fails; None if it meets all."""
         if info.relaid:
             return f"the buffers are in the layouts {', '.join(filter(None, info.layouts))}"
         if self.ops is not None and info.name not in self.ops:
@@ -127,12 +133,12 @@ class _Wanted:
 
 @relax.expr_functor.mutator
 class _Raiser(relax.PyExprMutator):  # type: ignore[misc]
-    def __init__(self, mod: Any, wanted: _Wanted) -> None:
+    def __init__(self, mod: Any, requirements: _Requirements) -> None:
         super().__init__(mod)
         self.mod = mod
-        self.wanted = wanted
-        tested = wanted.strength == STRENGTH["tested"]
-        self.analyse = analyser(alternatives=bool(wanted.prefer), tested=tested)
+        self.requirements = requirements
+        tested = requirements.strength == STRENGTH["tested"]
+        self.analyse = analyser(alternatives=bool(requirements.prefer), tested=tested)
         self.name = ""
         self.raised: list[Site] = []
         self.kept: list[Kept] = []
@@ -143,7 +149,7 @@ class _Raiser(relax.PyExprMutator):  # type: ignore[misc]
             return call
         gvar = call.args[0]
         func = self.mod[gvar]
-        found = self.wanted.preferred(self.analyse(func))
+        found = self.requirements.preferred(self.analyse(func))
         reason = self.why_not(found, call)
         if reason is None:
             try:
@@ -170,25 +176,25 @@ class _Raiser(relax.PyExprMutator):  # type: ignore[misc]
             return (
                 f"the PrimFunc writes {len(found.outputs)} buffers, the call has {results} results"
             )
-        return self.wanted.missing(found.info)
+        return self.requirements.missing(found.info)
 
 
 def same_type(a: Any, b: Any) -> bool:
-    """Whether two Relax types are the same, symbolic dimensions up to arithmetic."""
+    """Whether two Relax types are equal; symbolic extents may be written differently."""
     if tvm_ffi.structural_equal(a, b):
         return True
     if hasattr(a, "fields") and hasattr(b, "fields"):
         return len(a.fields) == len(b.fields) and all(map(same_type, a.fields, b.fields))
-    one, two = (getattr(t, "shape", None) for t in (a, b))
-    if one is None or two is None or a.dtype != b.dtype:
+    left, right = (getattr(t, "shape", None) for t in (a, b))
+    if left is None or right is None or a.dtype != b.dtype:
         return False
-    one, two = (getattr(s, "values", s) for s in (one, two))
+    left, right = (getattr(s, "values", s) for s in (left, right))
     prove = sym.Analyzer().can_prove_equal
-    return len(one) == len(two) and all(map(prove, one, two))
+    return len(left) == len(right) and all(map(prove, left, right))
 
 
 def _call(found: Recovered, call: Any) -> Any:
-    """The operator call on the arguments of a call_tir."""
+    """The call of the operator with the arguments of a ``call_tir``."""
     info, arguments = found.info, list(call.args[1].fields)
     assert isinstance(info, OpInfo)
     operands = []
@@ -209,7 +215,7 @@ def _call(found: Recovered, call: Any) -> Any:
 def call_sizes(
     params: tuple[TensorVar | Var, ...], arguments: list[Any], call: Any
 ) -> Mapping[Var, Any]:
-    """The value of each size of the PrimFunc at a call, from the arguments' and results' shapes."""
+    """The value of each symbolic size of a PrimFunc at a call, from the shapes there."""
     values: dict[Var, Any] = {}
     results = call.ty.fields if hasattr(call.ty, "fields") else [call.ty]
     for p, a in zip(params, [*arguments, *(None for _ in results)], strict=False):

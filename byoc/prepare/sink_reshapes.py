@@ -1,9 +1,9 @@
-"""Reshapes after what is element by element, so that it stands next to what made the elements.
+"""Sink reshapes below elementwise operators, which then stand next to their producers.
 
 Before: y = R.reshape(x, (1, 128, 3072)); z = R.erf(y); w = R.add(z, R.const(1.0))
 After:  z = R.erf(x); w0 = R.add(z, R.const(1.0)); w = R.reshape(w0, (1, 128, 3072))
 
-The elements are the same, bit for bit, and one reshape after another is one of them.
+The elements are bit-equal. Consecutive reshapes become one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ POINTWISE = frozenset(f"relax.{n}" for n in _NAMES)
 
 
 def sink_reshapes(mod: Any) -> Any:
-    """The module with reshapes moved; the input is not changed."""
+    """The module with reshapes sunk; the input is not changed."""
     writer = _Sink(mod)
     for gvar, func in mod.functions_items():
         if isinstance(func, relax.Function):
@@ -37,35 +37,36 @@ class _Sink(relax.PyExprMutator):  # type: ignore[misc]
     def visit_call_(self, call: Any) -> Any:
         call = super().visit_call_(call)
         if _name(call) == "relax.reshape":
-            return self.once(call)
-        return self.before(call) if _name(call) in POINTWISE else call
+            return self.merged(call)
+        return self.sunk(call) if _name(call) in POINTWISE else call
 
-    def once(self, call: Any) -> Any:
-        """Of two reshapes the last one; none where the shape is that before."""
-        made = self.reshape(call.args[0])
-        source = call.args[0] if made is None else made.args[0]
+    def merged(self, call: Any) -> Any:
+        """Two consecutive reshapes as one, or as none if the shape is the original one."""
+        first = self.reshape(call.args[0])
+        source = call.args[0] if first is None else first.args[0]
         if tvm_ffi.structural_equal(source.ty.shape, call.args[1]):
             return source
-        return call if made is None else relax.op.reshape(source, call.args[1])
+        return call if first is None else relax.op.reshape(source, call.args[1])
 
-    def before(self, call: Any) -> Any:
-        """The operator on what its operands are reshapes of."""
-        given = [self.reshape(a) for a in call.args]
-        found = next((g for g in given if g is not None), None)
-        if found is None:
+    def sunk(self, call: Any) -> Any:
+        """The reshape of an operator on operands before their reshapes."""
+        reshapes = [self.reshape(a) for a in call.args]
+        first = next((r for r in reshapes if r is not None), None)
+        if first is None:
             return call
-        old, new = found.args[0].ty.shape, found.args[1]
-        args = [self.operand(a, g, old, new) for a, g in zip(call.args, given, strict=True)]
+        old, new = first.args[0].ty.shape, first.args[1]
+        args = [self.operand(a, r, old, new) for a, r in zip(call.args, reshapes, strict=True)]
         if any(a is None for a in args) or not tvm_ffi.structural_equal(call.ty.shape, new):
             return call
-        made = self.builder_.emit(relax.Call(call.op, args, call.attrs, call.ty_args))
-        return relax.op.reshape(made, new)
+        result = self.builder_.emit(relax.Call(call.op, args, call.attrs, call.ty_args))
+        return relax.op.reshape(result, new)
 
-    def operand(self, arg: Any, made: Any, old: Any, new: Any) -> Any:
-        """What stands for an operand before the reshape; None if nothing does."""
-        if made is not None:
-            same = tvm_ffi.structural_equal(made.args[0].ty.shape, old)
-            return made.args[0] if same and tvm_ffi.structural_equal(made.args[1], new) else None
+    def operand(self, arg: Any, reshape: Any, old: Any, new: Any) -> Any:
+        """An operand in the shape before the reshape; None if there is none."""
+        if reshape is not None:
+            same = tvm_ffi.structural_equal(reshape.args[0].ty.shape, old)
+            same = same and tvm_ffi.structural_equal(reshape.args[1], new)
+            return reshape.args[0] if same else None
         if not isinstance(arg.ty, relax.TensorType):
             return arg
         if not isinstance(arg, GenericConst) or arg.ty.ndim > 1:
@@ -74,17 +75,17 @@ class _Sink(relax.PyExprMutator):  # type: ignore[misc]
         return arg if along else None
 
     def reshape(self, e: Any) -> Any:
-        """The reshape that a variable is bound to, if what it reads can be read here too."""
-        found = self.lookup_binding(e) if isinstance(e, relax.Var) else None
-        if found is None or _name(found) != "relax.reshape":
+        """The reshape that a variable is bound to, if its operand is in scope here too."""
+        call = self.lookup_binding(e) if isinstance(e, relax.Var) else None
+        if call is None or _name(call) != "relax.reshape":
             return None
-        local = isinstance(found.args[0], relax.DataflowVar)
-        known = getattr(found.args[0].ty, "shape", None) is not None
-        return found if known and not (local and not isinstance(e, relax.DataflowVar)) else None
+        local = isinstance(call.args[0], relax.DataflowVar)
+        known = getattr(call.args[0].ty, "shape", None) is not None
+        return call if known and not (local and not isinstance(e, relax.DataflowVar)) else None
 
 
 def _last(shape: Any) -> int | None:
-    """A last extent that is a number."""
+    """The last extent if it is a number."""
     extent = shape.values[-1] if len(shape.values) else None
     return int(extent) if extent is not None and hasattr(extent, "value") else None
 

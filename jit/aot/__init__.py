@@ -1,1 +1,1 @@
-"""Kernels for declared shapes in one PrimFunc, which chooses by the shape."""
+"""AOT variants: kernels for declared shapes in one PrimFunc that selects by shape."""

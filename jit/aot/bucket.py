@@ -1,4 +1,4 @@
-"""A static kernel over padded copies of its parameters: the shapes below a bucket's.
+"""A static kernel over padded copies of its parameters; it serves the shapes up to the bucket.
 
 Before: y: (n, 64) = f8(x: (n, 64)), for n <= 8
 After:  X: (8, 64); X[i] = x[i] for i < n, 0 for the rest; f8's body; y[i] = Y[i] for i < n
@@ -17,7 +17,7 @@ from .kernel_variants import Bucket
 
 
 def held(func: Any, outer: Any, v: Bucket, where: str) -> Any:
-    """The body of a bucket's kernel between copies of the parameters that grow."""
+    """Return the body of a bucket's kernel between copies of its padded parameters."""
     contents = _contents(v.padded, where)
     grown: list[Any] = []
     before: list[Any] = []
@@ -40,7 +40,7 @@ def held(func: Any, outer: Any, v: Bucket, where: str) -> Any:
 
 
 class _Content:
-    """What the padding of a parameter has to hold, if anything."""
+    """The value that the padding of a parameter must hold, if any."""
 
     def __init__(self, written: bool) -> None:
         self.written = written
@@ -58,7 +58,7 @@ def _contents(padded: Sequence[Padded], where: str) -> dict[int, _Content]:
                 continue
             if held.value is not None and held.value != grown.content:
                 raise ValueError(
-                    f"merge: the padding of parameter {grown.param} of {where} must be "
+                    f"merge: the padding of parameter {grown.param} of {where} must be both "
                     f"{held.value} and {grown.content}"
                 )
             held.value = grown.content
@@ -66,7 +66,7 @@ def _contents(padded: Sequence[Padded], where: str) -> dict[int, _Content]:
 
 
 def _loops(extents: Sequence[Any], dtypes: Sequence[str]) -> tuple[list[Any], Any]:
-    """Loop variables and what puts a statement into their loops."""
+    """Return loop variables, and a function that wraps a statement in their loops."""
     names = [tirx.Var(f"i{k}", t) for k, t in enumerate(dtypes)]
 
     def nested(body: Any) -> Any:
@@ -87,9 +87,9 @@ def _dtypes(extents: Sequence[Any]) -> list[str]:
 
 
 def _rest(to: Any, valid: Sequence[Any], value: float | int) -> list[Any]:
-    """Fill what is outside the valid box: for each axis what is behind it there, and inside before.
+    """Fill the elements outside the valid box, each of them once.
 
-    Each element is written once.
+    The part of an axis lies beyond the box along it, and within the box along earlier axes.
     """
     out = []
     dtypes = _dtypes(valid)

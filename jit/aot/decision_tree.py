@@ -1,4 +1,4 @@
-"""Which variant serves a shape, as one expression: a binary search along each dimension in turn."""
+"""Select a variant by shape in one expression: a binary search along each dimension in turn."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ Spans = Sequence[Mapping[str, Span]]
 
 
 def decision(spans: Spans, dims: Mapping[str, Any]) -> Any:
-    """The number of the first variant that serves the shape, ``len(spans)`` if none does.
+    """Return an expression for the index of the first variant that serves the shape.
 
-    ``dims`` are the expressions of the dimensions by name, in the order in which to ask.
+    The index is ``len(spans)`` if none does. ``dims`` maps names of dimensions to expressions, in
+    the order of the search.
 
     Before: n == 8 → 0, n <= 16 and n % 4 == 0 → 1
     After:  (0 if n == 8 else 1 if n % 4 == 0 else 2) if n < 17 else 2, comparisons halving the line
@@ -24,14 +25,14 @@ def decision(spans: Spans, dims: Mapping[str, Any]) -> Any:
 
 
 def _asked(alive: list[int], spans: Spans, left: list[tuple[str, Any]], none: int) -> Any:
-    """The choice among the variants that are still possible, by the dimensions that are left."""
+    """Choose among the candidate variants by the remaining dimensions."""
     if not alive:
         return _number(none)
     if not left:
         return _number(alive[0])
     (name, dim), *rest = left
     edges = _edges([spans[k][name] for k in alive if name in spans[k]])
-    leaves: list[tuple[int | None, list[int]]] = []  # first value of each stretch, who serves it
+    leaves: list[tuple[int | None, list[int]]] = []  # first value of an interval, its variants
     for start in (None, *edges):
         found = [k for k in alive if _serves(spans[k].get(name), start)]
         if not leaves or leaves[-1][1] != found:
@@ -53,7 +54,7 @@ def _searched(leaves: list[tuple[int | None, list[int]]], name: str, dim: Any, s
 
 def _divided(alive: list[int], name: str, dim: Any, spans: Spans, rest: list[tuple[str, Any]],
              none: int) -> Any:  # fmt: skip
-    """Variants for multiples of a number are asked for last: most have none."""
+    """Test divisibility last, because most variants do not require it."""
     steps = {spans[k][name].multiple for k in alive if name in spans[k]} - {1}
     if not steps:
         return _asked(alive, spans, rest, none)
@@ -69,12 +70,12 @@ def _divided(alive: list[int], name: str, dim: Any, spans: Spans, rest: list[tup
 
 
 def _edges(spans: Sequence[Span]) -> list[int]:
-    """Values at which who serves may change."""
+    """Return the values at which the set of serving variants may change."""
     return sorted({e for s in spans for e in (s.low, *(() if s.high is None else (s.high + 1,)))})
 
 
 def _serves(span: Span | None, start: int | None) -> bool:
-    """Whether a variant serves the stretch from here; None is the one before all edges."""
+    """Return whether a variant serves the interval from `start`; None precedes all edges."""
     if span is None:
         return True
     return start is not None and span.low <= start and (span.high is None or start <= span.high)
@@ -85,7 +86,7 @@ def _number(value: int) -> Any:
 
 
 def branches(choice: Any, bodies: Sequence[Any]) -> Any:
-    """``bodies[choice]`` as statements, by halves; each body occurs once."""
+    """Return statements that run ``bodies[choice]``, by bisection; each body occurs once."""
     return _halved(choice, bodies, 0)
 
 

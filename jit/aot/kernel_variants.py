@@ -1,4 +1,4 @@
-"""Kernels for some of the shapes of a symbolic PrimFunc, and which shapes each of them serves."""
+"""Kernels for some shapes of a symbolic PrimFunc, with the shapes that each one serves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..padding import Padded
 
 @dataclass(frozen=True)
 class Exact:
-    """A static kernel for one shape: ``values`` has each dimension by its name."""
+    """A static kernel for one shape; ``values`` maps each dimension to its extent."""
 
     func: Any
     values: Mapping[str, int]
@@ -24,7 +24,7 @@ class Exact:
 
 @dataclass(frozen=True)
 class Ranged:
-    """A symbolic kernel for the shapes in these spans; dimensions that are not named are free."""
+    """A symbolic kernel for the shapes within ``spans``; unnamed dimensions are unrestricted."""
 
     func: Any
     spans: Mapping[str, Span]
@@ -32,10 +32,10 @@ class Ranged:
 
 @dataclass(frozen=True)
 class Bucket:
-    """A static kernel at ``values`` that also serves smaller shapes, over padded copies.
+    """A static kernel at ``values`` that also serves smaller shapes over padded copies.
 
-    ``padded`` has the proof for each dimension that may be smaller, down to ``low`` (by default 1);
-    a dimension without one is served at its value only.
+    ``padded`` holds a proof for each dimension that may be smaller, down to ``low`` (1 by default).
+    A dimension without a proof is served only at its value.
     """
 
     func: Any

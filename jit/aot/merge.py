@@ -1,4 +1,4 @@
-"""Kernels for some shapes and the generic one as one PrimFunc, which chooses by the shape.
+"""Merge kernels for some shapes and the generic kernel into one PrimFunc that selects by shape.
 
 Before: f(x: (n, 64), y: (n, 64))                                          and  f8(x: (8, 64), …)
 After:  f(x: (n, 64), y: (n, 64)): if n == 8: x8 = x as (8, 64); …; f8's body else: f's body
@@ -22,11 +22,13 @@ from .kernel_variants import Bucket, Exact, Ranged, Variant
 
 
 def merge(func: Any, variants: Sequence[Variant]) -> Any:
-    """One PrimFunc with the parameters of ``func`` that runs the first variant for the shape.
+    """Return a PrimFunc with the parameters of ``func`` that runs the first variant for a shape.
 
-    No variant for it: the body of ``func``. The functions given are not changed. A caller that
-    passes ``func`` its tensors passes them to the result. Raises ``ValueError`` where a variant
-    has other parameters than ``func`` at its shapes.
+    Shapes without a variant run the body of ``func``. The inputs are not modified, and the result
+    is called with the arguments of ``func``.
+
+    Raises:
+        ValueError: The parameters of a variant differ from those of ``func`` at its shapes.
     """
     outer = copied(func)
     known = symbols(outer)
@@ -46,7 +48,7 @@ def merge(func: Any, variants: Sequence[Variant]) -> Any:
 
 
 def _own_workspaces(body: Any, outer: Any) -> Any:
-    """Statements over the parameters that allocate what they need when they are run."""
+    """Return the statements with their workspaces allocated only when they run."""
     func = tirx.PrimFunc(outer.params, body, outer.ret_type).with_attr("s_tir", True)
     made = lazily(func)
     assert all(p.same_as(q) for p, q in zip(made.params, outer.params, strict=True))
@@ -63,7 +65,7 @@ def _with_attributes(outer: Any, body: Any, inside: Sequence[Any]) -> Any:
 
 
 def _inlined(v: Variant, outer: Any, known: tuple[Symbol, ...], where: str) -> Any:
-    """The body of a variant over the parameters of the merged function."""
+    """Return the body of a variant over the parameters of the merged function."""
     _check_names(v, known, where)
     func = copied(v.func)
     if len(func.params) != len(outer.params):
@@ -93,20 +95,20 @@ def _check_names(v: Variant, known: tuple[Symbol, ...], where: str) -> None:
     names = {s.name for s in known}
     strange = set(v.spans) - names
     if strange:
-        raise ValueError(f"merge: {where} is for {sorted(strange)}, expected dimensions of "
-                         f"{sorted(names)}")  # fmt: skip
+        raise ValueError(f"merge: {where} names the dimensions {sorted(strange)}, expected "
+                         f"some of {sorted(names)}")  # fmt: skip
     if not isinstance(v, Ranged) and set(v.values) != names:
-        raise ValueError(f"merge: {where} has values of {sorted(v.values)}, expected of "
-                         f"{sorted(names)}")  # fmt: skip
+        raise ValueError(f"merge: {where} has values for {sorted(v.values)}, expected "
+                         f"values for {sorted(names)}")  # fmt: skip
     if isinstance(v, Bucket):
         strange = {p.name for p in v.padded} - names
         if strange:
-            raise ValueError(f"merge: {where} pads {sorted(strange)}, expected dimensions of "
+            raise ValueError(f"merge: {where} pads {sorted(strange)}, expected some of "
                              f"{sorted(names)}")  # fmt: skip
 
 
 def _bound(own: tuple[Symbol, ...], known: tuple[Symbol, ...], where: str) -> list[tuple[Any, Any]]:
-    """The dimensions of a symbolic variant as those of the merged function."""
+    """Bind the dimensions of a symbolic variant to those of the merged function."""
     there = {(s.param, s.axis): s.var for s in known}
     out = []
     for s in own:
@@ -125,7 +127,7 @@ def _numbers(known: tuple[Symbol, ...], values: Mapping[str, int]) -> list[tuple
 
 def _check_params(func: Any, outer: Any, inside: list[tuple[Any, Any]],
                   values: list[tuple[Any, Any]], where: str) -> None:  # fmt: skip
-    """Each parameter has the type that the merged function's has at the variant's shapes."""
+    """Check that each parameter has the merged function's type at the variant's shapes."""
     for k, (got, want) in enumerate(zip(func.params, outer.params, strict=True)):
         told, wanted = _type(got, inside), _type(want, values)
         if not _equal(told, wanted):
@@ -133,12 +135,12 @@ def _check_params(func: Any, outer: Any, inside: list[tuple[Any, Any]],
                              f"expected {_text(wanted)}")  # fmt: skip
 
 
-#: Extents (None of a number), and what else there is to a type.
+#: Extents (None for a number), dtype, and a description of unusual strides and scope.
 _Type = tuple[list[Any] | None, str, str]
 
 
 def _type(p: Any, values: list[tuple[Any, Any]]) -> _Type:
-    """A parameter's type, with these variables replaced."""
+    """Return a parameter's type after substituting `values`."""
     if not tirx.is_buffer_var(p):
         return None, str(p.ty.dtype), ""
     scope = p.ty.storage_scope if p.ty.storage_scope not in ("", "global") else ""
@@ -168,7 +170,7 @@ def _text(t: _Type) -> str:
 
 
 def replaced(e: Any, values: list[tuple[Any, Any]]) -> Any:
-    """An extent with variables replaced, simplified."""
+    """Substitute variables in an extent and simplify it."""
 
     def value(v: Any, _: Any) -> Any:
         return next((b for a, b in values if a.same_as(v)), v)

@@ -1,4 +1,4 @@
-"""Kernels for declared shapes, compiled ahead and chosen by the shape in the PrimFunc itself."""
+"""Multi-versioning: AOT variants for declared shapes, selected by shape inside the PrimFunc."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .padding_cost import ADDRESSED, buffers, lowest, size
 
 @dataclass(frozen=True)
 class Ahead:
-    """The PrimFunc that chooses, and what is in it."""
+    """The PrimFunc that selects a variant, and a summary of its variants."""
 
     func: Any
     told: str
@@ -35,10 +35,10 @@ class Ahead:
 
 def ahead(func: Any, generic: Any, sites: Sequence[CallSite], dims: Mapping[str, Dim], how: Aot,
           target: Any, known: OpenDatabase | None = None) -> Ahead | Refusal:  # fmt: skip
-    """``generic`` with kernels for the declared shapes of ``func`` at these calls of it.
+    """Merge ``generic`` with kernels for the shapes of ``func`` declared at its call sites.
 
-    Schedules that are ``known`` from tuning are taken. A refusal where no shape is declared. The
-    first shapes are taken where there are more than ``how.max_variants``, then the first ranges.
+    Tuned schedules in the database ``known`` are preferred. At most ``how.max_variants`` variants
+    are built: shapes first, then ranges. Refuses if no shape is declared.
     """
     of = {name: _values(name, d, how) for name, d in dims.items()} | dict(how.buckets)
     ranges = {name: _parts(name, d, how) for name, d in dims.items()} | how.checked()
@@ -66,11 +66,13 @@ def ahead(func: Any, generic: Any, sites: Sequence[CallSite], dims: Mapping[str,
     counts += [plural(len(kept), "range")] if kept else []
     told = [", ".join(counts)] if counts else []
     left = len(shapes) + len(spans) - len(taken) - len(some)
+    told += [f"{left} more served by the generic kernel"] if left else []
     told += (
-        [f"{left} more {'is' if left == 1 else 'are'} left to the generic kernel"] if left else []
+        [f"{plural(len(huge), 'shape')} skipped: a tensor exceeds the address space"]
+        if huge
+        else []
     )
-    told += [f"{len(huge)} with a tensor that no machine addresses are left, too"] if huge else []
-    told += [f"{len(empty)} at which a tensor is empty are left, too"] if empty else []
+    told += [f"{len(empty)} skipped: a tensor is empty"] if empty else []
     told += [f"not padded: {why}"] if why else []
     told += [why for s in taken for why in _above(at[s], low[s])]
     told += list(dict.fromkeys(f"no ranges: {v.reason}" for v in found if isinstance(v, Refusal)))
@@ -78,15 +80,15 @@ def ahead(func: Any, generic: Any, sites: Sequence[CallSite], dims: Mapping[str,
 
 
 def _undeclared(site: CallSite, ranges: Mapping[str, Sequence[Range]], how: Aot) -> str:
-    """Why there is nothing to compile ahead."""
+    """Say why there are no AOT variants to build."""
     names = ", ".join(s.name for s in site.symbols)
     of = {name: ranges[name] for name in map(site.called, site.free()) if ranges.get(name)}
     if of:
         told = ", ".join(f"{name} in {' or '.join(map(str, some))}" for name, some in of.items())
-        return f"with {told} its dimensions are as good as without bounds"
+        return f"the bounds {told} leave its dimensions effectively unbounded"
     if how.max:
-        return f"no upper end is declared for {names}: give `Dim(low, high)`"
-    return (f"no values are declared for {names}: give `Dim(likely=…)`, `Aot(buckets=…)` or "
+        return f"no upper bound is declared for {names}: use `Dim(low, high)`"
+    return (f"no values are declared for {names}: use `Dim(likely=…)`, `Aot(buckets=…)` or "
             "`Aot(ranges=…)`")  # fmt: skip
 
 
@@ -95,7 +97,7 @@ def _told(safe: Sequence[Padded]) -> str:
 
 
 def _values(name: str, d: Dim, how: Aot) -> tuple[int, ...]:
-    """The values of a dimension that is not named: the likely ones, or all where they are few."""
+    """Return the default values of a dimension: the likely ones, or all if they are few."""
     last = d.last()
     if how.max:
         return () if last is None else (last,)
@@ -105,7 +107,7 @@ def _values(name: str, d: Dim, how: Aot) -> tuple[int, ...]:
 
 
 def _every(d: Dim, how: Aot) -> tuple[int, ...]:
-    """All values of a dimension; none where they are not few."""
+    """Return all values of a dimension, or none if there are too many."""
     if d.high is None or (d.high - d.low) // d.multiple_of > how.max_variants:
         return ()
     every = tuple(v for v in range(max(1, d.low), d.high + 1) if v in d)
@@ -113,28 +115,28 @@ def _every(d: Dim, how: Aot) -> tuple[int, ...]:
 
 
 def _parts(name: str, d: Dim, how: Aot) -> tuple[Range, ...]:
-    """The ranges of a dimension that is not named: none where there is a kernel for each value, or
-    its values are said."""
+    """Return the default ranges of a dimension: none if its buckets are given or cover all."""
     if how.max or name in how.buckets or (not d.likely and _every(d, how)):
         return ()
     return parts(d)
 
 
 def _padded(func: Any, names: Sequence[str], finite: bool) -> tuple[tuple[Padded, ...], str]:
-    """The proofs for the dimensions that may be padded, and why others may not."""
+    """Return proofs for the dimensions that may be padded, and why the rest may not."""
     found = [(n, pad_safe(func, n)) for n in names]
     why = [f"{n}: {p.reason}" for n, p in found if isinstance(p, Refusal)]
     safe = [p for _, p in found if isinstance(p, Padded)]
     safe, apart = _agreeing(safe)
     why += apart
-    why += [
-        f"{p.name}: only where {', '.join(p.assumes)}" for p in safe if p.assumes and not finite
-    ]
+    why += [f"{p.name}: only if {', '.join(p.assumes)}" for p in safe if p.assumes and not finite]
     return tuple(p for p in safe if finite or not p.assumes), "; ".join(why)
 
 
 def _agreeing(safe: Sequence[Padded]) -> tuple[list[Padded], list[str]]:
-    """Those whose paddings of one parameter hold the same, the first before others, and why not."""
+    """Keep the proofs that agree on the padding of each parameter; earlier ones win.
+
+    Also return why each of the rest is dropped.
+    """
     held: dict[int, tuple[Any, str]] = {}
     kept: list[Padded] = []
     why: list[str] = []
@@ -152,29 +154,27 @@ def _agreeing(safe: Sequence[Padded]) -> tuple[list[Padded], list[str]]:
 
 
 def _ranged(func: Any, spans: Mapping[str, Span], target: Any) -> Ranged | Refusal:
-    """A kernel by a schedule for these spans, where there is one."""
+    """Schedule a kernel for these spans, or refuse."""
     done = schedule(func, target, spans)
     return done if isinstance(done, Refusal) else Ranged(done.func, spans)
 
 
 def _empty(bound: Any) -> bool:
-    """Whether a tensor of a function with a bound shape has no elements."""
+    """Return whether a tensor of a static function has no elements."""
     return any(isinstance(e, tirx.IntImm) and e.value < 1
                for b in buffers(bound) for e in b.ty.shape)  # fmt: skip
 
 
 def _largest(bound: Any, values: Sequence[int]) -> int:
-    """The largest extent or size in bytes of a function with a bound shape."""
+    """Return the largest extent or size in bytes of a static function."""
     return max(*values, *map(size, buffers(bound)))
 
 
 def _above(values: Mapping[str, int], low: Mapping[str, int] | Refusal) -> list[str]:
-    """What is told where not all that is smaller is padded."""
+    """Say which smaller shapes are not padded to `values`, if any."""
     if isinstance(low, Refusal):
         return [f"not padded to {_at(values)}: {low.reason}"]
-    return (
-        [f"padded to {_at(values)} from {_at(low)} on"] if max(low.values(), default=1) > 1 else []
-    )
+    return [f"padded to {_at(values)} from {_at(low)}"] if max(low.values(), default=1) > 1 else []
 
 
 def _at(values: Mapping[str, int]) -> str:
@@ -184,7 +184,7 @@ def _at(values: Mapping[str, int]) -> str:
 def _variants(bound: Any, values: Mapping[str, int], padded: tuple[Padded, ...],
               low: Mapping[str, int] | Refusal, target: Any,
               known: OpenDatabase | None) -> tuple[Variant, ...]:  # fmt: skip
-    """The kernel of a shape, which needs no copies, and over copies for those from ``low`` on."""
+    """Return the kernel of a shape, and the same over padded copies for shapes from ``low``."""
     done = scheduled(bound, target, known)
     made = copied(bound) if isinstance(done, Refusal) else done.func
     exact = Exact(made, values)

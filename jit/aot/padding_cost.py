@@ -1,7 +1,7 @@
-"""Whether a padded bucket is worth its copies and its work, and from which sizes on.
+"""Decide whether a padded bucket is worth its copies and work, and from which sizes.
 
-Padding 3 rows to 8 costs nothing that one sees, and to 2**36 it fails, where the generic kernel
-beside it serves at once. What it costs is told at the worst, from 1 on: at the bucket less at 1.
+Padding 3 rows to 8 costs nothing measurable. Padding them to 2**36 fails, although the generic
+kernel would serve at once. The cost is taken at the worst case, padding from 1 to the bucket.
 """
 
 from __future__ import annotations
@@ -18,32 +18,34 @@ from ..dims.symbolic_dims import bind
 from ..kernels.workspace import itemsize
 from ..padding import Padded
 
-#: Bytes that padding may take at all: a request must not fail for memory that it does not need.
+#: Limit on padding in bytes: a request must not fail for memory that it does not need.
 COPIES = 256 << 20
-#: What costs 0.2 ms or less by a schedule, so that all sizes are served: bytes, runs of statements.
+#: Bytes and statement executions that cost at most 0.2 ms: below these, every size is padded.
 FREE_COPIES, FREE_RUNS = 1 << 20, 1 << 23
-#: Beyond that, how many times larger than the size it serves a padded dimension is at most.
+#: Beyond that, the largest ratio of a padded extent to the extent it serves.
 FACTOR = 4
-#: Bytes of a tensor beyond what a machine addresses, where 64 bits do not hold the arithmetic.
+#: Bytes beyond the address space of any machine, where 64-bit index arithmetic overflows.
 ADDRESSED = 1 << 48
 
 
 def lowest(func: Any, bound: Any, values: Mapping[str, int],
            padded: Sequence[Padded]) -> dict[str, int] | Refusal:  # fmt: skip
-    """The smallest value of each padded dimension for which ``bound``, which is ``func`` at these
-    values, is worth padding to."""
+    """Return the smallest value of each padded dimension that is worth padding to ``values``.
+
+    ``bound`` is ``func`` at ``values``.
+    """
     if not padded:
         return {}
     small = bind(func, {**values, **{p.name: 1 for p in padded}})
     copies = sum(map(size, buffers(bound))) - sum(map(size, buffers(small)))
     if copies > COPIES:
-        return Refusal(f"padding takes {copies} bytes, allowed are {COPIES}")
+        return Refusal(f"padding takes {copies} bytes, at most {COPIES} are allowed")
     free = copies <= FREE_COPIES and runs(bound.body) - runs(small.body) <= FREE_RUNS
     return {p.name: 1 if free else -(-values[p.name] // FACTOR) for p in padded}
 
 
 def buffers(func: Any) -> list[Any]:
-    """Those that are passed and those that are allocated."""
+    """Return the buffers that a function is passed or allocates."""
     found = [p for p in func.params if tirx.is_buffer_var(p)]
     tvm_ffi.structural_walk(func.body, [
         (s_tir.SBlock, lambda s: found.extend(s.alloc_buffers)),
@@ -53,12 +55,12 @@ def buffers(func: Any) -> list[Any]:
 
 
 def size(b: Any) -> int:
-    """Bytes; an extent that is not a number counts once."""
+    """Return the size of a buffer in bytes; a symbolic extent counts as 1."""
     return math.prod(map(_number, b.ty.shape)) * itemsize(b)
 
 
 def runs(s: Any) -> int:
-    """How often statements are run; a loop whose extent is not a number counts once."""
+    """Count statement executions; a loop with a symbolic extent counts once."""
     if isinstance(s, tirx.For):
         return _number(s.extent) * runs(s.body)
     if isinstance(s, tirx.SeqStmt):

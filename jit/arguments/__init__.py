@@ -1,1 +1,1 @@
-"""Arguments of compiled models: what they must be, and how that is checked."""
+"""Arguments of compiled models: signatures and checks."""

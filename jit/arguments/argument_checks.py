@@ -1,4 +1,4 @@
-"""One argument as a compiled model needs it, by the kind of its parameter."""
+"""Check one argument of a compiled model, and convert it if its parameter requires that."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import tvm_ffi
 
 from .signature import Extent, Param, spelled, value
 
-#: Bytes that compiled code may load at once.
+#: Alignment in bytes that compiled code assumes for vector loads.
 ALIGNMENT = 64
 Values = dict[str, int]
-#: An argument, a field of it, a field of that, …
+#: Index of an argument, then of a field in it, and so on.
 Path = tuple[int, ...]
 _Tensor = tvm_ffi.Tensor
 
 
 class BoundaryError(ValueError):
-    """An argument that a function cannot take; the message names it and what it must be."""
+    """An argument does not fit its parameter; the message names both."""
 
 
 class Acceptor:
-    """Checks one argument; called for each, so that it is written for speed."""
+    """Checks one argument; on the hot path of every call, hence written for speed."""
 
     def __init__(self, param: Param, function: str, strict: bool) -> None:
         self.param, self.strict, self.function = param, strict, function
@@ -32,13 +32,13 @@ class Acceptor:
         self.composed = [(k, e) for k, e in enumerate(param.shape or ()) if isinstance(e, tuple)]
 
     def __call__(self, arg: Any, values: Values) -> Any:
-        """A function. TVM takes None for anything, and crashes."""
+        """Check a function. TVM accepts None for any parameter, and then crashes."""
         if arg is None:
             raise self.wrong("is None", f"must be a {self.param.kind}")
         return arg
 
     def leaves(self, path: Path) -> Iterator[tuple[Acceptor, Path]]:
-        """Those that are of no tuple, and where their arguments are."""
+        """Yield the checks outside and inside tuples, with the paths of their arguments."""
         yield self, path
 
     def shape(self, shape: tuple[int, ...], values: Values) -> None:
@@ -53,13 +53,13 @@ class Acceptor:
                     raise self.extent(axis, got, str(extent))
             elif isinstance(extent, str) and values.setdefault(extent, got) != got:
                 known = values[extent]
-                raise self.extent(axis, got, f"{known}, as {extent} is elsewhere")
+                raise self.extent(axis, got, f"{known}, the value of {extent} elsewhere")
 
     def compose(self, got: int, axis: int, extent: Extent, values: Values) -> None:
-        """Extents like ``n + 1``, once all symbols are known."""
+        """Check an extent like ``n + 1`` once all symbols are known."""
         expected = value(extent, values)
         if expected is not None and got != expected:
-            raise self.extent(axis, got, f"{expected}, which is {spelled(extent)}")
+            raise self.extent(axis, got, f"{expected}, the value of {spelled(extent)}")
 
     def extent(self, axis: int, got: int, expected: str) -> BoundaryError:
         return self.wrong(f"has {got} in dimension {axis}", f"must have {expected}: {self.param}")
@@ -69,7 +69,7 @@ class Acceptor:
 
 
 class _TupleAcceptor(Acceptor):
-    """Each field by its own acceptor; the tuple is made anew of what they give."""
+    """Checks each field and rebuilds the tuple from the results."""
 
     def __init__(self, param: Param, function: str, strict: bool) -> None:
         super().__init__(param, function, strict)
@@ -89,7 +89,7 @@ class _TupleAcceptor(Acceptor):
 
 
 class _ShapeAcceptor(Acceptor):
-    """A shape, or a list or a tuple of numbers, which it is made of."""
+    """Accepts a shape, or a list or tuple of integers."""
 
     def __call__(self, arg: Any, values: Values) -> Any:
         if not isinstance(arg, tuple | list):
@@ -98,7 +98,7 @@ class _ShapeAcceptor(Acceptor):
             numbers = tuple(map(operator.index, arg))
             shape = arg if isinstance(arg, tvm_ffi.Shape) else tvm_ffi.Shape(numbers)
         except (TypeError, ValueError, OverflowError) as e:
-            raise self.wrong(f"is no shape: {e}", f"must be {self.param}") from e
+            raise self.wrong(f"is not a shape: {e}", f"must be {self.param}") from e
         for axis, got in enumerate(shape):
             if got < 0:
                 raise self.extent(axis, got, "0 or more")
@@ -108,7 +108,7 @@ class _ShapeAcceptor(Acceptor):
 
 
 class _NumberAcceptor(Acceptor):
-    """A number of any library, as Python's."""
+    """Accepts a number of any library and converts it to Python's."""
 
     def __init__(self, param: Param, function: str, strict: bool) -> None:
         super().__init__(param, function, strict)
@@ -128,13 +128,13 @@ class _NumberAcceptor(Acceptor):
 
     @staticmethod
     def real(arg: Any) -> float:
-        if isinstance(arg, str | bytes | bytearray):  # float() reads them
+        if isinstance(arg, str | bytes | bytearray):  # float() would parse them
             raise TypeError
         return float(arg)
 
 
 class _ObjectAcceptor(Acceptor):
-    """Anything; tensors in it are copied where the code that finds them could not read them."""
+    """Accepts any object; tensors inside it are copied if compiled code could not read them."""
 
     def __init__(self, param: Param, function: str, strict: bool) -> None:
         super().__init__(param, function, strict)
@@ -149,14 +149,14 @@ class _ObjectAcceptor(Acceptor):
 
 
 class _TensorAcceptor(Acceptor):
-    """A tensor, copied where it must be."""
+    """Accepts a tensor, and copies it only if it must."""
 
     def __init__(self, param: Param, function: str, strict: bool) -> None:
         super().__init__(param, function, strict)
         self.dtype, self.numpy_dtype = param.dtype, _numpy_dtype(param.dtype)
         self.fixed = all(isinstance(e, int) for e in param.shape or (None,))
         self.device = int(tvm_ffi.device(param.device, 0).dlpack_device_type())
-        #: The last tensor of a parameter without symbols: a weight is checked once.
+        #: The last tensor accepted for a parameter without symbols: a weight is checked once.
         self.known: Any = self
 
     def __call__(self, arg: Any, values: Values) -> Any:
@@ -190,16 +190,16 @@ class _TensorAcceptor(Acceptor):
         return tensor
 
     def imported(self, arg: Any) -> Any:
-        """What speaks DLPack."""
+        """Import a tensor of another library through DLPack."""
         if not hasattr(arg, "__dlpack__"):
             raise self.wrong(f"is {type(arg).__name__}", "must be a tensor")
         try:
             return tvm_ffi.from_dlpack(arg)
-        except Exception as e:  # a producer raises what it likes
-            raise self.wrong(f"is no tensor that can be taken: {e}", f"must be {self.param}") from e
+        except Exception as e:  # a DLPack producer may raise anything
+            raise self.wrong(f"cannot be imported as a tensor: {e}", f"must be {self.param}") from e
 
     def empty(self, array: Any) -> Any:
-        """No elements, with the strides that compiled code expects: numpy's are 0."""
+        """Return an empty tensor with the strides that compiled code expects; numpy's are 0."""
         import tvm
 
         return tvm.runtime.empty(tuple(map(int, array.shape)), str(array.dtype),
@@ -207,11 +207,13 @@ class _TensorAcceptor(Acceptor):
 
     def copied(self, array: Any, address: int, contiguous: bool) -> Any:
         if self.strict and not contiguous:
-            raise self.wrong("is not contiguous", "must be")
+            raise self.wrong("is not contiguous", "must be contiguous")
         if self.strict and address % ALIGNMENT:
             raise self.wrong(f"is at {address:#x}", f"must be aligned to {ALIGNMENT} bytes")
         if self.param.device != "cpu":
-            raise self.wrong("is not aligned or not contiguous", "must be, where it is not copied")
+            raise self.wrong(
+                "is not aligned or not contiguous", "must be both: only CPU tensors are copied"
+            )
         try:
             return _aligned(array if isinstance(array, np.ndarray) else np.from_dlpack(array))
         except (BufferError, TypeError, RuntimeError, ValueError) as e:
@@ -219,13 +221,15 @@ class _TensorAcceptor(Acceptor):
 
 
 def acceptor(param: Param, function: str, strict: bool) -> Acceptor:
-    """For a parameter of a function of this name; ``strict``: nothing is copied."""
+    """Return the check of a parameter; with ``strict`` nothing is copied."""
     return _ACCEPTORS.get(param.kind, Acceptor)(param, function, strict)
 
 
 def bounds(dtype: str | None) -> tuple[int, int] | None:
-    """The least and the largest integer of a type that TVM passes (none is above 63 bits); None
-    where it is of no integers."""
+    """Return the least and greatest integer of a dtype, or None if it is not an integer type.
+
+    TVM passes integers as signed 64-bit values, which limits uint64.
+    """
     if dtype == "bool":
         return 0, 1
     kind, bits = str(dtype).rstrip("0123456789"), str(dtype).lstrip("uint")
@@ -256,7 +260,7 @@ def _numpy_dtype(dtype: str | None) -> Any:
 
 
 def _shared(array: Any) -> Any | None:
-    """A tensor of numpy's memory; None where numpy does not export it: read-only, bfloat16."""
+    """Share an array as a tensor; None if numpy does not export it (read-only, bfloat16)."""
     try:
         return tvm_ffi.from_dlpack(array)
     except (BufferError, TypeError):
@@ -264,7 +268,7 @@ def _shared(array: Any) -> Any | None:
 
 
 def _aligned(array: Any) -> Any:
-    """A tensor of the same values in memory of its own."""
+    """Copy an array into an aligned tensor."""
     raw = np.empty(array.nbytes + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     copy = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)

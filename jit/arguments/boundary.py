@@ -1,9 +1,9 @@
-"""Arguments as a compiled model needs them: checked, and copied only where they must be.
+"""Check the arguments of a compiled model, and copy only those that must be copied.
 
-Compiled code believes what it is given: it loads whole vectors from what is not aligned to 64
-bytes and crashes. An argument of another dtype, rank, extent or device is refused with its name,
-one that is not aligned or not contiguous is copied (``strict``: refused). So are those in tuples
-and in what may be anything.
+Compiled code trusts its arguments: it issues vector loads that crash on memory that is not aligned
+to 64 bytes. An argument with a wrong dtype, rank, extent or device is refused by name. One that is
+unaligned or not contiguous is copied (with ``strict``: refused). The same holds for tensors in
+tuples and in untyped objects.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...analysis.support.wording import plural
 from .argument_checks import BoundaryError, Path, Values, acceptor
 from .signature import Signature
 
-#: Extents are below it.
+#: Exclusive upper bound of extents: TVM stores them as signed 64-bit integers.
 END = 1 << 63
 
 
@@ -28,13 +28,17 @@ class ShapeOutOfRange(BoundaryError):
 
 
 def whole(value: Any, what: str) -> int:
-    """An integer of any library as Python's. Raises ``ValueError``."""
+    """Convert an integer of any library to Python's.
+
+    Raises:
+        ValueError: It is not an integer of 64 bits.
+    """
     try:
         found = operator.index(value)
     except TypeError:
         raise ValueError(f"{what}: expected an integer, got {value!r}") from None
     if not -END < found < END:
-        raise ValueError(f"{what}: expected an integer of 64 bits, got {value!r}")
+        raise ValueError(f"{what}: expected a 64-bit integer, got {value!r}")
     return found
 
 
@@ -45,10 +49,10 @@ class Range:
     Attributes:
         low: The least value, at least 0.
         high: The greatest value, included; None for no bound.
-        multiple_of: Every value is a multiple of it.
+        multiple_of: A divisor of every value.
 
     Raises:
-        ValueError: A bound does not fit, or the range is empty.
+        ValueError: A bound is invalid, or the range is empty.
     """
 
     low: int = 1
@@ -62,14 +66,14 @@ class Range:
         if self.low < 0 or self.multiple_of < 1:
             raise ValueError(f"{self!r}: low must not be negative, multiple_of must be positive")
         if self.high is not None and self.first() > self.high:
-            raise ValueError(f"{self!r}: there is no such number")
+            raise ValueError(f"{self!r}: the range is empty")
 
     def first(self) -> int:
-        """The smallest number in it."""
+        """Return the smallest value."""
         return -(-self.low // self.multiple_of) * self.multiple_of
 
     def last(self) -> int | None:
-        """The largest number in it, None where there is no end."""
+        """Return the greatest value, or None if the range is unbounded."""
         return None if self.high is None else self.high // self.multiple_of * self.multiple_of
 
     def __contains__(self, number: int) -> bool:
@@ -83,11 +87,16 @@ class Range:
 
 
 class Boundary:
-    """Checks the arguments of a function; cheap enough for each call.
+    """Checks the arguments of a function; cheap enough for every call.
 
-    ``ranges``: those that symbolic extents are declared to have, by name. They are enforced where
-    ``strict``. What numpy does not export (read-only, bfloat16) is copied in any case. Raises
-    ``ValueError`` for a range of a symbol that there is not.
+    Args:
+        signature: The function's name and parameters.
+        ranges: Declared ranges of symbolic extents, by name; enforced if `strict`.
+        strict: Refuse arguments instead of copying them. Arrays that numpy does not export
+            (read-only, bfloat16) are copied all the same.
+
+    Raises:
+        ValueError: A range names an unknown symbol.
     """
 
     def __init__(
@@ -102,15 +111,17 @@ class Boundary:
         if unknown:
             known = ", ".join(self.places) or "none"
             raise ValueError(f"{signature.function} has no symbolic extent {', '.join(unknown)}; "
-                             f"those that stand alone in a parameter's shape: {known}")  # fmt: skip
+                             f"those in its parameters: {known}")  # fmt: skip
         self._accept = [acceptor(p, signature.function, strict) for p in signature.params]
         self._composed = [(a, path, axis, e) for k, whole in enumerate(self._accept)
                           for a, path in whole.leaves((k,)) for axis, e in a.composed]  # fmt: skip
 
     def __call__(self, args: Sequence[Any]) -> tuple[list[Any], Values]:
-        """What to call the function with, and what its symbolic extents are.
+        """Return the arguments to pass, and the values of the symbolic extents.
 
-        Raises `BoundaryError`, in strict mode `ShapeOutOfRange`.
+        Raises:
+            BoundaryError: An argument does not fit.
+            ShapeOutOfRange: In strict mode, an extent is outside its declared range.
         """
         if len(args) != len(self._accept):
             raise BoundaryError(f"{self.signature.function} takes "
@@ -130,7 +141,7 @@ class Boundary:
         param, axis = self.places[name]
         return ShapeOutOfRange(
             f"{self.signature.function}: dimension {axis} of argument {param} ({name}) is {got}; "
-            f"allowed is {self.ranges[name]}"
+            f"expected {self.ranges[name]}"
         )
 
 

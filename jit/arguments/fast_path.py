@@ -1,10 +1,10 @@
-"""Arguments that need nothing, checked in C++: the plan by which `straight.hpp` does it.
+"""Fast path of argument checks: the encoded plan that `straight.hpp` runs in C++.
 
-Why arguments are checked in two languages: `boundary` has the errors, and what has to be copied or
-imported, which need Python. Where nothing is to be done, one look in C++ costs a call of a small
-model 2 us instead of 5, and 80 us instead of 140 where each request streams 48 MiB through the
-caches and finds none of the interpreter's objects there. The C++ never refuses: it says that
-arguments fit, or leaves them to `boundary`, so the two cannot contradict each other in an error.
+Arguments are checked in two languages on purpose. `boundary` raises errors, copies and imports,
+which need Python. If nothing has to be done, the check in C++ takes 2 us instead of 5 for a call of
+a small model, and 80 us instead of 140 if each request streams 48 MiB through the caches and evicts
+the interpreter's objects. The C++ never refuses: it accepts arguments or defers to `boundary`, so
+the two cannot contradict each other.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from .argument_checks import bounds
 from .boundary import Boundary
 from .signature import Param
 
-#: An extent or a dtype that may be any; the first symbol, those after it are below.
+#: Codes of an arbitrary extent or dtype, and of the first symbol; further symbols count down.
 ANY, FIRST = -1, -2
-#: As many symbols as the C++ counts.
+#: Maximum number of symbols in the C++.
 MOST = 32
 
 
 def plan(boundary: Boundary) -> Any | None:
-    """What arguments must be, in numbers; None where that is more than numbers tell.
+    """Encode the checks of a boundary as integers, or return None if they do not fit the format.
 
-    Parameters and symbols, how many; lowest, highest (-1: none) and divisor of each symbol; and of
-    each parameter 0 for what may be anything, 1, device, code, bits and lanes of its dtype, rank,
-    extents for a tensor, 2, rank, extents for a shape, 3 for anything but None, 4, least, largest
-    for an integer, 5 for a real number, or 6 for a bool.
+    The counts of parameters and symbols; low, high (-1: unbounded) and divisor of each symbol; then
+    for each parameter one of: 0 (any object); 1, device, dtype code, bits and lanes, rank, extents
+    (tensor); 2, rank, extents (shape); 3 (anything but None); 4, low, high (integer); 5 (float);
+    6 (bool).
     """
     names = list(boundary.places)
     params = boundary.signature.params
@@ -67,7 +67,7 @@ def _param(p: Param, names: list[str]) -> list[int]:
 
 
 def _extents(p: Param, names: list[str]) -> list[int]:
-    """The rank and the extents."""
+    """Return the rank and the encoded extents."""
     if p.shape is None:
         return [ANY]
     out = [len(p.shape)]

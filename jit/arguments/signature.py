@@ -1,4 +1,4 @@
-"""What the arguments of a function must be, as plain data that travels beside a compiled model."""
+"""Signatures of functions as plain data, stored in a compiled library."""
 
 from __future__ import annotations
 
@@ -9,22 +9,25 @@ from typing import Any, Literal, get_args
 
 FORMAT = 2
 
-#: A number, the name of a symbolic extent, an expression of them like ("+", "n", 1), or None for
-#: an expression that only TVM can check.
+#: An integer, the name of a symbol, an expression like ("+", "n", 1), or None for an expression
+#: that only TVM can check.
 Extent = int | str | tuple[Any, ...] | None
 
 OPERATORS = {"Add": "+", "Sub": "-", "Mul": "*", "FloorDiv": "//", "FloorMod": "%", "Max": "max",
              "Min": "min"}  # fmt: skip
 
-#: ``object`` may be anything, None too.
+#: An ``object`` is any value, including None.
 Kind = Literal["tensor", "tuple", "shape", "number", "function", "object"]
 
 
 @dataclass(frozen=True)
 class Param:
-    """By default a tensor; ``shape``, also of a shape itself, None: of any rank; ``dtype``, also of
-    a number, None: of any. ``fields`` are those of a tuple, called ``t[0]``, ``t[1]``, … in a tuple
-    ``t``."""
+    """A parameter; a tensor by default.
+
+    ``shape`` is the shape of a tensor, or the value of a shape; None means any rank. ``dtype`` is
+    that of a tensor or number; None means any. The ``fields`` of a tuple ``t`` are named ``t[0]``,
+    ``t[1]`` and so on.
+    """
 
     name: str
     dtype: str | None
@@ -38,7 +41,7 @@ class Param:
 
     @property
     def spelled(self) -> str:
-        """What it must be."""
+        """The type as shown to users, such as ``float32[n, 4]``."""
         if self.kind == "tuple":
             return f"({', '.join(f.spelled for f in self.fields)})"
         if self.kind == "object":
@@ -51,7 +54,7 @@ class Param:
         return f"{kind or 'any'}[{', '.join(map(spelled, self.shape))}]"
 
     def leaves(self) -> Iterator[Param]:
-        """Itself, or what a tuple and those in it have."""
+        """Yield this parameter, or the leaves of a tuple's fields."""
         if self.kind != "tuple":
             yield self
         for f in self.fields:
@@ -60,7 +63,7 @@ class Param:
 
 @dataclass(frozen=True)
 class Signature:
-    """A function's name and its parameters."""
+    """The name and parameters of a function."""
 
     function: str
     params: tuple[Param, ...]
@@ -70,7 +73,7 @@ class Signature:
 
     @classmethod
     def of(cls, func: Any, name: str | None = None) -> Signature:
-        """Of a Relax function. Raises ``TypeError`` for something else."""
+        """Return the signature of a Relax function; raises ``TypeError`` for another type."""
         from tvm import relax
 
         if not isinstance(func, relax.Function):
@@ -81,12 +84,12 @@ class Signature:
         return cls(told, tuple(_param(str(p.name), p.ty, names) for p in func.params))
 
     def leaves(self) -> Iterator[Param]:
-        """The parameters that are no tuples, and those that are within tuples."""
+        """Yield the parameters, with tuples replaced by their leaves."""
         for p in self.params:
             yield from p.leaves()
 
     def symbols(self) -> dict[str, tuple[str, int]]:
-        """Each symbolic extent, and the parameter and dimension where it stands alone first."""
+        """Map each symbolic extent to the first parameter and axis where it stands alone."""
         out: dict[str, tuple[str, int]] = {}
         for p in self.leaves():
             for axis, extent in enumerate(p.shape or ()):
@@ -100,10 +103,10 @@ class Signature:
 
     @classmethod
     def from_json(cls, told: Any) -> Signature:
-        """Raises ``ValueError`` for what `to_json` does not write."""
+        """Read what `to_json` writes; raises ``ValueError`` for anything else."""
         try:
             if told["format"] != FORMAT:
-                raise ValueError(f"format {told['format']!r} instead of {FORMAT}")
+                raise ValueError(f"expected format {FORMAT}, got {told['format']!r}")
             params = tuple(_read(p) for p in told["params"])
             return cls(_text(told["function"]), params)
         except (KeyError, TypeError, ValueError) as e:
@@ -111,7 +114,7 @@ class Signature:
 
 
 def variable_names(func: Any) -> dict[Any, str]:
-    """The variables of the parameters' shapes of a Relax function, by names that are unique."""
+    """Map the shape variables of a Relax function's parameters to unique names."""
     names: dict[Any, str] = {}
     for p in func.params:
         _param(str(p.name), p.ty, names)
@@ -119,7 +122,7 @@ def variable_names(func: Any) -> dict[Any, str]:
 
 
 def spelled(extent: Extent) -> str:
-    """For people: ``n``, ``(n + 1)``, ``?``."""
+    """Format an extent for messages: ``n``, ``(n + 1)``, ``?``."""
     if not isinstance(extent, tuple):
         return "?" if extent is None else str(extent)
     op, a, b = extent
@@ -129,7 +132,7 @@ def spelled(extent: Extent) -> str:
 
 
 def value(extent: Extent, values: Mapping[str, int]) -> int | None:
-    """None where a symbol in it is not known, or it divides by zero."""
+    """Evaluate an extent; None if a symbol is unknown or it divides by zero."""
     if extent is None or isinstance(extent, int):
         return extent
     if isinstance(extent, str):
@@ -177,7 +180,7 @@ def _extents(shape: Any, ndim: int, names: dict[Any, str]) -> tuple[Extent, ...]
 
 
 def _extent(e: Any, names: dict[Any, str]) -> Extent:
-    """An extent; the second of two variables ``n`` is called ``n_1``."""
+    """Convert an extent; the second of two variables ``n`` is named ``n_1``."""
     from tvm import tirx
 
     if isinstance(e, int | tirx.IntImm):
@@ -206,7 +209,7 @@ def _told(p: Param) -> dict[str, Any]:
 def _read(told: Mapping[str, Any]) -> Param:
     dtype, shape, kind = told["dtype"], told["shape"], told["kind"]
     if kind not in get_args(Kind):
-        raise ValueError(f"kind {kind!r}")
+        raise ValueError(f"unknown kind {kind!r}")
     extents = None if shape is None else tuple(map(_read_extent, shape))
     return Param(_text(told["name"]), None if dtype is None else _text(dtype), extents,
                  _text(told["device"]), kind, tuple(map(_read, told["fields"])))  # fmt: skip
@@ -216,14 +219,14 @@ def _read_extent(told: Any) -> Extent:
     if isinstance(told, list):
         op, a, b = told
         if op not in _COMPUTE:
-            raise ValueError(f"operator {op!r}")
+            raise ValueError(f"unknown operator {op!r}")
         return op, _read_extent(a), _read_extent(b)
     if told is not None and (isinstance(told, bool) or not isinstance(told, int | str)):
-        raise TypeError(f"an extent, got {told!r}")
+        raise TypeError(f"expected an extent, got {told!r}")
     return told
 
 
 def _text(told: Any) -> str:
     if not isinstance(told, str):
-        raise TypeError(f"expected a text, got {told!r}")
+        raise TypeError(f"expected a string, got {told!r}")
     return told

@@ -1,1 +1,1 @@
-"""A module with symbolic shapes, compiled: strategies, call sites, one library."""
+"""Compile a module with symbolic shapes into one library."""

@@ -1,4 +1,4 @@
-"""The C++ of a module's call sites, one file that is linked with the kernels."""
+"""C++ for the call sites of a module, linked with the kernels."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from pathlib import Path
 from ..runtime.library_table import SECTION
 
 HERE = Path(__file__).parent
-#: A string literal may be of limited length; adjacent ones are one.
+#: Compilers limit the length of a string literal; adjacent literals are concatenated.
 PIECE = 12_000
 
 
 @dataclass(frozen=True)
 class SiteCode:
-    """A site: its symbol, the generic kernel's, and where the dimensions stand in the arguments
-    (axis -1 for an argument that is the number)."""
+    """A call site: its symbol, the generic kernel's symbol, and where to read the dimensions.
+
+    A probe is an argument and its axis, or axis -1 for an argument that is the extent.
+    """
 
     symbol: str
     generic: str
@@ -24,7 +26,7 @@ class SiteCode:
 
 
 def source(sites: Sequence[SiteCode], about: str) -> str:
-    """A translation unit with all sites, or none; ``about`` is handed out as it is."""
+    """Return a translation unit with all call sites; ``about`` is embedded verbatim."""
     generics = sorted({s.generic for s in sites})
     declared = [f"int __tvm_ffi_{g}(void*, const TVMFFIAny*, int32_t, TVMFFIAny*);"
                 for g in generics]  # fmt: skip
@@ -55,7 +57,7 @@ def _probes(site: SiteCode) -> str:
 
 
 def literal(text: str) -> str:
-    """A C string literal of a text, in pieces."""
+    """Return C string literals for a text."""
     pieces = [text[k : k + PIECE] for k in range(0, len(text), PIECE)] or [""]
     return "\n".join(f'"{_escaped(p)}"' for p in pieces)
 

@@ -20,10 +20,10 @@ from ...byoc.building.build_retries import build_with_retries
 from ...byoc.building.finish_module import finish_module
 from ...byoc.codegen import toolchain
 from ...byoc.codegen.arity import check_calls
-from ...byoc.codegen.deduplicate import once
+from ...byoc.codegen.deduplicate import deduplicate
 from ...byoc.codegen.executable import executable
 from ...byoc.codegen.host import native_target
-from ...byoc.codegen.loading import tried
+from ...byoc.codegen.loading import load_checked
 from ...byoc.dispatching.dispatch_request import Options
 from ...byoc.dispatching.dispatched import Dispatched
 from ...byoc.dispatching.plan_file import DispatchPlan
@@ -131,7 +131,7 @@ def _compiled(
     given = [*toolchain.OPTIONS, *OPTIONS, *(() if handed is None else handed.options)]
     made.export_library(str(library), fcompile=toolchain.shared, options=given)
     if regions:
-        check_calls(tried(str(library), tvm.cpu()), regions)
+        check_calls(load_checked(str(library), tvm.cpu()), regions)
     return CompiledShapes(library, done.functions, handed, folder)
 
 
@@ -184,7 +184,7 @@ def lowered(mod: Any) -> Any:
 
 def fused(mod: Any) -> Any:
     """A lowered module, fused; what only reshapes is a view, which needs no kernel."""
-    return once(relax.transform.RewriteDataflowReshape()(fuse(simplified(mod))), _view)
+    return deduplicate(relax.transform.RewriteDataflowReshape()(fuse(simplified(mod))), _view)
 
 
 def _view(value: Any) -> tuple[Any, ...] | None:

@@ -1,4 +1,4 @@
-"""Operators whose strategy is `Library`, as calls of backends that take symbolic shapes."""
+"""Dispatch operators with the strategy `Library` to backends that accept symbolic shapes."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ from ..config.strategy import Config, Library, chosen, strategy
 def handed_over(
     mod: Any, given: Config, backends: Sequence[str | Backend] = (), options: Options | None = None
 ) -> Dispatcher | None:
-    """A lowered module that is not fused yet, with operators handed over; None without any.
+    """Dispatch operators of a lowered, unfused module; None if no backend is requested.
 
-    ``backends`` take operators without a strategy of their own in ``by_op``, and those of the
-    strategy `Library` its operators. It is done again where a region does not build.
+    ``backends`` take operators without an entry in ``by_op``; the backends of a `Library` strategy
+    take its operators. The dispatch can be retried without regions that fail to build. Operators
+    that no backend takes stay, with the reason in ``left``.
 
-    What no backend takes stays, with the reason in ``left``. Raises ``ValueError`` where a function
-    by its name is given to a library: functions have names only once they are fused.
+    Raises:
+        ValueError: ``by_function`` assigns `Library`: functions get names only by fusion, which
+            comes later.
     """
     for name, s in given.by_function.items():
         if isinstance(strategy(s), Library):
-            raise ValueError(f"Library is a strategy of operators or the default; by_function has "
-                             f"it for {name}, which is made of what backends leave")  # fmt: skip
+            raise ValueError(f"by_function: the strategy of {name} is Library, which applies to "
+                             "operators: use by_op or default")  # fmt: skip
     handing = replace(given, default=Library()) if backends else given
     wanted = [s for s in map(strategy, (given.default, *given.by_op.values()))
               if isinstance(s, Library)]  # fmt: skip

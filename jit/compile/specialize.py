@@ -1,4 +1,4 @@
-"""`SpecializeShapes`: a strategy for each PrimFunc with symbolic shapes."""
+"""`SpecializeShapes`: compile each PrimFunc with symbolic shapes by its strategy."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Specialized:
 
     Attributes:
         module: The module.
-        functions: What became of each function with symbolic shapes.
+        functions: How each function with symbolic shapes is compiled.
     """
 
     module: Any
@@ -52,7 +52,7 @@ class SpecializedFunction:
         function: The name of the PrimFunc.
         strategy: Its strategy.
         rule: The rule of its generic schedule; empty for TVM's default.
-        why: Why not more was done; empty if there is nothing to say.
+        why: Why the strategy was limited or replaced; empty if it was not.
     """
 
     function: str
@@ -62,7 +62,7 @@ class SpecializedFunction:
 
     @property
     def row(self) -> tuple[str, str, str, str]:
-        """Function, name of the strategy, rule and reason."""
+        """The function, and the names of its strategy and rule, and the reason."""
         return self.function, type(self.strategy).__name__.lower(), self.rule, self.why
 
 
@@ -72,7 +72,7 @@ def specialize_shapes(
     target: Any = "llvm",
     unscheduled: Mapping[str, str] = MappingProxyType({}),
 ) -> Specialized:
-    """Give each symbolic PrimFunc of a module its strategy.
+    """Compile each symbolic PrimFunc of a module by its strategy.
 
     Before: lv = R.call_tir(cls.matmul, (x, w), …)
     After:  lv = R.call_dps_packed("opinfo_site_0", (x, w), …)        # jit, record
@@ -84,11 +84,14 @@ def specialize_shapes(
         unscheduled: Functions that stay unchanged, with the reason.
 
     Returns:
-        The module, and what was done to each function.
+        The module, and how each function is compiled.
+
+    Raises:
+        ValueError: The configuration does not fit the module.
     """
     found = resolved(config(given), mod)
     if taken := sorted(n for n in _public(mod) if n.startswith(("opinfo_site_", "opinfo_jit_"))):
-        raise ValueError(f"a function of the module has a name of opinfo's own: {taken[0]}")
+        raise ValueError(f"the function name {taken[0]} is reserved by opinfo: rename the function")
     named = {g.name_hint for g, f in mod.functions.items() if isinstance(f, tirx.PrimFunc)}
     if strange := sorted(found.by_function.keys() - named):
         raise ValueError(f"by_function: there is no PrimFunc {', '.join(strange)}; those of the "
@@ -119,11 +122,11 @@ def specialize_shapes(
 
 def _compiled(func: Any, name: str, here: list[CallSite], found: Config, target: Any,
               unscheduled: str | None) -> tuple[Any, SpecializedFunction]:  # fmt: skip
-    """The function as it goes into the module, and what is told of it."""
+    """Return the function for the module, and how it is compiled."""
     wanted = chosen(found, name, _ops(func) if found.by_op else ())
     refused = next((s.why_not for s in here if s.why_not is not None), None)
     if isinstance(wanted, Generic) and not wanted.scheduled:
-        return func, SpecializedFunction(name, wanted, "none", "as asked")
+        return func, SpecializedFunction(name, wanted, "none", "as requested")
     made, told = _generic(func, name, target, unscheduled)
     told = replace(told, strategy=wanted)
     if refused is not None:
@@ -139,7 +142,7 @@ def _compiled(func: Any, name: str, here: list[CallSite], found: Config, target:
 
 def _generic(func: Any, name: str, target: Any,
              unscheduled: str | None = None) -> tuple[Any, SpecializedFunction]:  # fmt: skip
-    """The function by a schedule for its shapes, symbolic or not, where there is one."""
+    """Schedule a function for all its shapes; without a schedule, leave it to TVM's default."""
     unreadable = _unreadable(func) if unscheduled is None else Refusal(unscheduled)
     generic: Any = unreadable if unreadable is not None else schedule(func, target)
     if isinstance(generic, Refusal):
@@ -153,7 +156,7 @@ def _generic(func: Any, name: str, target: Any,
 
 
 def _unreadable(func: Any) -> Refusal | None:
-    """Why the dimensions of a function cannot be read off its tensors."""
+    """Say why the dimensions of a function cannot be read from its arguments."""
     try:
         symbols(func)
     except Unbound as e:
@@ -162,12 +165,12 @@ def _unreadable(func: Any) -> Refusal | None:
 
 
 def _guarded(func: Any, made: Any) -> Any:
-    """By the schedule where there is something: it takes dimensions as positive."""
+    """Use the schedule only for positive dimensions, which it assumes."""
     return merge(func, [Ranged(made, {s.name: Span(1) for s in symbols(func)})])
 
 
 def _ops(func: Any) -> tuple[Any, ...]:
-    """Those of a function's operators that are known, over whatever layouts of the buffers."""
+    """Return the recognised operators of a function, whatever the layouts of its buffers."""
     chain = op_infos(func)
     return tuple(s.operator for s in getattr(chain, "steps", ()))
 
@@ -186,7 +189,7 @@ def _code(
     mod: Any, called: list[CallSite], wanted: Mapping[str, SpecializedFunction], found: Config,
     target: Any,
 ) -> Code:  # fmt: skip
-    """The sites in C++, and what is told of them to who loads the library."""
+    """Return the call sites in C++, with the description that the library embeds."""
     sites = [_about(s, wanted[s.function].strategy, found) for s in called]
     functions = {s.function: tvm.ir.save_json(mod[s.function]) for s in called}
     ranges = {k: [d.low, d.high, d.multiple_of] for k, d in found.dims.items()}
@@ -201,7 +204,7 @@ def _code(
 
 
 def _public(mod: Any) -> dict[str, Any]:
-    """The Relax functions by the names that a virtual machine has for them."""
+    """Return the Relax functions by the names under which a virtual machine exposes them."""
     out = {}
     for gvar, func in mod.functions.items():
         if isinstance(func, relax.Function):
@@ -225,13 +228,13 @@ def _about(site: CallSite, wanted: Strategy, found: Config) -> dict[str, Any]:
 
 
 def symbol(place: int) -> str:
-    """What the site of this place is called in the library."""
+    """Return the symbol of the call site with this index."""
     return f"opinfo_site_{place}"
 
 
 @relax.expr_functor.mutator
 class _Writer(relax.PyExprMutator):  # type: ignore[misc]
-    """Calls of sites in the order of `call_sites` as packed calls."""
+    """Replaces calls, in the order of `call_sites`, by packed calls of their sites."""
 
     def __init__(self, mod: Any, called: list[CallSite]) -> None:
         super().__init__(mod)

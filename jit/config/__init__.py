@@ -1,4 +1,4 @@
-"""How functions with symbolic shapes are to be compiled."""
+"""Configuration: how functions with symbolic shapes are compiled."""
 
 from ...analysis.support.tvm_compat import require_complete
 

@@ -1,4 +1,4 @@
-"""What the dimensions of a call site are, for values of the dimensions of the Relax function."""
+"""Evaluate the dimensions of a call site for values of the Relax function's dimensions."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .strategy import Dim
 def values_at(
     site: CallSite, dims: Mapping[str, Dim], of: Mapping[str, tuple[int, ...]] | None = None
 ) -> tuple[tuple[int, ...], ...]:
-    """The site's dimensions for each combination of values; none where one is not declared.
+    """Return the site's dimensions for each combination of values; none if one is undeclared.
 
-    ``of`` are the values by the name of the Relax function's variable, by default the likely ones.
+    ``of`` maps variables of the Relax function to values; the default is the likely values.
     """
     free = site.free()
     given = of if of is not None else {name: d.likely for name, d in dims.items()}
@@ -29,7 +29,7 @@ def values_at(
 
 
 def at(site: CallSite, values: Mapping[Any, int]) -> tuple[int, ...]:
-    """The site's dimensions where the Relax function's variables have these values."""
+    """Evaluate the site's dimensions for these values of the Relax function's variables."""
     analyzer = tvm.sym.Analyzer()
     for v, value in values.items():
         analyzer.bind(v, tirx.IntImm(v.ty.dtype, value))

@@ -1,4 +1,4 @@
-"""The symbolic dimensions of a module by the names that users have for them."""
+"""Resolve the names that users give to symbolic dimensions."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Resolved(Config):
-    """A configuration whose dimensions are by the names of variables."""
+    """A configuration whose dimensions are keyed by names of variables."""
 
 
 def resolved(given: Config, mod: Any) -> Resolved:
-    """A configuration by the names of variables, where it has places like ``x:0``.
+    """Replace places like ``x:0`` in a configuration by names of variables.
 
-    An importer may rename variables; the argument and the axis stay. Raises ``ValueError`` for a
-    dimension that no function has, with those there are, and for a name that two have.
+    Places exist because an importer may rename variables, while arguments and axes stay.
+
+    Raises:
+        ValueError: A dimension is unknown, or its name is ambiguous.
     """
     if isinstance(given, Resolved):
         return given
@@ -45,12 +47,12 @@ def resolved(given: Config, mod: Any) -> Resolved:
 
 
 def dimension_names(mod: Any) -> tuple[str, ...]:
-    """The symbolic dimensions of a module's Relax functions."""
+    """Return the symbolic dimensions of a module's Relax functions."""
     return tuple(dict.fromkeys(_places(mod).values()))
 
 
 def _places(mod: Any) -> dict[str, str]:
-    """Variables by their own names and by ``argument:axis``, where they stand alone."""
+    """Map names, and places ``argument:axis`` where a variable stands alone, to names."""
     found: dict[str, str] = {}
     for func in mod.functions.values():
         if not isinstance(func, relax.Function):
@@ -67,7 +69,7 @@ def _places(mod: Any) -> dict[str, str]:
 
 
 def _twice(mod: Any) -> list[str]:
-    """The names that two variables of one Relax function have: only their places tell them."""
+    """Return names shared by two variables of one function: only places identify these."""
     out: list[str] = []
     for func in mod.functions.values():
         if isinstance(func, relax.Function):
@@ -87,10 +89,12 @@ def _renamed(given: Mapping[str, T], places: Mapping[str, str]) -> dict[str, T]:
     for name in given:
         if name not in places and name in places.values():
             known = ", ".join(where for where, n in places.items() if where != n)
-            raise ValueError(f"several dimensions are called {name}: give each by its place, one "
+            raise ValueError(f"several dimensions are named {name}: give the place instead, one "
                              f"of {known}")  # fmt: skip
         if name not in places:
             stand = {n: f"{n} ({where})" for where, n in places.items() if where != n}
             known = ", ".join(stand.get(n, n) for n in dict.fromkeys(places.values()))
-            raise ValueError(f"there is no dimension {name}; those of the model: {known or 'none'}")
+            raise ValueError(
+                f"unknown dimension {name}; the dimensions of the model: {known or 'none'}"
+            )
     return {places[name]: value for name, value in given.items()}

@@ -1,4 +1,4 @@
-"""Ranges of the dimensions of a Relax function, as spans of those of a PrimFunc that it calls."""
+"""Translate ranges of a Relax function's dimensions to spans of a called PrimFunc's dimensions."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ..dims.span import Span
 from ..schedule.nest.symbolic_sizes import Bounds, SymbolicSizes
 from .sites import CallSite
 
-#: Where schedules for ranges change: one tile has all rows up to here, and from there on there are
-#: so many tiles of rows that columns that share sets of a cache are packed. In between nothing is
-#: gained by knowing the range (`benchmarks/shapes/ranges.py`).
+#: Where schedules for ranges change. Up to `FEW` rows fit one tile; from `MANY` rows on, columns
+#: that collide in the cache are packed, because enough tiles of rows reuse them. In between, the
+#: range gains nothing (measured by `benchmarks/shapes/ranges.py`).
 FEW, MANY = 4, 72
 
 
 def parts(declared: Range) -> tuple[Range, ...]:
-    """A declared range in parts whose schedules are better than the one for all sizes.
+    """Split a declared range into the parts that have a better schedule than the generic one.
 
     >>> [str(r) for r in parts(Range(1, 512))]
     ['1 to 4', '72 to 512']
@@ -41,9 +41,9 @@ def _part(declared: Range, low: int, high: int | None) -> Range | None:
 
 
 def spans_at(site: CallSite, ranges: Mapping[str, Sequence[Range]]) -> tuple[dict[str, Span], ...]:
-    """The spans of the site's dimensions for each combination of ranges of the Relax function's.
+    """Return the spans of the site's dimensions for each combination of ranges.
 
-    Dimensions without ranges are free. None of a combination that says nothing of the site.
+    Dimensions without ranges are unrestricted. A combination that restricts nothing is dropped.
     """
     free = [v for v in site.free() if ranges.get(site.called(v))]
     out: list[dict[str, Span]] = []
@@ -56,7 +56,7 @@ def spans_at(site: CallSite, ranges: Mapping[str, Sequence[Range]]) -> tuple[dic
 
 
 def span(r: Range) -> Span:
-    """A range without 0."""
+    """Convert a range to a span, which excludes 0."""
     return Span(max(1, r.low), r.high, r.multiple_of)
 
 

@@ -1,4 +1,4 @@
-"""The calls of PrimFuncs with symbolic shapes in a module."""
+"""Call sites: the calls of PrimFuncs with symbolic shapes in a module."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tvm import relax, tirx
 from ..arguments.signature import variable_names
 from ..dims.symbolic_dims import Symbol, Unbound, symbols, variables
 
-#: As many as a key of the C++ cache holds.
+#: Maximum number of dimensions in a key of the C++ cache.
 MOST = 8
 
 
@@ -20,8 +20,8 @@ MOST = 8
 class CallSite:
     """One ``call_tir`` of a symbolic PrimFunc.
 
-    ``dims`` are the values of the function's symbols here, in its order, over the variables of the
-    Relax function; ``why_not`` says why the call cannot be specialised, None if it can.
+    ``dims`` are the values of the PrimFunc's symbols at this call, as expressions over variables of
+    the Relax function. ``why_not`` says why the call cannot be specialised; None if it can.
     """
 
     caller: str
@@ -30,15 +30,15 @@ class CallSite:
     dims: tuple[Any, ...]
     why_not: str | None = None
     call: Any = field(default=None, compare=False, repr=False)
-    #: The Relax function's variables by unique names: two of them may be called ``n``.
+    #: Unique names of the Relax function's variables: two variables may both be named ``n``.
     names: Mapping[Any, str] = field(default_factory=dict, compare=False, repr=False)
 
     def called(self, v: Any) -> str:
-        """The name of a variable of the Relax function."""
+        """Return the name of a variable of the Relax function."""
         return self.names.get(v, str(v.name))
 
     def free(self) -> list[Any]:
-        """The variables of the Relax function that its dimensions are made of."""
+        """Return the variables of the Relax function that occur in the dimensions."""
         found: list[Any] = []
         for e in self.dims:
             found += [v for v in variables(e) if not any(v.same_as(f) for f in found)]
@@ -46,7 +46,7 @@ class CallSite:
 
 
 def call_sites(mod: Any) -> tuple[CallSite, ...]:
-    """The calls of PrimFuncs with symbolic shapes, in order of the module and the program."""
+    """Return the calls of PrimFuncs with symbolic shapes, in program order."""
     found: list[CallSite] = []
     known = {g: _known(f) for g, f in mod.functions.items() if isinstance(f, tirx.PrimFunc)}
     for gvar, func in mod.functions.items():
@@ -67,7 +67,7 @@ def call_sites(mod: Any) -> tuple[CallSite, ...]:
 
 
 def is_call_tir(node: Any) -> bool:
-    """Whether this is a ``call_tir`` into the module."""
+    """Return whether a node is a ``call_tir``."""
     return isinstance(node, tvm.ir.Call) and getattr(node.op, "name", "") == "relax.call_tir"
 
 
@@ -83,15 +83,15 @@ def _site(call: Any, caller: str, known: tuple[Symbol, ...] | str) -> CallSite:
     if isinstance(known, str):
         return CallSite(caller, name, (), (), known)
     if len(known) > MOST:
-        return CallSite(caller, name, known, (), f"it has {len(known)} symbolic dimensions; a key "
-                        f"has {MOST}")  # fmt: skip
+        return CallSite(caller, name, known, (), f"it has {len(known)} symbolic dimensions, "
+                        f"at most {MOST} are supported")  # fmt: skip
     if len(call.args) > 2:
-        return CallSite(caller, name, known, (), "it is passed a shape beside its arguments")
+        return CallSite(caller, name, known, (), "the call passes a shape besides the arguments")
     dims, types, fields = [], _types(call), call.args[1].fields
     for s in known:
         if s.axis is None:
             if s.param >= len(fields):
-                return CallSite(caller, name, known, (), f"{s.name} is not among its arguments")
+                return CallSite(caller, name, known, (), f"{s.name} is not an argument of the call")
             dims.append(fields[s.param])
             continue
         shape = getattr(types[s.param], "shape", None)
@@ -102,11 +102,11 @@ def _site(call: Any, caller: str, known: tuple[Symbol, ...] | str) -> CallSite:
 
 
 def _types(call: Any) -> list[Any]:
-    """Of the arguments that the function is called with: the results stand after the operands."""
+    """Return the types of all arguments: operands, then results."""
     return [x.ty for x in call.args[1].fields] + results(call)
 
 
 def results(call: Any) -> list[Any]:
-    """The types of the results of a ``call_tir``, one or several."""
+    """Return the types of the results of a ``call_tir``."""
     (given,) = call.ty_args
     return list(given.fields) if isinstance(given, relax.TupleType) else [given]

@@ -1,4 +1,4 @@
-"""How functions with symbolic shapes are compiled, and what is known of their dimensions."""
+"""Strategies for functions with symbolic shapes, and declarations of their dimensions."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ..arguments.boundary import END, Range, whole
 
 @dataclass(frozen=True)
 class Dim(Range):
-    """What is declared of a symbolic dimension.
+    """The declaration of a symbolic dimension.
 
     Attributes:
         low: The least value.
         high: The greatest value, included; None for no bound.
-        multiple_of: Every value is a multiple of it.
+        multiple_of: A divisor of every value.
         likely: Likely values: `Jit("eager")` compiles them at once, `Aot` takes them as buckets.
     """
 
@@ -30,7 +30,7 @@ class Dim(Range):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.likely, Sequence):
-            raise ValueError(f"likely: expected values, like (1, 8), got {self.likely!r}")
+            raise ValueError(f"likely: expected values such as (1, 8), got {self.likely!r}")
         likely = tuple(whole(v, "a likely value") for v in self.likely)
         object.__setattr__(self, "likely", likely)
         for v in self.likely:
@@ -57,16 +57,16 @@ class Aot:
 
     Attributes:
         buckets: Values by dimension; by default the likely ones and, for a small range, all of it.
-        pad: Serve a shape between two buckets by the upper one, where that is proved and pays.
-        finite: With `pad`, accept proofs that assume finite inputs: 0 in the padding times a number
-            is 0, times infinity it is not.
-        max_variants: The most kernels of a function, over all combinations of dimensions.
+        pad: Serve a shape between two buckets with the upper one, if that is proved correct and
+            faster.
+        finite: With `pad`, accept proofs that assume finite inputs: 0 times infinity is not 0.
+        max_variants: Limit on the kernels of a function, over all combinations of dimensions.
         ranges: Kernels with symbolic shapes for a part of the values, by dimension: ``(low, high)``
-            or ``(low, high, multiple)``, both ends included, or a `Range`. Buckets serve first,
-            then the first range that contains the value. By default the declared range is cut where
-            that is faster; an empty tuple asks for none.
-        max: One kernel, at the upper end of each declared range, over inputs that are padded to it
-            where that is proved and pays.
+            or ``(low, high, multiple)``, both ends included, or a `Range`. Buckets take precedence,
+            then the first range that contains the value. By default the declared range is split
+            where that is faster; an empty tuple disables ranges.
+        max: One kernel at the upper end of each declared range, over inputs padded to it, if that
+            is proved correct and faster.
     """
 
     buckets: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -82,26 +82,26 @@ class Aot:
         for name, values in self.buckets.items():
             if not isinstance(values, list | tuple) or not all(map(_positive, values)):
                 raise ValueError(f"Aot: buckets of {name}: expected positive integers of 64 "
-                                 f"bits, like (1, 8), got {values!r}")  # fmt: skip
+                                 f"bits, such as (1, 8), got {values!r}")  # fmt: skip
         buckets = {name: tuple(map(int, values)) for name, values in self.buckets.items()}
         object.__setattr__(self, "buckets", buckets)
         self.checked()
         if self.max and (self.buckets or self.ranges):
-            raise ValueError("Aot: max is one kernel at the upper ends; expected no buckets and no "
-                             f"ranges beside it, got those of "
+            raise ValueError("Aot: max excludes buckets and ranges; expected neither, got those of "
+                             
                              f"{', '.join([*self.buckets, *self.ranges])}")  # fmt: skip
         if not _positive(self.max_variants):
-            raise ValueError("Aot: expected a positive integer as max_variants, got "
+            raise ValueError("Aot: max_variants: expected a positive integer, got "
                              f"{self.max_variants!r}")  # fmt: skip
 
     def checked(self) -> dict[str, tuple[Range, ...]]:
-        """The ranges. Raises ``ValueError``."""
+        """Return the ranges as `Range` objects; raises ``ValueError`` for an invalid one."""
         return {name: _ranges(name, given) for name, given in self.ranges.items()}
 
 
 def _mapping(what: str, given: Any) -> None:
     if not isinstance(given, Mapping):
-        raise ValueError(f'{what}: expected a mapping, like {{"n": ...}}, got {given!r}')
+        raise ValueError(f'{what}: expected a mapping such as {{"n": ...}}, got {given!r}')
 
 
 def _positive(value: Any) -> bool:
@@ -109,10 +109,10 @@ def _positive(value: Any) -> bool:
 
 
 def _ranges(name: str, given: Any) -> tuple[Range, ...]:
-    """What is given as ranges of a dimension. Raises ``ValueError``."""
+    """Convert the ranges of a dimension; raises ``ValueError`` for an invalid one."""
     expected = "(low, high) or (low, high, multiple) of positive integers, or a Range"
     if not isinstance(given, list | tuple):
-        raise ValueError(f"Aot: ranges of {name}: expected several of {expected}, got {given!r}")
+        raise ValueError(f"Aot: ranges of {name}: expected a list of {expected}, got {given!r}")
     return tuple(_range(name, r, expected) for r in given)
 
 
@@ -126,7 +126,7 @@ def _range(name: str, given: Any, expected: str) -> Range:
         except ValueError as e:
             raise ValueError(f"Aot: ranges of {name}: {e}") from None
     if given.low < 1:
-        raise ValueError(f"Aot: ranges of {name}: expected a range from 1 on, got {given!r}")
+        raise ValueError(f"Aot: ranges of {name}: expected a range from 1 or above, got {given!r}")
     return Range(given.low, given.high, given.multiple_of)
 
 
@@ -153,7 +153,7 @@ class Jit:
 
 @dataclass(frozen=True)
 class Library:
-    """A call of a backend that takes symbolic shapes; `Generic` where none does.
+    """A call of a backend that accepts symbolic shapes; `Generic` if no backend does.
 
     Attributes:
         backends: The names of the backends, in order of preference.
@@ -163,7 +163,7 @@ class Library:
 
     def __post_init__(self) -> None:
         if not isinstance(self.backends, list | tuple):
-            raise ValueError('Library: expected names of backends, like ("onednn", "blas"), got '
+            raise ValueError('Library: expected names of backends, such as ("onednn", "blas"), got '
                              f"{self.backends!r}")  # fmt: skip
 
 
@@ -179,16 +179,16 @@ NAMED: dict[str, Strategy] = {"generic": Generic(), "aot": Aot(), "jit": Jit(),
 
 @dataclass(frozen=True)
 class Config:
-    """Which function is compiled how.
+    """The strategy of each function.
 
     Attributes:
-        default: The strategy of all other functions; strategies may be given by name.
+        default: The strategy of all other functions. Strategies may be given by name.
         by_function: By the name of a PrimFunc in the module; first match.
         by_op: By the name of an operator in it (``relax.matmul``) or its pattern kind
-            (``kElemWise``); asked after `by_function`.
+            (``kElemWise``); `by_function` takes precedence.
         dims: Declared dimensions, by the name of a symbolic variable, or by place: ``x:0`` is axis
             0 of the argument x.
-        tuned: A database of `opinfo tune`, used ahead of time; a `Compiler` has its own.
+        tuned: A database of `opinfo tune` for AOT variants; a `Compiler` has its own setting.
     """
 
     default: Strategy | str = "jit"
@@ -199,7 +199,7 @@ class Config:
 
 
 def strategy(given: Strategy | str) -> Strategy:
-    """A strategy or its name as a strategy."""
+    """Return a strategy given by object or name; raises ``ValueError`` for anything else."""
     if isinstance(given, Generic | Aot | Jit | Library | Record):
         return given
     if isinstance(given, str) and given in NAMED:
@@ -208,7 +208,7 @@ def strategy(given: Strategy | str) -> Strategy:
 
 
 def config(given: Config | Strategy | str) -> Config:
-    """A configuration, or the strategy of all functions, as a configuration that is checked."""
+    """Return a checked configuration from one, or from a strategy for all functions."""
     found = given if isinstance(given, Config) else Config(given)
     strategy(found.default)
     for mapping in ("by_function", "by_op", "dims"):
@@ -218,16 +218,16 @@ def config(given: Config | Strategy | str) -> Config:
     known = {*tvm.ir.Op.list_op_names(), *get_args(PatternKind)}
     for name, d in found.dims.items():
         if not isinstance(d, Dim):
-            raise ValueError(f"dims: expected a Dim of {name}, like Dim(1, 8), got {d!r}")
+            raise ValueError(f"dims: {name}: expected a Dim, such as Dim(1, 8), got {d!r}")
     for name in found.by_op:
         if name not in known:
-            raise ValueError(f"by_op: {name} is neither an operator, like relax.matmul, nor a "
+            raise ValueError(f"by_op: {name} is neither an operator, such as relax.matmul, nor a "
                              f"pattern kind: {', '.join(get_args(PatternKind))}")  # fmt: skip
     return found
 
 
 def chosen(found: Config, name: str, ops: tuple[Any, ...]) -> Strategy:
-    """The strategy of a function of this name, with these `OpInfo`."""
+    """Return the strategy of a function with this name and these operators."""
     if name in found.by_function:
         return strategy(found.by_function[name])
     for key, value in found.by_op.items():

@@ -1,4 +1,4 @@
-"""Ranges of a dimension."""
+"""Spans: ranges of positive extents."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Span:
-    """The values of a dimension in ``low … high`` (None: without end) that ``multiple`` divides."""
+    """The multiples of ``multiple`` in ``low … high``; ``high`` is None if unbounded."""
 
     low: int = 1
     high: int | None = None

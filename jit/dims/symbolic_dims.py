@@ -1,4 +1,4 @@
-"""Symbolic dimensions of a PrimFunc: where their values stand, and the function with them bound."""
+"""Find the symbolic dimensions of a PrimFunc, and bind them to values."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 
-#: Arithmetic that is done where both operands are numbers.
+#: Operations that are folded if both operands are integers.
 FOLDED = (tirx.Add, tirx.Sub, tirx.Mul, tirx.FloorDiv, tirx.FloorMod, tirx.Min, tirx.Max, tirx.LT,
           tirx.LE, tirx.GT, tirx.GE, tirx.EQ, tirx.NE)  # fmt: skip
 
 
 class Unbound(ValueError):
-    """A symbolic dimension stands alone in no shape: its value cannot be read off a tensor."""
+    """A symbolic dimension never stands alone in a shape, so no argument gives its value."""
 
 
 @dataclass(frozen=True)
 class Symbol:
     """A symbolic dimension and where to read it: ``shape[axis]`` of the parameter ``param``.
 
-    ``axis`` is None where the parameter is the number itself. A number on which no shape and no
-    loop depends is no dimension.
+    ``axis`` is None if the parameter is the extent itself. A scalar on which no shape and no loop
+    depends is not a dimension.
     """
 
     name: str
@@ -34,10 +34,12 @@ class Symbol:
 
 
 def symbols(func: Any) -> tuple[Symbol, ...]:
-    """The symbolic dimensions of a PrimFunc, in the order in which they first stand alone.
+    """Return the symbolic dimensions of a PrimFunc, in order of first occurrence alone.
 
-    Names are made unique: the second of two variables ``n`` is ``n_1``. Raises `Unbound`
-    where a shape has a variable that stands nowhere alone.
+    Names are made unique: the second of two variables ``n`` is ``n_1``.
+
+    Raises:
+        Unbound: A variable of a shape never stands alone.
     """
     found: list[Symbol] = []
     inside: list[Any] = []
@@ -54,12 +56,12 @@ def symbols(func: Any) -> tuple[Symbol, ...]:
                 inside += variables(extent)
     for v in inside:
         if not any(s.var.same_as(v) for s in found):
-            raise Unbound(f"the dimension {v.name} of {name(func)} stands in no shape alone")
+            raise Unbound(f"the dimension {v.name} of {name(func)} never stands alone in a shape")
     return tuple(found)
 
 
 def _sizes(func: Any) -> list[Any]:
-    """The integers among the parameters on which a shape or how often a loop runs depends."""
+    """Return the integer parameters that determine a shape or a loop extent."""
     numbers = [p for p in func.params
                if not tirx.is_buffer_var(p) and p.ty.dtype.startswith("int")]  # fmt: skip
     if not numbers:
@@ -80,7 +82,7 @@ def _sizes(func: Any) -> list[Any]:
         (tirx.Bind, lambda s: bound.append((s.var, s.value))),
         (tirx.While, lambda s: note(s.condition)),
     ])  # fmt: skip
-    for v, e in reversed(bound):  # what a name stands for
+    for v, e in reversed(bound):  # later bindings use earlier ones
         if any(v.same_as(u) for u in used):
             note(e)
     return [p for p in numbers if any(p.same_as(v) for v in used)]
@@ -103,7 +105,7 @@ def _names(stem: str) -> Iterator[str]:
 
 
 def variables(expr: Any) -> list[Any]:
-    """The variables of an integer expression."""
+    """Return the variables of an integer expression."""
     found: list[Any] = []
 
     def visit(node: Any) -> None:
@@ -116,13 +118,13 @@ def variables(expr: Any) -> list[Any]:
 
 
 def static(func: Any) -> bool:
-    """Whether a PrimFunc has but one shape."""
+    """Return whether a PrimFunc has no symbolic dimension."""
     return not _sizes(func) and all(isinstance(e, tirx.IntImm) for p in func.params
                                     if tirx.is_buffer_var(p) for e in p.ty.shape)  # fmt: skip
 
 
 def rooted(func: Any) -> Any:
-    """With a root block, which TVM's passes over Relax look for in each PrimFunc."""
+    """Wrap the body in a root block, which TVM's passes over Relax expect in each PrimFunc."""
     if isinstance(func.body, s_tir.SBlockRealize):
         return func
     root = s_tir.SBlock([], [], [], "root", func.body)
@@ -132,29 +134,31 @@ def rooted(func: Any) -> Any:
 
 
 def name(func: Any) -> str:
-    """What a PrimFunc is called, for messages."""
+    """Return the name of a PrimFunc for messages."""
     return str((func.attrs or {}).get("global_symbol", "the PrimFunc"))
 
 
 def copied(func: Any) -> Any:
-    """A deep copy: a ``Schedule`` may change the body that it is given."""
+    """Return a deep copy: a ``Schedule`` may modify the body that it is given."""
     return tvm.ir.load_json(tvm.ir.save_json(func))
 
 
 def bind(func: Any, values: Mapping[str, int]) -> Any:
-    """The PrimFunc at one shape: ``values`` has each of its `symbols` by name.
+    """Bind the symbolic dimensions of a PrimFunc to values.
 
     Before: ``f(x: Buffer((n, 4)), y: Buffer((2 * n, 4)))``, ``{"n": 3}``
     After:  ``f(x: Buffer((3, 4)), y: Buffer((6, 4)))``
 
-    Attributes are kept, the function given is not changed. A parameter that is the number itself
-    stays a parameter, by the dimension's name, but is not read. Raises ``ValueError`` where values
-    and symbols are not the same names, or a value is not positive.
+    Attributes are kept, and ``func`` is not modified. A parameter that is an extent stays a
+    parameter, under the dimension's name, but is not read.
+
+    Raises:
+        ValueError: ``values`` does not name exactly the `symbols`, or a value is not positive.
     """
     known = symbols(func)
     wanted = {s.name for s in known}
     if wanted != set(values):
-        raise ValueError(f"bind: {name(func)} has the dimensions {sorted(wanted)}, got values of "
+        raise ValueError(f"bind: {name(func)}: expected values for {sorted(wanted)}, got those for "
                          f"{sorted(values)}")  # fmt: skip
     for key, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -175,7 +179,7 @@ def bind(func: Any, values: Mapping[str, int]) -> Any:
 
 
 def _substituted(node: Any, numbers: Mapping[Any, Any]) -> Any:
-    """With numbers in the place of variables, and what is then of numbers alone as a number."""
+    """Substitute integers for variables, and fold constant expressions."""
     simplify = tvm.sym.Analyzer().simplify
 
     def folded(e: Any) -> Any:
@@ -190,7 +194,7 @@ def _substituted(node: Any, numbers: Mapping[Any, Any]) -> Any:
 
 
 def _decided(call: Any) -> Any:
-    """The branch that is taken, where the condition is a number."""
+    """Return the branch that is taken if the condition is constant."""
     if getattr(call.op, "name", "") != "prim.if_then_else" or len(call.args) < 3:
         return call
     known = isinstance(call.args[0], tirx.IntImm)

@@ -1,1 +1,1 @@
-"""One kernel at one shape, and the process that compiles it."""
+"""Specialised kernels, and the process that compiles them."""

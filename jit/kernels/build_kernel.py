@@ -1,4 +1,4 @@
-"""One kernel at one shape: bound, scheduled, built into a library, compared with the generic."""
+"""Build a kernel for one shape: bind, schedule, compile, and compare with the generic kernel."""
 
 from __future__ import annotations
 
@@ -19,22 +19,21 @@ from ..dims.symbolic_dims import bind, copied
 from ..schedule import schedule
 from ..tune.schedule_database import OpenDatabase, scheduled
 
-#: What a float may differ by from the generic kernel's, relative to the largest value: sums are
-#: made in another order.
+#: Tolerance relative to the largest value: a schedule may reassociate sums.
 WITHIN = {"float64": 1e-9, "float32": 1e-4, "float16": 2e-2, "bfloat16": 5e-2}
 #: The name of the function in its library.
 ENTRY = "kernel"
-#: Calls that are timed, and what is no difference.
+#: Timed calls, and the ratio of times below which two kernels count as equally fast.
 ROUNDS, NOISE = 7, 1.05
 
 
 class Differs(RuntimeError):
-    """A compiled kernel gives another result than the generic one."""
+    """The result of a compiled kernel differs from the generic kernel's."""
 
 
 @dataclass(frozen=True)
 class BuiltKernel:
-    """A library with one kernel: by which rule it is scheduled, and what it took."""
+    """A library with one kernel, the rule of its schedule, and the build time."""
 
     library: Path
     rule: str
@@ -42,7 +41,7 @@ class BuiltKernel:
 
 
 class Maker:
-    """Makes the kernels of one PrimFunc; what they are compared with is compiled once."""
+    """Builds kernels of one PrimFunc; the kernels to compare with are compiled once."""
 
     def __init__(self, func: Any, target: Any, known: OpenDatabase | None = None) -> None:
         self.func, self.target, self.known = func, target, known
@@ -50,9 +49,11 @@ class Maker:
     def make(self, values: Mapping[str, int], library: Path, check: bool = True) -> BuiltKernel:
         """Compile the function at one shape into a shared library.
 
-        A schedule that is ``known`` from tuning goes before those by structure; where neither is as
-        fast as the one for all shapes, it is that one with its shape bound. Raises
-        `Differs` where the kernel gives another result than the function unscheduled.
+        A tuned schedule takes precedence over a rule. If the generic schedule is faster than both,
+        it is used with its shape bound.
+
+        Raises:
+            Differs: The result differs from the unscheduled function's.
         """
         start = perf_counter()
         bound = bind(self.func, values)
@@ -69,19 +70,19 @@ class Maker:
         return BuiltKernel(library, rule, 1e3 * (perf_counter() - start))
 
     def _built(self, func: Any, library: Path, name: str) -> tuple[Path, Any]:
-        """A library of its own name, since the loader knows those that it has by their names."""
+        """Build under a unique file name, because the loader identifies libraries by name."""
         file = library.with_name(f"{library.name}.{name}.so")
         compiled(func, self.target, ENTRY).export_library(str(file))
         return file, loaded(file)
 
     @cached_property
     def plain(self) -> Any:
-        """The function as it is: what is right."""
+        """The unscheduled function, compiled: the reference result."""
         return compiled(self.func, self.target, "plain")["plain"]
 
     @cached_property
     def symbolic(self) -> tuple[Any, Any] | None:
-        """By its schedule for all shapes, and compiled; None where there is none."""
+        """The function with its generic schedule, and compiled; None without a schedule."""
         done = schedule(self.func, self.target)
         if isinstance(done, Refusal):
             return None
@@ -89,14 +90,14 @@ class Maker:
 
 
 def loaded(library: Path) -> Any:
-    """The function of a kernel's library, which is unloaded when the function is let go."""
+    """Load the function of a kernel's library, which is unloaded with the function."""
     if not library.is_file():
-        raise ValueError(f"cannot find file {library}")
+        raise ValueError(f"kernel library not found: {library}")
     return tvm_ffi.load_module(str(library), keep_module_alive=False)[ENTRY]
 
 
 def slower(kernel: Any, other: Any, bound: Any, values: Mapping[str, int]) -> bool:
-    """Whether a kernel takes more time than another one at its shape, by more than a little."""
+    """Return whether a kernel is slower than another at one shape, beyond noise."""
     given = _tensors(arguments(bound, values))
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(ROUNDS):
@@ -108,13 +109,13 @@ def slower(kernel: Any, other: Any, bound: Any, values: Mapping[str, int]) -> bo
 
 
 def compiled(func: Any, target: Any, name: str) -> Any:
-    """A PrimFunc as an executable in this process."""
+    """Compile a PrimFunc for this process."""
     func = func.with_attr("global_symbol", name).with_attr("tirx.noalias", True)
     return tvm.tirx.build(tvm.IRModule({name: func}), target=target)
 
 
 def compare(kernel: Any, generic: Any, func: Any, values: Mapping[str, int], seed: int = 0) -> None:
-    """Call both on random inputs at one shape; raises `Differs` where an output does."""
+    """Compare two kernels on random inputs at one shape; raises `Differs` if an output does."""
     bound = bind(copied(func), values)
     given = arguments(bound, values, seed)
     one, other = _tensors(given), _tensors(given)
@@ -126,19 +127,21 @@ def compare(kernel: Any, generic: Any, func: Any, values: Mapping[str, int], see
 
 
 def arguments(bound: Any, values: Mapping[str, int], seed: int = 0) -> list[Any]:
-    """Random arguments of a function with a bound shape. Integers are 0 where data decide on an
-    index: what is read must be there."""
+    """Return random arguments of a static function.
+
+    Integers are 0 if data determines an index, because every index must be in bounds.
+    """
     rng, most = np.random.default_rng(seed), 0 if indexed_by_data(bound) else 2
     return [_random(p, rng, values, most) for p in bound.params]
 
 
 def _tensors(given: list[Any]) -> list[Any]:
-    """Arrays as tensors of their own; numbers as they are."""
+    """Copy arrays to tensors; keep numbers."""
     return [tvm.runtime.tensor(a) if isinstance(a, np.ndarray) else a for a in given]
 
 
 def indexed_by_data(func: Any) -> bool:
-    """Whether an index may be read from a buffer; one that has a name is taken for such."""
+    """Return whether an index may depend on data; a named integer that reads data counts."""
     found: list[Any] = []
 
     def search(e: Any) -> None:

@@ -1,4 +1,4 @@
-"""The compiler process as seen by who asks it: one job at a time, with a time limit."""
+"""Client of the compiler process: one job at a time, with a time limit."""
 
 from __future__ import annotations
 
@@ -14,30 +14,33 @@ from ...byoc.process.line_process import LineProcess, ProcessDied
 
 
 class CompileFailed(RuntimeError):
-    """A kernel was not compiled; the message is the reason."""
+    """A kernel was not compiled; the message says why."""
 
 
 class CompilerDied(CompileFailed, ProcessDied):
-    """The process crashed, hung or answered nonsense, with this job alone."""
+    """The process crashed, hung or sent an invalid answer on its first job."""
 
 
 class Interrupted(CompileFailed):
-    """Something else ended the process, or it did not start: the job may be tried again."""
+    """The process was killed from outside or did not start; the job may be retried."""
 
 
 class NotStarted(Interrupted):
-    """There is no process for ``seconds`` more; ``soon``: it is not given up. ``tried``: it was
-    started for this job."""
+    """The process does not start.
+
+    ``seconds`` is the time until the next attempt, ``soon`` whether waiting for it is worthwhile,
+    and ``tried`` whether a start was attempted for this job.
+    """
 
     def __init__(self, why: str, seconds: float, soon: bool, tried: bool) -> None:
         super().__init__(why)
         self.seconds, self.soon, self.tried = seconds, soon, tried
 
 
-#: What kills a process from outside: an administrator, a limit on memory, the end of a terminal.
+#: Signals from outside: an administrator, a memory limit, a closed terminal.
 _OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
-#: Seconds before a process that did not start is started again, at first and at most; after so many
-#: times nobody waits for it.
+#: First and longest pause in seconds before a failed start is repeated, and the number of failures
+#: after which callers stop waiting.
 FIRST, LAST, TIMES = 0.5, 60.0, 6
 
 
@@ -45,15 +48,15 @@ FIRST, LAST, TIMES = 0.5, 60.0, 6
 class Compiler(LineProcess):
     """Compiles kernels in a process of its own.
 
-    Several sessions may share one; whoever creates it closes it. The process takes about 450 MiB.
+    Several sessions may share one; its creator closes it. The process takes about 450 MiB.
 
     Attributes:
-        seconds: CPU seconds that a job may take.
-        starting: CPU seconds that the process may take to start.
+        seconds: Limit on the CPU seconds of a job.
+        starting: Limit on the CPU seconds of the start.
         idle: Seconds without a job after which the process ends.
-        command: How the process is started.
-        tuned: A database of `opinfo tune`, whose schedules are preferred.
-        toolchain: What kernels are compiled with, as the process reports it.
+        command: The command line that starts the process.
+        tuned: A database of `opinfo tune`; its schedules are preferred.
+        toolchain: Versions that kernels depend on, as the process reports them.
         check: Compare each kernel with the generic one before it serves.
     """
 
@@ -62,19 +65,22 @@ class Compiler(LineProcess):
     toolchain: str = ""
     command: tuple[str, ...] = (sys.executable, "-m", "opinfo.jit.kernels.worker")
     _sent: set[str] = field(default_factory=set)
-    _jobs: int = 0  # that this process was asked
-    _failures: int = 0  # of starts, one after the other
-    _pause: float = 0.0  # until when none is started
+    _jobs: int = 0  # jobs sent to this process
+    _failures: int = 0  # consecutive failed starts
+    _pause: float = 0.0  # time before which no start is attempted
 
     name: ClassVar[str] = "compiler"
     died: ClassVar[type[Exception]] = CompilerDied
 
     def compile(self, digest: str, text: str, values: Mapping[str, int], target: str,
                 library: Path) -> tuple[str, float]:  # fmt: skip
-        """Build a kernel into ``library``: the rule of its schedule, and milliseconds.
+        """Build a kernel into ``library``; return the rule of its schedule, and milliseconds.
 
-        Raises `CompileFailed` where it fails, crashes, takes too long or is wrong. A process
-        that crashes after other jobs may have been left damaged by them: a new one decides.
+        If the process dies after earlier jobs, which may have damaged it, the job is repeated in a
+        new process.
+
+        Raises:
+            CompileFailed: The build fails, crashes or times out, or the kernel is wrong.
         """
         job = digest, text, values, target, library
         with self._lock:
@@ -106,7 +112,7 @@ class Compiler(LineProcess):
 
     @property
     def schedules(self) -> str:
-        """What kernels depend on beside their functions and this source: the database's version."""
+        """The version of the tuning database, part of a kernel's key; empty without one."""
         if self.tuned is None:
             return ""
         from ..tune.schedule_database import OpenDatabase
@@ -114,7 +120,7 @@ class Compiler(LineProcess):
         return OpenDatabase(self.tuned).version
 
     def close(self) -> None:
-        """End the process and let go of it; of the thread that asks."""
+        """End the process; called by the thread that uses it."""
         super().close()
         if self._process is None:
             self._sent = set()
@@ -127,7 +133,7 @@ class Compiler(LineProcess):
         self.close()
         if (left := self._pause - time.monotonic()) > 0:
             soon = self._failures <= TIMES
-            raise NotStarted(f"the compiler process did not start {self._failures} times", left,
+            raise NotStarted(f"the compiler process failed to start {self._failures} times", left,
                              soon, tried=False)  # fmt: skip
         self._jobs = 0
         try:
@@ -136,13 +142,13 @@ class Compiler(LineProcess):
             seconds = min(FIRST * 2**self._failures, LAST)
             self._pause = time.monotonic() + seconds
             self._failures += 1
-            raise NotStarted(f"the compiler process did not start: {e}", seconds,
+            raise NotStarted(f"the compiler process failed to start: {e}", seconds,
                              self._failures <= TIMES, tried=True) from e  # fmt: skip
         self.toolchain, self._failures = str(ready.get("toolchain", "")), 0
 
     def exited(self, code: int) -> Exception:
-        """A process that something else ended is not the job's fault."""
+        """Return the error of an exit code: a kill from outside is not the job's fault."""
         if -code in _OUTSIDE:
-            return Interrupted(f"the compiler process was ended by {signal.Signals(-code).name}: "
-                               "someone killed it, or a limit on memory")  # fmt: skip
+            return Interrupted(f"the compiler process was killed by {signal.Signals(-code).name}, "
+                               "by a user or a memory limit")  # fmt: skip
         return super().exited(code)

@@ -1,10 +1,10 @@
-"""Indices of functions with symbolic shapes, simplified by what ranges their axes have.
+"""Simplify the indices of functions with symbolic shapes by the ranges of their axes.
 
     Before: for i, j in grid(n, 256):  y[0, i, j] = x[(j // 256 + 0 * n + i) % n, j % 256]
     After:  for i, j in grid(n, 256):  y[0, i, j] = x[i, j]
 
-TVM takes the first for opaque and fuses it with nothing, so that each reshape beside a transpose is
-a call of its own.
+TVM classifies the first form as opaque and fuses it with nothing, so each reshape beside a
+transpose would remain a separate call.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DIVISIONS = (tirx.FloorDiv, tirx.FloorMod)
 
 
 def simplified(mod: Any) -> Any:
-    """The module with its symbolic PrimFuncs simplified; ``mod`` is not changed."""
+    """Return the module with its symbolic PrimFuncs simplified; ``mod`` is not modified."""
     out = mod.clone()
     for gvar, func in mod.functions.items():
         if isinstance(func, tirx.PrimFunc) and not static(func):
@@ -34,7 +34,7 @@ def simplified(mod: Any) -> Any:
 
 
 def _block(block: Any, mutator: Any) -> Any:
-    """Only what its own axes say: they are within their domains wherever it runs."""
+    """Simplify by the block's own axes only: their domains hold wherever the block runs."""
     block = mutator.default_mutate(block)
     axes = items(block.iter_vars)
     if not axes or any(number(v.dom.min) != 0 for v in axes):
@@ -44,7 +44,7 @@ def _block(block: Any, mutator: Any) -> Any:
 
 
 def _simple(e: Any, analyzer: Any) -> Any:
-    """TVM keeps ``(i * n + j) % n`` where n is a symbol, though j is below it."""
+    """Simplify ``(i * n + j) % n`` for j below a symbolic n, which TVM does not."""
     if number(e.b) is not None:
         return analyzer.simplify(e)
     zero = integer(0, e)
@@ -63,7 +63,7 @@ def _terms(e: Any) -> list[Any]:
 
 
 def _over(e: Any, divisor: Any) -> Any | None:
-    """What a product is where one factor, the divisor, is left out."""
+    """Divide a product by one of its factors; None if the divisor is not a factor."""
     if not isinstance(e, tirx.Mul):
         return None
     same = tvm_ffi.structural_equal

@@ -1,9 +1,9 @@
-"""The process that compiles, `python -m opinfo.jit.kernels.worker`: one JSON line a job and answer.
+"""The compiler process, `python -m opinfo.jit.kernels.worker`: one JSON line a job and answer.
 
-A compiler that crashes, hangs or grows does so here. Its first line is ``{"ready": its number,
-"toolchain": what kernels are made by}``. Jobs are ``{"function": digest, "text": JSON of the
-PrimFunc or null if it was sent before, "values", "target", "library", "check", "tuned": a folder or
-null}``, answers ``{"rule", "milliseconds"}`` or ``{"error"}``.
+It isolates crashes, hangs and memory growth of the compiler. Its first line is ``{"ready": process
+id, "toolchain": versions that kernels depend on}``. A job is ``{"function": digest, "text": JSON of
+the PrimFunc or null if it was sent before, "values", "target", "library", "check", "tuned": a
+folder or null}``, an answer ``{"rule", "milliseconds"}`` or ``{"error"}``.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 def main() -> int:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # keep prints of libraries out of the answers
     _yielding()
-    # Before what it hashes is imported: sources that change in between have another key.
+    # Hash the sources before importing them: a change in between then changes the key.
     made_by = toolchain()
     importlib.import_module(".build_kernel", __package__)
     makers: dict[str, Maker] = {}
@@ -36,30 +36,30 @@ def main() -> int:
         job = json.loads(line)
         try:
             _say(answers, _done(job, makers))
-        except Exception as e:  # the schedule, the compiler, the linker: the reason goes back
+        except Exception as e:  # report any failure to schedule, compile or link
             _say(answers, {"error": f"{type(e).__name__}: {_reason(str(e))[:500]}"})
     return 0
 
 
 def _reason(text: str) -> str:
-    """The line that says why; a compiler's last one is its command."""
+    """Return the line that gives the reason; a compiler's last line is its command line."""
     lines = [line for line in text.strip().splitlines() if line] or [""]
     telling = [line for line in lines if "error" in line or "cannot" in line or "No such" in line]
     return (telling or [line for line in lines if "ommand line" not in line] or lines)[-1]
 
 
 def _yielding() -> None:
-    """Requests go first. (SCHED_IDLE would wait for ever on a machine that is busy.)"""
+    """Yield to requests. SCHED_IDLE would starve on a busy machine."""
     os.nice(10)
     if hasattr(os, "SCHED_BATCH"):
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-    with contextlib.suppress(OSError):  # where memory runs out, this goes and not who serves
+    with contextlib.suppress(OSError):  # the OOM killer should prefer this process to the server
         Path("/proc/self/oom_score_adj").write_text("800")
 
 
 @lru_cache(maxsize=4)
 def _known(folder: str) -> Any:
-    """A database of tuned schedules, read once."""
+    """Open a database of tuned schedules once."""
     from ..tune.schedule_database import OpenDatabase
 
     return OpenDatabase(folder)
@@ -87,5 +87,5 @@ def _done(job: dict[str, Any], makers: dict[str, Maker]) -> dict[str, Any]:
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except BrokenPipeError:  # who asked was killed
+    except BrokenPipeError:  # the client is gone
         os._exit(0)

@@ -1,7 +1,7 @@
-"""Workspaces of a kernel that are only allocated when it runs.
+"""Allocate the workspaces of a kernel only when it runs.
 
-TVM's `StorageRewrite` moves every allocation to the start of a function, also those of a branch: a
-merged kernel would allocate the workspaces of all variants, whichever of them runs.
+TVM's `StorageRewrite` moves every allocation to the start of a function, even out of branches. A
+merged kernel would allocate the workspaces of all variants, whichever runs.
 
 Before: t = alloc_buffer((n * 128,)); body
 After:  p = TVMBackendAllocWorkspace(n * 512); t = decl_buffer((n * 128,), data=p); body; free p
@@ -17,7 +17,7 @@ import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 
-#: What TVM does to blocks and their buffers: only then it is known where each is, and how large.
+#: TVM's passes that lower blocks; they determine where each buffer is allocated and its size.
 _PLACED = (
     s_tir.transform.CanonicalizeLoop,
     s_tir.transform.LowerInitBlock,
@@ -28,15 +28,14 @@ _PLACED = (
     s_tir.transform.LowerOpaqueBlock,
 )
 _CPU, _FLOAT = 1, 2
-#: Bytes up to which TVM takes them from the stack, which costs nothing.
+#: Up to this many bytes TVM allocates on the stack, which is free.
 STACK = 1024
 
 
 def lazily(func: Any) -> Any:
-    """A PrimFunc for a CPU that allocates its workspaces, where they are large or of symbolic size,
-    by statements of its own.
+    """Allocate large and symbolic workspaces of a CPU function by explicit statements.
 
-    Functions without such workspaces, and those for a GPU, are given back as they are.
+    Functions without such workspaces and functions for GPUs are returned unchanged.
     """
     if not _needed(func):
         return func
@@ -59,7 +58,7 @@ def _needed(func: Any) -> bool:
 
 
 def _large(b: Any) -> bool:
-    """Whether it does not go on the stack."""
+    """Return whether a buffer does not go on the stack."""
     if b.ty.storage_scope not in ("", "global"):
         return False
     if any(not isinstance(e, tirx.IntImm) for e in b.ty.shape):
@@ -68,12 +67,12 @@ def _large(b: Any) -> bool:
 
 
 def itemsize(b: Any) -> int:
-    """Bytes of an element."""
+    """Return the size of an element in bytes."""
     return (int(tvm.DataType(str(b.ty.dtype)).bits) + 7) // 8
 
 
 def _explicit(body: Any) -> Any:
-    """The statements with calls in the place of allocations that are in no loop."""
+    """Replace allocations outside loops by calls of the workspace allocator."""
     out: list[Any] = []
     pointers: list[Any] = []
     for s in _flat(body):
@@ -91,10 +90,10 @@ def _flat(s: Any) -> list[Any]:
 
 
 def around(buffers: Sequence[Any], body: Sequence[Any]) -> list[Any]:
-    """The statements with memory for these buffers, which nothing else shares.
+    """Return the statements with exclusive memory for these buffers.
 
-    `StorageRewrite` lets the buffer of a result take the place of an operand's, by the statement
-    that reads it last; a schedule that computes elements of a parameter twice reads them again.
+    `StorageRewrite` lets a result reuse an operand's buffer after the last statement that reads it.
+    That is wrong for a schedule that computes elements twice and so reads the operand again.
     """
     pointers = [_pointer(b) for b in buffers]
     before = [s for b, p in zip(buffers, pointers, strict=True) for s in _allocated(b, p)]
@@ -110,12 +109,12 @@ def _freed(pointer: Any) -> Any:
 
 
 def _allocated(b: Any, pointer: Any) -> list[Any]:
-    """The pointer, a check that there is memory, and the buffer over it."""
+    """Return statements that allocate memory, check for failure, and declare the buffer."""
     count: Any = tirx.IntImm("int64", itemsize(b))
     for e in b.ty.shape:
         count = count * e.astype("int64")
     call = tirx.op.TVMBackendAllocWorkspace(_CPU, 0, count.astype("uint64"), _FLOAT, 32)
-    # what the memory is for is a hint that a CPU does not read
+    # the dtype of the allocation is a hint that CPUs ignore
     typed = tvm.ir.Call(call.op, call.args, ret_ty=pointer.ty)
     failed = tirx.Evaluate(tirx.op.tvm_throw_last_error())
     return [

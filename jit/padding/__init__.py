@@ -1,4 +1,4 @@
-"""May a dimension of a kernel be padded? What of it was proved, or why not."""
+"""Prove that a dimension of a kernel may be padded."""
 
 from .claim import Grown, Padded
 from .pad_safe import pad_safe

@@ -1,18 +1,18 @@
-"""What is claimed of a padded dimension."""
+"""The claim that is proved about a padded dimension."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: What `Padded.assumes` may list.
-FINITE = "the valid elements, and what the kernel computes of them, are finite numbers"
+#: An assumption in `Padded.assumes`.
+FINITE = "the valid elements, and the values computed from them, are finite"
 
 
 @dataclass(frozen=True)
 class Grown:
     """A parameter that grows with the dimension, and along which axes.
 
-    ``content`` is what an input's padding must hold; None is anything, NaN too.
+    ``content`` is the value that an input's padding must hold; None allows any value, even NaN.
     """
 
     param: int
@@ -22,15 +22,14 @@ class Grown:
 
 @dataclass(frozen=True)
 class Padded:
-    """For each value n >= 1 of the dimension ``name`` and each N >= n: the function at N, over
-    inputs whose axes are padded from their extents at n to those at N, computes at the indices
-    that are valid for n what the function computes at n.
+    """Proof that the dimension ``name`` may be padded.
 
-    Other dimensions that are passed as numbers are at least 1 too: who calls the function at N
-    sees to it, as the spans of a `Bucket` do.
+    For all n >= 1 and N >= n: the function at N, over inputs whose axes are padded from their
+    extents at n to those at N, computes the same as the function at n at all indices valid for n.
 
-    Parameters that neither ``inputs`` nor ``outputs`` list do not grow. ``assumes`` are conditions
-    on what the valid elements hold; without one it is so for all their values.
+    Other dimensions that are passed as scalars must be at least 1; the caller at N ensures that, as
+    the spans of a `Bucket` do. Parameters in neither ``inputs`` nor ``outputs`` do not grow.
+    ``assumes`` lists conditions on the valid elements; if it is empty, the proof is unconditional.
     """
 
     name: str

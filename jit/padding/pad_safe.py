@@ -1,4 +1,4 @@
-"""The proof that a dimension may be padded, and the search for what the padding must hold."""
+"""Prove that a dimension may be padded, searching for the content of the padding."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ from .padding_problem import Needs, PaddingProblem, Unproved
 from .padding_value import Number
 from .traps import demands
 
-#: Contents that are tried for one dimension of one function.
+#: Limit on the contents tried for one dimension of one function.
 TRIES = 64
 
 
 def pad_safe(func: Any, name: str) -> Padded | Refusal:
-    """Whether the dimension ``name`` of a PrimFunc may be padded (see `Padded`).
+    """Prove that the dimension ``name`` of a PrimFunc may be padded (see `Padded`), or refuse.
 
-    ``name`` is one of `symbols`; raises ``ValueError`` where it is not.
+    Raises:
+        ValueError: ``name`` is not one of the function's `symbols`.
     """
     try:
         return _proved(func, name)
     except (Unproved, Needs) as e:
         return Refusal(str(e), name)
     except Unliftable as e:
-        return Refusal(f"the function is not understood: {e}", name)
+        return Refusal(f"the function cannot be lifted: {e}", name)
     except RecursionError:
         return Refusal("the compute is nested too deeply", name)
 
@@ -55,7 +56,7 @@ def _proved(func: Any, name: str) -> Padded:
     if not isinstance(dim, Var) or dim.kind != "size":
         raise Unproved(f"{name} is not known to be positive")
     if lifted.races:
-        raise Unproved("data decides where iterations of a parallel loop store")
+        raise Unproved("data determines where iterations of a parallel loop store")
     grown = _grown(lifted, dim)
     zero = demands(func, lifted, grown)
     start: dict[TensorVar, Number] = {
@@ -65,8 +66,7 @@ def _proved(func: Any, name: str) -> Padded:
 
 
 def _positive(func: Any, known: Sequence[Symbol]) -> list[Any]:
-    """The parameters that are dimensions, as sizes: who pads sees to it that they are at least 1
-    (see `Padded`)."""
+    """Return scalar dimensions as size variables: callers ensure that they are at least 1."""
     numbers = {s.param: s.name for s in known if s.axis is None}
     taken = max((len(s.var.name) for s in known), default=0)
     return [variable("size", f"{numbers[k]}{'#' * (taken + 1)}") if k in numbers else None
@@ -74,7 +74,7 @@ def _positive(func: Any, known: Sequence[Symbol]) -> list[Any]:
 
 
 def _grown(lifted: TensorExpression, dim: Var) -> dict[TensorVar, tuple[int, ...]]:
-    """The axes of each parameter that get longer with the dimension; none may get shorter."""
+    """Return the axes of each parameter that grow with the dimension; none may shrink."""
     out = {}
     problem = PaddingProblem(dim, {})
     for t in lifted.params:
@@ -84,7 +84,7 @@ def _grown(lifted: TensorExpression, dim: Var) -> dict[TensorVar, tuple[int, ...
         for d in axes:
             e = t.shape[d]
             if not problem.holds(ge0(problem.at(e) - e), ()):
-                raise Unproved(f"axis {d} of {t.name}, {e!r}, may get shorter when {dim!r} grows")
+                raise Unproved(f"axis {d} of {t.name}, {e!r}, may shrink when {dim!r} grows")
         if axes:
             out[t] = axes
     return out
@@ -92,7 +92,7 @@ def _grown(lifted: TensorExpression, dim: Var) -> dict[TensorVar, tuple[int, ...
 
 def _searched(lifted: TensorExpression, dim: Var, grown: Mapping[TensorVar, tuple[int, ...]],
               start: Mapping[TensorVar, Number], name: str) -> Padded:  # fmt: skip
-    """The first contents of the padding with which the proof goes through."""
+    """Search for contents of the padding that make the proof succeed."""
     left, first = TRIES, None
     stack: list[Mapping[TensorVar, Number]] = [start]
     questions: dict[Any, bool] = {}
@@ -109,11 +109,11 @@ def _searched(lifted: TensorExpression, dim: Var, grown: Mapping[TensorVar, tupl
         except Needs as e:
             more = [{**problem.contents, e.tensor: v} for v in _candidates(lifted, e.tensor)]
             stack += reversed(more)
-    raise first or Unproved("no content of the padding was found with which it is safe")
+    raise first or Unproved("no content of the padding makes it safe")
 
 
 def _candidates(lifted: TensorExpression, t: TensorVar) -> Iterator[Number]:
-    """What the padding of a tensor may have to hold: identities of combiners, literals."""
+    """Yield contents to try for a tensor's padding: identities of combiners, then literals."""
     if t.dtype == "bool":
         yield from (False, True)
         return

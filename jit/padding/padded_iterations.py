@@ -1,4 +1,4 @@
-"""Values of a term at N where N looks at padding: at the iterations that n does not have."""
+"""Evaluate terms in iterations that exist only at N, where they may read padding."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from .padding_value import (
     joined,
 )
 
-#: Integers with which arithmetic does not overflow, as good as everywhere.
+#: Bound on integers whose arithmetic cannot overflow in practice.
 SMALL = 2**20
 
 
 class EqualityProver(Protocol):
-    """The proof that terms have one value at n and at N, see `jit.padding.padding_equality`."""
+    """Proves that terms have the same value at n and N; see `jit.padding.padding_equality`."""
 
     problem: PaddingProblem
 
@@ -49,9 +49,12 @@ class EqualityProver(Protocol):
 
 
 class Values:
-    """Values at N of terms under facts; ``moved`` are the loop variables of the reductions around
-    that run over more than the valid iterations, as they are at N. ``plain`` says that the term is
-    computed at n too, in all iterations of these loops, of which there are some."""
+    """Evaluates terms at N under facts.
+
+    ``moved`` maps loop variables of enclosing reductions that leave the valid iterations to their
+    values at N. ``plain`` says that the term is also computed at n, in every iteration of these
+    loops, and that there is at least one.
+    """
 
     def __init__(
         self, same: EqualityProver, facts: Facts, moved: Mapping[Var, Term], plain: bool = False
@@ -78,7 +81,7 @@ class Values:
         return ANYTHING
 
     def stable(self, t: Term) -> bool:
-        """Whether it is a number at n too, and a finite one there if the valid elements are."""
+        """Return whether a term has the same value at n, finite if the valid elements are."""
         if t.dtype == "bool" or not free(t).isdisjoint(self.moved):
             return False
         if _stateful(t) or _indirect(t) or not (self.plain or _tame(t)):
@@ -91,13 +94,13 @@ class Values:
     # -------------------------------------------------------------------- integers
 
     def integer(self, p: Int) -> Value:
-        """The sum of its monomials, where the atoms that are data are known."""
+        """Evaluate a polynomial whose data-dependent atoms are known numbers."""
         if not p.reads and not _stateful(p):
             there = as_int(substitute(p, self.there))
             return ANYTHING if there.const is None else KnownNumber(there.const)
         if p.atom is not None:
             return self.atom(p.atom)
-        out = 0  # of large numbers the computed one may have overflowed
+        out = 0  # large values are unknown: the kernel's arithmetic may have overflowed
         for mono, coef in p.terms:
             part: int | None = coef
             for found in map(self.atom, mono):
@@ -141,7 +144,7 @@ class Values:
         return ANYTHING
 
     def filled(self, t: Term) -> Term:
-        """A condition at N, with the integers of the padding that are read in it."""
+        """Return a condition at N, with known integers substituted for reads of the padding."""
         numbers: dict[Term, Term] = {}
         for s in subterms(t):
             found = self.load(s) if isinstance(s, Load) and s.dtype in INT_DTYPES else ANYTHING
@@ -183,7 +186,7 @@ class Values:
         return value
 
     def decided(self, c: Term) -> bool | None:
-        """Whether a condition holds at N; None is not known."""
+        """Return whether a condition holds at N, or None if unknown."""
         found = self(c) if c is not TRUE and c is not FALSE else KnownNumber(c is TRUE)
         return bool(found.number) if isinstance(found, KnownNumber) else None
 
@@ -230,7 +233,7 @@ class Values:
         return KnownNumber(True) if self.problem.holds(there, self.facts) else ANYTHING
 
     def reduce(self, t: Reduce) -> Value:
-        """A reduction inside: one number in all iterations, combined."""
+        """Evaluate a nested reduction whose iterations all have the same known value."""
         init = self(t.init)
         if not independent(t.axes):
             return ANYTHING
@@ -242,7 +245,9 @@ class Values:
             some = conj(some, ge0(extent - 1))
             if extent is not a.extent:
                 moved[a] = as_int(fresh(extent, "all"))
-        body = Values(self.same, self.facts, moved)(t.body)  # loops of their own
+        body = Values(self.same, self.facts, moved)(
+            t.body
+        )  # the loops of this reduction are not plain
         if not (isinstance(init, KnownNumber) and isinstance(body, KnownNumber)):
             return ANYTHING
         if t.op in ("max", "min") and self.problem.holds(some, self.facts):
@@ -252,14 +257,14 @@ class Values:
 
 
 def literal(t: Term) -> Value:
-    """A term at n, where all loads are of valid elements: a literal, or not known."""
+    """Evaluate a term at n, where all loads are valid: a literal, or unknown."""
     if isinstance(t, Const) and not isinstance(t.value, str):
         return KnownNumber(t.value)
     return KnownNumber(t.const) if isinstance(t, Int) and t.const is not None else ANYTHING
 
 
 def _stateful(t: Term) -> bool:
-    """Whether the state of a loop is in it."""
+    """Return whether a term contains the state of a loop."""
     found: bool | None = t.memo.get("stateful")
     if found is None:
         own = isinstance(t, CallTerm) and not t.args and t.op.startswith("state")
@@ -267,23 +272,23 @@ def _stateful(t: Term) -> bool:
     return found
 
 
-#: Operations that are finite for finite operands, but for overflow.
+#: Operations that are finite for finite operands, apart from overflow.
 _TAME = frozenset({"add", "sub", "mul", "neg", "abs", "min", "max", "tanh", "sigmoid", "erf",
                    "floor", "ceil", "ite", "ge0", "eq0", "and", "or", "not", "lt", "le", "gt",
                    "ge", "eq", "ne"})  # fmt: skip
 
 
 def independent(axes: tuple[Var, ...]) -> bool:
-    """Whether no axis runs as often as another one says."""
+    """Return whether no axis has an extent that depends on another axis."""
     return not any(a.extent is not None and not free(a.extent).isdisjoint(axes) for a in axes)
 
 
 def _tame(t: Term) -> bool:
-    """Whether it is finite where it is not computed at n."""
+    """Return whether a term is finite even in iterations that do not exist at n."""
     own = t.op in _TAME if isinstance(t, (CallTerm, Reduce)) else not isinstance(t, Fold)
     return own and all(map(_tame, t.children))
 
 
 def _indirect(t: Term) -> bool:
-    """Whether data says which element is read."""
+    """Return whether data determines an index."""
     return any(isinstance(s, Load) and any(i.reads for i in s.indices) for s in subterms(t))

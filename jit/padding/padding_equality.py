@@ -1,8 +1,8 @@
-"""Whether a term has one value at n and, over padded inputs, at N.
+"""Prove that a term has the same value at n and, over padded inputs, at N.
 
-By recursion over the term, under facts about the variables: loads of one element, which is valid;
-equal integers, by proof; equal conditions, or branches that are equal where the conditions are
-not; reductions over the same iterations, or over more of which each adds nothing.
+The proof is a recursion over the term under facts about its variables. Loads must read the same
+valid element. Integers must be equal. Conditions must be equal, or the branches equal where they
+are not. Reductions must run over the same iterations, or additional ones contribute nothing.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from .padded_iterations import Values, independent, literal
 from .padding_problem import Facts, Needs, PaddingProblem, Unproved
 from .padding_value import KnownNumber, LoopState
 
-#: Operations between integers and truth values that the provers know.
+#: Operations on integers and booleans that the provers interpret.
 _INTERPRETED = frozenset({"ge0", "eq0", "and", "or", "not", "ite", "min", "max", "floordiv"})
-#: Combiners for which an element may come twice.
+#: Combiners for which a repeated element changes nothing.
 _IDEMPOTENT = frozenset({"max", "min", "and", "or"})
 
 
 class PaddingEquality:
-    """Proofs about one problem. Raises `Unproved`."""
+    """Proves equality of terms for one problem; raises `Unproved`."""
 
     def __init__(self, problem: PaddingProblem) -> None:
         self.problem = problem
         self.proved: set[tuple[Term, Facts]] = set()
 
     def __call__(self, t: Term, facts: Facts) -> None:
-        """The term is the same at n and N where the facts hold."""
+        """Prove that a term is the same at n and N under the facts."""
         if not self.problem.depends(t) or (t, facts) in self.proved:
             return
         if isinstance(t, Int):
@@ -62,7 +62,7 @@ class PaddingEquality:
         self.proved.add((t, facts))
 
     def known(self, t: Term, facts: Facts) -> bool:
-        """Whether it is the same, without a reason."""
+        """Return whether the proof for a term succeeds."""
         try:
             self(t, facts)
         except Unproved:
@@ -72,9 +72,9 @@ class PaddingEquality:
     # -------------------------------------------------------------------- integers
 
     def abstract(self, t: Term, facts: Facts) -> Term:
-        """A term of integers and truth values, with names for what is the same at n and N.
+        """Replace subterms that the provers cannot interpret by opaque names.
 
-        What the provers do not know must be the same by itself.
+        Each of these subterms must itself be the same at n and N.
         """
         if isinstance(t, (Int, Var)):
             return rebuild(t, lambda c: self.abstract(c, facts)) if isinstance(t, Int) else t
@@ -94,7 +94,7 @@ class PaddingEquality:
         bigger = self.problem.at(q)
         if bigger is q or self.problem.holds(eq0(q - bigger), facts):
             return
-        raise Unproved(f"{_short(p)} is another number when {self.problem.dim!r} grows")
+        raise Unproved(f"{_short(p)} changes when {self.problem.dim!r} grows")
 
     def load(self, t: Load, facts: Facts) -> None:
         for d, i in enumerate(t.indices):
@@ -127,7 +127,7 @@ class PaddingEquality:
             raise Unproved(f"the condition {_short(t)} changes when {self.problem.dim!r} grows")
 
     def pair(self, c: Term, facts: Facts) -> tuple[Term, Term]:
-        """A condition at n and at N."""
+        """Return a condition at n and at N."""
         here = self.abstract(c, facts)
         return here, self.problem.at(here)
 
@@ -140,7 +140,7 @@ class PaddingEquality:
         )
 
     def choice(self, t: CallTerm, facts: Facts) -> None:
-        """``a if c else b``: four cases, of which those that cannot be are left out."""
+        """Prove ``a if c else b`` in four cases, skipping contradictory ones."""
         c, a, b = t.args
         here, there = self.pair(c, facts)
         both = (*facts, *parts(here), *parts(there))
@@ -153,7 +153,7 @@ class PaddingEquality:
         self.mixed(b, (*facts, *parts(negate(here))), there, a, t)
 
     def unless(self, t: Term, facts: Facts) -> None:
-        """It is the same, or cannot be asked for."""
+        """Prove a term unless its facts are contradictory."""
         try:
             self(t, facts)
         except (Unproved, Needs):
@@ -161,7 +161,7 @@ class PaddingEquality:
                 raise
 
     def mixed(self, small: Term, facts: Facts, only: Term, large: Term, t: Term) -> None:
-        """Where n and N choose differently: what n chooses is what N chooses in its place."""
+        """Prove that the branches are equal where n and N choose differently."""
         if self.problem.holds(negate(only), facts):
             return
         facts = (*facts, *parts(only))
@@ -181,16 +181,16 @@ class PaddingEquality:
         self(t.body, facts)
         growing = [a for a in growing if not self.repeats(t, a, facts)]
         if growing and not independent(t.axes):
-            raise Unproved("how often a loop runs depends on one that runs more often")
+            raise Unproved("the extent of a loop depends on a loop that grows")
         some = conj(*(ge0(a.extent - 1) for a in t.axes if a.extent is not None))
         for a in growing:
             moved = self.behind(a, t.axes, growing)
             found = Values(self, facts, moved, self.problem.holds(some, facts))(t.body)
             if not (isinstance(found, KnownNumber) and self.nothing(t, found)):
-                raise Unproved(f"the {t.op} over {_extent(a)} takes in padding: {_short(t.body)}")
+                raise Unproved(f"the {t.op} over {_extent(a)} includes padding: {_short(t.body)}")
 
     def repeats(self, t: Reduce, a: Var, facts: Facts) -> bool:
-        """Whether more iterations of an axis only combine with what is there once more."""
+        """Return whether further iterations of an axis only repeat elements of an idempotent op."""
         assert a.extent is not None
         if t.op not in _IDEMPOTENT or a in free(t.body):
             return False
@@ -203,7 +203,7 @@ class PaddingEquality:
         return True
 
     def grows(self, extent: Int, facts: Facts) -> bool:
-        """Whether there are more iterations at N; there must not be fewer."""
+        """Return whether N has more iterations; raises `Unproved` if it may have fewer."""
         if not self.problem.depends(extent):
             return False
         if extent.reads:
@@ -213,11 +213,11 @@ class PaddingEquality:
         if self.problem.holds(eq0(more), facts):
             return False
         if not self.problem.holds(ge0(more), facts):
-            raise Unproved(f"a loop of {_short(extent)} iterations may get shorter")
+            raise Unproved(f"a loop of {_short(extent)} iterations may shrink")
         return True
 
     def behind(self, a: Var, axes: tuple[Var, ...], growing: list[Var]) -> dict[Var, Term]:
-        """The iterations that N has and n has not, along one axis; along others all of N's."""
+        """Return the iterations that only N has along one axis, with all of N's along the rest."""
         out: dict[Var, Term] = {}
         for x in axes:
             assert x.extent is not None
@@ -229,7 +229,7 @@ class PaddingEquality:
         return out
 
     def nothing(self, t: Reduce, found: KnownNumber) -> bool:
-        """Whether combining with this value changes nothing."""
+        """Return whether combining with this value changes nothing."""
         unit = identity(t.op, t.body.dtype)
         init = literal(t.init)
         value = found.number
@@ -250,7 +250,7 @@ class PaddingEquality:
             self(x, facts)
         assert t.axis.extent is not None
         if t.axis.extent is FOREVER:
-            raise Unproved("a while loop over what grows")
+            raise Unproved("a while loop depends on a growing dimension")
         growing = self.grows(t.axis.extent, facts)
         for u in t.updates:
             self(u, facts)
@@ -260,11 +260,11 @@ class PaddingEquality:
         for s, u in zip(t.states, t.updates, strict=True):
             found = values(u)
             if not (isinstance(found, LoopState) and found.state is s):
-                raise Unproved(f"the loop over {_extent(t.axis)} goes on in the padding")
+                raise Unproved(f"the loop over {_extent(t.axis)} changes its state in the padding")
 
 
 def _integral(t: CallTerm) -> bool:
-    """Whether it is an operation between integers, or between truth values."""
+    """Return whether a term is an operation on integers or on booleans."""
     inside = t.args[1:] if t.op == "ite" else t.args
     return t.dtype == "bool" or all(isinstance(a, Int) for a in inside)
 

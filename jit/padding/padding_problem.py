@@ -1,7 +1,7 @@
-"""A function at n and, over padded inputs, at N = n + extra: what both proofs need to know.
+"""The padding problem: a function at n and, over padded inputs, at N = n + extra.
 
-A term of the function is read twice: at n as it stands, at N with ``n + extra`` in the place of n.
-Axes and loop variables have one value in both; their domains are those at n, the valid ones.
+A term is evaluated twice: at n, and at N with ``n + extra`` substituted for n. Axes and loop
+variables have the same values in both; their domains are the valid ones, at n.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from ...analysis.terms.traversal import free, substitute
 from .padding_value import Number
 
 Facts = tuple[Term, ...]
-#: Of one question to the provers.
+#: Time limit of one query to the provers.
 TIMEOUT_MS = 250
 
 
 class Unproved(Exception):
-    """Why the claim is not proved."""
+    """The claim is not proved; the message says why."""
 
 
 class Needs(Exception):
-    """The padding of a tensor must hold something known."""
+    """The proof needs to know the content of a tensor's padding."""
 
     def __init__(self, tensor: TensorVar) -> None:
-        super().__init__(f"what the padding of {tensor.name} holds is not known")
+        super().__init__(f"the content of the padding of {tensor.name} is unknown")
         self.tensor = tensor
 
 
@@ -49,7 +49,7 @@ class PaddingProblem:
     dim: Var
     grown: Mapping[TensorVar, tuple[int, ...]]
     contents: Mapping[TensorVar, Number] = field(default_factory=dict)
-    finite: bool = False  # whether valid values were taken to be finite numbers
+    finite: bool = False  # whether the proof assumes that valid values are finite
     questions: dict[tuple[Term, Facts], bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -57,15 +57,15 @@ class PaddingProblem:
         self.at_bigger: dict[Var, Term] = {self.dim: self.bigger}
 
     def at(self, t: Term) -> Any:
-        """A term at N."""
+        """Return a term at N."""
         return substitute(t, self.at_bigger)
 
     def depends(self, t: Term) -> bool:
-        """Whether a term is about the dimension or about what grows with it."""
+        """Return whether a term depends on the dimension or on a tensor that grows with it."""
         return self.dim in free(t) or not t.reads.isdisjoint(self.grown)
 
     def holds(self, goal: Term, facts: Facts) -> bool:
-        """Whether the facts imply the goal; False is not known."""
+        """Return whether the facts provably imply the goal."""
         if goal is TRUE:
             return True
         if goal is FALSE:
@@ -79,14 +79,14 @@ class PaddingProblem:
         return found
 
     def impossible(self, facts: Facts) -> bool:
-        """Whether facts contradict each other."""
+        """Return whether the facts contradict each other."""
         if conj(*facts) is FALSE:
             return True
         return self.holds(negate(facts[-1]), facts[:-1])
 
 
 def _related(goal: Term, facts: Facts) -> Facts:
-    """The facts that share variables with the goal, or with facts that do."""
+    """Return the facts connected to the goal by shared variables."""
     near, rest = set(free(goal)), list(dict.fromkeys(facts))
     chosen: list[Term] = []
     while True:

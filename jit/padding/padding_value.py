@@ -1,4 +1,4 @@
-"""What is known of an element in the padding, and of what is computed of it."""
+"""Abstract values of elements in the padding and of computations on them."""
 
 from __future__ import annotations
 
@@ -17,29 +17,28 @@ Number = float | int | bool
 
 @dataclass(frozen=True)
 class KnownNumber:
-    """One number."""
+    """A known number."""
 
     number: Number
 
 
 @dataclass(frozen=True)
 class Valid:
-    """An element that is valid; ``computed`` says that it is a number that the kernel computes with
-    in every iteration at n too."""
+    """The value of a valid element; ``computed`` if the kernel also uses it at n."""
 
     computed: bool = False
 
 
 @dataclass(frozen=True)
 class LoopState:
-    """What a loop has come to before this iteration."""
+    """The state of a loop before this iteration."""
 
     state: Term
 
 
 @dataclass(frozen=True)
 class Anything:
-    """It may be any number, NaN too."""
+    """Any value, including NaN."""
 
 
 Value = KnownNumber | Valid | LoopState | Anything
@@ -47,13 +46,13 @@ VALID, COMPUTED, ANYTHING = Valid(), Valid(True), Anything()
 
 
 def known(number: Any) -> Value:
-    """A number that numpy computed; NaN is anything."""
+    """Convert a number computed by numpy; NaN becomes `Anything`."""
     plain = number.item() if hasattr(number, "item") else number
     return ANYTHING if isinstance(plain, float) and math.isnan(plain) else KnownNumber(plain)
 
 
 def joined(a: Value, b: Value) -> Value:
-    """One of the two, it is not known which."""
+    """Return the union of two values."""
     if a == b:
         return a
     finite = [isinstance(x, Valid) or (isinstance(x, KnownNumber) and math.isfinite(x.number))
@@ -87,8 +86,7 @@ _BOUNDED = frozenset({"abs", "neg", "min", "max", "tanh", "sigmoid", "erf", "flo
 
 
 def computed(t: CallTerm, args: list[Value]) -> tuple[Value, bool]:
-    """The value of an operation on floating-point numbers, and whether valid ones must be finite
-    for it."""
+    """Evaluate a floating-point operation; also return whether it assumes finite elements."""
     if all(isinstance(a, KnownNumber) for a in args):
         return _of_numbers(t, [a.number for a in args if isinstance(a, KnownNumber)]), False
     pair = _one_number(args)
@@ -178,7 +176,7 @@ def _mul(number: float, other: Value, first: bool, t: CallTerm) -> Ruled:
 
 def _div(number: float, other: Value, first: bool, t: CallTerm) -> Ruled:
     if number == 0 and first and other == COMPUTED:
-        return KnownNumber(0.0), True  # at n something is divided by it, and comes out finite
+        return KnownNumber(0.0), True  # n divides by it with a finite result, so it is not 0
     return (other, False) if number == 1 and not first else _NOT
 
 
@@ -191,7 +189,7 @@ def _most(number: float, other: Value, first: bool, t: CallTerm) -> Ruled:
 
 
 def _end(number: float, other: Value, neutral: float) -> Ruled:
-    """``min`` or ``max`` with an infinity, or with a number."""
+    """Evaluate ``min`` or ``max`` of a number and a value."""
     if number == neutral:
         return other, True
     if number == -neutral:
@@ -200,7 +198,7 @@ def _end(number: float, other: Value, neutral: float) -> Ruled:
 
 
 def _less(number: float, other: Value, first: bool, t: CallTerm) -> Ruled:
-    """Comparisons with an infinity."""
+    """Evaluate comparisons with an infinity."""
     if not math.isinf(number) or "float" not in t.args[0].dtype:
         return _NOT
     below = (number < 0) == first  # the first operand is the smaller one

@@ -1,11 +1,11 @@
-"""What garbage in the padding could do beside being wrong: leave a buffer, divide by zero, not end.
+"""Find traps: out-of-bounds accesses, zero divisors and endless loops caused by padding.
 
-Outputs say nothing about this: what is thrown away is computed too. So each statement is looked at
-where it stands, dead ones as well. An index, a divisor or an extent that data decides is safe if
+Equal outputs do not exclude traps, because discarded values are computed too. So every statement is
+checked, even dead ones. An index, divisor or extent that data determines is safe if
 
 - it is in bounds whatever the data holds (clamped), or
-- it is one element of a parameter, each of whose elements is used so at n too, and every later
-  element is 0, which is in bounds. Then the padding must hold 0.
+- it is one element of a parameter whose elements are all used that way at n, and 0 is in bounds;
+  then the padding must hold 0.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ _STOPS = frozenset({"While", "AssertStmt"})
 
 
 def demands(func: Any, lifted: TensorExpression, grown: Iterable[TensorVar]) -> frozenset[int]:
-    """The parameters, of those that grow, whose padding must hold 0.
+    """Return the growing parameters whose padding must hold 0.
 
-    Raises `Unproved`.
+    Raises:
+        Unproved: A trap cannot be excluded.
     """
     walker = _Walker(func, lifted, frozenset(t.position for t in grown))
     if not walker.any:
@@ -54,12 +55,12 @@ def demands(func: Any, lifted: TensorExpression, grown: Iterable[TensorVar]) -> 
     try:
         walker.statement(func.body, ())
     except Unliftable as e:
-        raise Unproved(f"what data decides here is not understood: {e}") from None
+        raise Unproved(f"an expression that data determines cannot be lifted: {e}") from None
     return frozenset(walker.zero)
 
 
 class _Env:
-    """Scalar variables as terms."""
+    """Maps scalar variables to terms."""
 
     def __init__(self) -> None:
         self.bound = NodeDict[Term]()
@@ -72,7 +73,7 @@ class _Env:
 
 
 class _Walker:
-    """All statements of a function, with the values of loop variables and the conditions around."""
+    """Visits all statements with the values of loop variables and the enclosing conditions."""
 
     def __init__(self, func: Any, lifted: TensorExpression, grown: frozenset[int]) -> None:
         self.grown = grown
@@ -103,10 +104,10 @@ class _Walker:
     def statement(self, s: Any, facts: Facts) -> None:
         kind = type(s).__name__
         if kind in _STOPS:
-            raise Unproved(f"a {kind} may not end, or fail, on what the padding holds")
+            raise Unproved(f"a {kind} may fail or not terminate, depending on the padding")
         rule = getattr(self, f"_{kind}", None)
         if rule is None:
-            raise Unproved(f"beside what data decides, a {kind} is not understood")
+            raise Unproved(f"a {kind} beside data-dependent expressions is not supported")
         rule(s, facts)
 
     def _SeqStmt(self, s: Any, facts: Facts) -> None:
@@ -116,7 +117,7 @@ class _Walker:
     def _For(self, s: Any, facts: Facts) -> None:
         start, extent = self.reader.index(s.min), self.reader.index(s.extent)
         if start.reads or extent.reads:
-            raise Unproved(f"data decides how often the loop over {s.loop_var.name} runs")
+            raise Unproved(f"data determines the extent of the loop over {s.loop_var.name}")
         self.expression(s.min, facts)
         self.expression(s.extent, facts)
         v = fresh(extent, s.loop_var.name)
@@ -130,7 +131,7 @@ class _Walker:
             self.expression(value, facts)
             self.env.bound[iv.var] = self.reader.index(value)
         if len(block.match_buffers):
-            raise Unproved("beside what data decides, a matched buffer is not understood")
+            raise Unproved("a matched buffer beside data-dependent expressions is not supported")
         self.expression(s.predicate, facts)
         facts = (*facts, *_conditions(self.reader(s.predicate)))
         if block.init is not None:
@@ -168,7 +169,7 @@ class _Walker:
     # -------------------------------------------------------------------- expressions
 
     def expression(self, e: Any, facts: Facts) -> None:
-        """Every access and division in an expression."""
+        """Check every access and division in an expression."""
         kind = type(e).__name__
         if kind in ("Var", "IntImm", "FloatImm", "StringImm"):
             return
@@ -202,19 +203,19 @@ class _Walker:
             extent = self.tensor(b).shape[d]
             if prove(conj(ge0(i), ge0(extent - 1 - i))).proved:
                 continue
-            self.element(i, extent, facts, f"data decides axis {d} of the {what} {b.name}")
+            self.element(i, extent, facts, f"data determines axis {d} of the {what} {b.name}")
 
     def element(self, i: Int, extent: Int, facts: Facts, where: str) -> None:
-        """One element of a parameter, all of whose elements are used here at n; 0 is in bounds."""
+        """Prove that an index is one element of a parameter, all used at n, with 0 in bounds."""
         loads = [s for s in subterms(i) if isinstance(s, Load)]
         if len(loads) != 1 or facts:
-            raise Unproved(f"{where}, by more than an element or under a condition")
+            raise Unproved(f"{where}, by more than one element or under a condition")
         (x,) = loads
         if x.tensor.position < 0 or x.tensor.position in self.written or not _whole(x):
-            raise Unproved(f"{where}, by what is not each element of a parameter")
+            raise Unproved(f"{where}, without using every element of a parameter")
         zero = as_int(replace(i, {x: ZERO}))
         if free(zero) or not _increasing(extent):
-            raise Unproved(f"{where}, by more than an element")
+            raise Unproved(f"{where}, by more than one element")
         if x.tensor.position not in self.grown:
             return
         if not prove(conj(ge0(zero), ge0(extent - 1 - zero))).proved:
@@ -223,12 +224,12 @@ class _Walker:
 
 
 def _increasing(extent: Int) -> bool:
-    """Whether an extent does not get smaller when a size grows."""
+    """Return whether an extent never shrinks when a size grows."""
     return all(c >= 0 and all(isinstance(a, Var) for a in m) for m, c in extent.terms)
 
 
 def _whole(x: Load) -> bool:
-    """Whether loops run over all elements: each coordinate is a loop of its own, of its extent."""
+    """Return whether loops cover all elements: each coordinate is a distinct, full loop."""
     seen: set[Term] = set()
     for i, extent in zip(x.indices, x.tensor.shape, strict=True):
         if extent.const == 1 and i.const == 0:
@@ -274,13 +275,13 @@ def _reads(e: Any) -> bool:
 
 
 def _bound_reads(e: Any, env: _Env) -> bool:
-    """Whether a variable in an expression was bound to data."""
+    """Return whether a variable in an expression is bound to data."""
     values = (env.bound.get(x) for x in _walk(e) if type(x).__name__ == "Var")
     return any(v is not None and v.reads for v in values)
 
 
 def _suspicious(body: Any) -> bool:
-    """Whether there may be anything here that data decides: most functions have nothing."""
+    """Return whether data may determine anything here; for most functions it does not."""
     for x in _walk(body):
         kind = type(x).__name__
         if kind in _STOPS or (kind in _DIVISIONS and "int" in str(x.ty.dtype)):
@@ -297,7 +298,7 @@ def _suspicious(body: Any) -> bool:
 
 
 def _inside(x: Any) -> list[Any]:
-    """The expressions of a node that must not be garbage."""
+    """Return the expressions of a node that data must not make arbitrary."""
     kind = type(x).__name__
     if kind in ("TensorLoad", "BufferStore"):
         return list(items(x.indices))

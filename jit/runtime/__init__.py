@@ -1,1 +1,1 @@
-"""Models that serve: a session, its functions and its kernels."""
+"""Sessions: serve calls of a compiled model, and manage its kernels."""

@@ -1,4 +1,4 @@
-"""One function of a served model."""
+"""A callable function of a session."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .library import Sites
 
 
 class Function:
-    """A Relax function of a library; calling it checks its arguments and runs it.
+    """A Relax function of a library; calling it checks the arguments and runs it.
 
-    Threads may call it: ``machine`` makes a function of a virtual machine of its own, since TVM's
-    has one call at a time. There are as many as there were calls at the same time.
+    It is thread-safe. A TVM virtual machine runs one call at a time, so ``machine`` creates another
+    one whenever all are busy.
     """
 
     def __init__(self, sites: Sites, name: str, machine: Callable[[], Any], strict: bool) -> None:
@@ -29,8 +29,12 @@ class Function:
         self._free = [machine()]
 
     def __call__(self, *args: Any) -> Any:
-        """What the function gives. Raises `BoundaryError` for arguments that it cannot take,
-        `ShapeOutOfRange` in strict mode, and what the model itself raises."""
+        """Run the function.
+
+        Raises:
+            BoundaryError: An argument does not fit its parameter.
+            ShapeOutOfRange: In strict mode, an extent is outside its declared range.
+        """
         try:
             run = self._free.pop()
         except IndexError:
@@ -40,11 +44,11 @@ class Function:
             if self._plan is not None:
                 try:
                     out = self._straight(run, self._plan, *args)
-                except Exception:  # what cannot be passed to C++: told below
+                except Exception:  # not convertible to C++: the boundary reports it below
                     pass
-            if isinstance(out, tvm_ffi.core.Error):  # the model's, which is not run again
+            if isinstance(out, tvm_ffi.core.Error):  # raised by the model: do not run it twice
                 raise out.py_error()
-            if isinstance(out, tvm_ffi.Function) and out.same_as(run):  # what does not fit
+            if isinstance(out, tvm_ffi.Function) and out.same_as(run):  # arguments deferred
                 return run(*self._boundary(args)[0])
             return out
         finally:

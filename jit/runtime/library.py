@@ -1,4 +1,4 @@
-"""The sites of a loaded library: what they are, and the controls that C++ gives."""
+"""The call sites of a loaded library, and their controls in C++."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .library_table import parsed
 from .pages import cut
 
 MODES = {"generic": 0, "record": 1, "jit": 2}
-#: What a path was when this process loaded a library from it first.
+#: Identity of the file from which this process first loaded each path.
 _LOADED: dict[Path, tuple[int, ...]] = {}
 
 
 @dataclass(frozen=True)
 class LoadedSite:
-    """A site of a library, see `specialize_shapes`."""
+    """A call site of a library; see `specialize_shapes`."""
 
     place: int
     caller: str
@@ -37,7 +37,7 @@ class LoadedSite:
 
     @property
     def name(self) -> str:
-        """The place among the sites and the function that it calls."""
+        """The index of the site and the function that it calls."""
         return f"{self.place}:{self.function}"
 
     def values(self, key: Sequence[int]) -> dict[str, int]:
@@ -45,7 +45,7 @@ class LoadedSite:
 
 
 class Sites:
-    """The sites of one library; ``functions`` are their PrimFuncs as JSON, by name."""
+    """The call sites of one library; ``functions`` maps names to PrimFuncs as JSON."""
 
     def __init__(self, library: Any) -> None:
         self._library = library
@@ -63,26 +63,29 @@ class Sites:
         try:
             return self._library.get_function(f"opinfo_jit_{name}", query_imports=True)
         except AttributeError:
-            raise ValueError("the library does not tell of its call sites: it was not made by "
-                             "opinfo's SpecializeShapes") from None  # fmt: skip
+            raise ValueError("the library has no table of call sites: it was not compiled "
+                             "by opinfo") from None  # fmt: skip
 
     def configure(self, site: LoadedSite, mode: str, shapes: int) -> None:
-        """Which mode a site is in, and of how many shapes it counts calls."""
+        """Set the mode of a site, and the number of shapes whose calls it counts."""
         self._call("configure")(site.place, MODES[mode], max(site.threshold, 1), shapes)
 
     def open(self, waiting: int) -> None:
-        """Count from nothing and take requests; so many shapes wait for the compiler at most."""
+        """Reset the counts and accept requests; at most ``waiting`` shapes are queued."""
         self._call("open")(waiting)
 
     def next(self, milliseconds: int) -> tuple[int, tuple[int, ...]] | None:
-        """The next shape that is wanted, with the place of its site; with ``~place``, a shape whose
-        kernel raised an error where the generic one does not."""
+        """Return the next requested shape and the index of its site.
+
+        The index is ``~place`` for a shape whose kernel raised an error and the generic one did
+        not.
+        """
         found = [int(v) for v in self._next(milliseconds)]
         return (found[0], tuple(found[1:])) if found else None
 
     def insert(self, place: int, key: Sequence[int], kernel: Any, library: str = "",
                name: str = "") -> None:  # fmt: skip
-        """Serve a shape by a kernel; one that was loaded from a library is called directly."""
+        """Serve a shape with a kernel; one from a loaded library is called directly."""
         self._insert(place, tvm_ffi.Shape(tuple(key)), kernel, library, f"__tvm_ffi_{name}")
 
     def drop(self, place: int, key: Sequence[int], again: bool) -> None:
@@ -93,23 +96,25 @@ class Sites:
         return found
 
     def close(self) -> None:
-        """All sites generic and without kernels; who waits in `next` returns."""
+        """Make all sites generic, drop their kernels, and wake callers of `next`."""
         self._call("close")()
 
 
 def loaded(path: str | Path) -> Any:
-    """A shared library as a module of TVM; ``ValueError`` where it does not load here."""
+    """Load a shared library as a TVM module; raises ``ValueError`` if it does not load."""
     if Path(path).is_file() and cut(Path(path)):
-        raise ValueError(f"{path} is no library that loads here: its end is missing")
+        raise ValueError(f"{path} is not a loadable library: the file is truncated")
     try:
         return _loaded(Path(path).resolve())
     except Exception as e:  # what TVM's loader raises
-        raise ValueError(f"{path} is no library that loads here: {last_line(e)}") from e
+        raise ValueError(f"{path} is not a loadable library: {last_line(e)}") from e
 
 
 def _loaded(path: Path) -> Any:
-    """The loader gives what it has by a name, which may have been written anew since: then a copy
-    is loaded, whose file may go at once."""
+    """Load a library, through a copy if the file has changed.
+
+    The loader caches libraries by path and would return the old one.
+    """
     if not path.is_file():
         return tvm.runtime.load_module(str(path))
     told = path.stat()

@@ -1,4 +1,4 @@
-"""What a library says of itself, read from its file: loading a library runs code that is in it."""
+"""The table that a library embeds, read from the file without running the library's code."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ...analysis.support.regular import opened
 from ...byoc.patterns.failure import last_line
 from ..arguments.boundary import Range
 
-#: Of the text that a library tells about its functions and sites.
+#: Version of the table.
 FORMAT = 5
 #: The section of an ELF file that holds it.
 SECTION = b".opinfo"
-#: Bytes that a section of it may have: what the largest models tell is a fraction of them.
+#: Limit on the bytes of a section; the largest models need a fraction of it.
 LARGEST = 64 << 20
 #: The header of a 64-bit little-endian ELF file: where section headers are, their size and number,
 #: and which one holds their names.
@@ -27,15 +27,15 @@ _ENTRY = struct.Struct("<I20xQQ24x")
 
 
 class NoTable(ValueError):
-    """A file that has none: the message says what it is."""
+    """A file has no table; the message says why."""
 
 
 @dataclass(frozen=True)
 class LibraryTable:
-    """Each of its parts is as `specialize_shapes` wrote it.
+    """The table as `specialize_shapes` wrote it.
 
-    ``functions`` are PrimFuncs as JSON, by name; ``told`` has of each function its name, strategy,
-    schedule, and why not more.
+    ``functions`` maps names to PrimFuncs as JSON. A row of ``told`` is the name, strategy and
+    schedule of a function, and why it is limited.
     """
 
     target: str
@@ -47,11 +47,11 @@ class LibraryTable:
 
 
 def parsed(text: str | bytes) -> LibraryTable:
-    """Raises ``ValueError`` for what is no table, or one of another version."""
+    """Parse a table; raises ``ValueError`` if it is invalid or of another version."""
     try:
         told = json.loads(text)
         if told["format"] != FORMAT:
-            got = f"its sites are of format {told['format']!r:.20}, this one reads {FORMAT}"
+            got = f"its table has format {told['format']!r:.20}, expected {FORMAT}"
             raise ValueError(f"the library was written by another version of opinfo: {got}")
         ranges = {str(name): Range(*r) for name, r in told["ranges"].items()}
         functions = {str(k): str(v) for k, v in told["functions"].items()}
@@ -59,14 +59,14 @@ def parsed(text: str | bytes) -> LibraryTable:
         return LibraryTable(str(told["target"]), functions, tuple(told["signatures"]), ranges, rows,
                      tuple(told["sites"]))  # fmt: skip
     except (KeyError, TypeError, AttributeError, RecursionError, OverflowError) as e:
-        raise ValueError(f"what the library tells of itself is damaged: {last_line(e)}") from e
+        raise ValueError(f"the library's table is damaged: {last_line(e)}") from e
 
 
 def read(library: Path) -> LibraryTable:
-    """The table of a library that is not loaded. Raises ``ValueError`` or ``OSError``."""
+    """Read the table of a library without loading it; raises ``ValueError`` or ``OSError``."""
     text, end, rest = section(library, SECTION).partition(b"\0")
     if not end or rest.strip(b"\0"):
-        raise NoTable(f"{library}: what the library tells of itself is damaged")
+        raise NoTable(f"{library}: the library's table is damaged")
     try:
         return parsed(text)
     except ValueError as e:
@@ -74,22 +74,22 @@ def read(library: Path) -> LibraryTable:
 
 
 def section(library: Path, name: bytes) -> bytes:
-    """The bytes of an ELF file's section. Raises `NoTable` or ``OSError``."""
+    """Return the bytes of a section of an ELF file; raises `NoTable` or ``OSError``."""
     with opened(library) as file:
         size = file.seek(0, 2)
         magic, start, each, count, names = _unpacked(_HEADER, file, 0, size, library)
         if magic != b"\x7fELF\x02\x01":
-            raise NoTable(f"{library} is no library for Linux: not a 64-bit ELF file")
+            raise NoTable(f"{library} is not a Linux library: expected a 64-bit ELF file")
         if each != _ENTRY.size or names >= count:
-            raise NoTable(f"{library} has no table of sections that can be read")
+            raise NoTable(f"{library} has no readable section table")
         entries = [_unpacked(_ENTRY, file, start + k * each, size, library) for k in range(count)]
         _, offset, length = entries[names]
         texts = _part(file, offset, length, size, library)
         for place, offset, length in entries:
             if texts[place : place + len(name) + 1] == name + b"\0":
                 return _part(file, offset, length, size, library)
-    raise NoTable(f"{library} does not tell of its call sites: it was not made by opinfo's "
-                  f"SpecializeShapes, or by an older version")  # fmt: skip
+    raise NoTable(f"{library} has no table of call sites: it was not compiled by opinfo, or by "
+                  f"an older version")  # fmt: skip
 
 
 def _unpacked(form: struct.Struct, file: BinaryIO, at: int, size: int, library: Path) -> Any:
@@ -98,7 +98,7 @@ def _unpacked(form: struct.Struct, file: BinaryIO, at: int, size: int, library: 
 
 def _part(file: BinaryIO, at: int, length: int, size: int, library: Path) -> bytes:
     if at + length > size:
-        raise NoTable(f"{library} is no library that loads here: its end is missing")
+        raise NoTable(f"{library} is not a loadable library: the file is truncated")
     if length > LARGEST:
         raise NoTable(f"{library} has a section of {length} bytes, expected at most {LARGEST}")
     file.seek(at)
@@ -107,5 +107,5 @@ def _part(file: BinaryIO, at: int, length: int, size: int, library: Path) -> byt
 
 def _row(row: Any) -> tuple[str, ...]:
     if not isinstance(row, list) or len(row) != 4 or not all(isinstance(v, str) for v in row):
-        raise TypeError(f"{row!r:.60} is no row of a function")
+        raise TypeError(f"expected a row of four strings, got {row!r:.60}")
     return tuple(row)

@@ -1,4 +1,4 @@
-"""Has kernels compiled for the shapes that sites ask for, within a budget, in one thread."""
+"""The thread that compiles and loads the kernels that call sites request, within a budget."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from .pages import pages
 from .postponed import Postponed
 
 LOG = logging.getLogger("opinfo.jit")
-#: What a loaded kernel takes beside its pages: the loader's tables, a place in the cache of a site.
+#: Bytes of a loaded kernel besides its pages: tables of the loader, an entry in a site's cache.
 OVERHEAD = 16 << 10
-#: A kernel that was used in so many tenths of a second gives no room to another one.
+#: Tenths of a second without use after which a kernel may be evicted.
 IDLE = 50
 
-#: A function of whose shapes so many crashed the compiler stays generic.
+#: After this many crashes of the compiler, a function stays generic.
 CRASHES = 3
 
 
@@ -41,11 +41,11 @@ class Budget:
     """How much a session may spend on specialised kernels.
 
     Attributes:
-        kernels: Kernels loaded at one time.
-        bytes: Bytes of these kernels.
-        compiles: Kernels compiled in all.
-        shapes: Shapes counted for each call site.
-        waiting: Shapes that wait to be compiled.
+        kernels: Kernels loaded at the same time.
+        bytes: Memory of the loaded kernels in bytes.
+        compiles: Kernels compiled in total.
+        shapes: Shapes whose calls are counted, for each call site.
+        waiting: Shapes queued for compilation.
     """
 
     kernels: int = 256
@@ -62,16 +62,16 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What became of one shape at one call site.
+    """An event of one shape at one call site.
 
     Attributes:
         what: ``compiled``, ``loaded`` from disk, ``shared`` with another site, ``postponed``
-            because something else ended the compiler, ``failed``, ``refused`` by the budget, or
+            because the compiler was killed, ``failed``, ``refused`` by the budget, or
             ``evicted``.
         site: The call site.
         shape: The symbolic extents.
-        milliseconds: How long it took.
-        why: The reason, where there is one.
+        milliseconds: The duration.
+        why: The reason, or an empty string.
         rule: The schedule rule of the kernel.
     """
 
@@ -113,7 +113,7 @@ class Manager(threading.Thread):
         self._numbers = itertools.count()
         self.events: deque[Event] = deque(maxlen=10_000)
         self.compiles = 0
-        self.rests = 0  # how often nothing waited
+        self.rests = 0  # how often the queue was empty; `settle` waits for it
         self._folder = Folder("opinfo-jit-")
         self._closed, self._ended, self._outdated = False, ended, False
         self._eager = deque((s, key) for s in sites.sites for key in s.likely if min(key) > 0)
@@ -128,7 +128,7 @@ class Manager(threading.Thread):
             self._end()
 
     def _ready(self) -> None:
-        """What names in the store are made of is found before the first shape comes."""
+        """Compute the fixed parts of the keys in the store before the first request."""
         for func in self.functions.values():
             kernel_key.key(func, {}, self.sites.target, self._schedules)
 
@@ -137,7 +137,7 @@ class Manager(threading.Thread):
             site, shape = self._eager.popleft()
             return self._serve(site, shape, "likely")
         if due := self._postponed.pop():
-            return self._serve(*due, "tried again")
+            return self._serve(*due, "retried")
         found = self.sites.next(0)
         if found is None:
             self.rests += not self._postponed.is_awaited
@@ -148,12 +148,12 @@ class Manager(threading.Thread):
         place, shape = found
         if place < 0:
             return self._broken(self.sites.sites[~place], shape)
-        return self._serve(self.sites.sites[place], shape, "asked for")
+        return self._serve(self.sites.sites[place], shape, "requested")
 
     def close(self, wait: bool = True) -> None:
-        """Stop; sites are generic from now on, and kernels are let go, soon where none waits."""
+        """Stop, make all sites generic and release kernels; without `wait`, release them later."""
         first, self._closed = not self._closed, True
-        if first:  # later the sites may be another session's
+        if first:  # later the sites may belong to another session
             self.sites.close()
         if first and self._own:
             self.compiler.stop()
@@ -168,7 +168,7 @@ class Manager(threading.Thread):
 
     def _end(self) -> None:
         try:
-            self.sites.close()  # of a kernel that came in between
+            self.sites.close()  # a kernel may have been inserted meanwhile
             if self._own:
                 self.compiler.close()
             self.loaded.clear()
@@ -177,8 +177,7 @@ class Manager(threading.Thread):
             self._ended()
 
     def _broken(self, site: LoadedSite, shape: tuple[int, ...]) -> None:
-        """A kernel raised an error where the generic one does not: it goes, of all sites and from
-        disk."""
+        """Drop a kernel from all sites and disk: it raised an error, the generic one did not."""
         key = self.digests[site.function], shape
         told = self.sites.stats(site.place, misses=False)["broken"]
         why = next((why for found, why in reversed(told) if tuple(found) == shape), "it failed")
@@ -209,7 +208,7 @@ class Manager(threading.Thread):
             self.crashes[key[0]] += 1
             what, reason = "failed", str(e)
             self.failed[key] = reason
-        except Exception as e:  # the compiler, loading, the disk: this shape stays generic
+        except Exception as e:  # compiler, loader or disk: this shape stays generic
             what = "failed"
             reason = str(e) if isinstance(e, CompileFailed) else f"{type(e).__name__}: {e}"
             self.failed[key] = reason
@@ -225,18 +224,18 @@ class Manager(threading.Thread):
 
     def _postpone(self, site: LoadedSite, shape: tuple[int, ...], key: Key,
                   why: Interrupted) -> None:  # fmt: skip
-        """Of what no kernel is to blame for; the site does not ask again."""
+        """Retry a shape later, since the failure was not its own; sites do not repeat requests."""
         if self._closed:
             return
         if isinstance(why, NotStarted):
             seconds, rarely = why.seconds, not why.soon
             self._postponed.wait(site, shape, seconds, why.soon)
-            if not why.tried:  # it is told of the shape for which it was
+            if not why.tried:  # the event belongs to the shape that tried the start
                 return
         else:
             seconds, rarely = self._postponed.add(key[0], site, shape)
         self._note(Event("failed" if rarely else "postponed", site.name, shape, 0.0,
-                         f"{why}; it is tried again in {seconds:g} s"))  # fmt: skip
+                         f"{why}; retrying in {seconds:g} s"))  # fmt: skip
 
     def _note(self, event: Event) -> None:
         self.events.append(event)
@@ -245,7 +244,7 @@ class Manager(threading.Thread):
                 event.milliseconds, event.why)  # fmt: skip
 
     def _get(self, site: LoadedSite, shape: tuple[int, ...], key: Key) -> tuple[str, str]:
-        """From disk or the compiler: which of them, and by which schedule."""
+        """Load a kernel from disk or compile it; return which, and the rule of its schedule."""
         values = site.values(shape)
         store, name = self.store, "" if self.store is None else self._stored_name(site, values)
         library = self._folder.path / f"{next(self._numbers)}.so"
@@ -254,25 +253,25 @@ class Manager(threading.Thread):
                 try:
                     self._load(key, library)
                     return "loaded", ""
-                except Exception as e:  # of another system: it is made anew
+                except Exception as e:  # built by another system: compile it instead
                     store.discard(name, f"it does not load: {last_line(e)}")
                 library = self._folder.path / f"{next(self._numbers)}.so"
             return "compiled", self._compile(site, values, key, library, name)
         except (CompileFailed, OSError) as e:
             if isinstance(e, Interrupted) or (why := lacks_room(self._folder.path)) is None:
                 raise
-            raise Interrupted(f"there is no room for a kernel: {why}") from e
+            raise Interrupted(f"no space for a kernel: {why}") from e
         finally:
-            for file in self._folder.path.glob("*.so*"):  # of a compiler that died, too
+            for file in self._folder.path.glob("*.so*"):  # including files of a compiler that died
                 file.unlink(missing_ok=True)
 
     def _compile(self, site: LoadedSite, values: dict[str, int], key: Key, library: Path,
                  name: str) -> str:  # fmt: skip
-        """By which schedule. ``name``: of the kernel on disk, if there is a store."""
+        """Compile, load and store a kernel; return the rule of its schedule."""
         if self.compiles >= self.budget.compiles:
-            raise CompileFailed(f"{self.compiles} kernels were compiled, as many as the budget has")
+            raise CompileFailed(f"the budget of {self.compiles} compiled kernels is used up")
         if self.crashes[key[0]] >= CRASHES:
-            raise CompileFailed(f"the compiler died of this function {CRASHES} times")
+            raise CompileFailed(f"the compiler crashed {CRASHES} times on this function")
         self.compiles += 1
         text = self.sites.functions[site.function]
         rule, _ = self.compiler.compile(key[0], text, values, self.sites.target, library)
@@ -283,8 +282,8 @@ class Manager(threading.Thread):
             self.store.put(name, library, self._shown(site, values))
         elif not self._outdated:
             self._outdated = True
-            LOG.warning("kernels are not kept: the compiler process runs other versions than this "
-                        "one, which was started before they changed; start it again")  # fmt: skip
+            LOG.warning("kernels are not stored: the compiler process runs other versions than "
+                        "this process, which started before they changed; restart it")  # fmt: skip
         return rule
 
     def _shown(self, site: LoadedSite, values: dict[str, int]) -> dict[str, str]:
@@ -292,7 +291,7 @@ class Manager(threading.Thread):
         return {"function": site.function, "shape": shape, "target": self.sites.target}
 
     def _stored_name(self, site: LoadedSite, values: dict[str, int]) -> str:
-        """Of a kernel on disk."""
+        """Return the key of a kernel in the store."""
         return kernel_key.key(self.functions[site.function], values, self.sites.target,
                               self._schedules)  # fmt: skip
 
@@ -300,7 +299,7 @@ class Manager(threading.Thread):
         self.loaded[key] = _Loaded(loaded(library), str(library), pages(library) + OVERHEAD)
 
     def _full(self) -> str:
-        """Make room for a kernel; why there is none, "" where there is."""
+        """Make room for a kernel; return why that is impossible, or an empty string."""
         size = sum(k.size for k in self.loaded.values())
         largest = max((k.size for k in self.loaded.values()), default=OVERHEAD)
         if len(self.loaded) < self.budget.kernels and size + largest <= self.budget.bytes:
@@ -325,5 +324,5 @@ class Manager(threading.Thread):
         gone = self.loaded.pop(key)
         for place in gone.places:
             self.sites.drop(place, key[1], True)
-            self._note(Event("evicted", self.sites.sites[place].name, key[1], 0.0, "room is made "
-                             "for a shape that comes in"))  # fmt: skip
+            self._note(Event("evicted", self.sites.sites[place].name, key[1], 0.0, "makes "
+                             "room for a requested shape"))  # fmt: skip

@@ -1,4 +1,4 @@
-"""The memory that a shared library takes when it is loaded."""
+"""The memory of a loaded shared library, from its ELF headers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ _LOAD = 1
 
 
 def pages(library: Path) -> int:
-    """Bytes of the pages that its segments are mapped to, which is less than the file: symbols and
-    headers of sections are not mapped. For a file of another format, its size."""
+    """Return the bytes of the pages that a library maps.
+
+    That is less than the file, whose symbols and section headers are not mapped. Returns the size
+    of the file if it is not an ELF file.
+    """
     found = _segments(library)
     if not found:
         return library.stat().st_size
@@ -25,13 +28,13 @@ def pages(library: Path) -> int:
 
 
 def cut(library: Path) -> bool:
-    """Whether the end of a segment is not in the file: who loads it would die of a bus error."""
+    """Return whether a segment is truncated: loading it would die of a bus error."""
     size = library.stat().st_size
     return any(offset + inside > size for offset, _, inside, _ in _segments(library))
 
 
 def _segments(library: Path) -> list[tuple[int, int, int, int]]:
-    """Offset, address, size in the file and in memory of what is mapped."""
+    """Return offset, address, size in the file and size in memory of each mapped segment."""
     with opened(library) as file:
         raw = file.read(PAGE)
     if len(raw) < _HEADER.size:

@@ -1,4 +1,4 @@
-"""Shapes whose compilation something else interrupted, until they are tried again."""
+"""The queue of shapes whose compilation was interrupted and is retried."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from .library import LoadedSite
 
-#: Seconds until what was interrupted is tried again, the first times and from then on.
+#: Seconds before the first retries, and before each later one.
 RETRIES, RARELY = (0.5, 1.0, 2.0, 4.0), 600.0
 Shape = tuple[int, ...]
 
@@ -25,7 +25,7 @@ class _Due:
 
 
 class Postponed:
-    """A queue by time. Nothing in it is given up: after `RETRIES` it is tried `RARELY`."""
+    """A queue by time. No shape is given up: after `RETRIES` it is retried `RARELY`."""
 
     def __init__(self) -> None:
         self._heap: list[_Due] = []
@@ -33,12 +33,12 @@ class Postponed:
         self._numbers = itertools.count()
 
     def wait(self, site: LoadedSite, shape: Shape, seconds: float, soon: bool) -> None:
-        """For what no shape has a part in; ``soon``: somebody waits for it."""
+        """Retry a shape after ``seconds``; ``soon`` says that `is_awaited` counts it."""
         due = _Due(time.monotonic() + seconds, next(self._numbers), site, shape, not soon)
         heapq.heappush(self._heap, due)
 
     def add(self, function: str, site: LoadedSite, shape: Shape) -> tuple[float, bool]:
-        """In how many seconds the shape is tried again, and whether that is `RARELY`."""
+        """Schedule the next retry of a shape; return its delay and whether that is `RARELY`."""
         self._times[function, shape] += 1
         times = self._times[function, shape]
         rarely = times > len(RETRIES)
@@ -47,7 +47,7 @@ class Postponed:
         return seconds, rarely
 
     def pop(self) -> tuple[LoadedSite, Shape] | None:
-        """What is due."""
+        """Return the next shape that is due, or None."""
         if not self._heap or self._heap[0].when > time.monotonic():
             return None
         due = heapq.heappop(self._heap)
@@ -55,5 +55,5 @@ class Postponed:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether something is tried again soon."""
+        """Whether a retry is due soon."""
         return not all(due.rarely for due in self._heap)

@@ -1,4 +1,4 @@
-"""A compiled model that serves: shapes come in, kernels for them are made in the background."""
+"""Sessions serve calls of a compiled model and compile kernels for its shapes in the background."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .manager import Budget, Event, Manager
 
 Served = tuple[int, int]
 _OPEN: weakref.WeakSet[Session] = weakref.WeakSet()
-#: The libraries that are served, by whom; a library is loaded once, however often it is opened.
+#: The manager of each served library; the loader shares one copy of a library in a process.
 _SERVED: dict[Served, Manager | None] = {}
 _LOCK = threading.Lock()
 
@@ -37,10 +37,10 @@ class SiteStats:
 
     Attributes:
         site: The call site.
-        caller: The Relax function that it is in.
+        caller: The Relax function that contains it.
         hits: Calls served by specialised kernels.
         misses: Calls served by the generic kernel.
-        kernels: Specialised kernels that are loaded.
+        kernels: Loaded specialised kernels.
         failed_calls: Calls that failed in a specialised kernel and were served by the generic one.
         shapes: Calls by shape.
     """
@@ -55,20 +55,20 @@ class SiteStats:
 
     @property
     def hit_rate(self) -> float:
-        """The share of calls that a special kernel served, 0 where there were none."""
+        """The share of calls served by specialised kernels; 0 if there were no calls."""
         calls = self.hits + self.misses
         return self.hits / calls if calls else 0.0
 
 
 @dataclass(frozen=True)
 class Stats:
-    """What a session did.
+    """The statistics of a session.
 
     Attributes:
         sites: The calls of each site.
-        events: What became of each shape.
-        kernels: Specialised kernels that are loaded.
-        bytes: Their bytes.
+        events: What happened to each shape.
+        kernels: Loaded specialised kernels.
+        bytes: Memory of these kernels in bytes.
     """
 
     sites: tuple[SiteStats, ...]
@@ -83,33 +83,33 @@ class Stats:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How many events of each kind there were."""
+        """The number of events of each kind."""
         return Counter(e.what for e in self.events)
 
     def __str__(self) -> str:
         told = ", ".join(f"{n} {what}" for what, n in sorted(self.counts.items()))
         calls = sum(s.hits + s.misses for s in self.sites)
-        return (f"{self.hit_rate:.1%} of {calls} calls by special kernels; {self.kernels} kernels, "
-                f"{self.bytes >> 10} KiB; {told}")  # fmt: skip
+        return (f"{self.hit_rate:.1%} of {calls} calls by specialised kernels; "
+                f"{self.kernels} kernels, {self.bytes >> 10} KiB; {told}")  # fmt: skip
 
 
 class Session:
     """A compiled model that serves calls, and compiles kernels for shapes that occur.
 
-    Calling it runs ``main`` on numpy arrays or anything with DLPack; ``session["decode"]`` is
-    another function. Arguments are checked, and copied where compiled code could not read them. A
-    library has one session at a time in a process; threads share it.
+    Calling it runs ``main`` on numpy arrays or other DLPack tensors; ``session["decode"]`` is
+    another function. Arguments are checked, and copied only if compiled code could not read them. A
+    process has at most one open session of a library; threads share it.
 
     Args:
-        library: The path of an exported library, or what compiled it.
-        budget: How much to spend on kernels; by default ``Budget()``.
-        store: Where kernels are kept on disk; None keeps none.
-        compiler: Compiles the kernels; by default a process of its own.
+        library: The path of an exported library, or a compile result.
+        budget: Limits on kernels; by default ``Budget()``.
+        store: The kernel store; None stores nothing.
+        compiler: Compiles the kernels; by default a new process for this session.
         strict: Refuse arguments that would be copied, and shapes outside the declared ranges.
-        device: Where to run; by default what the library was compiled for.
+        device: TVM's device; by default the CPU.
 
     Raises:
-        ValueError: The library has a session in this process already.
+        ValueError: The library already has a session in this process, or does not load.
     """
 
     def __init__(self, library: Any, *, budget: Budget | None = None,
@@ -125,8 +125,8 @@ class Session:
         with _LOCK:
             ending = _SERVED.get(file)
             if file in _SERVED and (ending is None or not ending.closed):
-                raise ValueError(f"{path} has a session in this process, or in that which it was "
-                                 "forked off: share it, or close it first")  # fmt: skip
+                raise ValueError(f"{path} already has a session in this process or its parent: "
+                                 "share it, or close it first")  # fmt: skip
             if ending is not None:
                 ending.join()
             _SERVED[file] = None
@@ -161,11 +161,11 @@ class Session:
         weakref.finalize(self, _let_go, manager, self._pid).atexit = False
 
     def __call__(self, *args: Any) -> Any:
-        """Run ``main``; ``ValueError`` where the model has none."""
+        """Run ``main``; raises ``ValueError`` if the model has no such function."""
         return (self._main or self["main"])(*args)
 
     def __getitem__(self, name: str) -> Function:
-        """A function of the model by its name; ``ValueError`` for one that it has not."""
+        """Return a function of the model by name; raises ``ValueError`` if it is unknown."""
         found = self._functions.get(name)
         if found is not None:
             return found
@@ -178,27 +178,32 @@ class Session:
 
     @property
     def functions(self) -> tuple[str, ...]:
-        """The names of the model's public functions."""
+        """Names of the model's public functions."""
         return tuple(self._sites.signatures)
 
     def settle(self, seconds: float | None = None) -> bool:
-        """Wait until no shape waits for its kernel; False where ``seconds`` are over before.
+        """Wait until no shape waits for its kernel; return False on a timeout.
 
-        None waits for as long as it takes, which ends: each kernel has a limit of its own.
+        Args:
+            seconds: The timeout. None waits without one; it terminates, since the compilation of
+                each kernel is limited.
         """
         manager = self._manager
         if not manager.is_alive():
             return True
         end, seen = None if seconds is None else time.monotonic() + seconds, manager.rests
-        while manager.is_alive() and manager.rests < seen + 2:  # the first may have begun before
+        while manager.is_alive() and manager.rests < seen + 2:  # one may have begun before
             if end is not None and time.monotonic() > end:
                 return False
             time.sleep(0.002)
         return True
 
     def stats(self) -> Stats:
-        """What was called and compiled until now. ``RuntimeError`` in a process that was forked
-        off: it is not counted there."""
+        """Return the statistics so far.
+
+        Raises:
+            RuntimeError: The process is a fork; calls are not counted there.
+        """
         self._own()
         manager = self._manager
         sites = tuple(self._site(s) for s in manager.sites.sites)
@@ -216,8 +221,11 @@ class Session:
                          told["failed"], shapes)  # fmt: skip
 
     def recording(self) -> Recording:
-        """The shapes that came in until now, with the functions that they came to. ``RuntimeError``
-        in a process that was forked off."""
+        """Return the shapes that occurred so far, with the functions that they occurred in.
+
+        Raises:
+            RuntimeError: The process is a fork; calls are not counted there.
+        """
         self._own()
         found = Recording()
         for s in self._manager.sites.sites:
@@ -230,19 +238,19 @@ class Session:
 
     @property
     def is_own(self) -> bool:
-        """Whether it was opened in this process, not in one that this was forked off."""
+        """Whether the session was opened in this process rather than in its parent."""
         return os.getpid() == self._pid
 
     def _own(self) -> None:
         if not self.is_own:
-            raise RuntimeError(f"the session is of process {self._pid}, which this one was forked "
-                               "off: ask it there")  # fmt: skip
+            raise RuntimeError(f"the session belongs to the parent process {self._pid}: call this "
+                               "method there")  # fmt: skip
 
     def close(self) -> None:
-        """Stop compiling and let the kernels go; calls are served by the generic kernels.
+        """Stop compiling and release the kernels; the generic kernels serve further calls.
 
-        Nothing happens in a process that was forked off: the session is its parent's. Calls there
-        are served by the kernels that there were, and are not counted.
+        In a forked process this does nothing, because the session belongs to the parent. Calls
+        there use the kernels loaded at the fork, and are not counted.
         """
         if not self.is_own:
             return
@@ -258,30 +266,29 @@ class Session:
 
 @atexit.register
 def _close_all() -> None:
-    """A thread that is inside C++ when the interpreter ends would take the process down."""
+    """Close all sessions: a thread still in C++ at the interpreter's exit would crash it."""
     for session in list(_OPEN):
         session.close()
-    for manager in list(_SERVED.values()):  # whose session was not closed
+    for manager in list(_SERVED.values()):  # of sessions that were not closed
         if manager is not None and manager.is_alive():
             manager.join()
 
 
 def _function(module: Any, device: Any, name: str) -> Any:
-    """Of a virtual machine of its own. It holds no session, which goes when it is let go."""
+    """Create a virtual machine and return its function; it must not keep the session alive."""
     return relax.VirtualMachine(module, device)[name]
 
 
 def _let_go(manager: Manager, pid: int) -> None:
-    """Of a session that was not closed. Its thread is not waited for: what collects garbage may
-    hold a lock that it needs."""
+    """Close the manager of a collected session.
+
+    It does not join the thread, because the garbage collector may run under a lock that the thread
+    needs.
+    """
     if pid == os.getpid():
         manager.close(wait=False)
 
 
 def stats() -> tuple[Stats, ...]:
-    """Return what each open session of this process did.
-
-    Returns:
-        One `Stats` for each session.
-    """
+    """Return the statistics of each open session of this process."""
     return tuple(s.stats() for s in list(_OPEN) if s.is_own)

@@ -1,4 +1,4 @@
-"""Schedules for a CPU, from the structure of a PrimFunc: ``schedule(func, target)``."""
+"""Schedule PrimFuncs for CPUs by their structure: ``schedule(func, target)``."""
 
 from ...analysis import Refusal
 from .schedule import schedule

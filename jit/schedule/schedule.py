@@ -1,11 +1,10 @@
-"""A PrimFunc with loop nests for a CPU.
+"""Schedule a PrimFunc for a CPU.
 
     Before: for i, j, k: mm[i, j] += x[i, k] * w[k, j];  for i, j: out[i, j] = max(mm[i, j], 0)
     After:  tiles of rows and vectors that stay in registers over k, stored as max(acc, 0)
 
-Everything is decided on axes and access functions. A function is taken where every buffer has one
-writer, before its readers; then its value is that of its definitions, in whichever order they are
-computed.
+All decisions depend on axes and access functions. A function is supported if every buffer has one
+writer, which precedes its readers; then the order of computation cannot change its result.
 """
 
 from __future__ import annotations
@@ -33,17 +32,20 @@ from .nest.tir import seq
 from .rules import rules
 from .scheduled import Scheduled
 
-#: TVM's mark of what has a schedule.
+#: TVM's attribute of scheduled functions.
 DONE = "tirx.is_scheduled"
 
 
 def schedule(
     func: Any, target: Any, spans: Mapping[str, Span] = MappingProxyType({})
 ) -> Scheduled | Refusal:
-    """The PrimFunc scheduled for an LLVM target; the function given is not changed.
+    """Schedule a PrimFunc for an LLVM target, or refuse; ``func`` is not modified.
 
-    ``spans`` say where dimensions are, by the names of `symbols`: it is for these
-    values only. Others are taken as positive. Raises ``ValueError`` for a dimension there is not.
+    ``spans`` restricts dimensions, by the names of `symbols`; the result is valid for these values
+    only. Other dimensions are assumed to be positive.
+
+    Raises:
+        ValueError: ``spans`` names an unknown dimension.
     """
     if not isinstance(func, tirx.PrimFunc):
         return Refusal(f"expected a PrimFunc, got {type(func).__name__}")
@@ -52,19 +54,19 @@ def schedule(
         return Refusal("the target is not LLVM")
     _check(func, spans)
     if bool((func.attrs or {}).get(DONE, False)):
-        return Refusal("it is scheduled already")
+        return Refusal("the function is already scheduled")
     try:
         return _scheduled(func, cpu, _sizes(func, spans))
     except Unscheduled as e:
         return Refusal(e.reason)
-    except Exception as e:  # what fails to be scheduled is served as it is
+    except Exception as e:  # serve it unscheduled
         return Refusal(f"scheduling failed: {type(e).__name__}: {str(e)[:200]}")
 
 
 def _check(func: Any, spans: Mapping[str, Span]) -> None:
     known = {s.name for s in symbols(func)} if spans else set()
     if strange := sorted(spans.keys() - known):
-        raise ValueError(f"schedule: there is no dimension {', '.join(strange)}; those of "
+        raise ValueError(f"schedule: unknown dimension {', '.join(strange)}; the dimensions of "
                          f"{called(func)}: {', '.join(sorted(known)) or 'none'}")  # fmt: skip
 
 
@@ -85,7 +87,7 @@ def _scheduled(func: Any, cpu: VectorUnits, sizes: SymbolicSizes) -> Scheduled |
     rules_of = tuple(dict.fromkeys(w[1] for w in written))
     reasons = tuple(w[2] for w in written if w[2])
     if all(rule == PLAIN for rule in rules_of):
-        return Refusal("; ".join(reasons) or "there is nothing to schedule")
+        return Refusal("; ".join(reasons) or "the function has nothing to schedule")
     stored = [tirx.AllocBuffer(b) for b in _used(body, made.inner)]
     whole = seq([*stored, *views.declared(), *body])
     new = tirx.PrimFunc(func.params, whole, func.ret_type, func.attrs)
@@ -96,7 +98,7 @@ PLAIN = "plain"
 
 
 def _written(part: Part, cpu: VectorUnits, views: Views) -> tuple[Any, str, str]:
-    """The loop nest of a part, its rule, and why it has none."""
+    """Return the loop nest of a part, the name of its rule, and why it keeps its loops."""
     if isinstance(part, Plain):
         name = part.step.stage.block.name_hint
         return part.step.plain(), PLAIN, f"{name}: {part.reason}"
@@ -105,11 +107,11 @@ def _written(part: Part, cpu: VectorUnits, views: Views) -> tuple[Any, str, str]
         nest = r.run(kernel, cpu)
         if not isinstance(nest, Refusal):
             return nest, r.name, ""
-    raise AssertionError("a kernel fits no rule")  # serial takes all
+    raise AssertionError("a kernel fits no rule")  # serial never refuses
 
 
 def _used(body: list[Any], inner: NodeDict[None]) -> list[Any]:
-    """The buffers inside that are stored to, in the order in which they were declared."""
+    """Return the inner buffers that are stored to, in order of declaration."""
     seen: NodeDict[None] = NodeDict()
 
     def note(s: Any) -> None:

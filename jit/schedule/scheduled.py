@@ -1,4 +1,4 @@
-"""What scheduling gives."""
+"""The result of scheduling."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Scheduled:
-    """A PrimFunc that computes the same, up to the order of sums, and of largest and smallest where
-    there are NaN among them (what TVM gives there depends on the order too).
+    """A scheduled PrimFunc, equal to the original up to the order of sums.
 
-    ``rules`` are those that wrote its loop nests, in their order. ``reasons`` say which stages are
-    as they were, and why.
+    Minima and maxima over NaN may also differ; their result in TVM depends on the order as well.
+    ``rules`` emitted the loop nests, in order. ``reasons`` says which blocks keep their loops, and
+    why.
     """
 
     func: Any
@@ -21,7 +21,7 @@ class Scheduled:
 
     @property
     def rule(self) -> str:
-        """The rules in one text: the name of this schedule."""
+        """The rules, joined: the name of this schedule."""
         return "+".join(self.rules)
 
     def __repr__(self) -> str:

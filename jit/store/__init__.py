@@ -1,1 +1,1 @@
-"""Compiled kernels on disk."""
+"""The kernel store: compiled kernels on disk."""

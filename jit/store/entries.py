@@ -1,4 +1,4 @@
-"""The files of a store, by names in its folder, of which a descriptor is held."""
+"""Files of a store, accessed by name through a descriptor of the folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEY = re.compile(r"[0-9a-f]{16,64}")
 
 
 def read(name: str, folder: int, most: int) -> bytes | Damaged | None:
-    """The bytes of a file that only this user can write; None where there is none."""
+    """Read a file that only this user can write; None if it does not exist."""
     try:
         return trust.read(name, folder, most)
     except FileNotFoundError:
@@ -30,7 +30,7 @@ def read(name: str, folder: int, most: int) -> bytes | Damaged | None:
 
 
 def write(name: str, folder: int, raw: bytes) -> None:
-    """Whole or not at all, whatever is killed meanwhile."""
+    """Write a file atomically, even if the process is killed."""
     part = f"{PART}{secrets.token_hex(8)}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     number = os.open(part, flags, 0o600, dir_fd=folder)
@@ -38,8 +38,8 @@ def write(name: str, folder: int, raw: bytes) -> None:
         with os.fdopen(number, "wb") as file:
             file.write(raw)
             file.flush()
-            # Of a machine that loses power the name must not come before the bytes; the name
-            # itself may be lost.
+            # After a power failure the name must not exist without the bytes. Losing the name
+            # is harmless.
             os.fsync(file.fileno())
         os.replace(part, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
@@ -49,7 +49,7 @@ def write(name: str, folder: int, raw: bytes) -> None:
 
 
 def files(folder: int) -> Iterator[tuple[str, os.stat_result]]:
-    """The entries; files that others remove meanwhile are passed over."""
+    """Yield the entries; skips files that are removed meanwhile."""
     with os.scandir(folder) as found:
         for file in found:
             name, suffix = os.path.splitext(file.name)
@@ -59,7 +59,7 @@ def files(folder: int) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def sweep(folder: int, seconds: float) -> None:
-    """Remove what killed writers left."""
+    """Remove files that killed writers left behind."""
     before = time.time() - seconds
     with os.scandir(folder) as found:
         for file in found:

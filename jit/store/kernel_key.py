@@ -1,4 +1,4 @@
-"""What a compiled kernel depends on, as a key of `KernelStore`."""
+"""Keys of stored kernels: a digest of everything that a compiled kernel depends on."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import Any
 
 from ...analysis.support import plugins
 
-#: All of opinfo: which of its modules a kernel's code comes from is not guessed.
+#: The whole package is hashed, so no dependency of a kernel can be missed.
 PACKAGE = Path(__file__).parents[2]
-#: What decides on code, or proves that it is right, beside opinfo.
+#: Distributions that determine code or its proofs.
 TOOLS = ("opinfo", "apache-tvm", "apache-tvm-ffi", "z3-solver", "highspy", "numpy")
 CPUINFO = Path("/proc/cpuinfo")
 #: Hexadecimal digits of a key: 160 bits.
@@ -24,11 +24,14 @@ DIGITS = 40
 
 
 def key(func: Any, values: Mapping[str, int], target: Any, schedule: str = "") -> str:
-    """The same in every process for the same kernel, another one for any other.
+    """Return the key of a kernel, equal in every process and different for every other kernel.
 
-    ``func``: the PrimFunc, bound or symbolic, or its `fingerprint`; ``values``: what its
-    symbolic extents are; ``schedule``: what decides how it is scheduled beside the source of this
-    package, such as a database of tuned schedules.
+    Args:
+        func: The PrimFunc, static or symbolic, or its `fingerprint`.
+        values: The values of its symbolic extents.
+        target: TVM's target.
+        schedule: What determines the schedule besides this package, such as the version of a
+            database of tuned schedules.
     """
     print_ = func if isinstance(func, str) else fingerprint(func)
     told = [print_, sorted(values.items()), str(target), schedule, toolchain()]
@@ -37,9 +40,10 @@ def key(func: Any, values: Mapping[str, int], target: Any, schedule: str = "") -
 
 @lru_cache(maxsize=1024)
 def fingerprint(func: Any) -> str:
-    """Of a PrimFunc, whatever its name is.
+    """Return a digest of a PrimFunc, independent of its name.
 
-    TVM's structural hash has 64 bits and a wrong kernel is a wrong answer: the text counts too.
+    It includes the text, because TVM's structural hash has only 64 bits and a collision would give
+    wrong results.
     """
     import tvm_ffi
 
@@ -51,9 +55,9 @@ def fingerprint(func: Any) -> str:
 
 @cache
 def toolchain() -> str:
-    """Versions of what makes kernels, and the CPU that they are made for.
+    """Return the versions of everything that compiles kernels, and the CPU.
 
-    Installed plug-ins count like opinfo's own files: schedules go by what recognisers say.
+    Installed plug-ins count like opinfo's own files, because schedules depend on recognisers.
     """
     tools = (f"{n} {version(n)} {_binaries(n)}".rstrip() for n in TOOLS)
     outside = plugins.fingerprint()
@@ -62,7 +66,7 @@ def toolchain() -> str:
 
 @cache
 def sources() -> str:
-    """A digest of opinfo's files: versions do not change while it is worked on."""
+    """Return a digest of opinfo's files, since the version is constant during development."""
     digest = hashlib.sha256()
     for path in source_files():
         raw = path.read_bytes()
@@ -71,7 +75,7 @@ def sources() -> str:
 
 
 def source_files() -> list[Path]:
-    """Code and data of the package. Its folders are links where it is worked on."""
+    """Return all files of the package; in a checkout its folders are symbolic links."""
     found: list[Path] = []
     for folder, inner, names in os.walk(PACKAGE, followlinks=True):
         inner[:] = [name for name in inner if name != "__pycache__"]
@@ -80,8 +84,10 @@ def source_files() -> list[Path]:
 
 
 def _binaries(name: str) -> str:
-    """A digest of a distribution's libraries as its record lists them: a build of one version may
-    differ from another, by its LLVM for instance."""
+    """Return a digest of a distribution's shared libraries, from its record.
+
+    Builds of one version may differ, for instance in their LLVM.
+    """
     record = distribution(name).read_text("RECORD") or ""
     lines = sorted(line for line in record.splitlines() if ".so" in line.partition(",")[0])
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16] if lines else ""
@@ -89,7 +95,7 @@ def _binaries(name: str) -> str:
 
 @cache
 def cpu() -> str:
-    """The processor's architecture and a digest of its features."""
+    """Return the architecture of the CPU and a digest of its features."""
     return f"{platform.machine()} {hashlib.sha256(_features().encode()).hexdigest()[:16]}"
 
 

@@ -1,4 +1,4 @@
-"""What an entry says of itself, for people: read from its end, not verified."""
+"""Descriptions of stored kernels for listings, read without verification."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from .kernel_file import FOOTER, Damaged, about_length
 
 
 def about_of(name: str, within: int) -> dict[str, str]:
-    """``{"damaged": reason}`` where it cannot be read. ``within``: a descriptor of its folder."""
+    """Return the description of an entry, or ``{"damaged": reason}`` if it is unreadable.
+
+    ``within`` is a descriptor of the folder.
+    """
     try:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with os.fdopen(os.open(name, flags, dir_fd=within), "rb") as file:

@@ -1,4 +1,4 @@
-"""The folder that compiled kernels are kept in."""
+"""The default folder of the kernel store."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ import os
 import sys
 from pathlib import Path
 
-#: Names another folder than the platform's.
+#: Environment variable that overrides the folder.
 VARIABLE = "OPINFO_CACHE"
 
 
 def default_folder() -> Path:
-    """``$OPINFO_CACHE``, or where the platform keeps what can be made again.
+    """Return ``$OPINFO_CACHE``, or the platform's cache folder.
 
-    Raises ``RuntimeError`` where there is no home folder.
+    Raises:
+        RuntimeError: There is no home folder.
     """
     if chosen := os.environ.get(VARIABLE):
         return Path(chosen)
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "opinfo" / "kernels"
     base = os.environ.get("XDG_CACHE_HOME")
-    # The specification of these variables: a relative path is to be ignored.
+    # The XDG specification requires relative paths to be ignored.
     root = Path(base) if base and os.path.isabs(base) else Path.home() / ".cache"
     return root / "opinfo" / "kernels"

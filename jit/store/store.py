@@ -1,13 +1,12 @@
 """Compiled kernels on disk, shared by any number of processes and threads.
 
-A file a kernel, named by its key. It is written under another name and renamed, so that a name is
-of a whole file or of none; it is verified to the last byte before its path is handed out. Nothing
-is locked: whoever loses a race builds once more. Modification times say when an entry was used.
+Each kernel is one file, named by its key. It is written under a temporary name and renamed, so that
+a name always denotes a complete file, and verified to the last byte before use. There are no locks:
+a process that loses a race compiles again. Modification times record the last use.
 
-The folder is opened anew for each use, by `byoc.process.trust`, and everything in it goes
-by its
-descriptor. Whatever goes wrong with it (full, read-only, not private) is told in one warning, and
-kernels are compiled as if there were no store.
+The folder is opened by `byoc.process.trust` for each use, and its files are accessed through the
+descriptor. A problem with the folder (full, read-only, not private) causes one warning, and kernels
+are then compiled as if there were no store.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ from .entries import KEY, SUFFIX
 from .kernel_file import Damaged, opened, packed
 from .listing import about_of
 
-#: Seconds after which a file that is still being written is one whose writer was killed.
+#: Seconds after which the writer of a temporary file is assumed to be dead.
 ABANDONED = 3600.0
-#: The same when everything is to go: a writer takes milliseconds.
+#: The same for `clear`; a live writer takes milliseconds.
 PATIENCE = 60.0
 
 
 @dataclass(frozen=True)
 class StoreEntry:
-    """An entry, for people. ``used``: when it was last asked for, in seconds since 1970."""
+    """An entry in a listing. ``used`` is the time of the last use, in seconds since 1970."""
 
     key: str
     size: int
@@ -47,13 +46,13 @@ class KernelStore:
     """Compiled kernels on disk; the least recently used are removed first.
 
     Args:
-        folder: Where; by default ``$OPINFO_CACHE``, or the platform's cache folder. Nobody else may
-            be able to write to it.
-        max_bytes: The most bytes of kernels.
-        max_count: The most kernels.
+        folder: The folder; by default ``$OPINFO_CACHE`` or the platform's cache folder. Only its
+            owner may have write access.
+        max_bytes: Limit on the total size of kernels in bytes.
+        max_count: Limit on the number of kernels.
 
     Raises:
-        ValueError: A bound is not positive.
+        ValueError: A limit is not positive.
     """
 
     def __init__(
@@ -68,7 +67,7 @@ class KernelStore:
         self._told: set[str] = set()
 
     def refusal(self) -> str | None:
-        """Why nothing is read from or written to the folder; None if it is, or is not there yet."""
+        """Say why the folder is not used; None if it is usable or does not exist yet."""
         try:
             return trust.refusal(self.folder)
         except FileNotFoundError:
@@ -77,17 +76,19 @@ class KernelStore:
             return f"{self.folder}: {e.strerror}"
 
     def get(self, key: str) -> Path | None:
-        """The library of a key, verified; None where there is none that is whole.
+        """Return the path of a verified library; None if there is no intact entry.
 
-        What is at the path may be another file by the time that it is loaded; see `copy`.
+        Another process may replace the file before it is loaded; `copy` avoids that.
         """
         return None if self._verified(key) is None else self._path(key)
 
     def copy(self, key: str, to: Path) -> bool:
-        """Write the library of a key to a new file, exactly as it was verified.
+        """Write the verified library of a key to a new file; return whether there is one.
 
-        A file in a folder of this process alone can be loaded: nobody replaces it, and nobody cuts
-        it short while it is mapped. Raises ``OSError`` where it cannot be written.
+        In a private folder, no other process can replace or truncate the copy while it is mapped.
+
+        Raises:
+            OSError: The copy cannot be written.
         """
         raw = self._verified(key)
         if raw is not None:
@@ -106,13 +107,13 @@ class KernelStore:
             if isinstance(raw, Damaged) or isinstance(found, Damaged):
                 self._discard(name, folder, getattr(found, "reason", ""))
                 return None
-            with contextlib.suppress(OSError):  # read-only, or it vanished just now
+            with contextlib.suppress(OSError):  # read-only, or removed meanwhile
                 now = time.time_ns()
                 os.utime(name, ns=(now, now), dir_fd=folder, follow_symlinks=False)
         return raw
 
     def discard(self, key: str, reason: str) -> None:
-        """Remove a kernel that turned out not to work; the reason is told in a warning."""
+        """Remove a kernel that does not work, with a warning that gives the reason."""
         name = self._path(key).name
         with self._opened() as folder:
             if folder is not None and entries.exists(name, folder):
@@ -121,14 +122,22 @@ class KernelStore:
     def put(
         self, key: str, file: str | Path, about: Mapping[str, str] | None = None
     ) -> Path | None:
-        """Keep a library; None, after a warning, where it cannot be kept.
+        """Store a library and return its path; None, with a warning, if it cannot be stored.
 
-        ``about`` is shown to people: ``function``, ``shape``, ``target``. Raises ``OSError`` if the
-        library cannot be read.
+        Args:
+            key: The kernel's key.
+            file: The library.
+            about: A description for listings: ``function``, ``shape``, ``target``.
+
+        Raises:
+            OSError: The library cannot be read.
         """
         path, raw = self._path(key), packed(key, about or {}, Path(file).read_bytes())
         if len(raw) > self.max_bytes:
-            self._warn(f"a kernel of {len(raw)} bytes is more than all may have: it is not kept")
+            self._warn(
+                f"a kernel of {len(raw)} bytes exceeds the limit of the store "
+                f"({self.max_bytes} bytes) and is not stored"
+            )
             return None
         with self._opened(create=True) as folder:
             if folder is None:
@@ -142,7 +151,7 @@ class KernelStore:
         return path
 
     def ls(self) -> list[StoreEntry]:
-        """What is kept, the last used first. Raises ``OSError`` if the folder cannot be read."""
+        """List the entries, most recently used first; raises ``OSError`` if that fails."""
         with self._opened() as folder:
             if folder is None:
                 return []
@@ -151,7 +160,11 @@ class KernelStore:
                     for n, s in found]  # fmt: skip
 
     def clear(self, older_than: float = 0.0) -> list[Path]:
-        """Remove what was not used for these seconds; the files that went. Raises ``OSError``."""
+        """Remove entries unused for ``older_than`` seconds; return the removed files.
+
+        Raises:
+            OSError: The folder cannot be read.
+        """
         before = time.time() - older_than
         with self._opened() as folder:
             if folder is None:
@@ -169,9 +182,9 @@ class KernelStore:
 
     @contextlib.contextmanager
     def _opened(self, create: bool = False) -> Iterator[int | None]:
-        """A descriptor of the folder; None where it is not there, or after a warning."""
+        """Open the folder; None if it does not exist, or with a warning if it is unusable."""
         try:
-            # Only what opening raises is caught, not what is done with the folder.
+            # Catch errors of opening only, not of the body of the with statement.
             number = (stack := contextlib.ExitStack()).enter_context(
                 trust.folder(self.folder, create)
             )
@@ -190,7 +203,7 @@ class KernelStore:
             yield number
 
     def _trim(self, newest: str, folder: int) -> None:
-        """Evict down to the bounds; never what was put just now."""
+        """Evict entries to respect the limits, but never the newest."""
         with contextlib.suppress(OSError):
             entries.sweep(folder, ABANDONED)
             found = sorted(entries.files(folder), key=lambda f: f[1].st_mtime_ns)
@@ -208,10 +221,10 @@ class KernelStore:
             os.unlink(name, dir_fd=folder)
 
     def _not_kept(self, why: str) -> None:
-        self._warn(f"kernels are not kept: {why}")
+        self._warn(f"kernels are not stored: {why}")
 
     def _warn(self, text: str) -> None:
-        """Each thing once."""
+        """Warn once for each text."""
         with self._lock:
             new = text not in self._told
             self._told.add(text)

@@ -1,1 +1,1 @@
-"""Schedules that are searched for, and the shapes that they are for."""
+"""Tuning: record shapes, and search for their schedules with meta_schedule."""

@@ -1,7 +1,7 @@
-"""The tensor intrinsics of one architecture, without those of all others.
+"""Import the tensor intrinsics of one architecture only.
 
-meta_schedule imports ``tvm.s_tir.tensor_intrin``, which parses TVMScript for CUDA, ROCm, Hexagon, …
-for tens of seconds of CPU. A search for a CPU needs those of that CPU, in one module of it.
+meta_schedule imports ``tvm.s_tir.tensor_intrin``, which parses TVMScript for CUDA, ROCm, Hexagon
+and others for tens of seconds. A search for a CPU needs only the module of that CPU.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _lock = threading.RLock()
 
 @contextmanager
 def only_for(target: Any) -> Iterator[None]:
-    """Whoever imports the package meanwhile gets one with the modules of this CPU.
+    """Replace the package within the context by one with only the modules of this CPU.
 
-    After it the package is as if it had not been imported, so that importing it then gives all of
-    it; modules that were imported remain, since they register what must be registered once. For
-    what is no CPU, or where the package is imported already, nothing is done.
+    Afterwards the package counts as not imported, so a later import loads all of it. Modules that
+    were imported stay, because their registrations must not be repeated. Targets other than CPUs,
+    and a package that is already imported, are left alone.
     """
     with _lock:
         if PACKAGE in sys.modules or str(target.kind.name) != "llvm":
@@ -45,11 +45,11 @@ def only_for(target: Any) -> Iterator[None]:
 
 
 def _stand_in() -> ModuleType:
-    """A package whose modules can be imported, but whose own code was not run."""
+    """Return a package whose modules can be imported but whose ``__init__`` has not run."""
     parent = import_module(PACKAGE.rpartition(".")[0])
     spec = PathFinder.find_spec(PACKAGE, parent.__path__)
     if spec is None or spec.submodule_search_locations is None:
-        raise ImportError(f"there is no package {PACKAGE}")
+        raise ImportError(f"package {PACKAGE} not found")
     out = ModuleType(PACKAGE)
     out.__path__ = list(spec.submodule_search_locations)
     out.__spec__ = spec
@@ -57,7 +57,7 @@ def _stand_in() -> ModuleType:
 
 
 def _needed(target: Any) -> list[str]:
-    """By LLVM's triple; without one the code is for this machine."""
+    """Choose modules by LLVM's triple, or by this machine without one."""
     import platform
 
     triple = str(target.attrs.get("mtriple", "") or platform.machine()).lower()

@@ -1,4 +1,4 @@
-"""Which shapes came in, per call site: what there is to tune before the next run."""
+"""Recordings of the shapes that occur at call sites, as input of tuning."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ FORMAT = 1
 
 
 class RecordError(ValueError):
-    """A file that is no record; the message says which and why."""
+    """A file is not a recording; the message says which and why."""
 
 
 @dataclass(frozen=True, order=True)
 class Shape:
-    """A shape that came in: ``values`` of the symbolic extents of a function, by name.
+    """A shape that occurred: the ``values`` of a function's symbolic extents, by name.
 
-    ``function`` is the hash of the PrimFunc, ``site`` the name of the call.
+    ``function`` is the hash of the PrimFunc, ``site`` the name of the call site.
     """
 
     site: str
@@ -42,7 +42,7 @@ class Shape:
 
 
 class Recording:
-    """Counts of shapes; any thread may add to it.
+    """Counts of shapes; thread-safe.
 
     Args:
         counts: How often each shape occurred.
@@ -57,7 +57,7 @@ class Recording:
         self.functions = dict(functions or {})
 
     def add(self, site: str, function: str, values: Mapping[str, int], count: int = 1) -> None:
-        """A shape came in, ``count`` times. Raises ``ValueError`` for a count below 1."""
+        """Count calls of a shape; raises ``ValueError`` for a count below 1."""
         if count < 1:
             raise ValueError(f"Recording.add: count must be positive, got {count}")
         shape = Shape(site, function, tuple((k, int(v)) for k, v in values.items()))
@@ -65,35 +65,37 @@ class Recording:
             self._counts[shape] += count
 
     def define(self, function: str, text: str) -> None:
-        """What a function is, so that it can be tuned where the model is not."""
+        """Add a PrimFunc as JSON, so that tuning does not need the model."""
         with self._lock:
             self.functions[function] = text
 
     def prim_funcs(self) -> dict[str, Any]:
-        """By their hash. Raises `RecordError` for what is no PrimFunc."""
+        """Return the PrimFuncs by hash; raises `RecordError` for anything else."""
         import tvm
 
         out = {}
         for name, text in self.functions.items():
             try:
                 out[name] = tvm.ir.load_json(text)
-            except Exception as e:  # TVM raises what it likes
+            except Exception as e:  # TVM may raise anything
                 raise RecordError(f"function {name[:12]} cannot be read: {last_line(e)}") from e
             if not isinstance(out[name], tvm.tirx.PrimFunc):
-                raise RecordError(f"function {name[:12]} is a {type(out[name]).__name__}")
+                raise RecordError(
+                    f"function {name[:12]}: expected a PrimFunc, got {type(out[name]).__name__}"
+                )
         return out
 
     def counts(self) -> dict[Shape, int]:
-        """A copy."""
+        """Return a copy of the counts."""
         with self._lock:
             return dict(self._counts)
 
     def top(self, n: int | None = None) -> list[tuple[Shape, int]]:
-        """The most frequent shapes first, equally frequent ones by name."""
+        """Return the `n` most frequent shapes with their counts; ties by name."""
         return sorted(self.counts().items(), key=lambda item: (-item[1], item[0]))[:n]
 
     def __len__(self) -> int:
-        """How many different shapes."""
+        """Return the number of distinct shapes."""
         return len(self.counts())
 
     def __eq__(self, other: object) -> bool:
@@ -108,7 +110,7 @@ class Recording:
 
     @classmethod
     def merged(cls, several: Iterable[Recording]) -> Recording:
-        """The sum of several."""
+        """Return the sum of several recordings."""
         total: Counter[Shape] = Counter()
         functions: dict[str, str] = {}
         for one in several:
@@ -117,7 +119,7 @@ class Recording:
         return cls(total, functions)
 
     def save(self, path: str | Path) -> None:
-        """As JSON; the file is there whole or not at all. Raises ``OSError``."""
+        """Write the recording as JSON, atomically; raises ``OSError``."""
         path = Path(path)
         rows = [{"site": s.site, "function": s.function, "values": dict(s.values), "count": n}
                 for s, n in self.top()]  # fmt: skip
@@ -130,7 +132,12 @@ class Recording:
 
     @classmethod
     def load(cls, path: str | Path) -> Recording:
-        """Raises ``OSError`` if it cannot be read, `RecordError` if it is no record."""
+        """Read a recording.
+
+        Raises:
+            OSError: The file cannot be read.
+            RecordError: The file is not a recording.
+        """
         try:
             told = parse(content(path))
             if told["format"].value != FORMAT:
@@ -143,7 +150,7 @@ class Recording:
         return out
 
     def told(self, n: int | None = None) -> Table:
-        """A table of the most frequent shapes."""
+        """Return a table of the most frequent shapes."""
         from rich.markup import escape
         from rich.table import Table
 

@@ -1,4 +1,4 @@
-"""Schedules that were found by search, by PrimFunc and target: meta_schedule's database."""
+"""The database of tuned schedules, by PrimFunc and target, in meta_schedule's format."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from ..store.kernel_key import fingerprint
 
 WORKLOADS, RECORDS = "database_workload.json", "database_tuning_record.json"
 SEARCHED = "opinfo_searched.json"
-#: Of the kernel's attributes, what its code depends on.
+#: Attributes of a kernel that its code depends on.
 KEPT = ("s_tir", "tirx.noalias")
-#: Seconds of a candidate that did not run.
+#: TVM records failed candidates with a time above this, in seconds.
 FAILED = 1e9
 
 
@@ -34,9 +34,9 @@ class TuneError(ValueError):
 
 
 def tuned(database: Any, func: Any, target: Any) -> Any | None:
-    """The fastest schedule that was found for a PrimFunc with a bound shape, or None.
+    """Return a static PrimFunc with its fastest tuned schedule, or None.
 
-    ``database``: a folder that `tune` wrote, or one that was opened by `OpenDatabase`.
+    ``database`` is a folder that `tune` wrote, or an `OpenDatabase`.
     """
     known = database if isinstance(database, OpenDatabase) else OpenDatabase(database)
     record = known.best(func, searchable(target))
@@ -51,7 +51,7 @@ def tuned(database: Any, func: Any, target: Any) -> Any | None:
 
 
 def scheduled(bound: Any, target: Any, known: OpenDatabase | None = None) -> Scheduled | Refusal:
-    """By what was found for a PrimFunc with a bound shape where that is faster, or by structure."""
+    """Schedule a static PrimFunc by tuning if that is faster, else by a rule."""
     found = None
     if known is not None and known.searched_for(bound, searchable(target)).wins:
         found = tuned(known, bound, target)
@@ -60,7 +60,10 @@ def scheduled(bound: Any, target: Any, known: OpenDatabase | None = None) -> Sch
 
 @dataclass(frozen=True)
 class Searched:
-    """How many trials were asked for; microseconds of the best one, and by structure, in turns."""
+    """The number of trials, and microseconds of the best candidate and of the rule's schedule.
+
+    Both times are measured alternately, since the best of many trials looks better than it is.
+    """
 
     trials: int = 0
     microseconds: float | None = None
@@ -68,39 +71,40 @@ class Searched:
 
     @property
     def wins(self) -> bool:
-        """Whether the best one is to be used. The best of many looks better than it is."""
+        """Whether the best candidate is faster than the rule's schedule."""
         if self.microseconds is None:
             return False
         return self.structure is None or self.microseconds < self.structure
 
 
 class OpenDatabase:
-    """A database that was opened once; ``mine``: this process writes it, and no other.
+    """An open database; with ``mine``, this process is its only writer.
 
-    Its traces decide on code. Raises `TuneError` where it cannot be read, or others can
-    write it.
+    Raises:
+        TuneError: The database cannot be read, or other users can write it. Its traces determine
+            code, so it must be trusted.
     """
 
     def __init__(self, folder: str | Path, mine: bool = False) -> None:
         self.folder = Path(folder)
         with contextlib.suppress(FileNotFoundError):
             if why := trust.refusal(self.folder):
-                raise TuneError(f"the database of tuned kernels is not read: {why}")
+                raise TuneError(f"the tuning database is not used: {why}")
         self._raw = b"".join(read(self.folder / name) for name in (RECORDS, SEARCHED))
         try:
             self.database = _opened(self.folder) if mine else _copied(self.folder)
             told = parse(read(self.folder / SEARCHED) or b"{}").fields()
             self.searched = {k: _searched(v) for k, v in told.items()}
-        except Exception as e:  # TVM raises what it likes
-            raise TuneError(f"{folder} is no database of tuned kernels: {last_line(e)}") from e
+        except Exception as e:  # TVM may raise anything
+            raise TuneError(f"{folder} is not a tuning database: {last_line(e)}") from e
 
     @property
     def version(self) -> str:
-        """Another one when other schedules may be the fastest."""
+        """A digest that changes whenever the fastest schedules may change."""
         return hashlib.blake2b(self._raw, digest_size=8).hexdigest()
 
     def records(self, func: Any, target: Any) -> list[Any]:
-        """Those of this target, the fastest first."""
+        """Return the records of a PrimFunc for a target, fastest first."""
         mod = tvm.IRModule({"main": alone(func)})
         if not self.database.has_workload(mod):
             return []
@@ -118,7 +122,7 @@ class OpenDatabase:
         return self.searched.get(self._key(func, target), Searched())
 
     def mark(self, func: Any, target: Any, done: Searched) -> None:
-        """The file is there whole or as it was."""
+        """Record a finished search, atomically."""
         self.searched[self._key(func, target)] = done
         told = {k: asdict(v) for k, v in self.searched.items()}
         part = self.folder / f".{SEARCHED}-{os.getpid()}"
@@ -139,9 +143,9 @@ def _searched(told: Json) -> Searched:
 
 
 def alone(func: Any) -> Any:
-    """A copy that is named ``main`` and has no attributes but those that its code depends on.
+    """Return a copy named ``main`` with only the attributes in `KEPT`.
 
-    A schedule changes the function that it is of in place.
+    It is a copy because a schedule modifies its function in place.
     """
     copy = copied(func)
     for name in [str(k) for k in copy.attrs.keys()] if copy.attrs else []:
@@ -151,7 +155,7 @@ def alone(func: Any) -> Any:
 
 
 def searchable(target: Any, cores: int = 1) -> Any:
-    """meta_schedule wants to know how many cores a CPU has."""
+    """Return a target with the number of cores, which meta_schedule requires."""
     target = tvm.target.Target(target)
     if str(target.kind.name) != "llvm" or "num-cores" in target.attrs:
         return target
@@ -159,7 +163,7 @@ def searchable(target: Any, cores: int = 1) -> Any:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether code for one target is code for the other."""
+    """Return whether two targets generate the same code."""
     return _plain(one) == _plain(other)
 
 
@@ -170,9 +174,9 @@ def _opened(folder: Path) -> Any:
 
 
 def _copied(folder: Path) -> Any:
-    """Of the lines that are whole: another process may be writing one."""
+    """Copy the complete lines only, because another process may be writing one."""
     with tempfile.TemporaryDirectory(prefix="opinfo-tuned-") as name:
-        # Records first: their workloads were written before them.
+        # Records first, because their workloads are written before them.
         for file in (RECORDS, WORKLOADS):
             raw = trust.read(folder / file)
             (Path(name) / file).write_bytes(raw[: raw.rfind(b"\n") + 1])
@@ -180,7 +184,7 @@ def _copied(folder: Path) -> Any:
 
 
 def _ran(record: Any) -> bool:
-    """TVM's own tuner writes an absurd time for what failed."""
+    """Return whether a candidate ran; TVM's tuner writes an absurd time for failures."""
     seconds = [float(s) for s in record.run_secs or ()]
     return bool(seconds) and min(seconds) < FAILED
 
@@ -190,10 +194,10 @@ def _plain(target: Any) -> dict[str, str]:
 
 
 def read(path: Path) -> bytes:
-    """b"" where it is not there. Raises `TuneError` where others can write it."""
+    """Read a file; b"" if it does not exist. Raises `TuneError` if other users can write it."""
     try:
         return trust.read(path)
     except FileNotFoundError:
         return b""
     except trust.Untrusted as e:
-        raise TuneError(f"the database of tuned kernels is not read: {path}: {e}") from e
+        raise TuneError(f"the tuning database is not used: {path}: {e}") from e

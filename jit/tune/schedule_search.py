@@ -1,4 +1,4 @@
-"""meta_schedule's search for schedules of one PrimFunc, with measurements of our own."""
+"""Run meta_schedule's search for one PrimFunc with opinfo's measurements."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ...byoc.measure.subject import Buffer
 from .intrinsics import only_for
 
 Measuring = Callable[[Sequence[Any]], list[Measured | Excluded]]
-#: Candidates that are built together.
+#: Candidates in one batch.
 BATCH = 16
 
 
 def search(
     func: Any, target: Any, database: Any, measure: Measuring, trials: int, end: float
 ) -> Iterator[list[Measured | Excluded]]:
-    """Commits what is measured, and yields it, batch by batch.
+    """Search batch by batch; commit the measurements to the database and yield them.
 
-    ``end``: no batch is begun after this moment of the monotonic clock.
+    No batch begins after ``end`` on the monotonic clock.
     """
     from tvm.s_tir import meta_schedule as ms
 
@@ -53,7 +53,7 @@ def search(
 
 
 def buffers(func: Any) -> tuple[Buffer, ...]:
-    """Of a PrimFunc whose shapes are known. Raises ``ValueError`` for another one."""
+    """Return the buffers of a static PrimFunc; raises ``ValueError`` for another one."""
     out = []
     for p in func.params:
         shape = getattr(p.ty, "shape", None)
@@ -64,7 +64,7 @@ def buffers(func: Any) -> tuple[Buffer, ...]:
 
 
 def _context(ms: Any, mod: Any, target: Any, trials: int) -> Any:
-    # Drawing a population costs more than measuring, where few are wanted.
+    # For few trials, a large population costs more than measuring.
     strategy = ms.search_strategy.EvolutionarySearch(
         population_size=min(512, 8 * trials), init_min_unmeasured=min(50, 2 * trials)
     )
@@ -75,7 +75,7 @@ def _context(ms: Any, mod: Any, target: Any, trials: int) -> Any:
 
 
 def _cost_model(ms: Any) -> Any:
-    """Learned where XGBoost is installed."""
+    """Return a learned cost model if XGBoost is installed, else a random one."""
     kind = "xgb" if importlib.util.find_spec("xgboost") else "random"
     return ms.cost_model.CostModel.create(kind, num_tuning_cores=1)
 

@@ -1,4 +1,4 @@
-"""Candidates of one kernel, built apart and timed through an RPC tracker, one after the other."""
+"""Build candidates of a kernel in separate processes, and time them through an RPC tracker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .tune_jobs import BuildKernel, RunKernel, TimeKernel
 
 
 class KernelBench(Bench):
-    """A bench for any number of kernels. To be closed."""
+    """A bench for any number of kernels; close it after use."""
 
     def __init__(self, how: Measure) -> None:
         super().__init__(how, [BuildKernel.__module__])
@@ -36,7 +36,7 @@ class KernelBench(Bench):
         self.close()
 
     def case(self, mod: Any, buffers: tuple[Buffer, ...]) -> Path | Excluded:
-        """What the kernel computes as it is, on this machine, on seeded values."""
+        """Compute reference results of the unscheduled kernel on seeded inputs."""
         library = self.build(mod, "llvm")
         if isinstance(library, Excluded):
             return library
@@ -46,14 +46,14 @@ class KernelBench(Bench):
         return failed or path
 
     def measure(self, mods: Sequence[Any], target: Any, case: Path) -> list[Measured | Excluded]:
-        """All are built, then each is checked and timed: nothing else runs on this machine."""
+        """Build all, then check and time them one by one, so that nothing else runs meanwhile."""
         built = list(self.builders.map(lambda m: self.build(m, str(target)), mods))
         return [b if isinstance(b, Excluded) else self.timed_kernel(b, target, case) for b in built]
 
     def in_turns(
         self, mods: Sequence[Any], target: Any, case: Path, rounds: int = 3
     ) -> list[Measured | Excluded]:
-        """The median of several times of each; what was excluded once is."""
+        """Return the median time of each over several rounds; one exclusion excludes it."""
         times = [self.measure(mods, target, case) for _ in range(rounds)]
         out: list[Measured | Excluded] = []
         for found in zip(*times, strict=True):

@@ -1,10 +1,11 @@
-"""Schedules found by search for the shapes that came in, kept in a database of meta_schedule.
+"""Tune kernels: search for schedules of recorded shapes, and keep them in a database.
 
-    Recording ─tasks▶ PrimFuncs with their shapes bound, and calls of each ─tune▶ JSONDatabase
-    next compile: PrimFunc with its shape bound ─tuned▶ the fastest that was found, or None
+    Recording ─tasks▶ static PrimFuncs with their calls ─tune▶ JSONDatabase
+    next compile: static PrimFunc ─tuned▶ the fastest schedule, or None
 
-Symbolic PrimFuncs cannot be searched for; those with a bound shape are. Each candidate is built
-apart, must compute what the unscheduled PrimFunc does, and is timed through an RPC tracker.
+meta_schedule cannot search for symbolic PrimFuncs, so their shapes are bound. Each candidate is
+built in a separate process, compared with the unscheduled PrimFunc, and timed through an RPC
+tracker.
 """
 
 from __future__ import annotations
@@ -41,12 +42,12 @@ from .schedule_search import buffers, search
 from .timing import KernelBench
 
 Progress = Callable[[int, int, str], None]
-"""Of how many trials, how many are done, and of which shape the last one was."""
+"""Called with the finished trials, the total, and the shape of the last trial."""
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A PrimFunc with a bound shape, and how often it was called."""
+    """A static PrimFunc and the number of its calls."""
 
     shape: Shape
     func: Any
@@ -55,9 +56,16 @@ class Task:
 
 @dataclass(frozen=True)
 class Found:
-    """What became of a task: how many trials there are of it, the best time, what failed.
+    """The result of a task.
 
-    ``structure``: the time of the schedule by structure, which is used where it is the faster one.
+    Attributes:
+        shape: The shape.
+        calls: How often it occurred.
+        trials: Trials in the database.
+        new: Trials in this run.
+        microseconds: The best time; None if no trial succeeded.
+        structure: The time of the rule's schedule, which is used if it is faster.
+        failed: Why trials failed.
     """
 
     shape: Shape
@@ -70,11 +78,13 @@ class Found:
 
 
 def tasks(recording: Recording) -> list[Task]:
-    """The shapes of a recording, the most frequent first.
+    """Return the shapes of a recording as tasks, most frequent first.
 
-    Sites that call the same function with the same shape are one task. What cannot be bound, or is
-    of a function that was not recorded, is told in a warning. Raises `RecordError` where a
-    function cannot be read.
+    Call sites of the same function and shape form one task. A shape that cannot be bound, or whose
+    function was not recorded, is skipped with a warning.
+
+    Raises:
+        RecordError: A function cannot be read.
     """
     functions = recording.prim_funcs()
     merged: dict[tuple[str, tuple[tuple[str, int], ...]], tuple[Shape, int]] = {}
@@ -86,7 +96,7 @@ def tasks(recording: Recording) -> list[Task]:
         try:
             func = functions[shape.function]
             if not all(map(tirx.is_buffer_var, func.params)):
-                raise ValueError("dimensions are passed to it as numbers")
+                raise ValueError("its dimensions are passed as scalars")
             out.append(Task(shape, bind(func, dict(shape.values)), calls))
         except KeyError:
             warnings.warn(f"{shape} is not tuned: its function was not recorded", stacklevel=2)
@@ -104,11 +114,20 @@ def tune(
     seconds: float | None = None,
     progress: Progress | None = None,
 ) -> list[Found]:
-    """Search for ``trials`` candidates of each task; what has as many in the database is skipped.
+    """Search for schedules of each task, up to ``trials`` in the database.
 
-    ``seconds``: when they have passed, no more candidates are drawn; what was found is kept.
-    Raises `TuneError` where the database cannot be used, ``MeasureError`` where nothing can
-    be measured, ``ValueError`` for a number that is not positive.
+    Args:
+        todo: The tasks.
+        database: The folder of the database.
+        how: How to measure.
+        trials: Trials of each task, including those already in the database.
+        seconds: Time limit; when it has passed, no new batch begins. Results are kept.
+        progress: Called after each batch.
+
+    Raises:
+        TuneError: The database cannot be used.
+        MeasureError: Nothing can be measured.
+        ValueError: A number is not positive.
     """
     for name, number in (("trials", trials), ("seconds", seconds)):
         if number is not None and not number > 0:
@@ -141,7 +160,7 @@ class _Search:
         self.trials, self.end, self.shown = trials, end, shown
 
     def __call__(self, t: Task, count: int) -> Found:
-        """``count`` more trials."""
+        """Run ``count`` more trials of a task."""
         results: list[Measured | Excluded] = []
         why: list[str] = []
         if count and time.monotonic() < self.end:
@@ -149,14 +168,14 @@ class _Search:
                 self.run(t, count, results)
             except MeasureError:
                 raise
-            except Exception as e:  # TVM's search, of a function that it is not made for
-                why = [f"it cannot be searched for: {last_line(e)}"]
+            except Exception as e:  # meta_schedule does not support every function
+                why = [f"the search failed: {last_line(e)}"]
         self.shown.done += count
         failed = [r.reason for r in results if isinstance(r, Excluded)]
         return _found(self.known, t, self.target, len(results), (*why, *failed))
 
     def run(self, t: Task, count: int, results: list[Measured | Excluded]) -> None:
-        """Adds to ``results`` as they come."""
+        """Search, appending to ``results`` batch by batch."""
         func = alone(t.func)
         case = self.bench.case(tvm.IRModule({"main": func}), buffers(func))
         if isinstance(case, Excluded):
@@ -174,7 +193,7 @@ class _Search:
             self.known.mark(func, self.target, Searched(done, *self.compared(func, case)))
 
     def compared(self, func: Any, case: Path) -> tuple[float | None, float | None]:
-        """Microseconds of the best that was found, and of the schedule by structure."""
+        """Return microseconds of the best candidate and of the rule's schedule."""
         made = [tuned(self.known, func, self.target), schedule(func, self.target)]
         funcs = [f.func if isinstance(f, Scheduled) else f for f in made]
         mods = [tvm.IRModule({"main": f}) for f in funcs if not isinstance(f, Refusal)]
@@ -196,7 +215,7 @@ class _Shown:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[Path]:
-    """One process at a time writes a database; what a killed one left is mended."""
+    """Lock a database for writing, and repair what a killed writer left."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / ".lock").open("w")
@@ -206,17 +225,19 @@ def _alone(folder: Path) -> Iterator[Path]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise TuneError(f"another process tunes into {folder}") from None
+            raise TuneError(
+                f"another process is tuning into {folder}: wait, or use another folder"
+            ) from None
         for name in (WORKLOADS, RECORDS):
             _mend(folder / name)
         yield folder
 
 
 def _mend(path: Path) -> None:
-    """Every line is whole: the last one may be torn."""
+    """Remove an incomplete last line."""
     raw = read(path)
     if raw and not raw.endswith(b"\n"):
-        warnings.warn(f"{path}: its last line is torn, and removed", stacklevel=4)
+        warnings.warn(f"{path}: the incomplete last line was removed", stacklevel=4)
         path.write_bytes(raw[: raw.rfind(b"\n") + 1])
     elif not path.exists():
         path.touch()

@@ -1,4 +1,4 @@
-"""What tuning runs in processes of their own: build a kernel, run it, check it, time it."""
+"""Jobs of tuning in separate processes: build, run, check and time a kernel."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class BuildKernel:
     library: str
 
     def run(self) -> str | None:
-        """None, or why it does not build."""
+        """Return None, or why the build fails."""
         try:
             mod = tvm.ir.load_json(self.module)
             tvm.tirx.build(mod, target=tvm.target.Target(self.target)).export_library(self.library)
@@ -40,9 +40,9 @@ class BuildKernel:
 
 @dataclass(frozen=True)
 class RunKernel:
-    """What the kernel leaves in its buffers, by the code of ``library``, on this machine.
+    """Run a kernel and save its buffers before and after.
 
-    Which of them are results does not matter: all are compared, and all begin with seeded values.
+    All buffers are seeded and compared, so it does not matter which of them are results.
     """
 
     library: str
@@ -50,7 +50,7 @@ class RunKernel:
     case: str
 
     def run(self) -> str | None:
-        """None, or why it cannot be run."""
+        """Return None, or why the run fails."""
         try:
             given = drawn(self.buffers)
             arrays = [tvm.runtime.tensor(a) for a in given]
@@ -64,7 +64,7 @@ class RunKernel:
 
 @dataclass(frozen=True)
 class TimeKernel(OnServer):
-    """Time a library's kernel on what its case begins with."""
+    """Time a library's kernel on the inputs of its case."""
 
     def timed(
         self, module: Any, device: Any, inputs: Sequence[Array], expected: Sequence[Array],

@@ -193,7 +193,7 @@ def test_a_module_may_be_dispatched_twice() -> None:
 
 
 @pytest.mark.parametrize(("backends", "options", "error", "reason"), [
-    ("toy", {}, TypeError, "expected a sequence of them, got 'toy'"),
+    ("toy", {}, TypeError, "expected a sequence of backends or names, got 'toy'"),
     ([3], {}, TypeError, "expected a Backend or a name, got 3"),
     ([TOY, replace(TOY, patterns=())], {}, ValueError, "two that are called toy"),
     ([TOY], {"priority": [3]}, TypeError, "priority: expected a mapping"),
@@ -206,7 +206,7 @@ def test_bad_arguments_say_what_is_wrong(
 ) -> None:
     with pytest.raises(error, match=reason):
         dispatch(nets.net(chain, SHAPE), backends, **options)
-    with pytest.raises(ValueError, match="tvm is that of TVM's own code"):
+    with pytest.raises(ValueError, match="'tvm' is reserved for TVM's own code"):
         replace(TOY, name="tvm")
 
 

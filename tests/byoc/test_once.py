@@ -10,7 +10,7 @@ from tvm import relax
 from tvm.ir import Op
 from tvm.script import from_source
 
-from opinfo.byoc.codegen.deduplicate import once
+from opinfo.byoc.codegen.deduplicate import deduplicate
 
 RELU = Op.get("relax.nn.relu")
 HEAD = """
@@ -104,5 +104,5 @@ def key(value: Any) -> tuple[Any, ...] | None:
 def test_a_value_is_made_once_where_it_can_be_had(name: str) -> None:
     before, after = (None if t is None else from_source(HEAD + t[1:]) for t in CASES[name])
     kept = from_source(HEAD + CASES[name][0][1:])
-    tvm.ir.assert_structural_equal(once(before, key), after or kept)
+    tvm.ir.assert_structural_equal(deduplicate(before, key), after or kept)
     tvm.ir.assert_structural_equal(before, kept)

@@ -333,7 +333,7 @@ def test_a_function_of_other_arguments_is_told_when_it_is_built(
         return emit(nn.relu(emit(op.negative(emit(op.add(x, relax.const(2.0)))))))
 
     mod = nets.net(build, SHAPE, legal=False)
-    told = f"takes {count} tensors and is handed 2: 1 input, 1 result; literals are in"
+    told = f"takes {count} tensors but is called with 2: 1 input, 1 result; literals are in"
     with pytest.warns(UserWarning, match=told):
         found = compile_module(mod, [replace(TOY, convert=convert)], plan=False)
     assert [t.ops for t in found.dispatched.taken] == [("relax.nn.relu",)]
@@ -373,7 +373,7 @@ def test_literals_are_arguments_and_constants_are_operands() -> None:
     ("echo 'a.cc:3:1: error: no such thing' >&2; exit 1", "error: no such thing"),
     ("kill -9 $$", "was killed by SIGKILL"),
     ("sleep 60", "did not end within 0.2 s"),
-    ("exit 0", "ended without an error and wrote nothing"),
+    ("exit 0", "ended without an error but wrote no file"),
 ])  # fmt: skip
 def test_a_compiler_that_fails_is_one_line(
     script: str, reason: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch

@@ -86,8 +86,8 @@ def _region(**fields: Any) -> Callable[[Any], Any]:
 
 
 @pytest.mark.parametrize(("change", "reason"), [
-    (_set("format", 7), "no dispatch plan of format 2; its format: 7"),
-    (lambda told: [told], "no dispatch plan"),
+    (_set("format", 7), "expected a dispatch plan of format 2, got format 7"),
+    (lambda told: [told], "expected a dispatch plan of format 2, got format None"),
     (_set("regions", [{"function": "main"}]), r"regions\[0\]: expected the field 'backend'"),
     (_set("status", None), "malformed: status: expected a string, got null"),
     (_set("module", "0" * 16), "the plan is of another module: its hash is 0000000000000000"),
@@ -98,9 +98,9 @@ def _region(**fields: Any) -> Callable[[Any], Any]:
     (_region(ops=[9]), r"region \(9,\) of main is not in the module"),
     (_region(ops=[-1]), "is not in the module"),
     (_region(function="f"), "of f is not in the module"),
-    (_region(pattern="conv"), "is not what toy, pattern conv, takes"),
-    (_region(ops=[1, 2]), r"region \(1, 2\) of main is not what toy, pattern pointwise, takes"),
-    (lambda told: {**told, "regions": told["regions"][:1] * 2}, "overlaps another one"),
+    (_region(pattern="conv"), "does not match toy, pattern conv"),
+    (_region(ops=[1, 2]), r"region \(1, 2\) of main does not match toy, pattern pointwise"),
+    (lambda told: {**told, "regions": told["regions"][:1] * 2}, "overlaps another region"),
 ])  # fmt: skip
 def test_a_plan_of_something_else_is_refused(change: Callable[[Any], Any], reason: str) -> None:
     with pytest.raises(PlanRefused, match=reason):
@@ -153,7 +153,7 @@ def test_what_cannot_be_forced_says_why(force: dict[str, str], reason: str) -> N
     ({"add": "toy.conv"}, "toy has no pattern conv"),
     ({"conv2d": "toy"}, "no operator of the module is called conv2d"),
     ({"dd": "toy"}, "force: there is no Relax operator 'dd'"),
-    ({"add": "toy", "relax.add": "other"}, "relax.add is given to toy and to other"),
+    ({"add": "toy", "relax.add": "other"}, "relax.add is forced to toy and to other"),
 ])  # fmt: skip
 def test_force_is_checked(force: dict[str, str], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):

@@ -18,7 +18,7 @@ import tvm
 from opinfo.byoc import Code, Region
 from opinfo.byoc.codegen.arithmetic import Arithmetic
 from opinfo.byoc.codegen.linking import steps
-from opinfo.byoc.codegen.loading import LoadError, tried
+from opinfo.byoc.codegen.loading import LoadError, load_checked
 from opinfo.byoc.codegen.toolchain import CompilerError, shared
 from opinfo.byoc.compile import compile_module
 from opinfo.byoc.measure.measure_jobs import Build
@@ -109,7 +109,7 @@ def test_a_library_that_flushes_to_zero_is_refused(tmp_path: Path) -> None:
     shared(str(tmp_path / "a.so"), str(tmp_path / "a.cc"))
     before = Arithmetic()
     with pytest.raises(LoadError, match="changes how the process computes: subnormal numbers"):
-        tried(str(tmp_path / "a.so"), tvm.cpu())
+        load_checked(str(tmp_path / "a.so"), tvm.cpu())
     assert before.changed() == ""
 
 

@@ -220,7 +220,7 @@ MENDS: dict[tuple[str, str], tuple[str, Build]] = {
 def test_what_would_mend_it_is_said_where_it_helps(name: str) -> None:
     case = NEAR[name]
     left = dispatch(nets.net(case.build, *case.shapes), [NPU]).left
-    mends = {o.op.removeprefix("relax."): o.mend for o in left}
+    mends = {o.op.removeprefix("relax."): o.suggestion for o in left}
     if not any(name == known for known, _ in MENDS):
         assert not any(mends.values())
     for missed in case.whys:
@@ -251,8 +251,8 @@ def test_ops_that_match_count_before_conditions_that_hold() -> None:
 def test_what_matches_and_is_not_chosen_says_so() -> None:
     (left, *_) = dispatch(nets.net(plain, IMAGE), [NPU], force={"conv2d": "tvm"}).left
     assert left.why == BEGIN + "it matches, and another choice was forced, or is better"
-    assert left.mend == "force conv2d=npu.conv_relu"
-    op_name, _, place = left.mend.removeprefix("force ").partition("=")
+    assert left.suggestion == "force conv2d=npu.conv_relu"
+    op_name, _, place = left.suggestion.removeprefix("force ").partition("=")
     assert dispatch(nets.net(plain, IMAGE), [NPU], force={op_name: place}).taken
 
 

@@ -65,7 +65,7 @@ def test_a_number_among_the_parameters_is_a_symbol() -> None:
 
 
 def test_a_dimension_that_stands_nowhere_alone_is_refused() -> None:
-    with pytest.raises(Unbound, match="n of hidden stands in no shape alone"):
+    with pytest.raises(Unbound, match="n of hidden never stands alone in a shape"):
         symbols(hidden)
 
 
@@ -134,7 +134,7 @@ def test_a_number_has_the_name_of_its_dimension() -> None:
 
 @pytest.mark.parametrize(
     ("values", "told"),
-    [({"n": 3}, r"has the dimensions \['m', 'n'\], got values of \['n'\]"),
+    [({"n": 3}, r"expected values for \['m', 'n'\], got those for \['n'\]"),
      ({"n": 0, "m": 1}, "n must be a positive integer, got 0"),
      ({"n": True, "m": 1}, "n must be a positive integer, got True")],
 )  # fmt: skip

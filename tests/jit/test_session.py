@@ -165,7 +165,7 @@ def test_each_compile_is_a_line_in_the_log(
         assert session.settle()
     (record,) = caplog.records
     assert record.getMessage().startswith("compiled 0:fused_matmul_relu [2] ")
-    assert record.getMessage().endswith("ms: asked for")
+    assert record.getMessage().endswith("ms: requested")
 
 
 def test_recorded_shapes_have_their_counts_and_functions(tmp_path: Path) -> None:

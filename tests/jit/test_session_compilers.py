@@ -88,7 +88,7 @@ def test_what_is_always_killed_is_tried_rarely_and_others_have_kernels(
             assert session.settle()
         told = session.stats()
     assert [e.what for e in told.events] == ["postponed"] * 2 + ["failed"] + ["compiled"] * 3
-    assert told.events[2].why.endswith("it is tried again in 600 s")
+    assert told.events[2].why.endswith("retrying in 600 s")
 
 
 def test_a_full_disk_costs_no_kernel(

@@ -94,5 +94,5 @@ def test_a_file_that_is_no_library_is_told(tmp_path: Path) -> None:
     path = tmp_path / "model.so"
     path.write_text("hello")
     for _ in range(2):  # it is not taken for served after the first time
-        with pytest.raises(ValueError, match=r"is no library that loads here: .*too short"):
+        with pytest.raises(ValueError, match=r"is not a loadable library: .*too short"):
             Session(path)

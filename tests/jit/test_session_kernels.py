@@ -45,7 +45,7 @@ def test_kernels_of_other_sources_are_not_kept(
             assert session.stats().counts == {"compiled": 2}
         assert len(store.ls()) == kept
     assert [r.getMessage()[:20] for r in caplog.records if r.levelname == "WARNING"] == [
-        "kernels are not kept"]  # fmt: skip
+        "kernels are not stored"]  # fmt: skip
 
 
 def test_a_stored_kernel_that_is_cut_while_it_serves(

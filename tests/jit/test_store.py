@@ -88,7 +88,7 @@ def test_bytes_are_bounded(store: KernelStore) -> None:
 def test_a_kernel_larger_than_all_may_be_is_not_kept(store: KernelStore, tmp_path: Path) -> None:
     small = KernelStore(store.folder, max_bytes=100)
     (tmp_path / "k.so").write_bytes(bytes(101))
-    with pytest.warns(UserWarning, match="more than all may have"):
+    with pytest.warns(UserWarning, match="exceeds the limit of the store"):
         assert small.put(KEYS[0], tmp_path / "k.so") is None
     assert small.ls() == []
 
@@ -153,11 +153,11 @@ def test_it_is_asked_at_each_use(store: KernelStore) -> None:
     put(store, KEYS[0])
     assert store.get(KEYS[0]) is not None and store.refusal() is None
     store.folder.parent.chmod(0o777)
-    with pytest.warns(UserWarning, match="kernels are not kept: other users can replace"):
+    with pytest.warns(UserWarning, match="kernels are not stored: other users can replace"):
         assert store.get(KEYS[0]) is None and store.put(KEYS[1], __file__) is None
     assert store.refusal() is not None
     with pytest.MonkeyPatch.context() as m:
-        m.setattr(store, "_told", {f"kernels are not kept: {store.refusal()}"})
+        m.setattr(store, "_told", {f"kernels are not stored: {store.refusal()}"})
         assert store.ls() == [] and store.clear() == []
     store.folder.parent.chmod(0o700)
     assert store.get(KEYS[0]) is not None and len(store.ls()) == 1

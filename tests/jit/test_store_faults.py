@@ -49,11 +49,14 @@ def piped(path: Path) -> None:
 
 
 DAMAGES: dict[str, tuple[Damage, str]] = {
-    "empty": (lambda p: p.write_bytes(b""), "it has 0 bytes only"),
-    "truncated": (truncated, "does not end as an entry"),
-    "a flipped bit": (flipped, "its digest is another one"),
-    "a bare library": (lambda p: p.write_bytes(library(KEY)), "does not end as an entry"),
-    "another key's": (lambda p: p.write_bytes(packed(KEYS[1], {}, library(KEY))), "another key"),
+    "empty": (lambda p: p.write_bytes(b""), "it has only 0 bytes"),
+    "truncated": (truncated, "its footer is missing"),
+    "a flipped bit": (flipped, "its digest does not match"),
+    "a bare library": (lambda p: p.write_bytes(library(KEY)), "its footer is missing"),
+    "another key's": (
+        lambda p: p.write_bytes(packed(KEYS[1], {}, library(KEY))),
+        "it has another key",
+    ),
     "a link": (linked, "symbolic"),
     "a pipe": (piped, "not a regular file"),
     "that others can write": (lambda p: p.chmod(0o666), "only this user can write"),
@@ -189,7 +192,7 @@ def test_a_write_that_the_kernel_cuts_short(tmp_path: Path) -> None:
         str(tmp_path / "kernels"),
     )
     out = finished(process)
-    assert out.startswith("1 kernels are not kept") and out.rstrip().endswith("[]")
+    assert out.startswith("1 kernels are not stored") and out.rstrip().endswith("[]")
 
 
 def test_a_read_only_folder_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

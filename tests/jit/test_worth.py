@@ -37,7 +37,10 @@ def test_all_sizes_are_served_where_it_costs_little_and_from_a_quarter_on_beyond
     assert at(thin, n=4096) == {"n": 1024}  # many bytes
     refused = at(thin, n=1 << 20)
     assert isinstance(refused, Refusal)
-    assert refused.reason == f"padding takes {((1 << 20) - 1) * 512} bytes, allowed are {COPIES}"
+    assert (
+        refused.reason
+        == f"padding takes {((1 << 20) - 1) * 512} bytes, at most {COPIES} are allowed"
+    )
 
 
 def test_what_does_not_grow_costs_nothing() -> None:
@@ -85,7 +88,7 @@ def test_below_the_lowest_the_generic_kernel_serves(
      (1 << 20, "1 shapes, padded in n; padded to n=1048576 from n=262144 on"),
      (1 << 36, "1 shapes; not padded to n=68719476736: padding takes 13194139533120 bytes, "
                "allowed are 268435456"),
-     (1 << 62, "1 with a tensor that no machine addresses are left, too")],
+     (1 << 62, "1 skipped: a tensor exceeds the address space")],
 )  # fmt: skip
 def test_an_upper_end_beyond_all_sizes_costs_small_ones_nothing(end: int, told: str) -> None:
     built, why = merged(Config(Aot(max=True), dims={"n": Dim(1, end)}))
@@ -96,5 +99,5 @@ def test_an_upper_end_beyond_all_sizes_costs_small_ones_nothing(end: int, told: 
 def test_one_kernel_beyond_all_memory_leaves_the_others_and_the_schedule() -> None:
     done = compile_shapes(modules.dense(), Aot({"n": (8, 1 << 62)}, pad=True))
     (told,) = done.functions
-    assert told.row[1:] == ("aot", "contraction", "1 shapes, padded in n; 1 with a tensor that no "
-                            "machine addresses are left, too")  # fmt: skip
+    assert told.row[1:] == ("aot", "contraction", "1 shapes, padded in n; 1 skipped: a tensor "
+                            "exceeds the address space")  # fmt: skip

@@ -1,1 +1,1 @@
-"""Provers of what must hold for an index map, and points that refute it."""
+"""Proof engines for obligations of index maps, and points that refute them."""

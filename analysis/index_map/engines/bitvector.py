@@ -12,7 +12,7 @@ from ..maps.to_terms import Unsupported
 
 
 class Bits(Encoder):
-    """Signed bit-vectors of one width; overflow is excluded by the width."""
+    """Encodes terms as signed bit-vectors of one width, which excludes overflow."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class Bits(Encoder):
         return reduce(operator.xor, map(self, args))
 
     def call_floordiv(self, a: Term, d: Term) -> Any:
-        """``floor(a / d)`` for a positive d; Z3's signed division rounds to zero."""
+        """Return ``floor(a / d)`` for a positive d; Z3's signed division rounds to zero."""
         import z3
 
         x, k = self(a), d.const if isinstance(d, Int) else None

@@ -1,6 +1,6 @@
-"""Proof engines with one interface: a goal and a time limit in, a verdict out.
+"""Proof engines with one interface: from a goal and a time limit to a verdict.
 
-``normal-form`` simplifies, ``numpy`` enumerates, ``z3-bv`` takes literal domains of any size,
+``normal-form`` simplifies, ``numpy`` enumerates, ``z3-bv`` handles literal domains of any size,
 ``z3-int`` and ``tvm`` symbolic ones. An engine that does not apply answers ``unknown``.
 """
 
@@ -33,7 +33,7 @@ POINTS = 1 << 20
 
 @dataclass(frozen=True)
 class EngineAnswer:
-    """What was to be proved, the answer, who gave it and in how many milliseconds."""
+    """The statement of a goal, the verdict, the engine and its milliseconds."""
 
     name: str
     statement: str
@@ -50,7 +50,7 @@ class EngineAnswer:
 
 
 def discharge(goal: Goal, engines: Iterable[str], timeout_ms: int) -> tuple[EngineAnswer, Verdict]:
-    """The first answer that is not ``unknown``, else the last ``unknown``."""
+    """Return the first answer that is not ``unknown``, else the last ``unknown``."""
     start = time.perf_counter()
     verdict = Verdict("unknown", "none", reason="no engine applies")
     for name in engines:
@@ -58,15 +58,15 @@ def discharge(goal: Goal, engines: Iterable[str], timeout_ms: int) -> tuple[Engi
         if verdict.status != "unknown":
             break
     ms = (time.perf_counter() - start) * 1e3
-    done = EngineAnswer(
+    answer = EngineAnswer(
         goal.name, goal.statement, verdict.status, verdict.engine, ms, verdict.reason
     )
-    return done, replace(verdict, ms=ms)
+    return answer, replace(verdict, ms=ms)
 
 
 def normal_form(goal: Goal, timeout_ms: int) -> Verdict:
-    claim, given = goal.closed()
-    facts = parts(given)
+    claim, premise = goal.closed()
+    facts = parts(premise)
     if all(implied(c, facts) or _bounded(c) for c in parts(claim)):
         return Verdict("proved", "normal-form")
     return Verdict("unknown", "normal-form", reason="does not simplify to true")
@@ -77,7 +77,7 @@ def _bounded(c: Term) -> bool:
 
 
 def numpy(goal: Goal, timeout_ms: int) -> Verdict:
-    """Every point of a literal domain of at most 2^20 points."""
+    """Evaluate at every point of a literal domain of at most 2^20 points."""
     extents = domain(goal.variables)
     if extents is None or math.prod(extents.values()) > POINTS:
         return Verdict("unknown", "numpy", reason=f"not a literal domain of <= {POINTS} points")
@@ -95,12 +95,12 @@ def numpy(goal: Goal, timeout_ms: int) -> Verdict:
     if holds.all():
         return Verdict("proved", "numpy")
     point = np.unravel_index(int(np.argmin(holds)), holds.shape)
-    found = {v: int(x) for v, x in zip(extents, point, strict=True)}
-    return Verdict("refuted", "numpy", counterexample=MappingProxyType(found))
+    counterexample = {v: int(x) for v, x in zip(extents, point, strict=True)}
+    return Verdict("refuted", "numpy", counterexample=MappingProxyType(counterexample))
 
 
 def tvm_analyzer(goal: Goal, timeout_ms: int) -> Verdict:
-    """TVM's analyzer on goals without casts, which it treats as the identity."""
+    """Use TVM's analyzer, for goals without casts, which it treats as the identity."""
     import tvm
 
     leaves = {v: tvm.tirx.Var(f"{v.name}_{k}", "int64") for k, v in enumerate(goal.variables)}
@@ -109,13 +109,13 @@ def tvm_analyzer(goal: Goal, timeout_ms: int) -> Verdict:
         for v, t in goal.lets:
             inner[v] = to_tvm(t, leaves)
         claims = [to_tvm(c, inner) for c in parts(goal.claim)]
-        given = to_tvm(goal.given, inner)
+        premise = to_tvm(goal.given, inner)
         analyzer = sym.Analyzer()
         for v in reversed(goal.variables):
             _bind(analyzer, v, leaves)
     except Unsupported as error:
         return Verdict("unknown", "tvm", reason=str(error))
-    with analyzer.constraint_scope(given):
+    with analyzer.constraint_scope(premise):
         if all(analyzer.can_prove(c) for c in claims):
             return Verdict("proved", "tvm")
     return Verdict("unknown", "tvm", reason="not proved")

@@ -1,8 +1,8 @@
-"""What has to hold for a map to be invertible, as formulas that any engine can judge.
+"""Proof obligations of an index map, as formulas for any engine.
 
 ``forall variables: given and (v = t for v, t in lets) => claim``. A ``let`` variable has no domain
-of its own; it keeps the two sides of a composition apart, so that an engine that judges ``g(f(x))``
-does not see what the term algebra would have made of it.
+of its own. It keeps the two sides of a composition apart, so that an engine that judges ``g(f(x))``
+does not depend on the simplifications of terms.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..maps.to_terms import Map
 
 @dataclass(frozen=True)
 class Goal:
-    """One proof obligation; ``box`` are variables whose domain is part of the claim."""
+    """One proof obligation; the domains of the variables in ``box`` are part of the claim."""
 
     name: str
     statement: str
@@ -29,7 +29,7 @@ class Goal:
 
     @property
     def variables(self) -> tuple[Var, ...]:
-        """The universally quantified variables, those in extents included."""
+        """Return the universally quantified variables, including those in extents."""
         bound = {v for v, _ in self.lets}
         seen: dict[Var, None] = {}
         stack = [self.claim, self.given, *(t for _, t in self.lets)]
@@ -42,7 +42,7 @@ class Goal:
         return tuple(seen)
 
     def closed(self) -> tuple[Term, Term]:
-        """Claim and premise with the ``let`` variables replaced by their values."""
+        """Return claim and premise with the ``let`` variables replaced by their values."""
         values = dict(self.lets)
         return substitute(self.claim, values), substitute(self.given, values)
 
@@ -58,7 +58,7 @@ def _inside(values: Iterable[Int], extents: Iterable[Int]) -> Term:
 
 
 def left_inverse(m: Map, ys: tuple[Var, ...], g: Sequence[Int]) -> Goal:
-    """``g(f(x)) = x``: the map is injective and g is its inverse on the image."""
+    """Return ``g(f(x)) = x``: the map is injective and g is its inverse on the image."""
     lets = _bound("f", m.results)
     renamed = {y: as_int(v) for y, (v, _) in zip(ys, lets, strict=True)}
     claim = conj(*(eq0(ints(t, renamed) - m.coordinate(k)) for k, t in enumerate(g)))
@@ -66,19 +66,19 @@ def left_inverse(m: Map, ys: tuple[Var, ...], g: Sequence[Int]) -> Goal:
 
 
 def in_range(m: Map, out: Sequence[Int]) -> Goal:
-    """``0 <= f(x) < out``."""
+    """Return ``0 <= f(x) < out``."""
     lets = _bound("f", m.results)
     claim = _inside((as_int(v) for v, _ in lets), out)
     return Goal("range", "0 <= f(x) < out_shape", claim, m.predicate, lets)
 
 
 def same_volume(m: Map, out: Sequence[Int]) -> Goal:
-    """As many points as places: with injective and range, every place is taken."""
+    """Return that there are as many points as places: if injective and in range, f is onto."""
     return Goal("volume", "prod(shape) = prod(out_shape)", eq0(volume(m.extents) - volume(out)))
 
 
 def right_inverse(m: Map, ys: tuple[Var, ...], g: Sequence[Int]) -> Goal:
-    """``f(g(y)) = y`` with ``g(y)`` in the domain: every place is taken."""
+    """Return ``f(g(y)) = y`` with ``g(y)`` in the domain: f is onto."""
     lets = _bound("g", g)
     inner = {a: as_int(v) for a, (v, _) in zip(m.axes, lets, strict=True)}
     claim = conj(
@@ -90,11 +90,11 @@ def right_inverse(m: Map, ys: tuple[Var, ...], g: Sequence[Int]) -> Goal:
 
 
 def injective(m: Map) -> Goal:
-    """``f(x) = f(z) => x = z``, for maps without an inverse in closed form."""
+    """Return ``f(x) = f(z) => x = z``, for maps without an inverse in closed form."""
     others = tuple(variable("axis", f"z{k}", e) for k, e in enumerate(m.extents))
     inner = {a: as_int(z) for a, z in zip(m.axes, others, strict=True)}
     same = (eq0(r - ints(r, inner)) for r in m.results)
-    given = conj(m.predicate, substitute(m.predicate, inner), *same)
+    premise = conj(m.predicate, substitute(m.predicate, inner), *same)
     claim = conj(
         *(
             eq0(as_int(a) - as_int(z))
@@ -102,16 +102,16 @@ def injective(m: Map) -> Goal:
             if e.const != 1
         )
     )
-    return Goal("injective", "f(x) = f(z) implies x = z", claim, given)
+    return Goal("injective", "f(x) = f(z) implies x = z", claim, premise)
 
 
 def equal(f: Map, g: Sequence[Int], name: str = "equal") -> Goal:
-    """``f(x) = g(x)`` for results over the same axes."""
+    """Return ``f(x) = g(x)`` for results over the same axes."""
     lets = _bound("f", f.results)
     claim = conj(*(eq0(as_int(v) - t) for (v, _), t in zip(lets, g, strict=True)))
     return Goal(name, "f(x) = g(x)", claim, f.predicate, lets)
 
 
 def place(y: Var) -> Int:
-    """An output coordinate as a value: 0 where its extent is 1."""
+    """Return the value of an output coordinate: 0 where its extent is 1."""
     return ZERO if y.extent is ONE else as_int(y)

@@ -1,4 +1,4 @@
-"""The image of a map by enumeration, and two points that share theirs."""
+"""The image of a map by enumeration, and collisions in it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..maps.to_terms import Map, Unsupported
 
 @dataclass(frozen=True, eq=False)
 class Image:
-    """Points of a domain (one array per axis, all of one length) and their images."""
+    """Points of a domain (one array for each axis, of equal length) and their images."""
 
     points: tuple[Array, ...]
     values: tuple[Array, ...]
@@ -23,14 +23,14 @@ class Image:
 
 
 def image(m: Map, shape: tuple[int, ...], sizes: Mapping[Any, int] | None = None) -> Image:
-    """Every point of the box at which the predicate holds, with its image."""
-    given = {v: np.asarray(k, dtype=np.int64) for v, k in (sizes or {}).items()}
+    """Return every point of the box where the predicate holds, with its image."""
+    env_of_sizes = {v: np.asarray(k, dtype=np.int64) for v, k in (sizes or {}).items()}
     n = math.prod(shape)
     grids = [
         np.arange(e, dtype=np.int64).reshape(-1, *[1] * (len(shape) - 1 - k))
         for k, e in enumerate(shape)
     ]
-    env = {**given, **dict(zip(m.source.initial_indices, grids, strict=True))}
+    env = {**env_of_sizes, **dict(zip(m.source.initial_indices, grids, strict=True))}
     values = [_flat(evaluate(e, env), shape) for e in m.source.final_indices]
     points = [_flat(g, shape) for g in grids]
     if m.source_predicate is not None:
@@ -46,7 +46,7 @@ def _flat(a: Array, shape: tuple[int, ...]) -> Array:
 
 
 def linear(values: tuple[Array, ...], lower: tuple[int, ...], box: tuple[int, ...]) -> Array:
-    """Row-major positions in the box that starts at ``lower``."""
+    """Return row-major positions in the box that starts at ``lower``."""
     if math.prod(box) >= LIMIT:
         raise Unsupported("the output box has more than 2^62 points")
     out: Any = np.zeros(values[0].shape if values else (1,), dtype=np.int64)
@@ -56,7 +56,7 @@ def linear(values: tuple[Array, ...], lower: tuple[int, ...], box: tuple[int, ..
 
 
 def collision(image: Image) -> tuple[int, int] | None:
-    """Positions of two points with one image, or None."""
+    """Return the positions of two points with the same image, or None."""
     if image.count < 2:
         return None
     keys, volume = np.zeros(image.count, dtype=np.int64), 1
@@ -77,9 +77,9 @@ def _repeated(keys: Array, volume: int) -> tuple[int, int] | None:
     if volume <= 8 * n + (1 << 12):
         last = np.empty(volume, dtype=np.int64)
         last[keys] = np.arange(n)
-        other = last[keys]
-        wrong = np.flatnonzero(other != np.arange(n))
-        return None if not wrong.size else (int(wrong[0]), int(other[wrong[0]]))
+        earlier = last[keys]
+        wrong = np.flatnonzero(earlier != np.arange(n))
+        return None if not wrong.size else (int(wrong[0]), int(earlier[wrong[0]]))
     order = np.argsort(keys, kind="stable")
     same = np.flatnonzero(keys[order][1:] == keys[order][:-1])
     return None if not same.size else (int(order[same[0]]), int(order[same[0] + 1]))

@@ -1,6 +1,6 @@
-"""Points that refute: small instances of symbolic maps, samples of large literal ones.
+"""Points that refute: small instances of symbolic maps, samples of large literal maps.
 
-Instances can only refute. That a map is invertible for some sizes says nothing about the others.
+Instances can only refute: a map that is invertible for some sizes may not be for others.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SAMPLES = 1 << 12
 
 
 def instances(m: Map) -> Iterator[tuple[dict[Any, int], Image]]:
-    """Images for small values of the sizes, keyed by the TVM variables of the sizes."""
+    """Yield images for small sizes, with the values of the TVM variables of the sizes."""
     for values in _values(len(m.sizes)):
         sizes = {s: np.asarray(k) for (s, _), k in zip(m.sizes, values, strict=True)}
         try:
@@ -51,16 +51,16 @@ def _values(rank: int) -> Iterator[tuple[int, ...]]:
 
 
 def find_collision(m: Map) -> Counterexample | None:
-    """Two points with one image in a small instance."""
-    for given, points in instances(m):
+    """Return two points with the same image in a small instance, or None."""
+    for sizes, points in instances(m):
         pair = collision(points)
         if pair is not None:
-            return _example("collision", points, given, *pair)
+            return _example("collision", points, sizes, *pair)
     return None
 
 
 def find_gap(m: Map, box: tuple[Int, ...]) -> tuple[Counterexample | None, bool]:
-    """A point whose image lies outside the box, and whether some instance does not fill its box."""
+    """Return a point whose image is outside the box, and whether an instance has unused places."""
     for given, points in instances(m):
         sizes = {s: np.asarray(given[v]) for s, v in m.sizes}
         extents = tuple(int(evaluate(e, sizes)) for e in box)
@@ -74,14 +74,14 @@ def find_gap(m: Map, box: tuple[Int, ...]) -> tuple[Counterexample | None, bool]
 
 
 def corners(m: Map, shape: tuple[int, ...]) -> Image:
-    """The corners of a literal box, at most 2^10 of them."""
+    """Return the corners of a literal box, at most 2^10 of them."""
     ends = [(0, e - 1) if e > 1 else (0,) for e in shape]
     at = np.array(list(itertools.islice(itertools.product(*ends), 1 << 10)), dtype=np.int64)
     return points_at(m, at.reshape(-1, len(shape)).T)
 
 
 def sampled(m: Map, shape: tuple[int, ...]) -> Image:
-    """Random points of a large literal domain, half of them near the origin."""
+    """Return random points of a large literal domain, half of them near the origin."""
     rng = np.random.default_rng(0)
     axes = [
         np.concatenate([rng.integers(0, e, SAMPLES), rng.integers(0, min(e, 32), SAMPLES)])
@@ -93,7 +93,7 @@ def sampled(m: Map, shape: tuple[int, ...]) -> Image:
 
 
 def points_at(m: Map, at: Array, given: Mapping[Any, int] | None = None) -> Image:
-    """The images of some points (one column each), those where the predicate holds."""
+    """Return the images of points (one column each) where the predicate holds."""
     env = dict(zip(m.source.initial_indices, at, strict=True))
     env.update({v: np.asarray(k) for v, k in (given or {}).items()})
     n = at.shape[1]
@@ -105,7 +105,7 @@ def points_at(m: Map, at: Array, given: Mapping[Any, int] | None = None) -> Imag
 
 
 def sample_collision(m: Map, shape: tuple[int, ...]) -> Counterexample | None:
-    """Two sampled points with one image."""
+    """Return two sampled points with the same image, or None."""
     try:
         points = sampled(m, shape)
     except Unsupported:

@@ -1,4 +1,4 @@
-"""The engines that ask Z3; what they refute they evaluate before they say so."""
+"""The engines that use Z3; they check a refutation by evaluation before they report it."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from .goal import Goal
 
 
 def reach_of(goal: Goal) -> int | None:
-    """The largest magnitude of any intermediate value, or None where it is not known."""
+    """Return the largest magnitude of any intermediate value, or None if unknown."""
     bound: dict[Var, Sized] = {}
     top = 1
     for v, t in goal.lets:
-        found = sized(t)
-        if found is None:
+        size_of_term = sized(t)
+        if size_of_term is None:
             return None
-        bound[v] = found
-        top = max(top, found[2])
+        bound[v] = size_of_term
+        top = max(top, size_of_term[2])
     for condition in (goal.claim, goal.given):
-        found = sized(condition, bound)
-        if found is None:
+        size_of_term = sized(condition, bound)
+        if size_of_term is None:
             return None
-        top = max(top, found[2])
+        top = max(top, size_of_term[2])
     return top
 
 
 def z3_bv(goal: Goal, timeout_ms: int) -> Verdict:
-    """Bit-vectors of the least sufficient width, for literal domains."""
+    """Use bit-vectors of the least sufficient width, for literal domains."""
     import z3
 
     extents = domain(goal.variables)
@@ -58,7 +58,7 @@ def z3_bv(goal: Goal, timeout_ms: int) -> Verdict:
 
 
 def z3_int(goal: Goal, timeout_ms: int) -> Verdict:
-    """Mathematical integers with explicit quotients and remainders."""
+    """Use mathematical integers with explicit quotients and remainders."""
     import z3
 
     model = Formulas()
@@ -68,17 +68,17 @@ def z3_int(goal: Goal, timeout_ms: int) -> Verdict:
         model.domain(v)
     try:
         lets = [model(v) == model(t) for v, t in goal.lets]
-        given, claim = model(goal.given), model(goal.claim)
+        premise, claim = model(goal.given), model(goal.claim)
     except z3.Z3Exception as error:
         return Verdict("unknown", "z3-int", reason=str(error))
-    solver.add(*model.side, *lets, given, z3.Not(claim))
+    solver.add(*model.side, *lets, premise, z3.Not(claim))
     if model.opaque and solver.check() != z3.unsat:
         return Verdict("unknown", "z3-int", reason="has operations that are not arithmetic")
     return _answer(goal, solver, goal.variables, model.variables, "z3-int")
 
 
 def _answer(
-    goal: Goal, solver: Any, wanted: Iterable[Var], known: Mapping[Var, Any], engine: str
+    goal: Goal, solver: Any, variables: Iterable[Var], known: Mapping[Var, Any], engine: str
 ) -> Verdict:
     """Z3's answer; a model counts only if it evaluates to a counterexample."""
     import z3
@@ -89,7 +89,9 @@ def _answer(
     if answer != z3.sat:
         return Verdict("unknown", engine, reason=solver.reason_unknown())
     model = solver.model()
-    point = {v: _signed(model.eval(known[v], model_completion=True)) for v in wanted if v in known}
+    point = {
+        v: _signed(model.eval(known[v], model_completion=True)) for v in variables if v in known
+    }
     if is_counterexample(*goal.closed(), point):
         return Verdict("refuted", engine, counterexample=MappingProxyType(point))
     return Verdict("unknown", engine, reason="counterexample does not evaluate")

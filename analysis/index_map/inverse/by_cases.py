@@ -1,8 +1,8 @@
 """Inversion by cases: a selection in the results splits the domain in two.
 
-With ``f = f1 where c, else f2`` and ``g1``, ``g2`` the only candidates for their inverses,
-``g = g1 if (g1(y) in the domain and c(g1(y)) and f1(g1(y)) = y) else g2`` is the inverse of f if f
-has one: a y that passes the test is ``f(g1(y))``.
+Let ``f = f1 where c, else f2``, with ``g1``, ``g2`` the only candidates for their inverses. If f
+has an inverse, it is ``g = g1 if (g1(y) in the domain and c(g1(y)) and f1(g1(y)) = y) else g2``: a
+y that passes the test is ``f(g1(y))``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DEPTH = 5
 
 
 def by_cases(m: Map, ys: tuple[Var, ...], solve: Solve) -> Results | None:
-    """Inverse results over ``ys``, each case solved by ``solve(results, condition)``."""
+    """Return inverse results over ``ys``; ``solve(results, condition)`` solves each case."""
     return _cases(m, ys, m.results, m.predicate, solve, DEPTH)
 
 
@@ -46,7 +46,7 @@ def _cases(
 
 
 def hit(m: Map, ys: tuple[Var, ...], g: Sequence[Int], results: Results, where: Term) -> Term:
-    """Whether ``g(y)`` is a point of the domain, with ``where``, whose image is ``y``."""
+    """Return whether ``g(y)`` is in the domain, satisfies ``where`` and has the image ``y``."""
     inner = dict(zip(m.axes, g, strict=True))
     return conj(
         *(c for t, e in zip(g, m.extents, strict=True) for c in (ge0(t), ge0(e - 1 - t))),
@@ -56,7 +56,7 @@ def hit(m: Map, ys: tuple[Var, ...], g: Sequence[Int], results: Results, where: 
 
 
 def selection(results: Sequence[Int]) -> tuple[Term, Choice, Choice] | None:
-    """The condition of an innermost selection, and what it makes of selections either way."""
+    """Return the condition of an innermost selection, and the choice of either branch."""
     for r in results:
         for t in subterms(r):
             if isinstance(t, CallTerm) and t.op in ("ite", "min", "max") and _plain(t):
@@ -74,11 +74,11 @@ def _replacing(old: Term, new: Int) -> Choice:
 
 
 def _decided(c: Term, value: bool) -> Choice:
-    """Takes one side of every selection by ``c`` or its negation."""
-    other = negate(c)
+    """A choice of one branch in every selection by ``c`` or its negation."""
+    negated = negate(c)
 
     def choice(t: Term) -> Term | None:
-        if isinstance(t, CallTerm) and t.op == "ite" and t.args[0] in (c, other):
+        if isinstance(t, CallTerm) and t.op == "ite" and t.args[0] in (c, negated):
             return t.args[1 if (t.args[0] is c) is value else 2]
         return None
 

@@ -1,4 +1,4 @@
-"""Candidates for an inverse, cheapest method first. Each is a guess until it is proved."""
+"""Candidates for an inverse, cheapest method first; each is a guess until it is proved."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Candidate = tuple[str, tuple[Int, ...]]
 
 
 def candidates(m: Map, ys: tuple[Var, ...]) -> Iterator[Candidate]:
-    """``(method, results over ys)``: equations, cases, bit matrices."""
+    """Yield ``(method, results over ys)``: equations, cases, bit matrices."""
 
     def solved(results: tuple[Int, ...], where: Term) -> tuple[Int, ...] | None:
         return _solved(m, ys, results, where)

@@ -1,4 +1,4 @@
-"""What is known about a map, with what it rests on."""
+"""The certificate of an inverse, with its obligations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ InverseVerdict = Literal["bijective", "injective", "not_injective", "unknown"]
 
 @dataclass(frozen=True)
 class InverseProblem:
-    """The question as terms: the map, the output variables and box, and the inverse found."""
+    """The question as terms: the map, the output variables and box, and the inverse."""
 
     map: Map
     ys: tuple[Var, ...] = ()
@@ -31,7 +31,7 @@ class InverseProblem:
     inverse: tuple[Int, ...] | None = None
 
     def goal(self, name: str) -> Goal:
-        """The obligation of that name."""
+        """Return the obligation of that name."""
         assert self.box is not None or name in ("injective", "left_inverse")
         return _GOALS[name](self)
 
@@ -51,12 +51,11 @@ class InverseCertificate:
 
     * ``verdict``: ``bijective`` (one-to-one and onto the box ``out_shape``), ``injective``
       (one-to-one; not shown to be onto), ``not_injective`` or ``unknown``, which permits nothing.
-    * ``inverse``: an ``IndexMap`` or a `InverseTable` that is right on the map's
-      image, or None.
-    * ``padding``: over ``inverse.initial_indices``, where the outputs lie that no point is mapped
-      to; None where every output is hit or it is not known as an expression.
-    * ``out_shape``: the output box; without a given one the smallest that starts at 0.
-    * ``obligations``: what was proved and by which engine; ``reason``: why it is ``unknown``.
+    * ``inverse``: an ``IndexMap`` or `InverseTable` that is right on the map's image, or None.
+    * ``padding``: the outputs to which no point is mapped, as a predicate over
+      ``inverse.initial_indices``; None if there are none, or there is no expression for them.
+    * ``out_shape``: the output box; by default the smallest that starts at 0.
+    * ``obligations``: what was proved, and by which engine; ``reason``: why it is ``unknown``.
     """
 
     verdict: InverseVerdict
@@ -72,21 +71,21 @@ class InverseCertificate:
     problem: InverseProblem | None = field(default=None, repr=False)
 
     def check(self, *, timeout_ms: int = 5000) -> tuple[EngineAnswer, ...]:
-        """Every proved obligation once more, each by an engine that did not prove it before.
+        """Prove every proved obligation once more, by an engine that did not prove it before.
 
-        A record says ``refuted`` if the engines disagree and ``unknown`` if no other engine can
-        tell.
+        A record says ``refuted`` if the engines disagree, and ``unknown`` if no other engine can
+        decide.
         """
         if self.problem is None:
             return ()
         problem, out = self.problem, []
-        for done in self.obligations:
-            if done.verdict == "proved":
-                again = _REPLAYS.get(done.name)
+        for answer in self.obligations:
+            if answer.verdict == "proved":
+                replay = _REPLAYS.get(answer.name)
                 out.append(
-                    again(self, done)
-                    if again
-                    else _again(problem.goal(done.name), done, timeout_ms)
+                    replay(self, answer)
+                    if replay
+                    else _again(problem.goal(answer.name), answer, timeout_ms)
                 )
         return tuple(out)
 

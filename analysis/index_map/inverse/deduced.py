@@ -25,7 +25,7 @@ from .tighten import symbolic_box, tight_box
 
 @dataclass
 class _Deduction:
-    """The state of one question; what it ends with is the certificate."""
+    """The state of one question, which ends with a certificate."""
 
     m: Map
     shape: tuple[int, ...] | None
@@ -37,20 +37,20 @@ class _Deduction:
         return SYMBOLIC if self.shape is None else LITERAL
 
     def prove(self, problem: InverseProblem, name: str) -> Verdict:
-        done, verdict = discharge(problem.goal(name), self.engines, self.timeout_ms)
-        self.obligations.append(done)
+        answer, verdict = discharge(problem.goal(name), self.engines, self.timeout_ms)
+        self.obligations.append(answer)
         return verdict
 
     def box(self) -> tuple[Int, ...] | None:
-        """The smallest box from 0 that is known to hold the image."""
+        """Return the smallest box from 0 that is known to hold the image, or None."""
         if self.shape is not None:
             return tight_box(self.m, self.shape, self.timeout_ms)
         return symbolic_box(self.m)
 
     def left(self, ys: tuple[Var, ...]) -> tuple[Candidate | None, Counterexample | None]:
-        """A proved inverse, or two points with one image; neither where nothing is known."""
-        found = list(candidates(self.m, ys))
-        for candidate in found:
+        """Return a proved inverse, or two points with the same image; neither if unknown."""
+        found_candidates = list(candidates(self.m, ys))
+        for candidate in found_candidates:
             if self._is_inverse(candidate, ys, ("normal-form",)):
                 return candidate, None
         start = time.perf_counter()
@@ -59,7 +59,7 @@ class _Deduction:
             ms = (time.perf_counter() - start) * 1e3
             self.obligations = [EngineAnswer("collision", "f(x) = f(z)", "proved", "numpy", ms)]
             return None, example
-        for candidate in found:
+        for candidate in found_candidates:
             if self._is_inverse(candidate, ys, self.engines[1:]):
                 return candidate, None
         return None, None
@@ -68,9 +68,9 @@ class _Deduction:
         self, candidate: Candidate, ys: tuple[Var, ...], engines: tuple[str, ...]
     ) -> bool:
         goal = left_inverse(self.m, ys, candidate[1])
-        done, verdict = discharge(goal, engines, self.timeout_ms)
+        answer, verdict = discharge(goal, engines, self.timeout_ms)
         if verdict.proved:
-            self.obligations.append(done)
+            self.obligations.append(answer)
         return verdict.proved
 
     def collision(self) -> Counterexample | None:
@@ -82,20 +82,20 @@ class _Deduction:
 def deduced(
     m: Map, shape: tuple[Any, ...], out: tuple[Int, ...] | None, timeout_ms: int
 ) -> InverseCertificate:
-    """The certificate of a map over a symbolic or large box."""
+    """Return the certificate of a map over a symbolic or large box."""
     work = _Deduction(m, m.literal_shape, timeout_ms)
     box = work.box() if out is None else out
     ys = tuple(
         variable("free", f"y{k}") if box is None else variable("axis", f"y{k}", box[k])
         for k in range(len(m.results))
     )
-    found, example = work.left(ys)
+    candidate, example = work.left(ys)
     if example is not None:
         return _not_injective(work, shape, box, example, InverseProblem(m, ys, box))
-    if found is None:
+    if candidate is None:
         return _without_inverse(work, shape, InverseProblem(m, ys, box))
     return _with_inverse(
-        work, shape, InverseProblem(m, ys, box, found[1]), found[0], out is not None
+        work, shape, InverseProblem(m, ys, box, candidate[1]), candidate[0], out is not None
     )
 
 
@@ -120,7 +120,7 @@ def _not_injective(
 def _without_inverse(
     work: _Deduction, shape: tuple[Any, ...], problem: InverseProblem
 ) -> InverseCertificate:
-    """Injectivity itself, where no candidate is an inverse."""
+    """The certificate by proving injectivity itself, if no candidate is an inverse."""
     verdict = work.prove(problem, "injective")
     if verdict.refuted and verdict.counterexample is not None:
         example = _pair(work.m, verdict.counterexample)
@@ -164,7 +164,7 @@ def _with_inverse(
 
 
 def _onto(work: _Deduction, problem: InverseProblem) -> bool:
-    """In range, and as many points as places or a right inverse."""
+    """Whether f is onto: in range, and as many points as places or a right inverse."""
     m = work.m
     if problem.box is None or not work.prove(problem, "range").proved:
         return False

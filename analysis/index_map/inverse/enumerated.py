@@ -1,7 +1,7 @@
 """Literal domains of moderate size: the map is evaluated at every point.
 
-Verdict and inverse are judged on the expressions that were given and that are handed out; terms
-only find the inverse.
+Verdict and inverse are judged by the caller's expressions and the returned ones; terms only serve
+to derive the inverse.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Box = tuple[int, ...]
 
 
 def enumerated(m: Map, shape: Box, out_shape: Box | None) -> InverseCertificate:
-    """The certificate of a map over a literal box. Raises ``Unsupported`` if it has no numbers."""
+    """Return the certificate of a map over a literal box; raise `Unsupported` if it cannot."""
     start = time.perf_counter()
     points = image(m, shape)
     if points.count == 0:
@@ -62,26 +62,26 @@ def _injective(
         variable("axis", f"y{k}", integer(max(e, hi + 1))) if lo >= 0 else variable("free", f"y{k}")
         for k, (e, (lo, hi)) in enumerate(zip(box, ends, strict=True))
     )
-    method, g, found = find_inverse(m, ys, points, shape)
+    method, g, inverse = find_inverse(m, ys, points, shape)
     problem = InverseProblem(m, ys, tuple(map(integer, box)), g)
-    done = [
+    answers = [
         _record("injective" if g is None else "left_inverse", _CLAIMS[g is None], start),
     ]
     if outside is None:
-        done.append(_record("range", "0 <= f(x) < out_shape", start))
+        answers.append(_record("range", "0 <= f(x) < out_shape", start))
     if onto:
         name = "volume" if m.source_predicate is None or g is None else "right_inverse"
-        done.append(_record(name, "every place of the box is hit", start))
-    hidden = onto or outside is not None or not isinstance(found, IndexMap)
+        answers.append(_record(name, "every place of the box is hit", start))
+    hidden = onto or outside is not None or not isinstance(inverse, IndexMap)
     return InverseCertificate(
         "bijective" if onto else "injective",
         m.source,
         shape,
         box,
-        found,
-        None if hidden or g is None else _padding(problem, points, box, found),
+        inverse,
+        None if hidden or g is None else _padding(problem, points, box, inverse),
         outside,
-        tuple(done),
+        tuple(answers),
         method,
         problem=problem,
     )
@@ -93,31 +93,31 @@ _CLAIMS = {False: "g(f(x)) = x", True: "f(x) = f(z) implies x = z"}
 def find_inverse(
     m: Map, ys: tuple[Var, ...], points: Image, shape: Box
 ) -> tuple[str, tuple[Int, ...] | None, IndexMap | InverseTable | None]:
-    """The first candidate that is right at every point, else a table."""
+    """Return the first candidate that is right at every point, else a table."""
     for method, g in candidates(m, ys):
         try:
-            found = index_map_of(g, ys, m)
-            env = dict(zip(found.initial_indices, points.values, strict=True))
+            inverse = index_map_of(g, ys, m)
+            env = dict(zip(inverse.initial_indices, points.values, strict=True))
             right = all(
                 np.array_equal(np.broadcast_to(evaluate(e, env), p.shape), p)
-                for e, p in zip(found.final_indices, points.points, strict=True)
+                for e, p in zip(inverse.final_indices, points.points, strict=True)
             )
         except Unsupported:
             continue
         if right:
-            return method, g, found
+            return method, g, inverse
     return "table", None, table(points, shape)
 
 
 def index_map_of(g: tuple[Int, ...], ys: tuple[Var, ...], m: Map) -> IndexMap:
-    """Inverse results as a TVM map of ``y0, y1, ...``."""
+    """Return inverse results as a TVM map of ``y0, y1, ...``."""
     variables = [tvm.tirx.Var(f"y{k}", m.dtype) for k in range(len(ys))]
     leaves = {**dict(zip(ys, variables, strict=True)), **dict(m.sizes)}
     return IndexMap(variables, [to_tvm(t, leaves, m.dtype) for t in g], None)
 
 
 def padding_of(problem: InverseProblem, inverse: IndexMap) -> Any:
-    """Where no point is mapped to, over the inverse's variables."""
+    """Return the predicate of places to which no point is mapped, over the inverse's variables."""
     m, ys, g = problem.map, problem.ys, problem.inverse
     assert g is not None
     leaves = {**dict(zip(ys, inverse.initial_indices, strict=True)), **dict(m.sizes)}
@@ -127,16 +127,16 @@ def padding_of(problem: InverseProblem, inverse: IndexMap) -> Any:
 def _padding(problem: InverseProblem, points: Image, box: Box, inverse: Any) -> Any:
     """The padding predicate, checked at every place of the box if that is not too large."""
     try:
-        found = padding_of(problem, inverse)
+        predicate = padding_of(problem, inverse)
         if math.prod(box) > BOX:
-            return found
+            return predicate
         grids = np.indices(box, dtype=np.int64, sparse=True)
-        empty = evaluate(found, dict(zip(inverse.initial_indices, grids, strict=True)))
+        empty = evaluate(predicate, dict(zip(inverse.initial_indices, grids, strict=True)))
     except Unsupported:
         return None
     empty = np.broadcast_to(empty, box)
     right = math.prod(box) - int(empty.sum()) == points.count and not empty[points.values].any()
-    return found if right else None
+    return predicate if right else None
 
 
 def _outside(points: Image, box: Box) -> Counterexample | None:

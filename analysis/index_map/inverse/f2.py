@@ -2,7 +2,7 @@
 
 ``y = A x + b`` over the bits of all coordinates, so ``x = A^-1 (y + b)``. Covers exclusive or,
 shifts, masks, bit interleaving and every split, fuse and transpose of such extents. ``A`` is read
-off the images of the unit bits; whether the map *is* affine, the caller's proof decides.
+off the images of the unit bits; the caller's proof decides whether the map *is* affine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SAMPLES = 32
 
 
 def f2_inverse(m: Map, ys: Sequence[Var]) -> tuple[Int, ...] | None:
-    """Inverse results over ``ys``, or None where the map is not affine over bits."""
+    """Return inverse results over ``ys``, or None if the map is not affine over bits."""
     shape = m.literal_shape
     if shape is None or m.predicate is not TRUE or any(k & (k - 1) for k in shape):
         return None
@@ -48,7 +48,7 @@ Output = tuple[int, int]
 def _images(
     m: Map, shape: tuple[int, ...]
 ) -> tuple[list[tuple[int, int]], frozenset[Output], list[frozenset[Output]]] | None:
-    """Input bits, the image of zero, and what each input bit flips; None if seen not affine."""
+    """Input bits, the image of zero, and the flips of each input bit; None if not affine."""
     columns = [(k, b) for k, e in enumerate(shape) for b in range(e.bit_length() - 1)]
     units = np.zeros((len(shape), len(columns) + 1), dtype=np.int64)
     for c, (k, b) in enumerate(columns):
@@ -73,7 +73,7 @@ def _images(
 def _affine(
     values: list[np.ndarray], random: np.ndarray, columns: list[tuple[int, int]], n: int
 ) -> bool:
-    """A filter on random points."""
+    """Whether random points are consistent with an affine map."""
     for v in values:
         expected = np.full(random.shape[1], v[0])
         for c, (k, b) in enumerate(columns):
@@ -94,7 +94,7 @@ def _bits(places: frozenset[Output]) -> list[Output]:
 
 
 def _eliminated(images: list[frozenset[Output]], n: int) -> list[frozenset[Output]] | None:
-    """For each input bit the output bits whose sum it is; None if the columns are dependent."""
+    """For each input bit, the output bits whose sum it is; None if the columns are dependent."""
     outputs = sorted(frozenset[Output]().union(*images))
     rows = [
         (sum(1 << c for c, image in enumerate(images) if place_ in image), frozenset({place_}))
@@ -125,7 +125,7 @@ def _assembled(
     start: int,
     ys: Sequence[Var],
 ) -> Int:
-    """Runs of consecutive bits as digits; added where they do not overlap, else xor-ed."""
+    """Runs of consecutive bits as digits; added if they do not overlap, else xor-ed."""
     moved: dict[tuple[int, int], set[int]] = {}
     for c, (k, b) in enumerate(columns):
         if k == axis:

@@ -16,7 +16,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class InverseTable:
-    """``table(*ys)`` is the point whose image is ``ys``; ``ValueError`` where there is none."""
+    """``table(*ys)`` is the point whose image is ``ys``; ``ValueError`` if there is none."""
 
     shape: tuple[int, ...]
     lower: tuple[int, ...]
@@ -41,7 +41,7 @@ class InverseTable:
 
 
 def table(image: Image, shape: tuple[int, ...]) -> InverseTable | None:
-    """The inverse of an injective image; None where its box is too large to number."""
+    """Return the inverse of an injective image; None if its box is too large to number."""
     lower = tuple(int(v.min()) for v in image.values)
     box = tuple(int(v.max()) - lo + 1 for v, lo in zip(image.values, lower, strict=True))
     try:

@@ -1,4 +1,4 @@
-"""The smallest output box of a large literal map: bounds, then a witness that they are reached."""
+"""The smallest output box of a large literal map: bounds, and witnesses that reach them."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from ..maps.to_terms import Map, Unsupported
 
 
 def symbolic_box(m: Map) -> tuple[Int, ...] | None:
-    """One more than an upper bound of each result: bounds that fit the volume if there are any."""
+    """Return one more than an upper bound of each result, with the map's volume if possible."""
     tops = [upper(r) for r in m.results]
     if any(t is None for t in tops):
         return None
     box = tuple(t + 1 for t in tops if t is not None)
-    whole = volume(m.extents)
+    points = volume(m.extents)
     choices = itertools.product(*([t + 1 for t in uppers(r)] for r in m.results))
-    for other in itertools.chain([box], itertools.islice(choices, 64)):
-        if volume(other) is whole:
-            return tuple(other)
+    for candidate in itertools.chain([box], itertools.islice(choices, 64)):
+        if volume(candidate) is points:
+            return tuple(candidate)
     return box
 
 
 def tight_box(m: Map, shape: tuple[int, ...], timeout_ms: int) -> tuple[Int, ...] | None:
-    """One more than the greatest value of each result; None where no bound is known.
+    """Return one more than the greatest value of each result; None if a bound is unknown.
 
-    Where Z3 cannot tell in time the bound itself is taken, which only makes the box larger.
+    If Z3 cannot decide in time, the bound itself is used, which only makes the box larger.
     """
     tops = [_top(r) for r in m.results]
     if any(t is None for t in tops):
@@ -69,7 +69,7 @@ def _top(r: Int) -> int | None:
 
 
 def _greatest(m: Map, r: Int, reached: int, top: int, timeout_ms: int) -> int:
-    """Bisection between a value that occurs and a bound, by proofs that a value is not exceeded."""
+    """The greatest value, by bisection between an attained value and a bound."""
     low = max(reached, 0)
     while low < top:
         middle = (low + top) // 2

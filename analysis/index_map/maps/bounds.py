@@ -1,4 +1,4 @@
-"""Bounds of one result, from several ways to look at it."""
+"""Bounds of one result, from several forms of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...terms.term import ZERO, Int, as_int, mul, polynomial
 
 
 def upper(p: Int) -> Int | None:
-    """The least upper bound that is known; a literal one if two of them do not compare."""
+    """Return the least known upper bound; a literal one if two are not comparable."""
     best: Int | None = None
     for top in uppers(p):
         if best is None or nonneg(best - top) or (top.const is not None and best.const is None):
@@ -21,21 +21,21 @@ def upper(p: Int) -> Int | None:
 
 
 def certainly_nonneg(p: Int) -> bool:
-    """Whether some bound shows ``p >= 0``."""
+    """Return whether a bound shows ``p >= 0``."""
     return nonneg(p) or any(nonneg(-top) for top in uppers(-p))
 
 
 def uppers(p: Int) -> list[Int]:
-    """Upper bounds over sizes, each right, without repetition."""
-    found = (bounds(p)[1], _digits(p), *_merged(p))
-    return list(dict.fromkeys(t for t in found if t is not None))
+    """Return distinct, valid upper bounds over sizes."""
+    candidates = (bounds(p)[1], _digits(p), *_merged(p))
+    return list(dict.fromkeys(t for t in candidates if t is not None))
 
 
 def _digits(p: Int) -> Int | None:
     """The sum of the remainders' greatest values: ``k * (x % d) <= k * (d - 1)``."""
     out = ZERO
-    while (found := remainder(p)) is not None:
-        k, _, den, p = found
+    while (part := remainder(p)) is not None:
+        k, _, den, p = part
         if nonneg(k):
             out = out + mul(k, den - 1)
         elif not nonneg(-k):
@@ -45,15 +45,15 @@ def _digits(p: Int) -> Int | None:
 
 
 def _merged(p: Int) -> Iterator[Int]:
-    """Of ``k * (num // den) + k * e + c`` as ``k * ((num + den * e) // den) + c``."""
+    """Bounds of ``k * (num // den) + k * e + c`` as ``k * ((num + den * e) // den) + c``."""
     for mono, k in p.terms:
         if len(mono) != 1 or not is_div(mono[0]):
             continue
         num, den = map(as_int, mono[0].args)  # type: ignore[attr-defined]
-        rest = p - as_int(mono[0]) * k
-        shift = next((c for m, c in rest.terms if not m), 0)
-        if all(c % k == 0 for m, c in rest.terms if m):
-            e = polynomial({m: c // k for m, c in rest.terms if m})
+        others = p - as_int(mono[0]) * k
+        shift = next((c for m, c in others.terms if not m), 0)
+        if all(c % k == 0 for m, c in others.terms if m):
+            e = polynomial({m: c // k for m, c in others.terms if m})
             lo, hi = bounds(num + mul(den, e))
             end = hi if k > 0 else lo
             if end is not None:

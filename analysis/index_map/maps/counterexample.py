@@ -10,10 +10,10 @@ Point = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Counterexample:
-    """``collision``: two points with one image; ``out_of_range``: a point whose image lies outside
-    the output box; ``different``: a point at which two maps differ, with both images.
+    """A point that refutes a claim about a map; ``sizes`` has the values of symbolic extents.
 
-    ``sizes`` are the values of the symbolic extents.
+    ``collision``: two points with the same image. ``out_of_range``: a point whose image is outside
+    the output box. ``different``: a point where two maps differ, with both images.
     """
 
     kind: Literal["collision", "out_of_range", "different"]

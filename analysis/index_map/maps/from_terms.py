@@ -1,4 +1,4 @@
-"""Terms as TVM expressions, with ``x % d`` written where the polynomial has ``x - d * (x // d)``.
+"""Terms as TVM expressions, with ``x % d`` for ``x - d * (x // d)`` in the polynomial.
 
 Before: ``y0 + 4*y1 - 12*((y0 + 4*y1) // 12)``. After: ``(y0 + y1 * 4) % 12``.
 """
@@ -23,16 +23,16 @@ Piece = tuple[Int, Any]
 
 
 def to_tvm(t: Term, leaves: Mapping[Var, Any], dtype: str = "int64") -> Any:
-    """The expression of a term; ``leaves`` gives the expression of each variable.
+    """Return the expression of a term; ``leaves`` has the expression of each variable.
 
-    Raises `Unsupported` for a variable without an expression or an operation that
-    has none.
+    Raises:
+        Unsupported: A variable or an operation has no expression.
     """
     return Emitter(leaves, dtype)(t)
 
 
 class Emitter:
-    """`to_tvm`, once for each term."""
+    """`to_tvm`, with a cache of sub-terms."""
 
     def __init__(self, leaves: Mapping[Var, Any], dtype: str) -> None:
         self.leaves, self.dtype = leaves, dtype
@@ -59,7 +59,7 @@ class Emitter:
         return rule(self, *t.args)  # type: ignore[attr-defined]
 
     def pieces(self, p: Int) -> list[tuple[int, Any]]:
-        """Signed summands, digits first recognised as remainders."""
+        """Return signed summands; remainders are recognised first."""
         out: list[tuple[int, Any]] = []
         while (found := remainder(p)) is not None:
             k, num, den, p = found
@@ -73,9 +73,9 @@ class Emitter:
         return out
 
     def first(self, part: tuple[tuple[Term, ...], int]) -> int:
-        """Equal factors are in the order of the leaves, whatever was made when."""
-        found = (self.rank.get(v, len(self.rank)) for a in part[0] for v in free(a))
-        return min(found, default=len(self.rank))
+        """Return the rank of a factor, so that equal factors are in the order of the leaves."""
+        ranks = (self.rank.get(v, len(self.rank)) for a in part[0] for v in free(a))
+        return min(ranks, default=len(self.rank))
 
     def scaled(self, k: Int, e: Any, sign: int) -> tuple[int, Any]:
         return (k.const * sign, e) if k.const is not None else (sign, e * self(k))
@@ -84,7 +84,7 @@ class Emitter:
         return tirx.IntImm(self.dtype, value)
 
     def total(self, pieces: list[tuple[int, Any]]) -> Any:
-        """The sum, positive parts first, large factors before small ones, the literal last."""
+        """Return the sum: positive parts first, large factors first, the literal last."""
         out = None
         for coef, e in sorted(pieces, key=lambda c: (c[0] < 0, c[1] is None, -abs(c[0]))):
             size = self.literal(abs(coef)) if e is None else e if abs(coef) == 1 else e * abs(coef)
@@ -95,11 +95,11 @@ class Emitter:
         return self.literal(0) if out is None else out
 
     def compare(self, p: Int, op: Any) -> Any:
-        """``p op 0`` with the negative parts moved to the right."""
+        """Return ``p op 0`` with the negative parts moved to the right."""
         pieces = self.pieces(p)
-        left = [c for c in pieces if c[0] > 0]
+        positive = [c for c in pieces if c[0] > 0]
         right = [(-c, e) for c, e in pieces if c < 0]
-        return op(self.total(left), self.total(right))
+        return op(self.total(positive), self.total(right))
 
     def ge0(self, p: Term) -> Any:
         p = as_int(p)

@@ -1,7 +1,7 @@
-"""TVM index expressions evaluated with numpy.
+"""Evaluate TVM index expressions with numpy.
 
-Nothing here goes through terms: what enumeration proves, it proves about the expressions that were
-given and the inverse that is handed out.
+Terms are not involved: a proof by enumeration is about the caller's expressions and the returned
+inverse themselves.
 """
 
 from __future__ import annotations
@@ -19,17 +19,19 @@ LIMIT = 1 << 62
 
 
 def evaluate(e: Any, env: Mapping[Any, Array]) -> Array:
-    """The value of a TVM expression at arrays of points.
+    """Return the values of a TVM expression at arrays of points.
 
-    Raises `Unsupported` for operations without a meaning here, a division by zero
-    and values that may not fit 64 bits.
+    Raises:
+        Unsupported: An operation has no equivalent, a division is by zero, or a value may not fit
+        64
+            bits.
     """
     return _Evaluator(env)(e)
 
 
 class _Evaluator:
     def __init__(self, env: Mapping[Any, Array]) -> None:
-        # Comparing TVM variables builds an expression: they are told apart by their handles.
+        # Comparing TVM variables builds an expression, so they are identified by their handles.
         self.env = {v.__chandle__(): a for v, a in env.items()}
 
     def __call__(self, e: Any) -> Array:
@@ -40,10 +42,10 @@ class _Evaluator:
         if kind == "IntImm":
             return np.asarray(e.value, dtype=np.int64)
         if kind == "Var":
-            found = self.env.get(e.__chandle__())
-            if found is None:
+            values = self.env.get(e.__chandle__())
+            if values is None:
                 raise Unsupported(f"variable {e} has no value")
-            return found
+            return values
         return self.other(kind, e)
 
     def other(self, kind: str, e: Any) -> Array:

@@ -1,7 +1,7 @@
-"""Index maps as terms: ``tvm.tirx.IndexMap``, Python functions and expressions in, terms out.
+"""Index maps as terms: from ``tvm.tirx.IndexMap``, Python functions and expressions.
 
-The caller's map is kept beside the terms (`Map.source`), so that what is found with terms can
-be checked on the expressions that were given.
+The caller's map is kept beside the terms (`Map.source`), so that results derived with terms can be
+checked on the original expressions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MapLike: TypeAlias = "IndexMap | Callable[..., Any]"
 
 
 class Unsupported(Exception):
-    """An expression that index maps do not know; the answer about the map is ``unknown``."""
+    """An expression is not supported in index maps; the answer about the map is ``unknown``."""
 
 
 @dataclass(frozen=True)
@@ -46,32 +46,32 @@ class Map:
 
     @property
     def literal_shape(self) -> tuple[int, ...] | None:
-        """The extents as numbers, or None where one is symbolic or a result mentions a size."""
+        """Return the extents as numbers, or None if one, or a result, depends on a size."""
         shape = tuple(e.const for e in self.extents)
         if self.sizes or any(k is None for k in shape):
             return None
         return tuple(k for k in shape if k is not None)
 
     def coordinate(self, k: int) -> Int:
-        """Axis ``k`` as it occurs in the results: 0 where its extent is 1."""
+        """Return axis ``k`` as it occurs in the results: 0 where its extent is 1."""
         return ZERO if self.extents[k].const == 1 else as_int(self.axes[k])
 
 
 class ExtentScope:
-    """Symbolic extents of the maps of one question: the same TVM variable is the same term."""
+    """Symbolic extents of the maps of one question: equal TVM variables are the same term."""
 
     def __init__(self) -> None:
         self.sizes: dict[Any, Var] = {}
 
     def size(self, v: Any) -> Var:
         if v not in self.sizes:
-            taken = {s.name for s in self.sizes.values()}
-            name = v.name if v.name not in taken else f"{v.name}_{len(taken)}"
+            names = {s.name for s in self.sizes.values()}
+            name = v.name if v.name not in names else f"{v.name}_{len(names)}"
             self.sizes[v] = variable("size", name)
         return self.sizes[v]
 
     def read(self, e: Any, axes: Mapping[Any, Term]) -> Term:
-        """An expression over axes; every other variable is a size, at least 1."""
+        """Return an expression over axes; every other variable is a size, at least 1."""
         env = {v: axes[v] if v in axes else as_int(self.size(v)) for v in variables(e)}
         try:
             return ExpressionReader(env, _no_loads)(e)
@@ -84,7 +84,7 @@ def _no_loads(buffer: Any, indices: tuple[Int, ...]) -> Term:
 
 
 def index_map(source: MapLike, rank: int, what: str = "index_map") -> IndexMap:
-    """The TVM map of a map or function. Raises on another type, another rank or float results."""
+    """Return the TVM map of a map or function; raise for another type, rank or float results."""
     if not isinstance(source, IndexMap):
         if not callable(source):
             raise TypeError(
@@ -103,7 +103,7 @@ def index_map(source: MapLike, rank: int, what: str = "index_map") -> IndexMap:
 
 
 def _called(fn: Callable[..., Any], rank: int, what: str) -> IndexMap:
-    """The map that a function of the axes describes; parameters with a default are no axes."""
+    """The map that a function of the axes describes; parameters with a default are not axes."""
     names = [
         p.name
         for p in inspect.signature(fn).parameters.values()
@@ -127,7 +127,7 @@ def _called(fn: Callable[..., Any], rank: int, what: str) -> IndexMap:
 
 
 def extents(shape: Sequence[Any], scope: ExtentScope, what: str = "shape") -> tuple[Int, ...]:
-    """The extents as terms. Raises where one is not a positive integer or integer expression."""
+    """Return the extents as terms; raise if one is not a positive integer or an expression."""
     out = []
     for k, e in enumerate(shape):
         if isinstance(e, bool) or not (isinstance(e, int) or tvm.ir.is_prim_expr(e)):
@@ -148,10 +148,12 @@ def convert(
     scope: ExtentScope | None = None,
     what: str = "index_map",
 ) -> Map:
-    """The map over the box ``shape``, where ``predicate`` (expression or function) holds.
+    """Return the map over the box ``shape``, where ``predicate`` (expression or function) holds.
 
-    Raises ``TypeError`` / ``ValueError`` on arguments that do not fit together and
-    `Unsupported` on expressions that are not understood.
+    Raises:
+        TypeError: An argument has another type.
+        ValueError: The arguments do not fit together.
+        Unsupported: An expression is not understood.
     """
     scope = scope or ExtentScope()
     sizes = extents(shape, scope)
@@ -180,7 +182,7 @@ _CHILDREN = ("a", "b", "value", "condition", "true_value", "false_value", "body"
 
 
 def children(e: Any) -> Iterator[Any]:
-    """Operands of an expression, in order."""
+    """Yield the operands of an expression, in order."""
     if type(e).__name__ == "Call":
         yield from e.args
     elif type(e).__name__ not in ("IntImm", "FloatImm", "StringImm", "Var"):
@@ -191,7 +193,7 @@ def children(e: Any) -> Iterator[Any]:
 
 
 def variables(e: Any) -> list[Any]:
-    """The variables of an expression, in order of occurrence."""
+    """Return the variables of an expression, in order of occurrence."""
     seen: dict[Any, None] = {}
     stack = [e]
     while stack:

@@ -1,1 +1,1 @@
-"""What statements do to buffers, and the tensor expressions that come of it."""
+"""Effects of statements on buffers, and tensor expressions."""

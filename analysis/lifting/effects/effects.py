@@ -1,7 +1,7 @@
-"""What a statement does to buffers: a list of quantified writes for each.
+"""The effect of a statement on buffers: for each buffer, a list of quantified writes.
 
 ``Write((i, j), guard, index, value)`` means: for all ``i, j`` in their domains where ``guard``
-holds, ``buffer[index] = value``. Loads inside are of the state *before* the statement.
+holds, ``buffer[index] = value``. Loads inside it are from the state *before* the statement.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ..tir.from_tir import Unliftable
 class Write:
     """A family of stores into one buffer.
 
-    ``scattered`` says that data decided which stores of a loop inside went into which element.
+    ``scattered`` says that data decided which stores of an inner loop reached which element.
     """
 
     vars: tuple[Var, ...]
@@ -47,57 +47,57 @@ class Write:
 
     @cached_property
     def places(self) -> dict[Var, int]:
-        """The dimension at which each variable stands alone, if all do; else empty."""
+        """The dimension of which each variable is the whole index, if all are; else empty."""
         alone = {e.atom: d for d, e in enumerate(self.index)}
         return {v: alone[v] for v in self.vars} if alone.keys() >= set(self.vars) else {}
 
     @cached_property
     def inverse(self) -> dict[Var, Int]:
-        """Each variable that the index determines, over the coordinates ``Y0, Y1, …``.
+        """Each variable that the index determines, as a term over the coordinates ``Y0, Y1, …``.
 
-        Kept only if ``inverse(index(vars)) = vars`` holds in normal form: then an element is
-        written by at most one assignment of these variables.
+        Only returned if ``inverse(index(vars)) = vars`` holds in normal form: then at most one
+        assignment of these variables writes an element.
         """
         ys = coordinates(len(self.index))
         if self.places:
             return {v: as_int(ys[d]) for v, d in self.places.items()}
-        found = solve(self.vars, list(zip(self.index, map(as_int, ys), strict=True)))
+        solution = solve(self.vars, list(zip(self.index, map(as_int, ys), strict=True)))
         forward = dict(zip(ys, self.index, strict=True))
-        return {v: p for v, p in found.items() if ints(p, forward) is as_int(v)}
+        return {v: p for v, p in solution.items() if ints(p, forward) is as_int(v)}
 
     @cached_property
     def apart(self) -> Write:
-        """The same stores, with other names for the variables that the index does not determine.
+        """Return the same stores with fresh names for variables that the index does not determine.
 
-        One that the guard pins, or that only occurs in one bound of it, is gone.
+        A variable that the guard pins, or that only occurs in one bound of it, is eliminated.
         """
         guard, index, value = self.guard, self.index, self.value
-        left = []
+        kept = []
         for v in self.vars:
             if v in self.inverse:
-                left.append(v)
+                kept.append(v)
                 continue
             at = _satisfying(guard, v, (*index, value))
             u = v if at is not None else fresh(v.extent, "u") if v.extent is not None else v
             if at is None:
-                left.append(u)
+                kept.append(u)
             named = {v: as_int(u) if at is None else at}
             inside: Term = TRUE
             if at is not None and v.extent is not None:
                 inside = conj(ge0(at), ge0(v.extent - 1 - at))
             guard, value = conj(substitute(guard, named), inside), substitute(value, named)
             index = tuple(ints(e, named) for e in index)
-        return Write(tuple(left), guard, index, value, self.scattered, settled=True)
+        return Write(tuple(kept), guard, index, value, self.scattered, settled=True)
 
     def assigned(self, index: tuple[Int, ...]) -> dict[Var, Int]:
-        """The variables that the index determines, at an element."""
+        """Return the variables that the index determines, at an element."""
         if self.places:
             return {v: index[d] for v, d in self.places.items()}
-        here = dict(zip(coordinates(len(index)), index, strict=True))
-        return {v: ints(p, here) for v, p in self.inverse.items()}
+        values = dict(zip(coordinates(len(index)), index, strict=True))
+        return {v: ints(p, values) for v, p in self.inverse.items()}
 
     def at(self, index: tuple[Int, ...], where: str) -> tuple[Term, Term]:
-        """``(condition, value)`` of this write at an element."""
+        """Return ``(condition, value)`` of this write at an element."""
         if index == self.index and not self.vars:
             return self.guard, self.value
         chosen = self.assigned(index)
@@ -128,7 +128,7 @@ class Write:
 
 
 def _satisfying(guard: Term, v: Var, rest: tuple[Term, ...]) -> Int | None:
-    """The one value of a variable that a guard leaves, or the best one if nothing else reads it."""
+    """The only value of a variable that satisfies a guard, or an extreme one if only bounded."""
     if v.extent is None or v not in free(guard):
         return None
     only = pinned(guard, v)
@@ -160,7 +160,7 @@ class Effects:
         self.outer: set[TensorVar] = set()  # read by values that were bound outside
 
     def read(self, tensor: TensorVar, index: tuple[Int, ...]) -> Term:
-        """The element after these effects."""
+        """Return the element after these effects."""
         pending: list[tuple[Term, Term]] = []
         value: Term | None = None
         inside = _inside(tensor, index)
@@ -180,7 +180,7 @@ class Effects:
         return value
 
     def store(self, tensor: TensorVar, w: Write) -> None:
-        """Append a write whose loads are of the state before these effects."""
+        """Append a write whose loads are from the state before these effects."""
         before = self.writes.setdefault(tensor, [])
         if before and w.guard is TRUE:
             before[:] = [b for b in before if not self._covers(w, b, tensor)]
@@ -194,9 +194,9 @@ class Effects:
             return False
 
     def then(self, later: Effects, guard: Term = TRUE) -> None:
-        """Append effects whose loads are of the state after these ones.
+        """Append effects whose loads are from the state after these ones.
 
-        The loads of ``guard`` are of the state before them.
+        The loads of ``guard`` are from the state before them.
         """
         if not self.writes and guard is TRUE:
             self.writes = {t: list(ws) for t, ws in later.writes.items()}
@@ -217,7 +217,7 @@ class Effects:
 
 
 def _inside(tensor: TensorVar, index: tuple[Int, ...]) -> tuple[Term, ...]:
-    """What is known of coordinates that are read from a tensor: the access is inside its buffer."""
+    """The facts that a load implies: its coordinates are inside the buffer."""
     return tuple(
         c
         for i, e in zip(index, tensor.shape, strict=True)
@@ -227,7 +227,7 @@ def _inside(tensor: TensorVar, index: tuple[Int, ...]) -> tuple[Term, ...]:
 
 
 def pinned(guard: Term, i: Var) -> Int | None:
-    """The one value of ``i`` that the guard leaves, if it leaves one."""
+    """Return the only value of ``i`` that the guard allows, or None."""
     assert i.extent is not None
     lo, hi = ZERO, i.extent - 1
     for c in () if guard is TRUE else parts(guard):
@@ -248,9 +248,9 @@ def pinned(guard: Term, i: Var) -> Int | None:
 
 
 def same_or_later(w: Write, i: Var, index: tuple[Int, ...], where: str) -> bool:
-    """Whether ``w``, repeated over the loop ``i``, writes ``index`` in no iteration before i.
+    """Return whether ``w``, repeated over loop ``i``, writes ``index`` in no iteration before i.
 
-    ``index`` may mention i; it is the element that iteration i looks at.
+    ``index`` may depend on i; it is the element that iteration i accesses.
     """
     if index == w.index:
         if not any(i in free(e) for e in index):
@@ -258,10 +258,10 @@ def same_or_later(w: Write, i: Var, index: tuple[Int, ...], where: str) -> bool:
         if any(e.atom is i for e in index):
             return True
     every = Write((*w.vars, i), TRUE, w.index, TRUE)
-    here = dict(zip(coordinates(len(index)), index, strict=True))
-    found = every.inverse.get(i)
-    if found is not None:
-        lo, _ = bounds(ints(found, here) - as_int(i))
+    values = dict(zip(coordinates(len(index)), index, strict=True))
+    inverse = every.inverse.get(i)
+    if inverse is not None:
+        lo, _ = bounds(ints(inverse, values) - as_int(i))
         if lo is not None and nonneg(lo):
             return True
     try:

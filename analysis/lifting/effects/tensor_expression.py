@@ -1,4 +1,4 @@
-"""What lifting gives: tensor comprehensions."""
+"""Tensor expressions: the result of lifting."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...terms.term import Int, TensorVar, Term, Var
 
 @dataclass(frozen=True)
 class Comprehension:
-    """``out[axes] = body``; an axis of extent 1 is the literal 0."""
+    """The definition of one output: ``out[axes] = body``; an axis of extent 1 is the literal 0."""
 
     out: TensorVar
     axes: tuple[Int, ...]
@@ -29,7 +29,7 @@ class TensorExpression:
             element.
         races: Whether data decides where iterations of a parallel loop store; the expression then
             holds only if no two of them store to one element.
-        stages: How many buffers are stored to; 0 if that was not counted.
+        stages: The number of buffers with a store; 0 if they were not counted.
         promises: Whether the PrimFunc has a ``T.assume``.
     """
 

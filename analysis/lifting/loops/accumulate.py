@@ -1,9 +1,9 @@
-"""An element that every iteration of a loop combines into: a reduction.
+"""A reduction: every iteration of a loop combines a value into the same element.
 
     for i in range(n): state = state ⊕ f(i)        state = seed ⊕ ⊕_i f(i)
 
-A reset in the first iteration is the seed; a selection that does not depend on the state is a guard
-of f; an unrolled loop is rolled up again.
+A reset in the first iteration is the seed. A selection that does not depend on the state is a guard
+of f. An unrolled loop is rerolled.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from ..tir.from_tir import Unliftable
 
 
 class NoReduction(Unliftable):
-    """An update of an element is no commutative reduction: its order matters."""
+    """An update of an element is not a commutative reduction: its order matters."""
 
 
 def runs(i: Var) -> Term:
-    """Whether the loop has an iteration at all."""
+    """Return whether the loop has an iteration."""
     assert i.extent is not None
     return ge0(i.extent - 1)
 
 
 def accumulate(i: Var, tensor: TensorVar, w: Write, state: Term) -> Write:
-    """``state = op(state, f(i))`` over i, with an optional reset in the first iteration."""
+    """Return the write for ``state = op(state, f(i))`` over i, possibly reset in iteration 0."""
     varies = [c for c in parts(w.guard) if i in free(c) or occurs(state, c)]
     inside, outside = conj(*varies), conj(*(c for c in parts(w.guard) if c not in varies))
     same = as_int(state) if isinstance(w.value, Int) else state
@@ -50,7 +50,7 @@ def accumulate(i: Var, tensor: TensorVar, w: Write, state: Term) -> Write:
 
 
 def closed(i: Var, tensor: TensorVar, value: Term, state: Term) -> Term:
-    """The state after the loop; a selection that does not depend on it is folded by branch."""
+    """Return the state after the loop; a selection independent of it is handled by branch."""
     assert i.extent is not None
     if not occurs(state, value):
         before = as_int(state) if isinstance(value, Int) else state
@@ -76,7 +76,7 @@ def closed(i: Var, tensor: TensorVar, value: Term, state: Term) -> Term:
 
 
 def _rolled(i: Var, terms: list[Term]) -> tuple[tuple[Var], Term] | None:
-    """An unrolled loop, ``f(u*i), f(u*i + 1), …, f(u*i + u-1)``, as one over f."""
+    """An unrolled loop, ``f(u*i), f(u*i + 1), …, f(u*i + u-1)``, as one loop over f."""
     count = len(terms)
     if count == 1 or i.extent is None:
         return None
@@ -84,7 +84,7 @@ def _rolled(i: Var, terms: list[Term]) -> tuple[tuple[Var], Term] | None:
     high = floordiv(as_int(k), integer(count))
     for first in terms:
         whole = substitute(first, {i: high})
-        # ``u * (k // u)`` stands where k should: f itself is that with k in its place
+        # ``u * (k // u)`` appears where k should, so replacing it by k gives f
         body = _replaced(whole, high * count, as_int(k))
         unrolled = [substitute(body, {k: as_int(i) * count + j}) for j in range(count)]
         if sorted(t.uid for t in unrolled) == sorted(t.uid for t in terms):
@@ -93,7 +93,7 @@ def _rolled(i: Var, terms: list[Term]) -> tuple[tuple[Var], Term] | None:
 
 
 def _replaced(t: Term, old: Int, new: Int) -> Term:
-    """Replace a scaled atom in the integers of a term: ``c * old + rest`` is ``c * new + rest``."""
+    """Replace a scaled atom in the integers of a term: ``c * old + e`` becomes ``c * new + e``."""
     (mono, scale), *_ = old.terms
 
     def go(s: Term) -> Term:
@@ -107,12 +107,12 @@ def _replaced(t: Term, old: Int, new: Int) -> Term:
 
 
 def occurs(state: Term, t: Term) -> bool:
-    """Whether the state, an element of a tensor or a symbol, is in a term."""
+    """Return whether the state, an element of a tensor or a symbol, occurs in a term."""
     return tensors(state) <= tensors(t) and any(s is state for s in subterms(t))
 
 
 def combiner(value: Term, state: Term) -> str | None:
-    """The operation that combines into ``state``."""
+    """Return the operation that combines a value into ``state``."""
     for t in (value.atom,) if isinstance(value, Int) and value.atom else (value,):
         if isinstance(t, Reduce) and occurs(state, t.init):
             return t.op
@@ -127,7 +127,7 @@ def combiner(value: Term, state: Term) -> str | None:
 
 
 def _factor(v: Int, state: Term) -> tuple[Term, Int] | None:
-    """``v = atom * rest`` where only the atom contains the state."""
+    """The factors of ``v = atom * e`` where only the atom contains the state."""
     rest, atoms = {}, set()
     for mono, coef in v.terms:
         holds = [a for a in mono if occurs(state, a)]
@@ -145,7 +145,7 @@ def _combine(op: str, a: Term, b: Term) -> Term:
 
 
 def _peel(v: Term, op: str, state: Term, i: Var) -> tuple[Term | None, list[Term]]:
-    """``v = seed ⊕ terms[0] ⊕ …`` where the seed is the state before the loop, or its reset."""
+    """The parts of ``v = seed ⊕ terms[0] ⊕ …``; the seed is the state before, or a reset."""
     t = v.atom if isinstance(v, Int) else v
     if t is state:
         return v, []
@@ -163,10 +163,10 @@ def _peel(v: Term, op: str, state: Term, i: Var) -> tuple[Term | None, list[Term
         return _peel_ite(t, op, state, i)
     if t.op == op:
         holds = [a for a in t.args if occurs(state, a)]
-        rest = [a for a in t.args if not occurs(state, a)]
-        if len(holds) == 1 and rest:
+        others = [a for a in t.args if not occurs(state, a)]
+        if len(holds) == 1 and others:
             seed, terms = _peel(holds[0], op, state, i)
-            return seed, [*terms, *rest]
+            return seed, [*terms, *others]
     return None, []
 
 
@@ -215,7 +215,7 @@ def _peel_ite(t: CallTerm, op: str, state: Term, i: Var) -> tuple[Term | None, l
 
 
 def _only_first(condition: Term, i: Var) -> bool:
-    """Whether the condition is false in every iteration but the first."""
+    """Whether the condition is false in every iteration after the first."""
     assert i.extent is not None
     later = fresh(i.extent - 1) if i.extent.const != 1 else None
     if later is None:

@@ -1,8 +1,8 @@
 """From the effects of one iteration to the effects of the loop.
 
-Either iterations do not see each other's writes, and the loop variable becomes one more variable
-of each write; or each iteration combines into the same element, and the loop is a reduction; or
-iterations update some elements from their previous values, and the loop is a fold. Anything else is
+Three cases. If iterations do not see each other's writes, the loop variable becomes one more
+variable of each write. If every iteration combines into the same element, the loop is a reduction.
+If iterations update some elements from their previous values, the loop is a fold. Any other loop is
 refused.
 """
 
@@ -39,7 +39,7 @@ from .scatter_loops import scattered, scatters
 
 
 def close(i: Var, body: Effects) -> Effects:
-    """The effects of ``for i in range(extent): body``."""
+    """Return the effects of ``for i in range(extent): body``."""
     out = Effects()
     for tensor, writes in body.writes.items():
         if len(writes) == 1 and _independent(i, writes[0], body):
@@ -65,7 +65,7 @@ def close(i: Var, body: Effects) -> Effects:
 
 
 def _independent(i: Var, w: Write, body: Effects) -> bool:
-    """Whether each iteration plainly stores elsewhere than its body reads, under no condition."""
+    """Whether iterations store unconditionally, and to other elements than the body reads."""
     if w.guard is not TRUE or w.scattered or i.extent is None or i.extent is ONE:
         return False
     if any(map(tensors, w.index)) or not any(i in free(e) for e in w.index):
@@ -85,12 +85,12 @@ def _fix(w: Write, i: Var, value: Int) -> Write:
 
 
 def _check_order(w: Write, later: Write, i: Var, tensor: TensorVar) -> None:
-    """``w`` of a later iteration must not overwrite what ``later`` wrote in an earlier one."""
+    """Check that ``w`` in a later iteration does not overwrite ``later`` in an earlier one."""
     flipped = Write((*w.vars, i), TRUE, w.index, TRUE)
     probe = flipped.inverse.get(i)
     if probe is not None:
-        here = dict(zip(coordinates(len(later.index)), later.index, strict=True))
-        _, hi = bounds(ints(probe, here) - as_int(i))
+        values = dict(zip(coordinates(len(later.index)), later.index, strict=True))
+        _, hi = bounds(ints(probe, values) - as_int(i))
         if hi is not None and nonneg(-hi):
             return
     try:
@@ -104,10 +104,10 @@ def _check_order(w: Write, later: Write, i: Var, tensor: TensorVar) -> None:
 def _close(i: Var, tensor: TensorVar, w: Write, carried: Set[Term], body: Effects) -> Write:
     if not carried:
         return _quantify(i, w)
-    own = load(tensor, w.index)
-    state = (own.atom or own) if isinstance(own, Int) else own
-    alone = all(o is w or _apart(i, o, w, tensor) for o in body.writes[tensor])
-    if carried == {state} and i not in free(own) and alone:
+    previous = load(tensor, w.index)
+    state = (previous.atom or previous) if isinstance(previous, Int) else previous
+    independent = all(o is w or _apart(i, o, w, tensor) for o in body.writes[tensor])
+    if carried == {state} and i not in free(previous) and independent:
         try:
             return accumulate(i, tensor, w, state)
         except NoReduction:
@@ -120,28 +120,28 @@ def _close(i: Var, tensor: TensorVar, w: Write, carried: Set[Term], body: Effect
 
 
 def _group(i: Var, tensor: TensorVar, body: Effects) -> dict[TensorVar, Write] | None:
-    """The single writes of tensors whose elements carry each other's values around the loop."""
-    found: dict[TensorVar, Write] = {}
-    wanted = [tensor]
-    while wanted:
-        t = wanted.pop()
-        if t in found:
+    """The writes of tensors whose elements depend on each other's values around the loop."""
+    writes: dict[TensorVar, Write] = {}
+    pending = [tensor]
+    while pending:
+        t = pending.pop()
+        if t in writes:
             continue
         (w, *others) = body.writes[t]
         moves = (i in free(e) or not tensors(e).isdisjoint(body.writes) for e in w.index)
         if others or any(moves):
             return None
-        found[t] = w
+        writes[t] = w
         for x in carried_by(i, w, body):
             assert isinstance(x, Load)
             if x.indices != body.writes[x.tensor][0].index:
                 return None
-            wanted.append(x.tensor)
-    return found
+            pending.append(x.tensor)
+    return writes
 
 
 def _apart(i: Var, other: Write, w: Write, tensor: TensorVar) -> bool:
-    """Whether no iteration's ``other`` writes the element that ``w`` carries."""
+    """Whether ``other``, in no iteration, writes the element that ``w`` carries."""
     every = Write((*other.vars, i), other.guard, other.index, TRUE)
     try:
         return every.at(w.index, tensor.name)[0] is FALSE
@@ -150,9 +150,9 @@ def _apart(i: Var, other: Write, w: Write, tensor: TensorVar) -> bool:
 
 
 def carried_by(i: Var, w: Write, body: Effects) -> Set[Term]:
-    """Loads in w that may see a write of an earlier iteration, in the order of their occurrence."""
+    """Return loads in w that may see a write of an earlier iteration, in order of occurrence."""
     written = frozenset(body.writes)
-    found: dict[Term, None] = {}
+    loads: dict[Term, None] = {}
     for part in (w.value, w.guard, *w.index):
         if written.isdisjoint(tensors(part)):
             continue
@@ -160,12 +160,12 @@ def carried_by(i: Var, w: Write, body: Effects) -> Set[Term]:
             if isinstance(t, Load) and t.tensor in written:
                 others = body.writes[t.tensor]
                 if not all(same_or_later(o, i, t.indices, t.tensor.name) for o in others):
-                    found[t] = None
-    return found.keys()
+                    loads[t] = None
+    return loads.keys()
 
 
 def _quantify(i: Var, w: Write) -> Write:
-    """Independent iterations. Where the element does not depend on i, the last one stays."""
+    """Quantify over independent iterations; if the element does not depend on i, the last stays."""
     if not any(i in free(e) for e in w.index) and i not in free(w.guard):
         assert i.extent is not None
         last = _fix(w, i, i.extent - 1)
@@ -174,7 +174,7 @@ def _quantify(i: Var, w: Write) -> Write:
 
 
 def _shrunk(i: Var, w: Write) -> Write:
-    """A loop whose guard says ``i < k`` for a shorter k is a loop over ``[0, k)``."""
+    """A loop whose guard says ``i < k`` for a smaller k, as a loop over ``[0, k)``."""
     assert i.extent is not None
     for c in parts(w.guard):
         if isinstance(c, CallTerm) and c.op == "ge0":

@@ -1,9 +1,9 @@
-"""Counting loops in closed form: integers summed that are one number wherever a guard holds.
+"""Counting loops in closed form: sums of a constant integer under a guard.
 
     Σ_{r < R} (k if lo <= r <= hi else 0)  =  k * max(0, min(R - 1, hi) - max(0, lo) + 1)
 
-The guard is a conjunction of conditions ``c * r + rest >= 0``, each over one axis at most; axes are
-counted by themselves, and their counts multiplied.
+The guard is a conjunction of conditions ``c * r + e >= 0``, each over at most one axis. Axes are
+counted separately, and their counts multiplied.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from ...terms.scalar import conj, extreme, ite, parts, split_guard
 from ...terms.term import ONE, ZERO, CallTerm, Int, Reduce, Term, Var, as_int, integer, mul
 from ...terms.traversal import free
 
-#: Lower and upper ends of what is counted.
+#: The lower and upper bounds of a counted axis.
 Ends = tuple[list[Int], list[Int]]
 
 
 def counted(r: Reduce) -> Term | None:
-    """A sum of one integer in closed form."""
+    """Return a sum of one integer in closed form, or None."""
     if r.op != "add" or not isinstance(r.body, Int):
         return None
     guard, body = split_guard(r.body, ZERO)
@@ -45,7 +45,7 @@ def counted(r: Reduce) -> Term | None:
 
 
 def _bounded(c: Term, a: Var, ends: Ends) -> bool:
-    """Add the end that ``k * a + rest >= 0`` is; False where it is no such condition."""
+    """Add the bound that ``k * a + e >= 0`` implies; return False for other conditions."""
     if not (isinstance(c, CallTerm) and c.op == "ge0"):
         return False
     p = as_int(c.args[0])

@@ -1,9 +1,9 @@
-"""Loops that carry values in an order that matters: argmax and its like.
+"""Loops that carry values in an order that matters, such as argmax.
 
-    for i in range(n): state0, state1, … = update0, update1, …        (all at once)
+    for i in range(n): state0, state1, … = update0, update1, …        (simultaneously)
 
-A loop whose iterations update elements from each other's previous values is a `Fold`
-over one axis, run in order. Nested loops over the same states are one fold over the fused axis.
+A loop whose iterations update elements from each other's previous values is a `Fold` over one axis,
+run in order. Nested loops over the same states are one fold over the fused axis.
 """
 
 from __future__ import annotations
@@ -40,17 +40,20 @@ Terms = tuple[Term, ...]
 
 
 def atom(t: Term) -> Term:
-    """The one atom of an integer, anything else itself."""
+    """Return the single atom of an integer; any other term unchanged."""
     return (t.atom or t) if isinstance(t, Int) else t
 
 
 def close_together(
     i: Var, tensor: TensorVar, group: Mapping[TensorVar, Write], places: Mapping[TensorVar, int]
 ) -> Write:
-    """The effect on one tensor of a loop in which the writes of a group read each other's elements.
+    """Return the effect of a loop on one tensor of a group that read each other's elements.
 
-    ``group`` has the tensor's own write; each is the only one of its tensor. ``places`` number the
-    tensors, whichever of them is asked for.
+    Args:
+        i: The loop variable.
+        tensor: The tensor of the group whose write is returned.
+        group: The only write of each tensor, `tensor` included.
+        places: A number for each tensor of the group.
     """
     order = [tensor, *(t for t in group if t is not tensor)]
     writes = [group[t] for t in order]
@@ -73,7 +76,7 @@ def close_together(
 
 
 def _guards(i: Var, w: Write, loads: Sequence[Term]) -> tuple[Term, Term]:
-    """What of the guard is decided in each iteration, and what before the loop."""
+    """The parts of a guard that are decided in each iteration, and before the loop."""
     varies = [c for c in parts(w.guard) if i in free(c) or not set(loads).isdisjoint(subterms(c))]
     return conj(*varies), conj(*(c for c in parts(w.guard) if c not in varies))
 
@@ -83,8 +86,8 @@ def _started(
 ) -> tuple[Terms, Terms]:
     """Initial values and updates over the states.
 
-    Where iterations after the first see an element and the first one sees a reset in its place, the
-    reset is the initial value, provided that the first iteration comes out the same.
+    If later iterations see an element where the first one sees a reset, the reset is the initial
+    value, provided that the first iteration gives the same result.
     """
     placed = dict(zip(loads, states, strict=True))
     resets = _resets(i, loads, updates)
@@ -102,22 +105,22 @@ def _started(
 
 
 def _resets(i: Var, loads: Sequence[Term], updates: Terms) -> dict[Term, Term]:
-    """Selections that are one of the elements in each iteration but the first."""
+    """Selections that equal an element in every iteration except the first."""
     later = (ge0(as_int(i) - 1),)
-    found: dict[Term, Term] = {}
+    resets: dict[Term, Term] = {}
     for s in (s for u in updates for s in subterms(u)):
         if isinstance(s, CallTerm) and s.op == "ite" and i in free(s.args[0]):
             seen = atom(simplify(s, later))
             if seen in loads:
-                found[s] = seen
-    return found
+                resets[s] = seen
+    return resets
 
 
 # ---------------------------------------------------------------------------- normal form
 
 
 def make(axis: Var, states: tuple[CallTerm, ...], inits: Terms, updates: Terms) -> Term:
-    """The first state after the loop: without states it does not need, over one axis."""
+    """Return the first state after the loop, without unneeded states, over one axis."""
     needed, stack = {states[0]}, [updates[0]]
     by_state = dict(zip(states, updates, strict=True))
     while stack:
@@ -134,7 +137,7 @@ def make(axis: Var, states: tuple[CallTerm, ...], inits: Terms, updates: Terms) 
 def _flattened(
     axis: Var, states: tuple[CallTerm, ...], inits: Terms, updates: Terms
 ) -> Term | None:
-    """Nested folds of the same states, the inner one starting from the outer one's."""
+    """Nested folds of the same states, where the inner one starts from the outer one's."""
     inner = atom(updates[0])
     if not isinstance(inner, Fold) or {*map(atom, inner.inits)} != set(states):
         return None
@@ -161,14 +164,14 @@ def _flattened(
 
 
 def _result(f: Fold, k: int) -> Term:
-    """Another state of the same loop after it."""
+    """Another state of the same loop."""
     order = [k, *(j for j in range(len(f.states)) if j != k)]
     states, inits, updates = (tuple(x[j] for j in order) for x in (f.states, f.inits, f.updates))
     return make(f.axis, states, inits, updates)  # type: ignore[arg-type]
 
 
 def _trimmed(axis: Var, states: tuple[CallTerm, ...], inits: Terms, updates: Terms) -> Term:
-    """Iterations at the end that change nothing, by a guard ``axis < extent``, are dropped."""
+    """The loop without final iterations that a guard ``axis < extent`` makes idle."""
     first = atom(updates[0])
     assert axis.extent is not None
     for c in parts(first.args[0]) if isinstance(first, CallTerm) and first.op == "ite" else ():
@@ -186,7 +189,7 @@ def _trimmed(axis: Var, states: tuple[CallTerm, ...], inits: Terms, updates: Ter
 
 
 def _idle(c: Term, update: Term, state: Term) -> bool:
-    """Whether an update keeps the state where the condition does not hold."""
+    """Whether an update keeps the state wherever the condition does not hold."""
     t = atom(update)
     if not (isinstance(t, CallTerm) and t.op == "ite" and c in parts(t.args[0])):
         return False

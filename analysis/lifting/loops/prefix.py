@@ -1,7 +1,7 @@
-"""One form for prefix reductions: ``⊕_{r < n, r <= y} f(r)`` from the identity.
+"""A normal form for prefix reductions: ``⊕_{r < n, r <= y} f(r)`` from the identity.
 
-- the first iteration peeled off: ``f(-1) ⊕ ⊕_{r < n} f(r)`` is ``⊕_{r < n + 1} f(r - 1)``;
-- the first element stored apart: ``(a ⊕ ⊕_{r < y} f(r)) if y >= 1 else a`` needs no choice.
+- a peeled first iteration: ``f(-1) ⊕ ⊕_{r < n} f(r)`` becomes ``⊕_{r < n + 1} f(r - 1)``;
+- a separate first element: ``(a ⊕ ⊕_{r < y} f(r)) if y >= 1 else a`` needs no selection.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ...terms.traversal import substitute, tensors
 
 
 def unpeeled(r: Reduce) -> Term | None:
-    """A reduction that starts from what would be its element before the first."""
+    """Return a reduction whose initial value would be its element before the first; or None."""
     unit = identity(r.op, r.dtype)
     if unit is None or not tensors(r.init) or len(r.axes) != 1:
         return None
@@ -26,9 +26,9 @@ def unpeeled(r: Reduce) -> Term | None:
 
 
 def unchosen(t: CallTerm) -> Term | None:
-    """``R if c else init`` where the reduction R from init is empty without c, is R."""
+    """Return R for ``R if c else init``, if R reduces from init and is empty where c is false."""
     condition, yes, no = t.args
-    for wanted, full, empty in ((condition, yes, no), (negate(condition), no, yes)):
+    for holds, full, empty in ((condition, yes, no), (negate(condition), no, yes)):
         r = full.atom if isinstance(full, Int) else full
         if not isinstance(r, Reduce) or r.init is not empty:
             continue
@@ -36,9 +36,9 @@ def unchosen(t: CallTerm) -> Term | None:
         guard = TRUE if unit is None else split_guard(r.body, unit)[0]
         if guard is TRUE:
             continue
-        left = [c for c in parts(wanted) if not _never(guard, c)]
-        if len(left) < len(parts(wanted)):
-            return ite(conj(*left), full, empty)
+        remaining = [c for c in parts(holds) if not _never(guard, c)]
+        if len(remaining) < len(parts(holds)):
+            return ite(conj(*remaining), full, empty)
     return None
 
 

@@ -1,7 +1,7 @@
-"""One form for reductions, whatever loops they came from.
+"""A normal form for reductions, independent of the loops they came from.
 
 - an axis of extent 1 or pinned by the guard is dropped; a guard on one axis shrinks its extent;
-- axes that only occur as one mixed-radix number are fused, an axis that only occurs through its
+- axes that only occur as one mixed-radix number are fused; an axis that only occurs through its
   digits is split;
 - a sum of one integer is a count;
 - axes are renamed by nesting height and order, so alpha-equal terms are the same object.
@@ -39,7 +39,7 @@ from .prefix import unchosen, unpeeled
 
 
 def canonical(t: Term) -> Term:
-    """The same term with all its reductions in one form."""
+    """Return the term with all its reductions in normal form."""
     memo: dict[Term, Term] = {}
     if not reduces(t):
         return t
@@ -47,29 +47,29 @@ def canonical(t: Term) -> Term:
     def go(s: Term) -> Term:
         if not reduces(s):
             return s
-        found = memo.get(s)
-        if found is None:
+        result = memo.get(s)
+        if result is None:
             merged = unchosen(s) if isinstance(s, CallTerm) and s.op == "ite" else None
-            found = rebuild(s, go) if merged is None else go(merged)
-            atom = found.atom if isinstance(found, Int) else found
+            result = rebuild(s, go) if merged is None else go(merged)
+            atom = result.atom if isinstance(result, Int) else result
             if isinstance(s, Reduce) and isinstance(atom, Reduce):
-                found = normal(atom)
-            memo[s] = found
-        return found
+                result = normal(atom)
+            memo[s] = result
+        return result
 
     return _rename(go(t))
 
 
 def reduces(t: Term) -> bool:
-    """Whether a reduction or a fold occurs."""
-    found = t.memo.get("reduces")
-    if found is None:
-        found = t.memo["reduces"] = isinstance(t, (Reduce, Fold)) or any(map(reduces, t.children))
-    return found
+    """Return whether a term contains a reduction or a fold."""
+    result = t.memo.get("reduces")
+    if result is None:
+        result = t.memo["reduces"] = isinstance(t, (Reduce, Fold)) or any(map(reduces, t.children))
+    return result
 
 
 def normal(r: Reduce) -> Term:
-    """One reduction in normal form, its children already being so."""
+    """Return a reduction in normal form; its children already are."""
     for _ in range(16):
         new = counted(r) or _unit(r) or unpeeled(r) or _shrink(r) or _fuse(r) or _split(r)
         if new is None:
@@ -99,10 +99,10 @@ def _shrink(r: Reduce) -> Term | None:
         if not (isinstance(c, CallTerm) and c.op == "ge0"):
             continue
         p = as_int(c.args[0])
-        mine = [a for a in r.axes if a in free(p)]
-        if len(mine) != 1 or len(free(p) - {mine[0]} - _sizes(p)):
+        bounded = [a for a in r.axes if a in free(p)]
+        if len(bounded) != 1 or len(free(p) - {bounded[0]} - _sizes(p)):
             continue
-        a = mine[0]
+        a = bounded[0]
         coef = dict(p.terms).get((a,))
         rest = p - as_int(a) * (coef or 0)
         if coef not in (1, -1) or a in free(rest) or a.extent is None:
@@ -123,7 +123,7 @@ def _sizes(p: Int) -> frozenset[Var]:
 
 
 def _index_ints(t: Term) -> list[Int]:
-    """Integers that indices, guards and divisions are made of."""
+    """Integers of which indices, guards and divisions consist."""
     out: list[Int] = []
     for s in subterms(t):
         if isinstance(s, Load):
@@ -134,7 +134,7 @@ def _index_ints(t: Term) -> list[Int]:
 
 
 def _fuse(r: Reduce) -> Term | None:
-    """``a * E_b + b`` everywhere: one axis of extent ``E_a * E_b``."""
+    """Fuse axes that only occur as ``a * E_b + b`` into one of extent ``E_a * E_b``."""
     ints = _index_ints(r.body)
     for a, b in permutations(r.axes, 2):
         assert a.extent is not None and b.extent is not None
@@ -152,7 +152,7 @@ def _fuse(r: Reduce) -> Term | None:
 
 
 def _is_fused(p: dict[tuple[Term, ...], int], a: Var, b: Var, extent: Int) -> bool:
-    """Whether each linear occurrence of a goes with one of b, a's being ``extent`` times it."""
+    """Whether each linear occurrence of a comes with one of b, and ``extent`` times its factor."""
     of_a = [(m, c) for m, c in p.items() if a in m]
     of_b = [(m, c) for m, c in p.items() if b in m]
     return bool(of_a or of_b or any(is_div(x) for m in p for x in m)) and len(of_a) == len(of_b)
@@ -163,7 +163,7 @@ def _divisions(t: Term, v: Var) -> int:
 
 
 def _split(r: Reduce) -> Term | None:
-    """An axis used only through ``a // c`` and ``a % c``: two axes."""
+    """Split an axis that only occurs through ``a // c`` and ``a % c`` into two."""
     for a in r.axes:
         dens = {
             s.args[1]
@@ -185,14 +185,14 @@ def _split(r: Reduce) -> Term | None:
 
 
 def _rename(t: Term) -> Term:
-    """Bound variables by height: reductions inside get lower numbers."""
+    """Rename bound variables by height: inner reductions get lower numbers."""
     memo: dict[Term, tuple[Term, int]] = {}
 
     def go(s: Term) -> tuple[Term, int]:
         if not reduces(s):
             return s, 0
-        found = memo.get(s)
-        if found is None:
+        result = memo.get(s)
+        if result is None:
             heights = [0]
 
             def child(c: Term) -> Term:
@@ -207,8 +207,8 @@ def _rename(t: Term) -> Term:
                 new, height = _named(atom, height), height + 1
             elif isinstance(s, Fold) and isinstance(atom, Fold):
                 new, height = _named_fold(atom, height), height + 1
-            found = memo[s] = new, height
-        return found
+            result = memo[s] = new, height
+        return result
 
     return go(t)[0]
 
@@ -235,7 +235,7 @@ def _named_fold(f: Fold, height: int) -> Term:
 
 
 def _ordered(r: Reduce) -> list[Var]:
-    """Axes in the order of their first use in an access; ties stay as they are."""
+    """Axes in the order of their first use in an access; ties keep their order."""
     place: dict[Var, tuple[int, ...]] = {}
     loads = sorted(
         (s for s in subterms(r.body) if isinstance(s, Load)),

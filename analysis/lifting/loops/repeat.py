@@ -1,9 +1,9 @@
-"""``while`` loops: folds that go on until nothing changes.
+"""``while`` loops as folds that continue until nothing changes.
 
     while c(state): state = f(state)
     for _ in range(FOREVER): state = f(state) if c(state) else state
 
-A loop that ends leaves the same state in both readings; one that does not end has no meaning.
+Both forms leave the same state if the loop ends; a loop that does not end has no meaning.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .fold import atom, close_together
 
 
 def repeated(condition: Term, body: Effects) -> Effects:
-    """The effects of the loop; ``condition`` is over the state before an iteration."""
+    """Return the effects of the loop; ``condition`` is over the state before an iteration."""
     if tensors(condition).isdisjoint(body.writes):
         raise Unliftable("a while loop does not change its condition")
     i, out = fresh(FOREVER), Effects()
@@ -42,7 +42,7 @@ def _only(t: TensorVar, writes: list[Write]) -> Write:
 
 
 def _check(w: Write, changing: frozenset[TensorVar], states: set[Term]) -> None:
-    """All that changes and is read are the elements that are stored."""
+    """Check that the elements that are stored are the only ones that change and are read."""
     if any(not tensors(e).isdisjoint(changing) for e in w.index):
         raise Unliftable("a while loop decides where to store while it runs")
     for part in (w.guard, w.value):

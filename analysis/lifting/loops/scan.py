@@ -1,10 +1,10 @@
-"""Loops in which an iteration sees what the ones before it made: prefix reductions.
+"""Prefix reductions: loops in which an iteration sees the results of earlier ones.
 
     for i in range(n): t[i + 1] = t[i] ⊕ f(i)            a recurrence
     for i in range(n): s = s ⊕ f(i); out[i] = s          a running value
 
-What iteration i sees is ``start ⊕ ⊕_{r < i} f(r)``, and after it ``r <= i``. An update that is no
-reduction is a `Fold` over the same iterations.
+Iteration i sees ``start ⊕ ⊕_{r < i} f(r)``, and leaves the same with ``r <= i``. If the update is
+not a reduction, the loop is a `Fold` over the same iterations.
 """
 
 from __future__ import annotations
@@ -38,18 +38,21 @@ Carried = Callable[[Var, Write, Effects], Set[Term]]
 
 @dataclass(frozen=True)
 class _State:
-    """An element that iteration i sees as ``seen``: the pre-loop ``start``, updated i times."""
+    """An element that iteration i sees as ``seen``; ``start`` before the loop, updated i times."""
 
     seen: Load
     start: Term
     update: Term
-    """Over ``seen`` and i: what iteration i leaves for iteration i + 1."""
+    """The element that iteration i leaves for iteration i + 1, over ``seen`` and i."""
 
 
 def scanned(i: Var, tensor: TensorVar, w: Write, body: Effects, carried: Carried) -> Write:
-    """The write with what it sees of earlier iterations as prefix reductions over them.
+    """Return the write with prefix reductions in place of what it sees of earlier iterations.
 
-    All its loads are of the state before the loop then. Raises `Unliftable`.
+    All its loads are from the state before the loop.
+
+    Raises:
+        Unliftable: An update is not understood.
     """
     values: dict[Term, Term] = {}
     changing = frozenset(body.writes)
@@ -64,12 +67,12 @@ def scanned(i: Var, tensor: TensorVar, w: Write, body: Effects, carried: Carried
             values[after] = atom(_prefix(i, tensor, state, as_int(i) + 1))
         values[x] = atom(_prefix(i, tensor, state, as_int(i)))
     value = replace(w.value, values)
-    whole = isinstance(w.value, Int)
-    return Write(w.vars, replace(w.guard, values), w.index, as_int(value) if whole else value)
+    is_integer = isinstance(w.value, Int)
+    return Write(w.vars, replace(w.guard, values), w.index, as_int(value) if is_integer else value)
 
 
 def atom(t: Term) -> Term:
-    """The one atom of an integer, anything else itself."""
+    """Return the single atom of an integer; any other term unchanged."""
     return (t.atom or t) if isinstance(t, Int) else t
 
 
@@ -86,12 +89,12 @@ def _state(i: Var, x: Load, w: Write, body: Effects, carried: Carried) -> _State
 
 
 def _recurrence(i: Var, x: Load, w: Write, own: Write, body: Effects, carried: Carried) -> _State:
-    """The element that ``own`` wrote in the iteration before."""
+    """The state of an element that ``own`` wrote in the previous iteration."""
     name, j = x.tensor.name, fresh(i.extent or ZERO)
     at = {i: as_int(j)}
     every = Write((*own.vars, j), TRUE, tuple(ints(e, at) for e in own.index), TRUE)
-    here = dict(zip(coordinates(len(x.indices)), x.indices, strict=True))
-    chosen = {v: ints(p, here) for v, p in every.inverse.items()}
+    values = dict(zip(coordinates(len(x.indices)), x.indices, strict=True))
+    chosen = {v: ints(p, values) for v, p in every.inverse.items()}
     if chosen.keys() != {*own.vars, j} or chosen.pop(j) is not as_int(i) - 1:
         raise Unliftable("an iteration reads what another than the last one wrote", name)
     if any(i in free(p) for p in chosen.values()):
@@ -121,9 +124,9 @@ def _prefix(i: Var, tensor: TensorVar, state: _State, count: Int) -> Term:
             ge0(count - 1), last, as_int(state.start) if isinstance(last, Int) else state.start
         )
     r = fresh(i.extent)
-    whole = state.seen.dtype in INT_DTYPES
-    symbol = raw_call(f"state {r.name}", (), "int" if whole else state.seen.dtype)
-    same = as_int(symbol) if whole else symbol
+    is_integer = state.seen.dtype in INT_DTYPES
+    symbol = raw_call(f"state {r.name}", (), "int" if is_integer else state.seen.dtype)
+    same = as_int(symbol) if is_integer else symbol
     step = substitute(replace(state.update, {state.seen: symbol}), {i: as_int(r)})
     update = ite(ge0(count - 1 - as_int(r)), step, same)
     try:

@@ -6,8 +6,7 @@ is, for each element ``t[y]``,
 
     for i in range(n): state = g(state, i) if p[i] == y else state
 
-The last store stays, and updates keep their order. Coordinates that do not change with i stay as
-they are.
+The last store wins, and updates keep their order. Coordinates that do not depend on i stay.
 """
 
 from __future__ import annotations
@@ -37,20 +36,22 @@ from .scan import Carried
 
 
 def scatters(i: Var, w: Write) -> bool:
-    """Whether data says where iteration i stores, so that iterations may meet in an element."""
+    """Return whether data decides where iteration i stores, so that two may share an element."""
     if not any((w.scattered or tensors(e)) and i in free(e) for e in w.index):
         return False
     return i not in Write((*w.vars, i), TRUE, w.index, TRUE).inverse
 
 
 def scattered(i: Var, tensor: TensorVar, w: Write, body: Effects, carried: Carried) -> Write:
-    """The effect of all iterations on every element. Raises `Unliftable`."""
+    """Return the effect of all iterations on every element."""
     if any(not tensors(e).isdisjoint(body.writes) for e in w.index):
         raise Unliftable("a loop decides where to store while it runs", tensor.name)
-    own = atom(load(tensor, w.index))
-    whole = tensor.dtype in INT_DTYPES
-    state = raw_call(f"state {i.name}", (), "int" if whole else tensor.dtype)
-    w = Write(w.vars, replace(w.guard, {own: state}), w.index, replace(w.value, {own: state}))
+    previous = atom(load(tensor, w.index))
+    is_integer = tensor.dtype in INT_DTYPES
+    state = raw_call(f"state {i.name}", (), "int" if is_integer else tensor.dtype)
+    w = Write(
+        w.vars, replace(w.guard, {previous: state}), w.index, replace(w.value, {previous: state})
+    )
     if carried(i, w, body):
         raise Unliftable("a scattered value depends on another scattered one", tensor.name)
     _check_inside(tensor, w)
@@ -68,16 +69,16 @@ def scattered(i: Var, tensor: TensorVar, w: Write, body: Effects, carried: Carri
 
 
 def _chosen(condition: Term, value: Term, state: Term) -> Term:
-    """``value if condition else state``; each step of a fold from the state by itself."""
+    """``value if condition else state``, inside a fold at each of its steps."""
     f = atom(value)
     if not isinstance(f, Fold) or len(f.states) > 1 or atom(f.inits[0]) is not atom(state):
         return ite(condition, value, state)
-    own = as_int(f.states[0]) if isinstance(f.updates[0], Int) else f.states[0]
-    return make(f.axis, f.states, f.inits, (ite(condition, f.updates[0], own),))
+    previous = as_int(f.states[0]) if isinstance(f.updates[0], Int) else f.states[0]
+    return make(f.axis, f.states, f.inits, (ite(condition, f.updates[0], previous),))
 
 
 def _check_inside(tensor: TensorVar, w: Write) -> None:
-    """A coordinate that data does not decide stays inside; one that it does is assumed to."""
+    """Check that a coordinate that data does not decide is inside; others are assumed to be."""
     for e, extent in zip(w.index, tensor.shape, strict=True):
         inside = conj(ge0(e), ge0(extent - 1 - e))
         if not tensors(e) and inside is not TRUE and not prove(inside, parts(w.guard)).proved:

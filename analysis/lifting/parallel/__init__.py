@@ -1,1 +1,1 @@
-"""Iterations that run at the same time: threads, vectors, and whether two of them meet."""
+"""Concurrent iterations: threads and vectors, and whether they race."""

@@ -1,8 +1,8 @@
-"""Accesses of iterations that run at the same time, to memory that they share.
+"""Accesses of concurrent iterations to memory that they share.
 
-Every load and store of a parallel loop, as the statements stand, not as their effects end up: what
-an iteration stores and loads again is not seen in its effects, but another one may have stored
-there in between. An element that one iteration stores is not accessed by another one, unless
+Every load and store of a parallel loop is recorded as the statements have them, not as effects. An
+iteration's effects hide an element that it stores and loads again, but another iteration may store
+there in between. An element that one iteration stores must not be accessed by another, unless
 
 - every store into the buffer stores one value in each element, whatever the iteration, and
 - an iteration loads it only after a store of its own.
@@ -27,20 +27,20 @@ from .meeting import Index, SharedAccess, both, family, owned
 
 @dataclass
 class Iterations:
-    """The accesses of one iteration of a loop whose iterations run at the same time."""
+    """The accesses of one iteration of a loop whose iterations run concurrently."""
 
-    around: frozenset[Var]  # variables of the loops outside: the same in all iterations
-    depth: int  # how many frames there are outside
+    around: frozenset[Var]  # variables of enclosing loops: the same in all iterations
+    depth: int  # the number of frames outside
     accesses: dict[SharedAccess, None] = field(default_factory=dict)
 
     def store(self, tensor: TensorVar, index: Index, value: Term, facts: Sequence[Term]) -> None:
-        """Note a store."""
+        """Record a store."""
         self.accesses[SharedAccess(tensor, index, guard=conj(*facts), value=value)] = None
 
     def read(
         self, tensor: TensorVar, index: Index, facts: Sequence[Term], frames: Sequence[Effects]
     ) -> None:
-        """Note a load, and whether the iteration has stored the element before."""
+        """Record a load, and whether the iteration has stored the element before."""
         known = not any(map(tensors, index))
         covered = known and any(_stored(f, tensor, index, facts) for f in frames[self.depth :])
         self.accesses[SharedAccess(tensor, index, guard=conj(*facts), covered=covered)] = None
@@ -48,8 +48,8 @@ class Iterations:
     def check(self, i: Var, shared: frozenset[TensorVar], assumed: frozenset[TensorVar]) -> None:
         """Refuse accesses of different iterations to one element.
 
-        Stores into the ``assumed`` buffers, and loads of what an iteration itself stores there, do
-        not meet for other reasons.
+        Stores into the ``assumed`` buffers do not collide for other reasons, nor do loads of
+        elements that the same iteration stored there.
         """
         changing = frozenset(a.tensor for a in self.accesses if a.value is not None)
         known = [a.at_any_time(changing) for a in self.accesses if a.tensor in shared & changing]
@@ -63,18 +63,18 @@ class Iterations:
         self, tensor: TensorVar, known: Sequence[SharedAccess], changing: frozenset[TensorVar]
     ) -> bool:
         """Whether all stores into an element store the same, and loads come after one of them."""
-        mine = [a for a in known if a.tensor is tensor]
-        if not mine or not all(a.covered for a in mine if a.value is None):
+        accesses = [a for a in known if a.tensor is tensor]
+        if not accesses or not all(a.covered for a in accesses if a.value is None):
             return False
-        stores = [a for a in mine if a.value is not None]
+        stores = [a for a in accesses if a.value is not None]
         inputs = frozenset(t for a in stores if a.value is not None for t in tensors(a.value))
-        rest = [a for a in known if a.tensor is not tensor]
-        if not all(self.one_value(t, rest, changing) for t in inputs & changing):
+        others = [a for a in known if a.tensor is not tensor]
+        if not all(self.one_value(t, others, changing) for t in inputs & changing):
             return False
         return all(self.equal(w, a) for w, a in combinations_with_replacement(stores, 2))
 
     def equal(self, one: SharedAccess, two: SharedAccess) -> bool:
-        """Whether two stores of any iterations into one element store the same value."""
+        """Return whether two stores of any iterations into one element store the same value."""
         assert one.value is not None and two.value is not None
         w, named = family(one, self.around)
         value, facts = substitute(one.value, named), tuple(both(w, named, one, two))
@@ -85,7 +85,7 @@ class Iterations:
 
 
 def _pairs(known: Sequence[SharedAccess]) -> Iterator[tuple[SharedAccess, SharedAccess]]:
-    """Each store with each access to its buffer, every two stores once."""
+    """Each store with each access to its buffer; each pair of stores once."""
     for n, w in enumerate(known):
         if w.value is not None:
             others = (a for m, a in enumerate(known) if a.value is None or m <= n)

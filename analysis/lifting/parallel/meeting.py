@@ -1,4 +1,4 @@
-"""Accesses of iterations or threads that run at the same time, and whether two of them can meet."""
+"""Accesses of concurrent iterations or threads, and whether two of them can collide."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from ..effects.effects import Write, coordinates
 from ..tir.from_tir import Unliftable
 
 Index = tuple[Int, ...]
-#: Where a statement stands: which part of which sequence, or under a condition that threads differ
-#: in, from the outermost to the innermost.
+#: The position of a statement: which part of which sequence, or under which condition on which
+#: threads differ, from the outermost to the innermost.
 Path = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
 class SharedAccess:
-    """A load or store of an element that threads share; ``guard`` is all that decides whether."""
+    """A load or store of an element that threads share; ``guard`` is its whole condition."""
 
     tensor: TensorVar
     index: Index
     path: Path = ()
     guard: Term = TRUE
     varies: frozenset[Var] = frozenset()
-    value: Term | None = None  # what a store stores
-    covered: bool = False  # a load of what the same iteration has stored
+    value: Term | None = None  # the stored value
+    covered: bool = False  # a load of an element that the same iteration has stored
 
     def at_any_time(self, changing: frozenset[TensorVar]) -> SharedAccess:
-        """The access, with an unknown in place of each coordinate that reads what may change."""
+        """Return the access, with an unknown for each coordinate that reads changing memory."""
         index = tuple(e if changing.isdisjoint(tensors(e)) else _unknown() for e in self.index)
         return self if index == self.index else replace(self, index=index)
 
@@ -53,29 +53,29 @@ def _unknown() -> Int:
 
 
 def family(store: SharedAccess, around: frozenset[Var]) -> tuple[Write, dict[Var, Int]]:
-    """The store by another iteration, and the names that its variables have there.
+    """Return the store by another iteration, and the names of its variables there.
 
-    ``around`` are variables that have the same value in both.
+    ``around`` are variables with the same value in both iterations.
     """
-    told = (*store.index, store.guard, *(() if store.value is None else (store.value,)))
-    variables = {v for p in told for v in free(p) if v.kind not in SIZES} - around
+    parts = (*store.index, store.guard, *(() if store.value is None else (store.value,)))
+    variables = {v for p in parts for v in free(p) if v.kind not in SIZES} - around
     ordered = sorted(variables, key=lambda v: v.uid)
     named = {v: as_int(fresh(v.extent)) if v.extent is not None else _unknown() for v in ordered}
     index = tuple(ints(p, named) for p in store.index)
-    there = frozenset[Var]().union(*map(free, index)) & {p.atom for p in named.values()}
-    return Write(tuple(sorted(there, key=lambda v: v.uid)), TRUE, index, TRUE), named
+    renamed = frozenset[Var]().union(*map(free, index)) & {p.atom for p in named.values()}
+    return Write(tuple(sorted(renamed, key=lambda v: v.uid)), TRUE, index, TRUE), named
 
 
 def owned(
     store: SharedAccess, access: SharedAccess, t: Var, around: frozenset[Var] = frozenset()
 ) -> bool:
-    """Whether only the same thread, or none, stores an element that ``t`` accesses."""
+    """Return whether no other thread stores an element that ``t`` accesses."""
     w, named = family(store, around)
     mine, other = named.get(t), access.index
-    found = None if mine is None else w.inverse.get(mine.atom)  # type: ignore[call-overload]
-    if found is not None:
-        here = dict(zip(coordinates(len(other)), other, strict=True))
-        if ints(found, here) is as_int(t):
+    inverse = None if mine is None else w.inverse.get(mine.atom)  # type: ignore[call-overload]
+    if inverse is not None:
+        values = dict(zip(coordinates(len(other)), other, strict=True))
+        if ints(inverse, values) is as_int(t):
             return True
     try:
         if w.at(other, "")[0] is FALSE:
@@ -88,9 +88,9 @@ def owned(
 def both(
     w: Write, named: Mapping[Var, Int], store: SharedAccess, access: SharedAccess
 ) -> list[Term]:
-    """What holds if a store by another iteration and an access are of one element.
+    """Return the facts that hold if a store by another iteration and an access share an element.
 
-    The conditions of both accesses may say more than the indices do.
+    The conditions of both accesses may imply more than the indices do.
     """
     facts = [eq0(a - b) for a, b in zip(w.index, access.index, strict=True)]
     facts += parts(substitute(store.guard, named))

@@ -1,8 +1,7 @@
-"""Iterations that run at the same time must not meet: checks of parallel loops, threads and lanes.
+"""Races: checks of parallel loops, threads and lanes, by the effects of whole iterations.
 
-``shared`` are the buffers that the iterations store in and that outlive them. What is said here is
-of the effects of whole iterations; see `analysis.lifting.parallel.concurrent` for what happens
-inside of them.
+``shared`` are buffers that the iterations store in and that outlive them. Accesses inside an
+iteration are the subject of `analysis.lifting.parallel.concurrent`.
 """
 
 from __future__ import annotations
@@ -18,26 +17,26 @@ Shared = frozenset[TensorVar]
 
 
 def meet_by_data(i: Var, effects: Effects, shared: Shared, parallel: bool) -> Shared:
-    """Buffers of which iterations that run at the same time may store in one element, as data says.
+    """Return the buffers in which concurrent iterations may store in one element, as data decides.
 
-    A parallel loop has no meaning then, so it is assumed that they do not, and told.
+    A parallel loop has no meaning then. So that they do not is an assumption of the certificate.
     """
     written = [(t, ws) for t, ws in effects.writes.items() if t in shared]
-    found = [t for t, ws in written if any(_meet(i, w) for w in ws)]
-    if found and not parallel:
-        raise Unliftable("threads or lanes store where data says", found[0].name)
-    return frozenset(found)
+    racy = [t for t, ws in written if any(_meet(i, w) for w in ws)]
+    if racy and not parallel:
+        raise Unliftable("threads or lanes store where data says", racy[0].name)
+    return frozenset(racy)
 
 
 def combined(effects: Effects) -> Shared:
-    """Buffers whose elements virtual threads update, one after another in each statement."""
+    """Return the buffers whose elements virtual threads update one after another."""
     return frozenset(
         t for t, writes in effects.writes.items() if any(t in tensors(w.value) for w in writes)
     )
 
 
 def check_independent(i: Var, effects: Effects, shared: Shared, threads: bool) -> None:
-    """Iterations that run at the same time must not store different values in one element.
+    """Check that concurrent iterations do not store different values in one element.
 
     Threads may combine into one element: that is how a reduction is bound to them.
     """
@@ -53,7 +52,7 @@ def check_independent(i: Var, effects: Effects, shared: Shared, threads: bool) -
 
 
 def check_no_scan(i: Var, effects: Effects) -> None:
-    """Lanes load before any of them stores: none may read what an earlier one stored."""
+    """Check that no lane reads what an earlier one stored: all lanes load before any stores."""
     for w in (w for writes in effects.writes.values() for w in writes):
         if carried_by(i, w, effects):
             raise Unliftable("vector lanes read each other's stores")

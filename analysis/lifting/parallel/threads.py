@@ -1,10 +1,10 @@
-"""Kernels: what loops that are bound to ``blockIdx`` and ``threadIdx`` mean.
+"""Kernels: the meaning of loops that are bound to ``blockIdx`` and ``threadIdx``.
 
-All loops of a kernel with one tag are one thread index. Every statement is executed by all threads
-before the next one, as the barriers that TVM inserts make sure for shared memory. So a kernel is a
-program over one state: each element of ``local`` memory has one more coordinate for each thread
-index, each element of ``shared`` memory one for each block index, and a store is a family of stores
-over the threads. What no barrier orders must not meet: see `Kernel.check`.
+All loops of a kernel with one tag are one thread index. All threads execute a statement before the
+next one, as the barriers that TVM inserts ensure for shared memory. So a kernel is a program over
+one state. Each element of ``local`` memory has one more coordinate for each thread index, each
+element of ``shared`` memory one for each block index, and a store is a family of stores over the
+threads. Accesses that no barrier orders must not race, see `KernelLaunch.check`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DIVERGENT = -1
 
 @dataclass
 class KernelLaunch:
-    """The threads of one kernel launch, and what they share."""
+    """The threads of one kernel launch, and their shared memory."""
 
     at: dict[str, Int]
     synchronised: bool
@@ -40,32 +40,32 @@ class KernelLaunch:
     conditions: list[Term] = field(default_factory=list)
     reads: list[SharedAccess] = field(default_factory=list)
     stores: list[SharedAccess] = field(default_factory=list)
-    changing: set[TensorVar] = field(default_factory=set)  # all that is stored into
+    changing: set[TensorVar] = field(default_factory=set)  # all tensors with a store
 
     @cached_property
     def threads(self) -> frozenset[Var]:
-        """The thread indices that take more than one value."""
+        """Return the thread indices that take more than one value."""
         return frozenset(p.atom for p in self.at.values() if isinstance(p.atom, Var))
 
     def thread(self, v: Var) -> str:
-        """The tag of a thread index."""
+        """Return the tag of a thread index."""
         return next(tag for tag, p in self.at.items() if p.atom is v)
 
     @contextmanager
     def under(self, condition: Term) -> Iterator[None]:
-        """While the statements under a condition are executed."""
-        here = len(self.path)
+        """Execute the statements inside under a condition."""
+        depth = len(self.path)
         self.conditions.append(condition)
         if not self.threads.isdisjoint(free(condition)):
-            self.path.append((DIVERGENT, here))
+            self.path.append((DIVERGENT, depth))
         try:
             yield
         finally:
             self.conditions.pop()
-            del self.path[here:]
+            del self.path[depth:]
 
     def sequence(self, parts: Sequence[Any]) -> Iterator[Any]:
-        """The parts of a sequence of statements, one at a time."""
+        """Yield the parts of a sequence of statements, one at a time."""
         self.sequences += 1
         number = self.sequences
         for n, part in enumerate(parts):
@@ -74,7 +74,7 @@ class KernelLaunch:
             self.path.pop()
 
     def store(self, tensor: TensorVar, index: Index, value: Term) -> tuple[Var, ...]:
-        """The threads that a store is a family over, after noting it."""
+        """Record a store, and return the threads over which it is a family."""
         varies = self.differ((*index, value))
         self.changing.add(tensor)
         if not self.own(tensor):
@@ -83,19 +83,19 @@ class KernelLaunch:
         return tuple(sorted(varies - self.over, key=lambda v: v.uid))
 
     def read(self, tensor: TensorVar, index: Index) -> None:
-        """Note a load."""
+        """Record a load."""
         if not self.own(tensor):
             guard = conj(*self.conditions)
             self.reads.append(SharedAccess(tensor, index, tuple(self.path), guard))
 
     def own(self, tensor: TensorVar) -> bool:
-        """Whether each thread has the tensor for itself."""
+        """Return whether each thread has its own copy of the tensor."""
         return tensor in self.prefix and self.threads <= {p.atom for p in self.prefix[tensor]}
 
     def private(self, tensor: TensorVar, scope: str) -> TensorVar:
-        """The tensor with a coordinate for whom each copy belongs to."""
-        found = self.extended.get(tensor)
-        if found is None:
+        """Return the tensor with coordinates for the owner of each copy."""
+        extended = self.extended.get(tensor)
+        if extended is None:
             if not scope.startswith(("local", "shared")):
                 raise Unliftable(f"memory of scope {scope} in a kernel is not understood")
             owners = "blockIdx" if scope.startswith("shared") else ""
@@ -103,23 +103,23 @@ class KernelLaunch:
                 p for tag, p in self.at.items() if tag.startswith(owners) and p is not ZERO
             )
             extents = tuple(_extent(p) for p in mine)
-            found = TensorVar(tensor.name, (*extents, *tensor.shape), tensor.dtype)
-            self.extended[tensor] = found
-            self.prefix[found] = mine
-        return found
+            extended = TensorVar(tensor.name, (*extents, *tensor.shape), tensor.dtype)
+            self.extended[tensor] = extended
+            self.prefix[extended] = mine
+        return extended
 
     def differ(self, terms: Sequence[Term]) -> frozenset[Var]:
-        """The thread indices that some terms, or the conditions around, depend on."""
-        found = frozenset[Var]().union(*map(free, (*terms, *self.conditions)))
-        return found & self.threads
+        """Return the thread indices on which terms, or the enclosing conditions, depend."""
+        variables = frozenset[Var]().union(*map(free, (*terms, *self.conditions)))
+        return variables & self.threads
 
     # ------------------------------------------------------------------ races
 
     def check(self, shared: frozenset[TensorVar], effects: Effects) -> None:
-        """Refuse accesses of different threads to one element that nothing orders.
+        """Refuse unordered accesses of different threads to one element.
 
-        Statements of one uniform sequence are ordered for shared memory, by barriers. Everything
-        else has to be an element of the thread's own.
+        Barriers order the statements of one uniform sequence for shared memory. Any other access
+        must be to an element of the thread's own.
         """
         changing = frozenset(self.changing)
         stores, reads = ([a.at_any_time(changing) for a in x] for x in (self.stores, self.reads))
@@ -138,18 +138,18 @@ class KernelLaunch:
                         )
 
     def _alone(self, w: SharedAccess, t: Var) -> bool:
-        """Whether one thread stores an element, or all store the same."""
+        """Whether only one thread stores an element, or all store the same."""
         return t not in w.varies or owned(w, w, t) or _one(w, w, t)
 
     def _same(self, tensor: TensorVar, t: Var, effects: Effects) -> bool:
-        """Whether in the end all threads have stored the same, and none looked before."""
+        """Whether all threads finally stored the same value, and none loaded it before."""
         writes = effects.writes.get(tensor, ())
         differs = any(t in free(x) for w in writes for x in (w.guard, w.value, *w.index))
         return not differs and all(r.tensor is not tensor for r in self.reads)
 
 
 def _one(a: SharedAccess, b: SharedAccess, t: Var) -> bool:
-    """Whether both accesses are those of one and the same thread."""
+    """Whether two accesses are those of the same thread."""
     one, two = pinned(a.guard, t), pinned(b.guard, t)
     return one is not None and one is two and all(v.kind in SIZES for v in free(one))
 
@@ -160,7 +160,7 @@ def _extent(p: Int) -> Int:
 
 
 def apart(one: Path, two: Path) -> bool:
-    """Whether a barrier can stand between two statements."""
+    """Return whether a barrier can separate two statements."""
     for a, b in zip(one, two, strict=False):
         if a == b and a[0] == DIVERGENT:
             return False
@@ -170,7 +170,7 @@ def apart(one: Path, two: Path) -> bool:
 
 
 def bound_threads(s: Any) -> Iterator[tuple[str, Any]]:
-    """Tag and extent of each loop in a statement that is bound to a thread."""
+    """Yield the tag and extent of each loop in a statement that is bound to a thread."""
     todo = [s]
     while todo:
         x = todo.pop()
@@ -189,27 +189,27 @@ def bound_threads(s: Any) -> Iterator[tuple[str, Any]]:
 
 
 def thread_tag(s: Any) -> str:
-    """The thread that a loop runs on, ``threadIdx.x``; empty for any other loop."""
+    """Return the thread that a loop runs on, ``threadIdx.x``; empty for any other loop."""
     bound = getattr(s, "thread_binding", None)
     bound = getattr(s, "node", None) if bound is None else bound
     return str(getattr(bound, "thread_tag", ""))
 
 
 def combined(w: Write, tensor: TensorVar, prefix: Index, over: dict[Var, Var]) -> Write:
-    """A store of a block that reduces over threads, with the threads as reduction variables.
+    """Return a store of a block that reduces over threads, with reduction variables for them.
 
-    ``c[t] = c[t] + x[t]`` becomes ``c[t] = c[t] + x[r]``: each thread gets all of the sum.
+    ``c[t] = c[t] + x[t]`` becomes ``c[t] = c[t] + x[r]``: each thread gets the whole sum.
     """
     named: dict[Var, Term] = {t: as_int(r) for t, r in over.items()}
-    own = len(prefix)
+    rank = len(prefix)
 
     def mine(t: TensorVar, index: Index) -> Term:
-        return load(t, (*prefix, *index[own:]))
+        return load(t, (*prefix, *index[rank:]))
 
     def go(p: Term) -> Term:
         return map_loads(substitute(p, named), frozenset({tensor}), mine)
 
-    index = (*prefix, *(as_int(go(p)) for p in w.index[own:]))
+    index = (*prefix, *(as_int(go(p)) for p in w.index[rank:]))
     kept = tuple(v for v in w.vars if v not in over)
     threads = tuple(v for p in prefix for v in free(p) if v in over)
     return replace(w, vars=(*kept, *threads), guard=go(w.guard), index=index, value=go(w.value))

@@ -1,10 +1,10 @@
-"""Annotations that do not change what a program computes; any other is refused.
+"""Annotations that do not change what a program computes; all others are refused.
 
 An annotation can mean anything to a pass of TVM: ``pragma_debug_skip_region`` drops its region,
-``pragma_import_llvm`` links other code, ``hand_threaded`` takes the barriers of a kernel away,
-``software_pipeline_order`` moves statements. So it is the neutral keys that are listed, each one
-because the passes that read it unroll, vectorise or partition a loop, place or align memory, guide
-a search for schedules, or because no pass reads it and lowering drops it.
+``pragma_import_llvm`` links other code, ``hand_threaded`` removes the barriers of a kernel,
+``software_pipeline_order`` moves statements. So the neutral keys are listed. Each is neutral
+because the passes that read it only unroll, vectorise or partition a loop, place or align memory or
+guide a search for schedules, or because no pass reads it and lowering drops it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tvm_ffi import _ffi_api
 
 from .from_tir import Unliftable
 
-#: How a loop is unrolled, vectorised or split.
+#: Keys for unrolling, vectorising and splitting a loop.
 _PRAGMAS = frozenset(
     {
         "disable_unroll",
@@ -29,7 +29,7 @@ _PRAGMAS = frozenset(
     }
 )
 
-#: What guides the search for schedules; not ``layout_rewrite_preproc``, whose block TVM drops.
+#: Keys that guide the schedule search; not ``layout_rewrite_preproc``, whose block TVM drops.
 _SEARCH = frozenset(
     f"meta_schedule.{key}"
     for key in (
@@ -50,7 +50,7 @@ _SEARCH = frozenset(
     )
 )
 
-#: What tensor expressions carry for schedule rules, and what a parser or a storage pass is told.
+#: Keys of tensor expressions for schedule rules, and of parsers and storage passes.
 _BLOCKS = frozenset(
     {
         "axis",
@@ -64,13 +64,13 @@ _BLOCKS = frozenset(
     }
 )
 
-#: Where an allocation is placed.
+#: Keys for the placement of an allocation.
 _ALLOCATIONS = frozenset({"buffer_data_alignment", "buffer_dim_align", "tirx.volatile"})
 
-#: The address of an allocation; where there is none, TVM's lowering of blocks writes an empty one.
+#: The address of an allocation; TVM's lowering of blocks writes an empty one if there is none.
 _ADDRESS = "buffer_allocated_addr"
 
-#: Statements with an attribute; those that bind threads have a rule of their own.
+#: Neutral keys of ``AttrStmt``; those that bind threads are handled elsewhere.
 NEUTRAL = {
     "For": _PRAGMAS | _SEARCH,
     "SBlock": _PRAGMAS | _SEARCH | _BLOCKS,
@@ -90,14 +90,14 @@ def check_annotations(node: Any, where: str) -> None:
 
 
 def check_keys(kind: str, keys: Iterable[Any], where: str) -> None:
-    """`check_annotations` of the keys of one kind of statement."""
+    """Raise `Unliftable` for a key that is not known as neutral for a kind of statement."""
     for key in sorted(map(str, keys)):
         if key not in NEUTRAL[kind]:
             raise Unliftable(f"annotation {key} is not known as neutral", f"{kind} {where}".strip())
 
 
 def check_layout(ty: Any, name: str) -> None:
-    """Raise `Unliftable` for a buffer whose elements lie elsewhere than its strides say."""
+    """Raise `Unliftable` for a buffer whose elements are not where its strides imply."""
     if ty.layout is not None and not ty.layout.is_trivial():
         raise Unliftable("a buffer in a layout of its own is not understood", name)
     if len(ty.allocated_addr):

@@ -1,9 +1,9 @@
-"""Divisions that come out where a condition holds.
+"""Divisions that simplify where a condition holds.
 
 Before: ``(64*c + 8*(y + r - 1) + x) // 64`` where ``0 <= y + r - 1 < 8``; after: ``c``.
 
-A range of a sum becomes a variable with that domain, in place of one of the summands; the normal
-form does the rest, and the sum is put back.
+A sum with a known range is replaced by a variable with that domain, the normal form simplifies the
+division, and the sum is substituted back.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ Index = tuple[Int, ...]
 
 
 def under(facts: Sequence[Term], index: Index) -> Index:
-    """The same coordinates wherever the facts hold, with fewer divisions if that is possible."""
+    """Return the same coordinates wherever the facts hold, with fewer divisions if possible."""
     before = _divisions(index)
     if not before or not facts:
         return index
-    at, back, gone = index, list[tuple[Var, Int]](), list[tuple[Var, Int]]()
+    at, back, replaced = index, list[tuple[Var, Int]](), list[tuple[Var, Int]]()
     for total, low, high in _ranges(facts):
-        for v, value in gone:
+        for v, value in replaced:
             total = ints(total, {v: value})
         step = _replaced(total, low, high)
         if step is None or not any(step[0] in free(p) for p in at):
             continue
         v, value, u, whole = step
         at = tuple(ints(p, {v: value}) for p in at)
-        gone.append((v, value))
+        replaced.append((v, value))
         back.append((u, whole))
     for u, whole in reversed(back):
         at = tuple(ints(p, {u: whole}) for p in at)
@@ -79,14 +79,14 @@ def _ranges(facts: Sequence[Term]) -> Iterator[tuple[Int, Int, Int]]:
 
 
 def _split(p: Int) -> tuple[Int, Int]:
-    """What varies of an integer, and what is over sizes."""
+    """The part of an integer that varies, and the part over sizes."""
     varies = {m: c for m, c in p.terms if any(v.kind not in SIZES for a in m for v in free(a))}
     total = polynomial(varies)
     return total, p - total
 
 
 def _replaced(total: Int, low: Int, high: Int) -> tuple[Var, Int, Var, Int] | None:
-    """A summand over a variable of the sum's range, and that variable over the summands."""
+    """A summand over a variable for the sum, and that variable over the summands."""
     for mono, coef in reversed(total.terms):
         v = mono[0]
         if len(mono) != 1 or coef not in (1, -1) or not isinstance(v, Var) or v.kind in SIZES:
@@ -104,24 +104,24 @@ def _replaced(total: Int, low: Int, high: Int) -> tuple[Var, Int, Var, Int] | No
 
 
 def settled(t: Term, facts: tuple[Term, ...] = ()) -> Term:
-    """The same term; coordinates of elements inside a selection hold only under its condition."""
+    """Return the term with simplified coordinates; those in a selection use its condition."""
     if not any(is_div(s) for s in subterms(t)):
         return t
     memo = dict[Term, Term]()
 
     def go(s: Term) -> Term:
-        found = memo.get(s)
-        if found is None:
+        result = memo.get(s)
+        if result is None:
             if isinstance(s, CallTerm) and s.op == "ite":
                 c, yes, no = s.args
-                found = ite(
+                result = ite(
                     c, settled(yes, (*facts, *parts(c))), settled(no, (*facts, *parts(negate(c))))
                 )
             elif isinstance(s, Load):
-                found = load(s.tensor, under(facts, tuple(as_int(go(i)) for i in s.indices)))
+                result = load(s.tensor, under(facts, tuple(as_int(go(i)) for i in s.indices)))
             else:
-                found = rebuild(s, go)
-            memo[s] = found
-        return found
+                result = rebuild(s, go)
+            memo[s] = result
+        return result
 
     return go(t)

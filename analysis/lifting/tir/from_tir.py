@@ -1,8 +1,8 @@
 """TIR expressions as terms.
 
-The reader knows the value of every scalar variable in scope and asks its ``read`` callback for
-elements of buffers. An expression it does not understand raises `Unliftable`; nothing is
-guessed.
+The reader knows the value of every scalar variable in scope and calls its ``read`` callback for
+elements of buffers. For an expression that it does not understand it raises `Unliftable`; it never
+guesses.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .operations import arithmetic, bitwise, cast, compare, truncdiv, width
 
 
 class Unliftable(Exception):
-    """What could not be understood, and where."""
+    """A PrimFunc, or a part of it, is not understood; the message has the reason and the place."""
 
     def __init__(self, reason: str, where: str = "") -> None:
         super().__init__(f"{reason} ({where})" if where else reason)
@@ -49,7 +49,7 @@ class Env(Protocol):
     """Values of scalar variables."""
 
     def get(self, v: Any, /) -> Term | None:
-        """The value of a variable, or None if it is not bound."""
+        """Return the value of a variable, or None if it is not bound."""
 
 
 _ARITH = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div"}
@@ -77,19 +77,19 @@ class ExpressionReader:
     def __init__(self, env: Env, read: Read) -> None:
         self.env, self.read = env, read
         self._dtype_of = Dtypes()
-        self.given: tuple[Term, ...] = ()  # conditions of the selections around
-        self.vectors = False  # whether vectors are understood: in a store
-        self.lane: Var | None = None  # which of a vector's lanes is read, if one occurred
+        self.given: tuple[Term, ...] = ()  # conditions of enclosing selections
+        self.vectors = False  # whether vectors are allowed: only in a store
+        self.lane: Var | None = None  # the lane of the vector that is read, if there is one
 
     def dtype_of(self, e: Any) -> str:
-        """The data type of a number, as text."""
+        """Return the data type of a number, as text."""
         dtype = self._dtype_of(e)
         if not dtype:
             raise Unliftable("an expression is not a number", script(e)[:80])
         return dtype
 
     def index(self, e: Any) -> Int:
-        """An integer; of a literal its type does not matter."""
+        """Return an integer; the type of a literal does not matter."""
         if type(e) is tvm.tirx.IntImm:
             return integer(e.value)
         return as_int(self(e))
@@ -143,14 +143,14 @@ def _load(r: ExpressionReader, e: Any) -> Term:
 
 
 def check_index(indices: Sequence[Any]) -> None:
-    """Only the last coordinate of an access may be a vector."""
+    """Check that only the last coordinate of an access is a vector."""
     if any(lanes_of(str(i.ty.dtype)) != 1 for i in indices[:-1]):
         at = ", ".join(map(script, indices))
         raise Unliftable("a vector of coordinates that is not the last", at[:80])
 
 
 def _lane(r: ExpressionReader, e: Any, inside: Sequence[Any]) -> Int:
-    """The number of the lane that is read; one for the whole store."""
+    """The lane that is read; one variable for the whole store."""
     count = lanes_of(str(e.ty.dtype))
     if not r.vectors or count < 1 or any(lanes_of(str(x.ty.dtype)) != 1 for x in inside):
         raise Unliftable("a vector is not understood here", script(e)[:80])
@@ -268,15 +268,17 @@ def _call(r: ExpressionReader, e: Any) -> Term:
 
 
 def _check_arity(e: Any, exact: bool) -> None:
-    """TVM's builders check it, its readers do not. Not all operators register the right number:
-    that of ``fmod`` is 1."""
+    """Check the number of operands, which TVM's builders check and its readers do not.
+
+    Not all operators register the right number: ``fmod`` registers 1.
+    """
     count, expected = len(e.args), int(e.op.num_inputs)
     if count < expected or (exact and count != expected):
         raise Unliftable(f"a call of {e.op.name} with {count} operands, expected {expected}")
 
 
 def _check_lanes(e: Any) -> None:
-    """A call with vectors must be of each lane by itself."""
+    """Check that a call with vectors applies to each lane separately."""
     counts = [lanes_of(str(x.ty.dtype)) for x in (e, *e.args) if hasattr(x.ty, "dtype")]
     each = e.op.get_attr("TVectorizable")
     if any(c != 1 for c in counts) and (not each or counts[0] != max(counts)):

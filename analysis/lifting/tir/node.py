@@ -1,6 +1,6 @@
 """Cheap access to TVM's nodes.
 
-Each look at a node makes a Python wrapper; comparing wrappers, and iterating over TVM's arrays
+Each access to a node creates a Python wrapper. Comparing wrappers, and iterating over TVM's arrays
 through their sequence protocol, costs several times that.
 """
 
@@ -20,12 +20,12 @@ _at, _size = _ffi_api.ArrayGetItem, _ffi_api.ArraySize
 
 
 def items(array: Any) -> list[Any]:
-    """The elements of a TVM array."""
+    """Return the elements of a TVM array."""
     return [_at(array, k) for k in range(_size(array))]
 
 
 class NodeDict(Generic[T]):
-    """A mapping from nodes by identity. It keeps its keys alive, so an address is one node."""
+    """A mapping from nodes by identity; it keeps its keys alive, so that addresses are unique."""
 
     def __init__(self) -> None:
         self._items: dict[int, tuple[Any, T]] = {}
@@ -40,21 +40,21 @@ class NodeDict(Generic[T]):
         return node.__chandle__() in self._items
 
     def get(self, node: Any) -> T | None:
-        """The value, or None."""
+        """Return the value, or None."""
         found = self._items.get(node.__chandle__())
         return None if found is None else found[1]
 
     def items(self) -> list[tuple[Any, T]]:
-        """The nodes and their values, in the order of their first entry."""
+        """Return the nodes and their values, in insertion order."""
         return list(self._items.values())
 
     def values(self) -> list[T]:
-        """All values, in the order of their keys' first entry."""
+        """Return all values, in insertion order."""
         return [value for _, value in self._items.values()]
 
 
 def substitute(node: Any, at: NodeDict[Any]) -> Any:
-    """A node with variables replaced."""
+    """Return a node with variables replaced."""
 
     def variable(v: Any) -> Any:
         found = at.get(v)
@@ -64,7 +64,7 @@ def substitute(node: Any, at: NodeDict[Any]) -> Any:
 
 
 def as_dtype(e: Any, dtype: str) -> Any:
-    """A scalar expression, cast to a type where it has another."""
+    """Return a scalar expression, cast if its type differs."""
     if str(e.ty.dtype) == dtype:
         return e
     return tirx.IntImm(dtype, int(e.value)) if isinstance(e, tirx.IntImm) else tirx.Cast(dtype, e)
@@ -74,18 +74,18 @@ _LANES = re.compile(r"x(vscalex)?\d+$")
 
 
 def lanes_of(dtype: str) -> int:
-    """How many lanes a type has; 0 where their number is not known."""
-    found = _LANES.search(dtype) if "x" in dtype else None
-    if found is None:
+    """Return the number of lanes of a type; 0 if it is not known."""
+    match = _LANES.search(dtype) if "x" in dtype else None
+    if match is None:
         return 1
-    return 0 if found[1] else int(found[0][1:])
+    return 0 if match[1] else int(match[0][1:])
 
 
 def script(node: Any) -> str:
-    """A node as TVMScript on one line.
+    """Return a node as TVMScript on one line.
 
-    TVM prints the address of what it has no script for, which differs from run to run; here it is
-    the node's kind, with its operands.
+    For a node without script TVM prints its address, which differs from run to run. Such a node is
+    printed as its kind and operands.
     """
     try:
         printed = node.script() if hasattr(node, "script") else repr(node)
@@ -96,9 +96,9 @@ def script(node: Any) -> str:
 
 
 class Dtypes:
-    """The data types of expressions as text, those of one lane of vectors; read once a type.
+    """The data types of expressions as text, for vectors those of one lane; cached by type.
 
-    Empty for what is not a number, such as a pointer.
+    Empty for an expression that is not a number, such as a pointer.
     """
 
     def __init__(self) -> None:
@@ -106,8 +106,8 @@ class Dtypes:
 
     def __call__(self, e: Any) -> str:
         ty = e.ty
-        found = self._known.get(ty.__chandle__())
-        if found is None:
+        known = self._known.get(ty.__chandle__())
+        if known is None:
             dtype = _LANES.sub("", str(getattr(ty, "dtype", "")))
-            found = self._known[ty.__chandle__()] = ty, dtype
-        return found[1]
+            known = self._known[ty.__chandle__()] = ty, dtype
+        return known[1]

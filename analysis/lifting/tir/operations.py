@@ -1,4 +1,4 @@
-"""What TIR's arithmetic is as a term: in normal form where the operands are integers."""
+"""TIR's arithmetic on terms; integers are brought to normal form."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...terms.traversal import free, subterms, tensors
 
 
 def arithmetic(op: str, a: Term, b: Term, dtype: str) -> Term:
-    """A sum, difference, product or quotient."""
+    """Return a sum, difference, product or quotient."""
     if isinstance(a, Int) and isinstance(b, Int):
         if op == "add":
             return a + b
@@ -24,7 +24,7 @@ def arithmetic(op: str, a: Term, b: Term, dtype: str) -> Term:
 
 
 def compare(op: str, a: Term, b: Term) -> Term:
-    """A comparison; between integers one of ``ge0`` and ``eq0``."""
+    """Return a comparison; between integers in terms of ``ge0`` and ``eq0``."""
     if op in ("gt", "ge"):
         op, a, b = {"gt": "lt", "ge": "le"}[op], b, a
     if isinstance(a, Int) or isinstance(b, Int):
@@ -56,33 +56,33 @@ def bitwise(op: str, a: Term, b: Term, dtype: str) -> Term:
 
 
 def width(dtype: str) -> int:
-    """The bits of an integer type; those of the narrower one where two are not told apart."""
+    """Return the bits of an integer type; the fewest where several are not distinguished."""
     return int(dtype.removeprefix("u").removeprefix("int").removeprefix("bool") or 32)
 
 
 def _shifts(a: Int, k: int, dtype: str) -> bool:
-    """Whether ``a << k`` drops no bits; a scalar parameter may be anything."""
+    """Whether ``a << k`` drops no bits; a scalar parameter may have any value."""
     if k == 0:
         return True
     return all(v.kind != "scalar" for v in free(a)) and fits(a * (1 << k), dtype)
 
 
 def truncdiv(a: Int, b: Int) -> Int:
-    """C division; where both sides are not negative it is floor division."""
+    """Return the quotient as in C, which is floor division if both operands are not negative."""
     if all(lo is not None and nonneg(lo) for lo, _ in (bounds(a), bounds(b))):
         return floordiv(a, b)
     return as_int(raw_call("truncdiv", (a, b), "int"))
 
 
-#: Variables that are no data: sizes and what runs over a range.
+#: Kinds of variables that are not data: sizes and loop variables.
 _INDEX = frozenset({"size", "scalar", "loop", "axis", "reduce"})
-#: Types whose every value is one of the index type.
+#: Types whose values all fit the index type.
 _SMALL = frozenset({"int8", "int16", "uint8", "uint16"})
 _WIDENED = {"int32": _SMALL, "int64": _SMALL | {"uint32"}, "int": _SMALL | {"uint32"}}
 
 
 def cast(value: Term, dtype: str) -> Term:
-    """A conversion; widening integers and narrowing a bounded or pure index is the identity."""
+    """Return a conversion; widening an integer and narrowing a bounded index change nothing."""
     if value.dtype == dtype:
         return value
     if dtype in INT_DTYPES:
@@ -100,7 +100,7 @@ def cast(value: Term, dtype: str) -> Term:
 
 
 def fits(value: Int, dtype: str) -> bool:
-    """Whether an integer is one of the type, by its bounds.
+    """Return whether an integer fits a type, by its bounds.
 
     Sizes have none: an index over them is assumed to fit if its coefficients do.
     """
@@ -119,7 +119,7 @@ def _literal_bounds(value: Int) -> tuple[int, int] | None:
 
 
 def _of_data(value: Int) -> bool:
-    """Whether elements of tensors, or the states of a loop, are in it."""
+    """Whether elements of tensors, or the states of a loop, occur in it."""
     return bool(tensors(value)) or any(v.kind not in _INDEX for v in free(value))
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-#: Seconds of CPU that one question may take, and 99 of 100 of them.
+#: Limits in seconds of CPU time per query: the maximum, and the 99th percentile.
 LONGEST, P99 = 5.0, 1.0
 VERDICTS = ("right", "refused", "unrun", "wrong", "raised", "died")
 
@@ -22,25 +22,24 @@ def page(rows: Sequence[dict[str, Any]], several: Any, count: int, first: int) -
         + (f" --hash-seeds {several.runs}" if several.runs else "")
         + " --page`.",
         "",
-        "Each program is generated from one number: a formula that is an operator's, or nearly, in",
-        "loops that compute every element of an output, or nearly. `op_info` and `op_infos` are",
-        "asked about it; LLVM runs it and the operators that were answered on NaN, infinities,",
-        "zeros of both signs, denormals and the ends of integer types, less what the certificate",
-        "assumes away. What is called exact has to be equal bit by bit, NaN apart. *Refused* is no",
-        "answer, *unrun* is what TVM does not compile.",
+        "Each program is generated from a seed: the formula of an operator, or a similar one, in",
+        "loops that compute every element of an output, or nearly all. `op_info` and `op_infos`",
+        "analyse it. LLVM runs the program and the recovered operators on NaN, infinities, zeros",
+        "of both signs, denormals and the limits of integer types, except for values that the",
+        "certificate excludes. Exact results must be bit-equal, except for NaN. *Refused* means no",
+        "answer; *unrun* programs do not compile with TVM.",
         "",
-        f"{len({r['seed'] for r in rows})} programs, {len(rows)} questions: "
+        f"{len({r['seed'] for r in rows})} programs, {len(rows)} queries: "
         + ", ".join(f"{total[v]} {v}" for v in VERDICTS)
-        + f". CPU a question: median {percentile(rows, 50) * 1e3:.0f} ms, 99th percentile "
-        f"{percentile(rows) * 1e3:.0f} ms, most {max(times, default=0) * 1e3:.0f} ms "
+        + f". CPU time per query: median {percentile(rows, 50) * 1e3:.0f} ms, 99th percentile "
+        f"{percentile(rows) * 1e3:.0f} ms, maximum {max(times, default=0) * 1e3:.0f} ms "
         f"(limits: {P99:g} s and {LONGEST:g} s).",
         "",
     ]
     if several.runs:
         lines += [
-            f"Asked again in {several.runs} runs under different `PYTHONHASHSEED`, each in another "
-            f"order and with other names: {len(several.said)} questions, {len(several.differ)} "
-            "with more than one answer.",
+            f"Repeated in {several.runs} runs with different `PYTHONHASHSEED`, order and names: "
+            f"{len(several.said)} queries, {len(several.differ)} with more than one answer.",
             "",
         ]
     lines += ["| family | " + " | ".join(VERDICTS) + " |", "|---" * (len(VERDICTS) + 1) + "|"]
@@ -51,6 +50,6 @@ def page(rows: Sequence[dict[str, Any]], several: Any, count: int, first: int) -
 
 
 def percentile(rows: Sequence[dict[str, Any]], part: int = 99) -> float:
-    """Seconds of CPU that a part of a hundred questions stays below."""
+    """The CPU seconds that the given percentage of queries stay below."""
     times = sorted(r["cpu"] for r in rows)
     return times[min(len(times) * part // 100, len(times) - 1)] if times else 0.0

@@ -154,8 +154,8 @@ def page(rows: Sequence[Row]) -> str:
     good = sum(r.good for r in rows)
     lines += [f"| **all** | {len(rows)} | " + " | ".join(
         str(sum(getattr(r, k) for r in rows)) for k in ("same", "kept", "named")) + " |", "",
-        f"{good} of {len(rows)} injected failures are as they must be.", "",
-        "## What is said of each", ""]  # fmt: skip
+        f"{good} of {len(rows)} injected failures have the required outcome.", "",
+        "## Messages", ""]  # fmt: skip
     for r in rows:
         said = r.said.replace("`", "'").replace("|", "\\|")
         lines.append(f"- {r.point}, {r.failure}: {f'`{said}`' if said else 'refused in silence'}")

@@ -291,7 +291,7 @@ def _cxx() -> Iterator[Case]:
         f"OPINFO_TYPED({r.symbol},", f"OPINFO_TYPED({MARK},"))  # fmt: skip
     yield _code("exports a name twice", "redefinition", source=_adds(
         "\nOPINFO_FUNCTION(SYMBOL) { return 0; }\n"))  # fmt: skip
-    yield _code("takes one tensor too few", "takes 2 tensors and is handed 3",
+    yield _code("takes one tensor too few", "takes 2 tensors but is called with 3",
                 source=_replaces("const DLTensor* x1, const DLTensor* out) {",
                                  "const DLTensor* out) { const DLTensor* x1 = out;"))  # fmt: skip
     for how, ends in LOADING.items():
@@ -299,7 +299,7 @@ def _cxx() -> Iterator[Case]:
         text = f"\n#include <cfenv>\n#include <cstdlib>\n#include <unistd.h>\n{begins}"
         yield _code(f"{how} when it is loaded", "library", source=_adds(text))
     more = _replaces("const DLTensor* out", "const DLTensor* y, const DLTensor* out")
-    yield _code("takes one tensor too many", "takes 4 tensors and is handed 3", source=more)
+    yield _code("takes one tensor too many", "takes 4 tensors but is called with 3", source=more)
     yield _code(
         "refuses its constants",
         MARK,
@@ -331,7 +331,7 @@ TOOLS: dict[str, tuple[str, ...]] = {
     "is killed": ("kill -9 $$", "SIGKILL"),
     "crashes": ("kill -SEGV $$", "SIGSEGV"),
     "hangs": ("sleep 100", "did not end within"),
-    "writes nothing": ("exit 0", "wrote nothing"),
+    "writes nothing": ("exit 0", "wrote no file"),
     "writes no library": (
         'while [ "$1" != "-o" ]; do shift; done; echo injected > "$2"; exit 0',
         "does not link", "load"),

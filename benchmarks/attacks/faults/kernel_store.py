@@ -46,9 +46,9 @@ def _filed(path: Path) -> None:
 
 
 ENTRIES: dict[str, tuple[Damage, str]] = {
-    "an entry is empty": (lambda p: p.write_bytes(b""), "it has 0 bytes only"),
-    "an entry is truncated": (_truncated, "does not end as an entry"),
-    "a bit of an entry is flipped": (_flipped, "its digest is another one"),
+    "an entry is empty": (lambda p: p.write_bytes(b""), "it has only 0 bytes"),
+    "an entry is truncated": (_truncated, "its footer is missing"),
+    "a bit of an entry is flipped": (_flipped, "its digest does not match"),
     "an entry is a link": (_linked, "symbolic"),
     "an entry is a pipe": (_piped, "not a regular file"),
     "others can write an entry": (lambda p: p.chmod(0o666), "only this user can write"),

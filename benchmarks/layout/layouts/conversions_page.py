@@ -30,19 +30,21 @@ Dead code and conversions of constants do not count.
   cheaper.
 """
 
-PACKED = """What is left in tir mode when every `conv2d` wants packed channels. The first
-convolution has three input channels; some widths do not divide.
+PACKED = """\
+Conversions left in tir mode when every `conv2d` requires packed channels. The first convolution
+has three input channels, and some widths are not divisible.
 
-ShuffleNet's units take apart halves of what they interleave: of 58 channels 29 go on, of these 14
-or 15. Blocks of 8 or 16 line up with none of these, so each unit packs what it convolves and
-unpacks what it concatenates: the optimum of the problem; four times as many candidates a value
-would save 2% of its bytes. With the channels of each convolution sorted by the unit that reads
-them next (29, 15, 7 and 7 of 58, each in blocks of its own) whole blocks would be copied, but no
-digits of a channel's number say so.
+ShuffleNet's units split what they interleave into halves: 29 of 58 channels continue, then 14 or 15
+of these. Blocks of 8 or 16 align with none of these splits, so each unit packs the input of its
+convolutions and unpacks the inputs of its concatenations. That is the optimum of the problem; four
+times as many candidates for each value would save 2% of the bytes. If the channels of each
+convolution were sorted by the unit that reads them next (29, 15, 7 and 7 of 58, each in separate
+blocks), whole blocks could be copied, but digits of a channel index cannot express this order.
 """
 
 
-REAL = """Real graphs, at their own input sizes; every `conv2d` wants NHWC. PP-OCRv4 has its own
+REAL = """\
+Real graphs at their original input sizes; every `conv2d` requires NHWC. PP-OCRv4 has its original
 weights.
 """
 

@@ -1,1 +1,1 @@
-"""Loop nests in TIR: tiles, vectors, packing."""
+"""Emit loop nests in TIR: tiles, vectors, packing."""

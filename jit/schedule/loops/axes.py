@@ -1,4 +1,4 @@
-"""Which axis vectors are along, which one the rows of a tile are of, and the order of loops."""
+"""Choose the vector axis, the row axis, and the order of loops."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from ..nest.program import Axis
 from ..nest.strided_access import StridedAccess
 from .tile import Tile
 
-#: What a symbolic extent is taken for where extents are compared.
+#: Assumed value of a symbolic extent when extents are compared.
 TYPICAL = 64
-#: How many rows make a tile worthwhile.
+#: Minimum number of rows of a tile.
 ENOUGH = 4
 
 
 def extent(kernel: Kernel, a: Axis) -> int:
-    """The extent of an axis, or what it is taken for."""
+    """Return the known or assumed extent of an axis."""
     return kernel.bounds(a).within(TYPICAL)
 
 
 def vector_axis(kernel: Kernel) -> Axis | None:
-    """The spatial axis along which everything that a reduction reads is contiguous or one."""
+    """Return the best spatial axis along which all reads of a reduction have stride 0 or 1."""
 
     def fits(a: Axis) -> bool:
         steps = [x.step(a.var) for x in kernel.reads]
@@ -39,9 +39,9 @@ def _value(kernel: Kernel, a: Axis) -> tuple[int, int, int]:
 
 
 def row_axis(kernel: Kernel, j: Axis) -> Axis | None:
-    """The axis whose points share what is loaded along the vector axis; else any other.
+    """Return the axis whose points share the vectors of axis ``j``, or else any axis but ``j``.
 
-    One whose extent is known is better: rows of another may be computed twice.
+    A static extent is preferred, because the rows of a symbolic one may be computed twice.
     """
 
     def value(a: Axis) -> tuple[int, bool, int, int]:
@@ -54,12 +54,12 @@ def row_axis(kernel: Kernel, j: Axis) -> Axis | None:
 
 
 def reuses(kernel: Kernel, i: Axis, j: Axis) -> bool:
-    """Whether rows share a vector."""
+    """Return whether rows share a vector."""
     return any(x.step(j.var) == 1 and x.step(i.var) == 0 for x in kernel.reads)
 
 
 def order(kernel: Kernel, i: Axis | None, j: Axis, tile: Tile) -> list[Axis]:
-    """The loops, such that the larger of what rows and vectors read is read once."""
+    """Order the loops so that the larger operand is read only once."""
     along = [x for x in kernel.reads if x.step(j.var) != 0]
     across = [x for x in kernel.reads if x.step(j.var) == 0]
     if i is None or not along or not across:
@@ -87,7 +87,7 @@ def _uses(accesses: Sequence[StridedAccess], a: Axis) -> bool:
 
 
 def _size(kernel: Kernel, accesses: Sequence[StridedAccess]) -> int:
-    """About how many elements some accesses read."""
+    """Estimate the number of elements that accesses read."""
     every = [(a, extent(kernel, a)) for a in kernel.all_axes]
     return max(prod(n for a, n in every if x.step(a.var) != 0) for x in accesses)
 

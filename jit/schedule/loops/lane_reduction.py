@@ -1,11 +1,11 @@
-"""Loop nests with vectors along a reduction: each lane takes a part of it.
+"""Vectorise a reduction: each lane accumulates a part of it.
 
     out[i] = sum over k of x[i, k]
 
     for kt: for l in vectorized(16): acc[l] += x[i, kt * 16 + l]
-    the lanes of acc are summed in halves, then the elements that are left are added
+    sum the lanes of acc by halving, then add the remaining elements
 
-That changes the order of the terms, so it is for what is associative: sums, products, extremes.
+This reassociates the terms, so it applies to sums, products, minima and maxima only.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from ..nest.tir import Values, integer, local, loop, mentions, seq, values
 from .loop_nest import LoopNest, Rows, Run
 from .tile import columns
 
-#: Vectors of a reduction that are taken at a time where there is one element to reduce to.
+#: Independent vectors of a reduction to a single element, to hide the latency of additions.
 CHAINS = 4
 
 
 @dataclass(frozen=True)
 class LaneUpdate:
-    """``acc`` is combined with a value by ``op``, whose neutral element is ``neutral``."""
+    """An update ``op(acc, value)``; ``neutral`` is the neutral element of ``op``."""
 
     op: Any
     value: Any
@@ -42,14 +42,14 @@ _NEUTRAL = {tirx.Add: 0, tirx.Mul: 1, tirx.Max: None, tirx.Min: None}
 
 
 def term(a: Accumulator) -> LaneUpdate | None:
-    """The term that an update adds, if it combines associatively."""
+    """Return the update of an accumulator if it is associative, else None."""
     e = a.update
     if type(e) not in _NEUTRAL:
         return None
     for acc, value in ((e.a, e.b), (e.b, e.a)):
         if acc.same_as(a.var) and a.var not in mentions(value):
             start = _NEUTRAL[type(e)]
-            # An extreme may take its start several times.
+            # A minimum or maximum may include its initial value several times.
             neutral = a.init if start is None else tirx.const(start, a.dtype)
             return LaneUpdate(type(e), value, neutral)
     return None
@@ -57,7 +57,7 @@ def term(a: Accumulator) -> LaneUpdate | None:
 
 @dataclass
 class Lanes(LoopNest):
-    """A nest over rows and single columns, with vectors of ``wide`` along the reduction ``k``."""
+    """A loop nest over rows and columns, with vectors of ``wide`` lanes along reduction ``k``."""
 
     k: Axis | None = None
     wide: int = 1
@@ -69,7 +69,7 @@ class Lanes(LoopNest):
 
 
 class _Block:
-    """Some rows and columns: parts in lanes, the lanes together, the rest, the stores."""
+    """One tile: partial results in lanes, their combination, the remainder, the stores."""
 
     def __init__(self, nest: Lanes, kernel: Kernel, rows: Rows, run: Run, k: Axis) -> None:
         self.nest, self.kernel, self.rows, self.run, self.k = nest, kernel, rows, run, k
@@ -99,7 +99,7 @@ class _Block:
         return seq(steps)
 
     def each(self, body: Callable[[Values, Any], Any]) -> Any:
-        """For each row and column: its axes, and its number."""
+        """Emit loops over rows and columns; ``body`` gets the axes and the index of a spot."""
         like, unroll = self.k.var, tirx.ForKind.UNROLLED
 
         def spot(r: Any, c: Any) -> Any:
@@ -115,7 +115,7 @@ class _Block:
     # ------------------------------------------------------------------------ along the reduction
 
     def along(self, kernel: Kernel) -> list[Any]:
-        """All of the axis: steps of several vectors, vectors, and what is left."""
+        """Emit the whole axis: steps of several vectors, single vectors, and the remainder."""
         if self.k.static is None:
             end = as_dtype(self.k.extent, str(self.k.var.ty.dtype))
             step = integer(self.width, self.k.var)
@@ -146,7 +146,7 @@ class _Block:
             tirx.ForKind.UNROLLED))  # fmt: skip
 
     def piece(self, kernel: Kernel, first: Any, chain: Any, lanes: int) -> Any:
-        """A vector of terms of each row and column, into the lanes of a chain."""
+        """Accumulate one vector for each row and column into the lanes of a chain."""
 
         def one(at: Values, s: Any, x: Any) -> Any:
             place = (s * integer(self.chains, s) + chain) * integer(self.lanes, s) + x
@@ -161,7 +161,7 @@ class _Block:
             values(*at.items(), (self.k.var, place)))))  # fmt: skip
 
     def together(self, s: Any) -> list[Any]:
-        """The lanes of a row and column, in halves."""
+        """Combine the lanes of a row and column by halving."""
         base = s * integer(self.width, s)
         out = []
         for b, t, to in zip(self.parts, self.terms, self.whole, strict=True):
@@ -181,7 +181,7 @@ def _fold(b: Any, t: LaneUpdate, base: Any, half: int, lane: Any) -> Any:
 
 
 def _chains(k: Bounds, lanes: int, spots: int) -> int:
-    """How many vectors a step takes, so that there are some sums to do at a time."""
+    """Return the vectors in one step, so that enough independent sums are in flight."""
     chains = 1
     most = CHAINS * lanes if k.high is None else k.high
     while spots * chains < CHAINS and 2 * chains * lanes <= most:

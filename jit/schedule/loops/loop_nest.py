@@ -1,4 +1,4 @@
-"""Loop nests of kernels, with vectors along one axis and rows of another in registers.
+"""Emit a kernel's loop nest with vectors along one axis and rows of another in registers.
 
     for i, j, k: out[i, j] += x[i, k] * w[k, j]
 
@@ -9,9 +9,9 @@
         for l in vectorized(16): acc_1[l] += x[it * 2 + 1, k] * w[k, jt * 16 + l]
       for l in vectorized(16): out[it * 2, jt * 16 + l] = acc_0[l]; …
 
-Nothing is predicated. Where a tile is not known to divide a symbolic axis, the last rows or vectors
-are moved back so that they end with it: some elements are computed twice, to the same value.
-Kernels whose elements may not be have single rows and elements at the end.
+Nothing is predicated. If a tile may not divide a symbolic axis, the last rows or vectors are
+shifted back to end with the axis, so some elements are computed twice, to the same value. Kernels
+that must not compute elements twice end with single rows and elements.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from .tile import Tile, columns, pieces
 
 @dataclass(frozen=True)
 class Run:
-    """``count`` values of an axis: rows, or where vectors of ``lanes`` elements start.
+    """``count`` values of an axis: rows, or starts of vectors of ``lanes`` elements.
 
-    ``offset`` is how many elements of a tile are before it.
+    ``offset`` is the number of preceding elements in the tile.
     """
 
     at: Callable[[Any], Any]
@@ -51,9 +51,9 @@ Columns = Sequence[Run]
 
 @dataclass
 class LoopNest:
-    """A kernel whose rows are of the axis ``i``, if there is one, and vectors of the axis ``j``.
+    """Emits a kernel with rows along axis ``i`` and vectors along axis ``j``; both are optional.
 
-    ``order`` has all axes, from the outermost loop.
+    ``order`` lists all axes from the outermost loop.
     """
 
     kernel: Kernel
@@ -84,7 +84,7 @@ class LoopNest:
         return loop(axis.var.name, axis.extent, axis.var, body, self._kind(k))
 
     def inside(self, k: int, rows: Rows, cols: Columns) -> Any:
-        """What is inside the loop over tiles of columns."""
+        """Emit the body of the loop over tiles of columns."""
         return self._level(k + 1, rows, cols)
 
     def _kind(self, k: int) -> Any:
@@ -136,7 +136,7 @@ class LoopNest:
         self, axis: Axis, body: Callable[[Columns], Any], kind: Any, count: Any, lanes: int,
         wide: int, base: Any = None, last: Any = None,
     ) -> Any:  # fmt: skip
-        """Tiles of ``wide`` vectors from ``base``; none starts after ``last``."""
+        """Emit tiles of ``wide`` vectors from ``base``; none starts after ``last``."""
 
         def tiles(v: Any) -> Any:
             first = v * integer(lanes * wide, v)
@@ -151,7 +151,7 @@ class LoopNest:
         return loop("jt", count, axis.var, tiles, kind)
 
     def _symbolic(self, axis: Axis, body: Callable[[Columns], Any], kind: Any) -> Any:
-        """The extent is bound: TVM would simplify all that it is in."""
+        """Bind the extent to a variable, or TVM would simplify every expression with it."""
         known = self.kernel.bounds(axis)
         if isinstance(axis.extent, tirx.Var):
             return self._over(axis, known, body, kind)
@@ -160,9 +160,9 @@ class LoopNest:
         return seq([bound, self._over(replace(axis, extent=end), known, body, kind)])
 
     def _over(self, axis: Axis, known: Bounds, body: Callable[[Columns], Any], kind: Any) -> Any:
-        """Vectors that end with the axis, single elements where it has fewer than a tile.
+        """Emit vectors that end with the axis, or single elements if it is shorter than a vector.
 
-        Where nothing may be computed twice: tiles, then vectors, then elements.
+        If nothing may be computed twice, emit tiles, then vectors, then elements.
         """
         lanes, wide = self.tile.lanes, self.tile.vectors
         if not self.kernel.twice:
@@ -190,7 +190,7 @@ class LoopNest:
     # ------------------------------------------------------------------------ registers
 
     def micro(self, rows: Rows, cols: Columns) -> Any:
-        """One tile: start the accumulators, reduce, store."""
+        """Emit one tile: initialise the accumulators, reduce, store."""
         kernel, base = self.kernel, self._based()
         runs = _split(cols or [Run(lambda c: None)], rows)
         count = rows.count if rows else 1
@@ -239,15 +239,15 @@ class LoopNest:
         return seq(parts)
 
     def _heavy(self) -> bool:
-        """Whether results call functions: they are written once for a tile, not for each vector.
+        """Return whether results call functions, which are emitted once for a tile, not unrolled.
 
-        Loops need an array in memory, and the accumulators are in registers.
+        The loop over the tile needs an array in memory, while the accumulators are in registers.
         """
         k = self.kernel
         return any(calls(e) for e in (*(r.value for r in k.results), *(e for _, e in k.after)))
 
     def place(self, rows: Rows, run: Run, r: Any, c: Any, lane: Any) -> Values:
-        """The axes of an element: of a row, a vector, a lane."""
+        """Return the axis values of an element, given its row, vector and lane."""
         found = Values()
         if self.i is not None and rows is not None:
             found[self.i.var] = rows.at(as_dtype(r, str(self.i.var.ty.dtype)))
@@ -256,14 +256,14 @@ class LoopNest:
         return found
 
     def _vectorizable(self) -> tuple[bool, bool]:
-        """Whether updates are, and whether stores are."""
+        """Return whether updates and whether stores can be vectorised."""
         k, axis = self.kernel, None if self.j is None else self.j.var
         first = [a.update for a in k.accumulators] + [e for _, e in k.before]
         last = [r.value for r in k.results] + [e for _, e in k.after]
         return all(vectorizable(e, axis) for e in first), all(vectorizable(e, axis) for e in last)
 
     def _based(self) -> Kernel:
-        """The kernel inside the loops around."""
+        """Return the kernel with the variables of the enclosing loops."""
         return self.kernel.at(self.at, self.kernel.axes, self.kernel.reduced)
 
     def start(self, kernel: Kernel, own: Sequence[Any], at: Values) -> list[Any]:
@@ -297,14 +297,14 @@ class LoopNest:
         return lets
 
 
-#: The lanes of the vectors of a symbolic axis that is shorter than a vector.
+#: Lanes of the vectors along a symbolic axis that is shorter than a full vector.
 FEW = 4
-#: TVM has larger arrays than this on the heap, which LLVM does not take into registers.
+#: TVM allocates larger arrays on the heap, which LLVM cannot promote to registers.
 STACK = 1024
 
 
 def _split(cols: Columns, rows: Rows) -> list[Run]:
-    """Runs of vectors whose accumulators, of at most 64 bytes a vector, are small arrays."""
+    """Split runs so that the accumulators, at most 64 bytes a vector, fit `STACK`."""
     most = max(1, STACK // 64 // (rows.count if rows else 1))
     out = []
     for run in cols:
@@ -320,12 +320,12 @@ def _from(run: Run, k: int, count: int) -> Run:
 
 
 def _vectors(first: Any, count: int, lanes: int) -> Run:
-    """Vectors side by side."""
+    """Return a run of adjacent vectors."""
     return Run(lambda c: first + c * integer(lanes, c), count, lanes)
 
 
 def _runs(found: Sequence[tuple[int, int]], axis: Axis) -> list[Run]:
-    """Vectors as runs of those side by side."""
+    """Group vectors into runs of adjacent ones."""
     out: list[tuple[int, int, int]] = []
     for start, lanes in found:
         if out and out[-1][2] == lanes and out[-1][0] + out[-1][1] * lanes == start:
@@ -344,7 +344,7 @@ def _least(e: Any, last: Any) -> Any:
 
 
 def _apart(axis: Axis, sizes: Sequence[int]) -> list[tuple[Any, int, Any]]:
-    """A symbolic axis as tiles of falling sizes: from where, the size, how many."""
+    """Split a symbolic axis into tiles of decreasing sizes: (start, size, count)."""
     end = as_dtype(axis.extent, str(axis.var.ty.dtype))
     base: Any = integer(0, axis.var)
     out = []
@@ -356,21 +356,21 @@ def _apart(axis: Axis, sizes: Sequence[int]) -> list[tuple[Any, int, Any]]:
 
 
 def _held(kernel: Kernel, own: Sequence[Any], at: Values) -> Values:
-    """The accumulators' variables are worth what is in registers."""
+    """Map the variables of the accumulators to their registers."""
     pairs = ((a.var, tirx.BufferLoad(b, [place]))
              for a, (b, place) in zip(kernel.accumulators, own, strict=True))  # fmt: skip
     return values(*at.items(), *pairs)
 
 
 def _stored(buffer: Any, e: Any, index: Sequence[Any], at: Values) -> list[Any]:
-    """A store, after what its value needs bound."""
+    """Return the bindings that a value needs, and its store."""
     write = Written()
     value = write(substitute(e, at))
     return [*(tirx.stmt.Bind(v, x) for v, x in write.bound), tirx.BufferStore(buffer, value, index)]
 
 
 def _bound(lets: Sequence[tuple[Any, Any]], at: Values) -> tuple[list[Any], Values]:
-    """The bindings at a place, under variables of their own."""
+    """Return bindings under fresh variables, and the values extended by these."""
     made: list[Any] = []
     at = values(*at.items())
     for v, e in lets:

@@ -1,4 +1,4 @@
-"""What a schedule has to know of a CPU: vectors, registers, cores."""
+"""Properties of a CPU that schedules depend on: vectors, registers, cores."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ _BITS = re.compile(r"\d+")
 
 @dataclass(frozen=True)
 class VectorUnits:
-    """``registers`` vector registers of ``vector_bits`` each; ``cores`` that may be used, each with
-    a second cache of ``cache`` bytes."""
+    """A CPU with vector registers, usable cores, and an L2 cache of ``cache`` bytes per core."""
 
     vector_bits: int
     registers: int
@@ -23,18 +22,18 @@ class VectorUnits:
     cache: int = 1 << 20
 
     def lanes(self, dtype: str) -> int:
-        """How many elements a register holds."""
+        """Return the number of elements in a register."""
         return max(1, self.vector_bits // bits(dtype))
 
 
 def bits(dtype: str) -> int:
-    """The size of an element."""
+    """Return the size of an element in bits, at least 8."""
     found = _BITS.search(dtype)
     return max(8, int(found[0])) if found else 8
 
 
 def machine(target: Any) -> VectorUnits | None:
-    """The CPU of an LLVM target; None for another kind of target."""
+    """Return the CPU of an LLVM target, or None for another kind of target."""
     target = tvm.target.Target(target) if isinstance(target, (str, dict)) else target
     return _cpu(target) if str(target.kind.name) == "llvm" else None
 
@@ -43,7 +42,7 @@ _known: dict[str, VectorUnits] = {}
 
 
 def _cpu(target: Any) -> VectorUnits:
-    """By features: LLVM's own answer is 512 bits for every x86."""
+    """Decide by features, because LLVM reports 512 bits for every x86 CPU."""
     text = str(target)
     if text not in _known:
         cores = int(target.attrs.get("num-cores", 1) or 1)

@@ -1,12 +1,12 @@
-"""The columns of an operand that a tile needs, copied to where they are side by side.
+"""Pack the columns of an operand that a tile needs into a contiguous strip.
 
     for jt:  for k, l: strip[k, l] = w[k, jt * 32 + l]
              for it, k: acc[…] += x[it, k] * strip[k, l]
 
-Lines that are a multiple of a power of two apart share the sets of a cache: of a strip whose rows
-start such a ``gap`` apart, the cache holds ``cache / gap`` rows. Where a strip has more, every tile
-of rows would fetch it from further away; else copying it takes longer than it saves. There is one
-strip, so it is for one core.
+Cache lines at a distance of a large power of two share the sets of a cache. If the rows of a strip
+start such a ``gap`` apart, the cache holds ``cache / gap`` of them. A strip with more rows would be
+fetched from the next level by every tile, so packing pays; otherwise the copy costs more than it
+saves. There is a single strip, so it works on one core only.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from .loop_nest import Columns, LoopNest, Rows, Run
 from .machine import VectorUnits, bits
 from .tile import Tile
 
-#: How many tiles of rows use a strip at least, and the most bytes it has. A copied vector took as
-#: long as 7 to 10 of those that are fetched again.
+#: Minimum number of tiles that use a strip, and its maximum size in bytes. Copying a vector took as
+#: long as fetching 7 to 10 vectors.
 USES, MOST = 12, 768 << 10
-#: Lines so many bytes apart share a set of the second cache.
+#: Cache lines at this distance in bytes share a set of the L2 cache.
 WAY = 64 << 10
 
 
 @dataclass(frozen=True)
 class Strip:
-    """The load of the operand, and the reductions that it depends on."""
+    """A packed operand: its load, the reduction axes that it depends on, and its buffer."""
 
     load: Any
     axes: tuple[Axis, ...]
@@ -48,7 +48,7 @@ class Strip:
 def worthwhile(
     kernel: Kernel, machine: VectorUnits, tile: Tile, loops: Sequence[Axis], i: Axis | None, j: Axis
 ) -> Strip | None:
-    """The operand to pack; None where it is used too seldom, or is too small or too large."""
+    """Return the operand to pack, or None if it is reused too rarely, too small or too large."""
     if i is None or j.static is None or machine.cores > 1:
         return None
     if kernel.before or len(kernel.accumulators) != 1:
@@ -77,7 +77,7 @@ def worthwhile(
 
 
 def _gap(x: StridedAccess, reduced: Sequence[Axis], size: int) -> int:
-    """The largest power of two of which the bytes between rows are a multiple; 1 if not known."""
+    """Return the largest power of two that divides the row pitch in bytes; 1 if unknown."""
     steps = [x.step(a.var) for a in reduced]
     bytes_ = gcd(*(s * size if s is not None and s > 0 else 1 for s in steps))
     return min(bytes_ & -bytes_, WAY)
@@ -85,7 +85,7 @@ def _gap(x: StridedAccess, reduced: Sequence[Axis], size: int) -> int:
 
 @dataclass
 class Packed(LoopNest):
-    """A nest that reads one operand from a strip; ``lane`` is the place of an element in it."""
+    """A loop nest that reads one operand from a strip; ``lane`` indexes the strip."""
 
     strip: Strip | None = None
     lane: Any = None

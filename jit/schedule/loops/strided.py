@@ -1,4 +1,4 @@
-"""What is read with a stride along the rows of a result is laid out in phases first.
+"""Copy strided operands into phases first, so that vectors read them contiguously.
 
 Before: for x, k: out[x] += p[2 * x + k] * w[k]
 After:  q[0, x], q[1, x] = p[2 * x], p[2 * x + 1]
@@ -22,13 +22,13 @@ from ..nest.program import Axis
 from ..nest.tir import dtype_of, integer, loads, local, mentions, static, values
 from .axes import vector_axis
 
-#: The largest stride that is taken apart.
+#: The largest stride that is split into phases.
 MOST = 4
 
 
 @dataclass(frozen=True)
 class _Phases:
-    """A buffer of which the coordinate ``dim`` is read at ``stride * j + …``."""
+    """A buffer whose coordinate ``dim`` is read at ``stride * j + …``, and its phases ``new``."""
 
     buffer: Any
     dim: int
@@ -37,7 +37,7 @@ class _Phases:
 
 
 def unstrided(parts: Sequence[Part], inner: NodeDict[None]) -> list[Part]:
-    """The parts with such reads replaced; ``inner`` gets the new buffers."""
+    """Replace strided reads in the parts; adds the new buffers to ``inner``."""
     out: list[Part] = []
     for k, part in enumerate(parts):
         found = _apart(part) if isinstance(part, Kernel) else None
@@ -58,7 +58,7 @@ def unstrided(parts: Sequence[Part], inner: NodeDict[None]) -> list[Part]:
 
 
 def _apart(kernel: Kernel) -> tuple[Axis, list[_Phases]] | None:
-    """The axis to be contiguous, and the buffers that are not so along it."""
+    """Return the axis to vectorise, and the buffers that are strided along it."""
     if not kernel.reduced or vector_axis(kernel) is not None:
         return None
     for j in kernel.axes:
@@ -82,7 +82,7 @@ def _moves(kernel: Kernel, e: Any, j: Axis) -> bool:
 
 
 def _phases(kernel: Kernel, e: Any, j: Axis) -> _Phases | None:
-    """A load that one coordinate moves, by more than one element."""
+    """Return the phases of a load that is strided in its last coordinate only."""
     index = items(e.indices)
     dims = [d for d, i in enumerate(index) if j.var in mentions(i)]
     last = len(index) - 1
@@ -111,7 +111,7 @@ def _unique(found: Sequence[_Phases]) -> list[_Phases]:
 
 
 def _reading(kernel: Kernel, j: Axis, phases: Sequence[_Phases]) -> Kernel:
-    """The kernel over the new buffers."""
+    """Return the kernel that reads the phases."""
 
     def load(e: Any, mutator: Any) -> Any:
         p = next((p for p in phases if p.buffer.same_as(e.source)), None)
@@ -137,7 +137,7 @@ def _reading(kernel: Kernel, j: Axis, phases: Sequence[_Phases]) -> Kernel:
 def maker(
     done: Sequence[Part], buffer: Any, later: Sequence[Part], inner: NodeDict[None]
 ) -> Kernel | None:
-    """The kernel that writes a buffer for nobody else, element by element."""
+    """Return the elementwise kernel that writes an inner buffer with no further readers."""
     if buffer not in inner:
         return None
     makers = [k for k in done if isinstance(k, Kernel)
@@ -159,7 +159,7 @@ def _reads(part: Part, buffer: Any) -> bool:
 
 
 def _copies(p: _Phases, made: Kernel | None) -> list[Kernel]:
-    """The kernels that fill the new buffer, one a phase."""
+    """Return the kernels that fill the new buffer, one for each phase."""
     return [_copy(p, made or identity(p.buffer), phase) for phase in range(p.stride)]
 
 
@@ -175,7 +175,7 @@ def _copy(p: _Phases, made: Kernel, phase: int) -> Kernel:
 
 
 def identity(buffer: Any) -> Kernel:
-    """The kernel that copies a buffer to itself: to be given another result."""
+    """Return a kernel that copies a buffer to itself; callers replace its result."""
     axes = tuple(Axis(tirx.Var("c", dtype_of(e)), e) for e in items(buffer.ty.shape))
     index = tuple(a.var for a in axes)
     result = KernelOutput(buffer, index, tirx.BufferLoad(buffer, list(index)))

@@ -1,12 +1,12 @@
-"""Register tiles: how many rows, and vectors in each, are computed at a time.
+"""Register tiles: the rows, and vectors in each row, that are computed together.
 
-Every point of the reduction loads ``vectors`` vectors and one scalar a row, and takes a fused
-multiply-add for each pair. Two of each start in a cycle; a sum waits four cycles for its last term:
+Every point of the reduction loads ``vectors`` vectors and one scalar per row, and executes a fused
+multiply-add for each pair. A CPU starts two of each per cycle; the latency of a sum is four cycles:
 
     cycles(rows, vectors) = max(rows * vectors / 2, (rows + vectors) / 2, 4)
 
-Loads are never free altogether: each is taken for a twentieth of a cycle more, that of a vector,
-which may come from the second cache, for an eighth.
+Loads are never entirely free. A scalar load adds a twentieth of a cycle, and a vector load, which
+may come from the L2 cache, an eighth.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from functools import lru_cache
 from .machine import VectorUnits
 
 LATENCY = 4
-#: Rows of a tile, where vectors are shared among them.
+#: Minimum and maximum rows of a tile that share vectors.
 FEWEST, MOST = 4, 14
-#: What a tile costs beside its reduction, in cycles: its start and its stores.
+#: Cycles of a tile outside its reduction: initialisation and stores.
 START = 12
 
 
@@ -34,7 +34,7 @@ class Tile:
 
 
 def pieces(extent: int, most: int) -> list[tuple[int, int, int]]:
-    """An extent in nearly equal parts of at most ``most``: (start, how many, size).
+    """Split an extent into nearly equal parts of at most ``most``: (start, count, size).
 
     >>> pieces(37, 14)
     [(0, 1, 13), (13, 2, 12)]
@@ -46,10 +46,10 @@ def pieces(extent: int, most: int) -> list[tuple[int, int, int]]:
 
 
 def columns(extent: int, lanes: int, twice: bool = True) -> list[tuple[int, int]]:
-    """The vectors over an axis, where each starts and its lanes.
+    """Return the vectors that cover an axis: (start, lanes).
 
-    The last one overlaps the one before it where elements may be computed ``twice``; else the rest
-    is of shorter ones.
+    The last vector overlaps its predecessor if elements may be computed ``twice``; otherwise
+    shorter vectors cover the remainder.
 
     >>> columns(40, 16)
     [(0, 16), (16, 16), (24, 16)]
@@ -69,21 +69,23 @@ def columns(extent: int, lanes: int, twice: bool = True) -> list[tuple[int, int]
 
 
 def _within(extent: int, lanes: int) -> int:
-    """The largest power of two that is no more than both."""
+    """Return the largest power of two within the extent and the lanes."""
     return min(lanes, 1 << (extent.bit_length() - 1))
 
 
 def best(
     rows: int, vectors: int, depth: int, lanes: int, m: VectorUnits, sizes: Sequence[int] = ()
 ) -> Tile:
-    """The tile for so many rows and vectors and a reduction of ``depth`` points; of so many rows
-    as ``sizes`` has, where it has some."""
+    """Return the fastest tile for these rows, vectors and reduction depth.
+
+    If ``sizes`` is not empty, it lists the permitted numbers of rows.
+    """
     r, v = _best(rows, vectors, depth, m.registers, tuple(sizes))
     return Tile(r, v, lanes)
 
 
 def cycles(rows: int, vectors: int, depth: int, m: VectorUnits) -> float:
-    """What the best tile takes for all of them."""
+    """Estimate the cycles of the best tile over all rows and vectors."""
     return _cycles(rows, vectors, depth, *_best(rows, vectors, depth, m.registers, ()))
 
 
@@ -97,7 +99,7 @@ def _best(
 
 
 def divisors(multiple: int) -> list[int]:
-    """The numbers of rows of which a tile is worthwhile that divide a number.
+    """Return the permitted rows of a tile that divide a number.
 
     >>> divisors(8), divisors(24), divisors(2)
     ([4, 8], [4, 6, 8, 12], [])

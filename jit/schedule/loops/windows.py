@@ -1,10 +1,10 @@
-"""Windows over narrow images are laid out side by side first, so that rows of the image join.
+"""Copy windows over narrow images first (im2col along x), so that image rows join into one axis.
 
 Before: for y, x, dy, dx: out[y, x] += p[2 * y + dy, 2 * x + dx] * w[dy, dx]
 After:  q[dx, dy % 2, h, x] = p[2 * h + dy % 2, 2 * x + dx]
         for y, x, dy, dx: out[y, x] += q[dx, dy % 2, y + dy // 2, x] * w[dy, dx]
 
-Then y and x move through memory as one axis, whose vectors are full: those of 14 columns are not.
+Then y and x form one contiguous axis with full vectors, which 14 columns alone do not fill.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .machine import VectorUnits, bits
 from .strided import identity, maker
 from .tile import columns, cycles
 
-#: How many copies of an image there are at most, and the cycles for a vector of them.
+#: Maximum number of copies of an image, and the cycles to copy a vector.
 MOST, COPY = 8, 8
 
 
@@ -53,7 +53,7 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Windows:
-    """A load ``[…, y, x]``, and what is read instead: ``[…, window of x, phase of y, y, x]``."""
+    """A load ``[…, y, x]``, replaced by ``new[…, window of x, phase of y, y, x]``."""
 
     load: Any
     y: _Place
@@ -62,12 +62,12 @@ class _Windows:
 
     @property
     def phases(self) -> list[int]:
-        """What the rows that are read leave when divided by their stride."""
+        """Residues of the row offsets modulo the stride."""
         return sorted({f % self.y.stride for f in self.y.offsets})
 
 
 def joined(parts: Sequence[Part], inner: NodeDict[None], machine: VectorUnits) -> list[Part]:
-    """The parts with such reads replaced where it is faster; ``inner`` gets the new buffers."""
+    """Replace windows in the parts if that is faster; adds the new buffers to ``inner``."""
     out: list[Part] = []
     for k, part in enumerate(parts):
         found = _found(part, inner, machine) if isinstance(part, Kernel) else None
@@ -97,7 +97,7 @@ def _found(kernel: Kernel, inner: NodeDict[None], machine: VectorUnits) -> _Wind
     if not _fixed(kernel, y, x) or not follow(kernel.late) or not follow(kernel.writes):
         return None
     if follow(kernel.reads):
-        return None  # they are one already
+        return None  # y and x are contiguous already
     moved = [e for e in loads(kernel.accumulators[0].update)
              if any(a.var in mentions(i) for i in items(e.indices) for a in (y, x))]  # fmt: skip
     found = _windows(kernel, moved[0], y, x) if len(moved) == 1 else None
@@ -119,7 +119,7 @@ def _windows(kernel: Kernel, e: Any, y: Axis, x: Axis) -> _Windows | None:
     if down is None or along is None or (down.window is not None and down.window is along.window):
         return None
     if not all(map(_inside, (down, along), items(e.source.ty.shape)[-2:])):
-        return None  # under a guard: copies have none
+        return None  # out-of-bounds reads are guarded, and copies have no guards
     rows = (y.static or 0) + max(down.offsets) // down.stride
     phases = {f % down.stride for f in down.offsets}
     if len(along.offsets) * len(phases) > MOST:
@@ -130,7 +130,7 @@ def _windows(kernel: Kernel, e: Any, y: Axis, x: Axis) -> _Windows | None:
 
 
 def _place(index: Any, axis: Axis, kernel: Kernel) -> _Place | None:
-    """A coordinate, if it is of that form with numbers, and none is below 0."""
+    """Match a coordinate against the form of `_Place` with constant coefficients, none negative."""
     rest = [a for a in kernel.all_axes if a is not axis and a.var in mentions(index)]
     if len(rest) > 1 or any(not a.reduced or a.static is None for a in rest):
         return None
@@ -146,15 +146,17 @@ def _place(index: Any, axis: Axis, kernel: Kernel) -> _Place | None:
 
 
 def _inside(place: _Place, size: Any) -> bool:
-    """Whether all that may be read is there."""
+    """Return whether all reads are in bounds."""
     last = place.stride * ((place.axis.static or 0) - 1) + max(place.offsets)
     known = static(size)
     return known is not None and last < known
 
 
 def _gains(kernel: Kernel, found: _Windows, inner: NodeDict[None], machine: VectorUnits) -> bool:
-    """Whether full vectors gain more than the copies cost, beyond the one that is made anyway:
-    that with a padding, or with strides taken apart."""
+    """Return whether full vectors save more than the copies cost.
+
+    A copy that exists anyway, for padding or strides, is not counted.
+    """
     y, x = found.y.axis, found.x.axis
     used = [v for e in items(found.load.indices) for v, _ in mentions(e).items()]
     still = [a for a in kernel.axes if a.static != 1 and not any(a.var.same_as(v) for v in used)]
@@ -178,7 +180,7 @@ def _volume(kernel: Kernel, buffer: Any) -> int:
 
 
 def _copies(found: _Windows, made: Kernel) -> list[Kernel]:
-    """The kernels that fill the new buffer, one for each column of windows and phase of rows."""
+    """Return the kernels that fill the new buffer: one for each window column and row phase."""
     *outer, row, column = made.axes
     down, along = found.y, found.x
     out = []
@@ -201,7 +203,7 @@ def _linear(a: Axis, stride: int, base: int) -> Any:
 
 
 def _reading(kernel: Kernel, found: _Windows) -> Kernel:
-    """The kernel over the new buffer."""
+    """Return the kernel that reads the new buffer."""
     *outer, row, column = items(found.load.indices)
     down, along, inside = found.y, found.x, kernel.analyzer.simplify
     size = integer(down.stride, row)

@@ -1,1 +1,1 @@
-"""What a loop nest computes, free of the order in which it does."""
+"""Kernels: what a loop nest computes, independent of the loop order."""

@@ -1,8 +1,8 @@
-"""Adjacent axes that move through memory as one become one.
+"""Fuse adjacent axes that are contiguous in every access.
 
     for i, j: out[i, j] = x[i, j] + c      for f: out[f // m, f % m] = x[f // m, f % m] + c
 
-TVM sees that the place of ``x[f // m, f % m]`` in memory is ``f``.
+TVM simplifies the flat index of ``x[f // m, f % m]`` to ``f``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .tir import dtype_of, integer, local, static, values
 
 
 def collapsed(kernel: Kernel, views: Views) -> Kernel:
-    """The kernel over as few axes as can be; ``views`` gets those of parameters that it reads."""
+    """Fuse as many axes as possible; adds the flat views that this needs to ``views``."""
     if kernel.copy:
         kernel = _copied(kernel, views)
     kernel = _units(kernel)
@@ -40,7 +40,7 @@ def collapsed(kernel: Kernel, views: Views) -> Kernel:
 
 
 def _copied(kernel: Kernel, views: Views) -> Kernel:
-    """A copy in the order of memory has one axis, whatever the shapes."""
+    """Turn a copy in memory order into one over a single flat axis."""
     (result,) = kernel.results
     source = result.value.source
     if result.buffer not in views or source not in views:
@@ -55,7 +55,7 @@ def _copied(kernel: Kernel, views: Views) -> Kernel:
 
 
 def _units(kernel: Kernel) -> Kernel:
-    """Without axes of one iteration."""
+    """Remove axes of extent 1."""
     units = [a for a in kernel.all_axes if a.static == 1]
     if not units:
         return kernel
@@ -79,7 +79,7 @@ def _together(kernel: Kernel, a: Axis, b: Axis, views: Views) -> bool:
 
 
 def follows(x: StridedAccess, a: Axis, b: Axis, analyzer: Any) -> bool:
-    """Whether a step of ``a`` is as far as all of ``b``."""
+    """Return whether a step along ``a`` equals the whole extent of ``b``."""
     outer, inner = x.steps.get(a.var), x.steps.get(b.var)
     if outer is None or inner is None:
         return False
@@ -91,7 +91,7 @@ def _extent(a: Axis) -> Any:
 
 
 def _joined(kernel: Kernel, k: int, reduced: bool, views: Views) -> Kernel:
-    """Axes k and k + 1 as one."""
+    """Fuse axes k and k + 1."""
     axes = list(kernel.reduced if reduced else kernel.axes)
     a, b = axes[k], axes[k + 1]
     kind = dtype_of(b.var)
@@ -113,9 +113,9 @@ def _joined(kernel: Kernel, k: int, reduced: bool, views: Views) -> Kernel:
 
 
 class Views:
-    """Parameters as buffers of one dimension, those that are read or written so.
+    """Flat views of parameters, created on demand.
 
-    TVM does not see what ``f // m * m + f % m`` is where ``m`` is a symbol.
+    They are needed because TVM does not simplify ``f // m * m + f % m`` for a symbolic ``m``.
     """
 
     def __init__(self, params: Sequence[Any]) -> None:
@@ -129,7 +129,7 @@ class Views:
         return buffer in self.params
 
     def of(self, buffer: Any) -> Any:
-        """The view of a parameter; itself if it has one dimension."""
+        """Return the flat view of a parameter, or the parameter if it has one dimension."""
         if len(buffer.ty.shape) == 1:
             return buffer
         if buffer not in self.made:
@@ -143,7 +143,7 @@ class Views:
 
 
 def _flat(kernel: Kernel, b: Any, views: Views) -> Kernel:
-    """The kernel with what an axis moves accessed by its place in memory."""
+    """Rewrite the accesses that depend on an axis to flat indices."""
     axes = [a.var for a in kernel.all_axes]
 
     def load(e: Any, mutator: Any) -> Any:

@@ -1,7 +1,7 @@
-"""Stages whose elements are computed where they are read, and the expressions that do it.
+"""Inline blocks into their readers.
 
 for i: t[i] = x[i] + b      for i: u[i] = t[i] * sigmoid(t[i])
-u[i] = v * sigmoid(v)  with  v = x[i] + b        v is evaluated once
+u[i] = v * sigmoid(v)  with  v = x[i] + b        v is computed once
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from ....analysis.terms.flat import volume
 from .program import LoopProgram, LoopStep
 from .tir import calls, is_guard
 
-Let = tuple[Any, Any]  # a variable and what it is
+Let = tuple[Any, Any]  # a variable and its value
 
 
 def virtual(made: LoopProgram) -> tuple[list[LoopStep], NodeDict[BlockDefinition]]:
-    """The steps that stay, and the definitions of the buffers that are not stored."""
+    """Return the remaining steps, and the definitions of the inlined buffers."""
     stages = [s.stage for s in made.steps]
     left, found = resolved(stages, inlinable(stages, made.inner, _worth))
     kept = {id(s) for s in left}
@@ -33,9 +33,9 @@ def virtual(made: LoopProgram) -> tuple[list[LoopStep], NodeDict[BlockDefinition
 
 
 def _worth(s: Stage, found: BlockDefinition, uses: Sequence[Use]) -> bool:
-    """Of copies, and of what is evaluated no more often where it is read.
+    """Inline copies, and definitions that are not evaluated more often in their readers.
 
-    What calls a function stays where two loop nests would call it.
+    A definition that calls a function is not inlined into two loop nests.
     """
     own = volume(s.writes[0].shape)
     no_more = all(u.evaluations is own for u in uses)
@@ -44,7 +44,7 @@ def _worth(s: Stage, found: BlockDefinition, uses: Sequence[Use]) -> bool:
 
 
 def _moves(value: Any) -> bool:
-    """Whether an element is one of another buffer, or a literal."""
+    """Return whether a value is an element of another buffer or a literal."""
     if isinstance(value, tvm.ir.TensorLoad):
         return not any(isinstance(e, tvm.ir.TensorLoad) for i in items(value.indices)
                        for e in _nodes(i))  # fmt: skip
@@ -58,7 +58,7 @@ def _nodes(e: Any) -> list[Any]:
 
 
 class Expander:
-    """Replaces loads of what is not stored; what is evaluated in any case, and twice, is bound."""
+    """Expands loads of inlined buffers; values outside guards are bound to variables."""
 
     def __init__(self, found: NodeDict[BlockDefinition]) -> None:
         self.found = found
@@ -105,8 +105,10 @@ class Expander:
 
 
 def _named(value: Any) -> bool:
-    """Whether a value is worth a name, and TVM takes one: its analyzer looks at what integers with
-    names may be, and fails on lanes of bool."""
+    """Return whether to bind a value to a variable.
+
+    TVM's analyzer inspects bound integers, and fails on vectors of bool.
+    """
     if isinstance(value, (tvm.ir.TensorLoad, tirx.IntImm, tirx.FloatImm)):
         return False
     if str(value.ty.dtype).startswith(("float", "bfloat")):

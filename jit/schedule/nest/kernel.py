@@ -1,7 +1,7 @@
-"""Kernels: what one loop nest computes, free of the order in which it does.
+"""Kernels: what one loop nest computes, independent of the loop order.
 
-For every point of ``axes``: the accumulators start at ``init`` and take ``update`` over
-``reduced``; then ``results`` are stored, computed from them.
+For every point of ``axes``, the accumulators start at ``init`` and apply ``update`` over
+``reduced``; then ``results`` are computed from them and stored.
 
     matmul + bias + relu:  axes (i, j), reduced (k), one accumulator
         init 0, update acc + x[i, k] * w[k, j];  out[i, j] = max(acc + b[j], 0)
@@ -51,11 +51,11 @@ class KernelOutput:
 
 @dataclass(frozen=True)
 class Kernel:
-    """``before`` is bound at every point of the reduction, ``after`` where results are stored.
+    """The computation of a loop nest.
 
-    ``twice`` says whether elements may be computed twice. TVM may put a buffer inside in the place
-    of another one that is read here for the last time, and then they may not. ``sizes`` is what is
-    known of symbolic extents.
+    ``before`` is bound at every point of the reduction, ``after`` before the stores. ``twice`` says
+    whether elements may be computed twice; they must not if TVM may let an inner result reuse the
+    memory of an operand. ``sizes`` bounds symbolic extents.
     """
 
     axes: tuple[Axis, ...]
@@ -70,7 +70,7 @@ class Kernel:
     sizes: SymbolicSizes = UNSAID
 
     def bounds(self, a: Axis) -> Bounds:
-        """What is known of an axis's extent."""
+        """Return the bounds of an axis's extent."""
         return self.sizes.of(a.extent)
 
     @property
@@ -83,12 +83,12 @@ class Kernel:
 
     @cached_property
     def reads(self) -> tuple[StridedAccess, ...]:
-        """The accesses of what is evaluated at every point of the reduction."""
+        """Accesses at every point of the reduction."""
         return self._accesses([a.update for a in self.accumulators] + [e for _, e in self.before])
 
     @cached_property
     def late(self) -> tuple[StridedAccess, ...]:
-        """The loads of what is stored."""
+        """Accesses of the stored values."""
         return self._accesses([r.value for r in self.results] + [e for _, e in self.after])
 
     @cached_property
@@ -103,7 +103,7 @@ class Kernel:
 
     @cached_property
     def spoken(self) -> NodeDict[None]:
-        """The axes that are in expressions other than a load's or a store's place."""
+        """The axes that occur outside the indices of loads and stores."""
         found: NodeDict[None] = NodeDict()
         parts = [a.update for a in self.accumulators] + [e for _, e in (*self.before, *self.after)]
         rules = [(tvm.ir.TensorLoad, lambda e, visitor: None),
@@ -113,7 +113,7 @@ class Kernel:
         return found
 
     def at(self, where: Values, axes: tuple[Axis, ...], reduced: tuple[Axis, ...]) -> Kernel:
-        """The same over other axes: ``where`` has the old ones' values."""
+        """Return the kernel over new axes; ``where`` maps old axes to their values."""
 
         def put(e: Any) -> Any:
             return substitute(e, where)
@@ -140,7 +140,7 @@ def _note(found: NodeDict[None], v: Any) -> None:
 
 @dataclass(frozen=True)
 class Plain:
-    """A step that is left as it was, and why."""
+    """A step that keeps its original loops, and why."""
 
     step: LoopStep
     reason: str
@@ -150,7 +150,7 @@ Part = Kernel | Plain
 
 
 def parts(made: LoopProgram) -> list[Part]:
-    """What is to be computed, in an order in which it can be."""
+    """Return the kernels of a program, in topological order."""
     left, found = virtual(made)
     into = _epilogues(left, made.inner, found)
     gone = {id(r) for r in into.values()}
@@ -167,7 +167,7 @@ def parts(made: LoopProgram) -> list[Part]:
 
 
 def twice(kernel: Kernel, inner: NodeDict[None]) -> bool:
-    """Whether elements may be computed twice."""
+    """Return whether elements may be computed twice; see `Kernel`."""
     within = any(r.buffer in inner for r in kernel.results)
     return not (within and any(a.buffer in inner for a in (*kernel.reads, *kernel.late)))
 
@@ -175,7 +175,7 @@ def twice(kernel: Kernel, inner: NodeDict[None]) -> bool:
 def _epilogues(
     left: Sequence[LoopStep], inner: NodeDict[None], found: NodeDict[BlockDefinition]
 ) -> dict[int, LoopStep]:
-    """For a spatial step the reduction that is computed with it, which nothing else reads."""
+    """Map spatial steps to the reductions, read by nothing else, that they are fused with."""
     out: dict[int, LoopStep] = {}
     taken: dict[int, LoopStep] = {}
     readers: NodeDict[list[LoopStep]] = NodeDict()
@@ -194,7 +194,7 @@ def _epilogues(
 
 
 def _real_reads(s: LoopStep, found: NodeDict[BlockDefinition]) -> NodeDict[None]:
-    """The buffers that a step reads once what is not stored is put in."""
+    """Return the buffers that a step reads after inlining."""
     seen: NodeDict[None] = NodeDict()
 
     def visit(b: Any) -> None:
@@ -212,7 +212,7 @@ def _real_reads(s: LoopStep, found: NodeDict[BlockDefinition]) -> NodeDict[None]
 
 
 def _joins(r: LoopStep, e: LoopStep, found: NodeDict[BlockDefinition]) -> bool:
-    """Whether a step reads each element of a reduction once, at one place known by its axes."""
+    """Return whether a step reads each element of a reduction once, at a single index."""
     if e.reduced or not e.updates or not _direct(r) or isinstance(_part(r, found), Plain):
         return False
     if isinstance(_part(e, found), Plain):
@@ -223,7 +223,7 @@ def _joins(r: LoopStep, e: LoopStep, found: NodeDict[BlockDefinition]) -> bool:
 
 
 def _direct(r: LoopStep) -> bool:
-    """Whether the results of a reduction are stored at its spatial axes, each at one."""
+    """Return whether the results of a reduction are indexed by its spatial axes, one each."""
     if not r.updates or any(not _same(u.indices, r.updates[0].indices) for u in r.updates):
         return False
     axes = [a.var for a in r.spatial]
@@ -237,7 +237,7 @@ def _direct(r: LoopStep) -> bool:
 def _places(
     r: LoopStep, e: LoopStep, found: NodeDict[BlockDefinition]
 ) -> list[tuple[Any, ...] | None]:
-    """The places at which a step reads the results of a reduction; None where it may not read."""
+    """Return the indices at which a step reads a reduction; None for a guarded read."""
     expand = Expander(found)
     texts = [expand(u.value) for u in e.updates] + [x for _, x in expand.lets]
     places: list[tuple[Any, ...] | None] = []
@@ -266,7 +266,7 @@ def _same(a: Sequence[Any], b: Sequence[Any]) -> bool:
 
 
 def _coupled(updates: Sequence[Update]) -> bool:
-    """Whether an update reads what another one writes, as that of an argmax."""
+    """Return whether an update reads the buffer of another, as in an argmax."""
     for u in updates:
         for e in loads(u.value):
             if any(e.source.same_as(o.buffer) for o in updates if o is not u):
@@ -275,19 +275,19 @@ def _coupled(updates: Sequence[Update]) -> bool:
 
 
 def _part(s: LoopStep, found: NodeDict[BlockDefinition]) -> Part:
-    """A step as a kernel."""
+    """Convert a step to a kernel."""
     if not s.updates:
-        return Plain(s, "its body is more than updates of elements")
+        return Plain(s, "its body does more than update elements")
     if _coupled(s.updates):
         return Plain(s, "its results depend on one another")
     if not s.reduced:
         return _spatial(s, found)
     own = {u.buffer.__chandle__(): u for u in s.updates}
     if any(u.init is None for u in s.updates):
-        return Plain(s, "a reduction has no start")
+        return Plain(s, "a reduction has no initial value")
     if any(v.same_as(a.var) for u in s.updates for e in (*u.indices, u.init) for v in variables(e)
            for a in s.reduced):  # fmt: skip
-        return Plain(s, "a reduction stores along an axis that it reduces")
+        return Plain(s, "a reduction stores at an index with a reduced axis")
     if any(not _at_store(e, own) for u in s.updates for e in loads(u.value)):
         return Plain(s, "a reduction reads other elements of its result")
     accumulators, before = _reduction(s, found)
@@ -315,7 +315,7 @@ def _spatial(s: LoopStep, found: NodeDict[BlockDefinition]) -> Part:
 def _reduction(
     s: LoopStep, found: NodeDict[BlockDefinition]
 ) -> tuple[tuple[Accumulator, ...], tuple[Let, ...]]:
-    """The accumulators of a reduction, and what is bound before."""
+    """Return the accumulators of a reduction, and the bindings that they need."""
     expand = Expander(found)
     held: NodeDict[Any] = NodeDict()
     for u in s.updates:
@@ -329,7 +329,7 @@ def _reduction(
 
 
 def loaded(e: Any, held: NodeDict[Any]) -> Any:
-    """An expression with the loads of some buffers replaced by variables."""
+    """Replace the loads of some buffers in an expression by variables."""
 
     def load(x: Any, mutator: Any) -> Any:
         v = held.get(x.source)
@@ -341,9 +341,9 @@ def loaded(e: Any, held: NodeDict[Any]) -> Any:
 def _merged(
     r: LoopStep, e: LoopStep, found: NodeDict[BlockDefinition], sizes: SymbolicSizes
 ) -> Part:
-    """A reduction and the step that reads it, over the axes of the latter."""
+    """Fuse a reduction and the step that reads it, over the axes of the latter."""
     whole = _part(r, found)
-    if isinstance(whole, Plain):  # it is not what _joins took it for
+    if isinstance(whole, Plain):  # excluded by _joins
         raise AssertionError(whole.reason)
     (place,) = _places(r, e, found)
     assert place is not None

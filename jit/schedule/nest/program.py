@@ -1,9 +1,9 @@
-"""A PrimFunc as steps: each a loop nest around updates of elements, in TIR's standard form.
+"""Read a PrimFunc as steps, each a loop nest around updates of elements.
 
     for i, k:  acc[i] = acc[i] + x[i, k]      axes (i, k), one update of ``acc`` from 0
     for i:     out[i] = acc[i] / 7            axes (i), one update
 
-What a block binds is put in where it is used.
+Variables bound in a block are substituted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Update:
-    """``buffer[indices] = value``, after ``buffer[indices] = init`` where it is reduced."""
+    """``buffer[indices] = value``; a reduction first sets ``buffer[indices] = init``."""
 
     buffer: Any
     indices: tuple[Any, ...]
@@ -45,7 +45,7 @@ class Update:
 
 @dataclass(frozen=True)
 class LoopStep:
-    """A loop nest; ``updates`` is empty where its body is more than updates."""
+    """A loop nest; ``updates`` is empty if its body does more than update elements."""
 
     axes: tuple[Axis, ...]
     updates: tuple[Update, ...]
@@ -65,7 +65,7 @@ class LoopStep:
 
     @property
     def reads(self) -> NodeDict[None]:
-        """The buffers that are read, its own results among them."""
+        """The buffers that it reads, including its own results."""
         found: NodeDict[None] = NodeDict()
         block = self.stage.block
         for part in (block.init, block.body):
@@ -74,7 +74,7 @@ class LoopStep:
         return found
 
     def plain(self) -> Any:
-        """The loop nest as it was, without blocks."""
+        """Return the original loop nest without blocks."""
         block = self.stage.block
         reduced = [a for a in self.axes if a.reduced]
 
@@ -95,7 +95,7 @@ class LoopStep:
 
 @dataclass(frozen=True)
 class LoopProgram:
-    """The steps of a PrimFunc; ``inner`` are the buffers that it allocates."""
+    """The steps of a PrimFunc, and the buffers ``inner`` that it allocates."""
 
     func: Any
     steps: tuple[LoopStep, ...]
@@ -104,7 +104,7 @@ class LoopProgram:
 
 
 class Unscheduled(Exception):
-    """Why a PrimFunc has no schedule."""
+    """A PrimFunc cannot be scheduled; the message says why."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -112,10 +112,10 @@ class Unscheduled(Exception):
 
 
 def program(func: Any, sizes: SymbolicSizes = UNSAID) -> LoopProgram:
-    """The steps of a PrimFunc, of symbolic ``sizes``. Raises `Unscheduled`."""
+    """Return the steps of a PrimFunc; raises `Unscheduled` if it has another form."""
     attrs = func.attrs or {}
     if not bool(attrs.get("tirx.noalias", False)):
-        raise Unscheduled("the parameters may overlap: the function has no tirx.noalias")
+        raise Unscheduled("the parameters may overlap: the attribute tirx.noalias is missing")
     try:
         stages, _ = standard(func)
     except Opaque as e:
@@ -136,7 +136,7 @@ def _step(stage: Stage) -> LoopStep:
 
 
 def _updates(block: Any) -> tuple[Update, ...]:
-    """The updates of a block; none if it does something else than update elements."""
+    """Return the updates of a block; none if it does anything else."""
     body, first = _stores(block.body), [] if block.init is None else _stores(block.init)
     if body is None or first is None:
         return ()
@@ -155,7 +155,7 @@ def _updates(block: Any) -> tuple[Update, ...]:
 
 
 def _stores(body: Any) -> list[Any] | None:
-    """The stores of a body with what is bound put in; None where there is something else."""
+    """Return the stores of a body, with bindings substituted; None if it contains anything else."""
     at, found = Values(), []
     for s in items(body.seq) if isinstance(body, tirx.SeqStmt) else [body]:
         if isinstance(s, tirx.stmt.Bind):
@@ -185,12 +185,12 @@ def _all(conditions: list[Any]) -> Any:
 
 
 def _pure(made: LoopProgram) -> None:
-    """Every buffer has one writer, which comes before its readers."""
+    """Check that every buffer has one writer, which precedes its readers."""
     written: NodeDict[int] = NodeDict()
     for k, s in enumerate(made.steps):
         for b in s.writes:
             if b in written:
-                raise Unscheduled(f"{b.name} is written by several stages")
+                raise Unscheduled(f"{b.name} is written by several blocks")
             written[b] = k
     for k, s in enumerate(made.steps):
         for b, _ in s.reads.items():

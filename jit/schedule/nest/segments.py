@@ -1,9 +1,9 @@
-"""Guards along the vector axis become ranges of it.
+"""Split the vector axis at guards, so that no guard varies within a vector.
 
     Before: for h, w: p[h, w] = if_then_else(1 <= w and w < 57 and 1 <= h, x[h - 1, w - 1], 0)
     After:  w in [0, 1): 0;   w in [1, 57): if_then_else(1 <= h, x[h - 1, w - 1], 0);   …: 0
 
-A guard that the lanes of a vector disagree on would be decided for one element at a time.
+A guard that differs between lanes would be evaluated for one element at a time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .tir import dtype_of, integer, is_guard, mentions, static, values
 
 @dataclass(frozen=True)
 class _Guard:
-    """A guard that is true on ``[low, high)`` of the axis, if ``rest`` holds too."""
+    """A guard that holds on ``[low, high)`` of the axis if ``rest`` holds as well."""
 
     call: Any
     low: Any
@@ -34,7 +34,7 @@ class _Guard:
 
 
 def segments(kernel: Kernel, j: Axis) -> list[Kernel]:
-    """The kernel as kernels over ranges of an axis, each without guards of that axis alone."""
+    """Split a kernel into ranges of an axis, none of which has guards of that axis alone."""
     found = _guard(kernel, j)
     if found is None:
         return [kernel]
@@ -52,7 +52,7 @@ def segments(kernel: Kernel, j: Axis) -> list[Kernel]:
 
 
 def _over(kernel: Kernel, j: Axis, low: Any, high: Any) -> tuple[Kernel, Axis] | None:
-    """The kernel over a range of an axis; None where that is empty."""
+    """Restrict a kernel to a range of an axis; None if the range is empty."""
     extent = kernel.analyzer.simplify(high - low)
     known = static(extent)
     if known is not None and known <= 0:
@@ -80,7 +80,7 @@ def _replaced(kernel: Kernel, call: Any, value: Any) -> Kernel:
 
 
 def _guard(kernel: Kernel, j: Axis) -> _Guard | None:
-    """The first outermost guard with conditions of the axis alone."""
+    """Return the first outermost guard with conditions on the axis."""
     calls: list[Any] = []
     for e in [*(e for _, e in kernel.after), *(r.value for r in kernel.results)]:
         tvm_ffi.structural_walk(e, (tvm.ir.Call, calls.append))
@@ -123,7 +123,7 @@ def _conjuncts(e: Any) -> Iterator[Any]:
 
 
 def _bound(c: Any, v: Any) -> tuple[Any | None, Any | None] | None:
-    """Where a comparison that is linear in ``v`` holds: from, to before."""
+    """Return where a comparison linear in ``v`` holds: (first, end); None if unbounded."""
     if type(c) not in (tirx.LT, tirx.LE, tirx.GT, tirx.GE):
         return None
     if not dtype_of(c.a).startswith("int"):

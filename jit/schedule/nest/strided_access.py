@@ -1,4 +1,4 @@
-"""How the accesses of a loop nest move through memory as its axes do."""
+"""Strides of the accesses of a loop nest along its axes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .tir import mentions, static
 
 @dataclass(frozen=True)
 class StridedAccess:
-    """An access: ``flat`` is its place in the buffer, ``steps`` how far each axis moves it.
+    """An access: its ``flat`` index in the buffer, and the stride ``steps`` of each axis.
 
-    A step is an expression, None where the place is not linear in the axis.
+    A stride is an expression, or None if the index is not linear in the axis.
     """
 
     buffer: Any
@@ -27,7 +27,7 @@ class StridedAccess:
     steps: NodeDict[Any]
 
     def step(self, axis: Any) -> int | None:
-        """The step of an axis if it is a number; -1 if it is symbolic, None if not linear."""
+        """Return the stride of an axis; -1 if it is symbolic, None if the index is not linear."""
         found = self.steps.get(axis)
         if found is None:
             return None
@@ -38,7 +38,7 @@ class StridedAccess:
 def access(
     buffer: Any, indices: Sequence[Any], axes: Sequence[Any], analyzer: Any
 ) -> StridedAccess:
-    """The access in terms of some axes."""
+    """Return an access with its strides along the axes."""
     place: Any = None
     for i, extent in zip(indices, items(buffer.ty.shape), strict=True):
         place = i if place is None else place * extent + i
@@ -62,7 +62,7 @@ def access(
 
 
 def same(a: Any, b: Any, analyzer: Any) -> bool:
-    """Whether two steps are equal, proved."""
+    """Return whether two strides are provably equal."""
     if a is None or b is None:
         return False
     x, y = static(a), static(b)
@@ -72,7 +72,7 @@ def same(a: Any, b: Any, analyzer: Any) -> bool:
 
 
 def analyzer_of(axes: Sequence[Any], sizes: SymbolicSizes = UNSAID) -> Any:
-    """An analyzer that knows the domains of axes, and where sizes are."""
+    """Return an analyzer with the domains of axes and the ranges of sizes."""
     found = tvm.sym.Analyzer()
     for v, values in sizes.ranges():
         found.bind(v, values, allow_override=True)

@@ -1,4 +1,4 @@
-"""What is known of symbolic sizes: where they are, and what divides them.
+"""Bounds and divisors of symbolic sizes.
 
 n in 8 … 128, a multiple of 8:    4 * n in 32 … 512, a multiple of 32;    n // 4 in 2 … 32
 """
@@ -16,26 +16,26 @@ from ....analysis.lifting.tir.node import NodeDict
 from ...dims.span import Span
 from .tir import dtype_of, integer, mentions, static
 
-#: Where a size without an end is taken to end: places in memory are computed without overflow.
+#: Assumed upper end of an unbounded size, so that flat indices do not overflow.
 END = 2**31 - 1
-#: As good as without an end.
+#: Bounds above this are treated as unbounded.
 HUGE = 2**24
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """A size is in ``low … high`` (None: without end), and ``multiple`` divides it."""
+    """A size in ``low … high`` (None: unbounded) that ``multiple`` divides."""
 
     low: int = 0
     high: int | None = None
     multiple: int = 1
 
     def within(self, most: int) -> int:
-        """The size where it is known, else ``most`` where it may be that."""
+        """Return the size in the range that is nearest to ``most``."""
         return max(self.low, most if self.high is None else min(self.high, most))
 
     def until(self, *sizes: int) -> list[int]:
-        """Tile sizes, to the first that is known to divide."""
+        """Return tile sizes up to the first one that provably divides the size."""
         found: list[int] = []
         for s in sizes:
             if not found or self.multiple % found[-1]:
@@ -47,21 +47,21 @@ UNKNOWN = Bounds()
 
 
 class SymbolicSizes:
-    """Of expressions over the symbols of a function, whose values are in some spans."""
+    """Bounds of expressions over the symbols of a function, given the spans of these."""
 
     def __init__(self, *spans: tuple[Any, Span]) -> None:
         self.spans: NodeDict[Span] = NodeDict()
         self.analyzer = tvm.sym.Analyzer()
         for v, span in spans:
             self.spans[v] = span
-            # where a multiple is known, the symbol is that times another one
+            # model a known divisor as a product with a fresh symbol
             count = tirx.Var("count", dtype_of(v))
             low, high = -(-span.low // span.multiple), (span.high or END) // span.multiple
             self.analyzer.bind(count, _range(low, max(low, high), v))
             self.analyzer.bind(v, count * integer(span.multiple, v))
 
     def of(self, extent: Any) -> Bounds:
-        """What is known of a size; of one with other variables nothing."""
+        """Return the bounds of an extent; unknown if it contains other variables."""
         known = static(extent)
         if known is not None:
             return Bounds(known, known, max(known, 1))
@@ -75,12 +75,12 @@ class SymbolicSizes:
         return Bounds(max(int(bound.min_value), 0), None if high > HUGE else high, max(multiple, 1))
 
     def ranges(self) -> Iterator[tuple[Any, Any]]:
-        """The symbols and where they are, for an analyzer."""
+        """Yield the symbols with their ranges, for an analyzer."""
         for v, span in self.spans.items():
             yield v, _range(span.low, span.high or END, v)
 
 
-#: Nothing is known.
+#: No bounds.
 UNSAID = SymbolicSizes()
 
 

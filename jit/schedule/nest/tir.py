@@ -1,4 +1,4 @@
-"""Small helpers to write TIR."""
+"""Helpers to build and inspect TIR."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Values = NodeDict[Any]
 
 
 def values(*pairs: tuple[Any, Any]) -> Values:
-    """What variables are worth."""
+    """Return a map from variables to values."""
     made = Values()
     for v, e in pairs:
         made[v] = e
@@ -28,26 +28,26 @@ def dtype_of(e: Any) -> str:
 
 
 def integer(value: int, like: Any) -> Any:
-    """A literal of the type of ``like``."""
+    """Return an integer literal with the dtype of ``like``."""
     return tirx.IntImm(dtype_of(like), value)
 
 
 def static(e: Any) -> int | None:
-    """The value of an extent, None if it is symbolic."""
+    """Return the value of an extent, or None if it is symbolic."""
     if isinstance(e, int):
         return e
     return int(e.value) if isinstance(e, tirx.IntImm) else None
 
 
 def loads(node: Any) -> list[Any]:
-    """All loads in an expression, in order."""
+    """Return all loads in an expression, in order."""
     found: list[Any] = []
     tvm_ffi.structural_walk(node, (tvm.ir.TensorLoad, found.append))
     return found
 
 
 def mentions(node: Any) -> NodeDict[None]:
-    """The scalar variables in an expression."""
+    """Return the scalar variables in an expression."""
     found: NodeDict[None] = NodeDict()
 
     def note(v: Any) -> None:
@@ -59,14 +59,14 @@ def mentions(node: Any) -> NodeDict[None]:
 
 
 def calls(node: Any) -> bool:
-    """Whether an expression calls something: an exponential, say."""
+    """Return whether an expression contains a call, such as an exponential."""
     found: list[Any] = []
     tvm_ffi.structural_walk(node, (tvm.ir.Call, found.append))
     return bool(found)
 
 
 def seq(parts: Sequence[Any]) -> Any:
-    """Statements one after the other."""
+    """Return a sequence of statements, flattened."""
     flat: list[Any] = []
     for p in parts:
         flat += items(p.seq) if isinstance(p, tirx.SeqStmt) else [p]
@@ -76,7 +76,7 @@ def seq(parts: Sequence[Any]) -> Any:
 def loop(
     stem: str, extent: Any, like: Any, body: Callable[[Any], Any], kind: Any = tirx.ForKind.SERIAL
 ) -> Any:
-    """``for v in range(extent): body(v)``; no loop where there is one iteration."""
+    """Return ``for v in range(extent): body(v)``, without a loop if the extent is 1."""
     known = static(extent)
     if known == 1:
         return body(integer(0, like))
@@ -86,10 +86,10 @@ def loop(
 
 
 def is_guard(e: Any) -> bool:
-    """Whether a call evaluates only one of its arguments."""
+    """Return whether a call is an ``if_then_else``, which evaluates only one branch."""
     return isinstance(e.op, tvm.ir.Op) and str(e.op.name).rpartition(".")[2] == "if_then_else"
 
 
 def local(name: str, shape: Sequence[Any], dtype: str) -> Any:
-    """A buffer inside the function."""
+    """Declare a local buffer."""
     return tirx.decl_buffer(list(shape), dtype, name=name)

@@ -1,8 +1,8 @@
-"""Functions of float32 that vectors have: exponentials, error function, tangents.
+"""Vectorisable float32 functions: exponential, error function, hyperbolic tangent.
 
-LLVM calls the C library for each element otherwise. These are polynomials and quotients of them, at
-most a few units in the last place off, as the order of a sum is; results below 2^-125 are 0, and
-what is not a number stays so.
+LLVM would call the C library for each element. These approximations are polynomials and rational
+functions, accurate to a few units in the last place, like a reassociated sum. Results below 2^-125
+are 0, and NaN stays NaN.
 
     exp(x) = 2^n * p(x - n * log 2),  n the integer nearest to x / log 2
     erf(x) = x * p(x^2) / q(x^2),  tanh(x) = x * r(x^2) / s(x^2)
@@ -21,7 +21,7 @@ from .tir import calls, dtype_of, is_guard, mentions
 
 _EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1,
         5.0000001201e-1)  # fmt: skip
-#: Where the exponential is the smallest and the largest that is computed so.
+#: Arguments with the smallest and the largest exponential computed this way.
 _LOW, _HIGH = -86.6, 88.72283
 _ERF = (
     (-2.72614225801306e-10, 2.77068142495902e-08, -2.10102402082508e-06, -5.69250639462346e-05,
@@ -37,9 +37,9 @@ _TANH = (
 
 
 class Written:
-    """Writes such functions out; ``bound`` gets what is to be bound before, in order.
+    """Expands such functions; ``bound`` collects bindings for their subexpressions, in order.
 
-    What is evaluated under a guard stays a call: its argument has no value elsewhere.
+    A call under a guard is not expanded, because its argument may be undefined outside the guard.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Written:
         return c if rule is None else rule(self, self.let(c.args[0]))
 
     def let(self, e: Any) -> Any:
-        """The variable that is bound to an expression."""
+        """Bind an expression to a fresh variable and return that."""
         v = tirx.Var("x", dtype_of(e))
         self.bound.append((v, e))
         return v
@@ -73,8 +73,10 @@ def _rule(c: Any) -> Rule | None:
 
 
 def vectorizable(e: Any, axis: Any) -> bool:
-    """Whether there are vectors of an expression along an axis: it has no guard that the axis
-    decides, and calls nothing that is of one element only."""
+    """Return whether an expression can be vectorised along an axis.
+
+    No guard may depend on the axis, and every call must have a vector form.
+    """
     calls_ = Written()(e)
     found: list[Any] = []
     tvm_ffi.structural_walk(calls_, (tvm.ir.Call, found.append))
@@ -99,7 +101,7 @@ def _polynomial(coefficients: Sequence[float], x: Any) -> Any:
 
 
 def _within(x: Any, low: float, high: float) -> Any:
-    """The nearest number in a range; what is not a number stays so, as in no minimum of TVM's."""
+    """Clamp to a range and keep NaN, which TVM's minimum does not."""
     above = tirx.Select(x > _number(high), _number(high), x)
     return tirx.Select(x < _number(low), _number(low), above)
 
@@ -114,7 +116,7 @@ def _exp(w: Written, x: Any) -> Any:
 
 
 def _scale(y: Any, n: Any) -> Any:
-    """``y * 2^n`` for n from -125 to 128."""
+    """Return ``y * 2^n`` for n in -125 … 128."""
     exponent = tirx.Cast("int32", n) + tirx.IntImm("int32", 126)
     power = tirx.reinterpret("float32", tirx.shift_left(exponent, tirx.IntImm("int32", 23)))
     return y * power * _number(2)

@@ -1,7 +1,7 @@
-"""Rules: one file each, found by itself.
+"""Schedule rules, one in each file, discovered automatically.
 
-A rule writes the loop nest of a kernel, or says why it does not. The first one that does, by
-precedence, is taken.
+A rule emits the loop nest of a kernel, or refuses with a reason. The first rule by precedence that
+does not refuse is used.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Run = Callable[[Kernel, VectorUnits], "Any | Refusal"]
 
 @dataclass(frozen=True)
 class Rule:
-    """A registered rule. Lower ``precedence`` is asked first; it is unique."""
+    """A registered rule. Lower ``precedence`` comes first; it is unique."""
 
     name: str
     precedence: int
@@ -33,7 +33,7 @@ _REGISTERED: dict[str, Rule] = {}
 
 
 def rule(name: str, *, precedence: int) -> Callable[[Run], Run]:
-    """Register a rule; a name or precedence taken already raises ``ValueError``."""
+    """Register a rule; raises ``ValueError`` if its name or precedence is in use."""
 
     def register(run: Run) -> Run:
         for r in _REGISTERED.values():
@@ -48,7 +48,7 @@ def rule(name: str, *, precedence: int) -> Callable[[Run], Run]:
 
 @cache
 def rules() -> tuple[Rule, ...]:
-    """All rules, by precedence."""
+    """Return all rules by precedence."""
     for found in sorted(m.name for m in pkgutil.iter_modules(__path__)):
         importlib.import_module(f"{__name__}.{found}")
     return tuple(sorted(_REGISTERED.values(), key=lambda r: r.precedence))

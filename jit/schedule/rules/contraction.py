@@ -1,4 +1,4 @@
-"""Products summed: rows and vectors of the result in registers while the reduction runs.
+"""Contractions: keep rows and vectors of the result in registers during the reduction.
 
     out[i, j] = f(sum over k of x[i, k] * w[k, j])        matmul, dense, batched, convolutions
     out[j] = max over k of x[k, j]                        reductions over outer axes, pools
@@ -21,17 +21,17 @@ from ..nest.program import Axis
 from ..nest.symbolic_sizes import Bounds
 from . import rule
 
-#: Rows and vectors of a tile where the number of rows is not known.
+#: Rows and vectors of a tile if the number of rows is unknown.
 ROWS, VECTORS = 6, 4
 
 
 @rule("contraction", precedence=20)
 def contraction(kernel: Kernel, machine: VectorUnits) -> Any | Refusal:
     if not kernel.reduced:
-        return Refusal("nothing is reduced")
+        return Refusal("the kernel is not a reduction")
     j = vector_axis(kernel)
     if j is None:
-        return Refusal("no axis of the result is contiguous in all that is read")
+        return Refusal("no axis of the result is contiguous in every operand")
     i = row_axis(kernel, j)
     tile = _tile(kernel, machine, i, j)
     for t in (tile, _narrow(tile, machine)):
@@ -43,7 +43,7 @@ def contraction(kernel: Kernel, machine: VectorUnits) -> Any | Refusal:
 
 
 def _narrow(tile: Tile, machine: VectorUnits) -> Tile:
-    """A tile of two vectors, and as many elements as registers hold: its strip is small."""
+    """Return a tile of two vectors that fills the registers: its strip is small."""
     rows = min((machine.registers - 3) // 2, max(1, tile.rows * tile.vectors // 2))
     return tile if tile.vectors <= 2 else Tile(rows, 2, tile.lanes)
 
@@ -74,8 +74,10 @@ def _tile(kernel: Kernel, machine: VectorUnits, i: Axis | None, j: Axis) -> Tile
 def _ranged(
     rows: Bounds, vectors: int, depth: int, lanes: int, share: VectorUnits, some: int
 ) -> Tile | None:
-    """The tile that divides any number of rows that there may be, or has as many as there may be
-    at most; None where neither is worthwhile."""
+    """Return a tile whose rows divide every possible extent, or that covers the largest one.
+
+    Returns None if neither is efficient.
+    """
     if sizes := divisors(rows.multiple):
         return best(rows.multiple, vectors, depth, lanes, share, sizes)
     if rows.high is not None and rows.high <= some:

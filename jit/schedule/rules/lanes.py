@@ -1,9 +1,9 @@
-"""Reductions over what is contiguous: each lane of a vector takes a part.
+"""Reductions over a contiguous axis: each lane of a vector accumulates a part.
 
     out[i] = sum over k of x[i, k]                       sums, means, extremes, norms
     out[i, j] = sum over k of x[i, k] * w[j, k]          products with a transposed operand
 
-It is for sums, products and extremes, whose terms may be taken in any order.
+It applies to sums, products, minima and maxima, whose terms may be reassociated.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from ..nest.program import Axis
 from ..nest.vector_functions import vectorizable
 from . import rule
 
-#: Rows and columns whose parts are in registers at a time.
+#: Rows and columns whose partial results are in registers together.
 ROWS, COLUMNS = 4, 4
 
 
 @rule("lanes", precedence=30)
 def lanes(kernel: Kernel, machine: VectorUnits) -> Any | Refusal:
     if not kernel.reduced:
-        return Refusal("nothing is reduced")
+        return Refusal("the kernel is not a reduction")
     if any(term(a) is None for a in kernel.accumulators):
-        return Refusal("the order of what is reduced may matter")
+        return Refusal("the reduction may not be associative")
     k = _contiguous(kernel)
     if k is None:
-        return Refusal("no reduction is over what is contiguous")
+        return Refusal("no reduced axis is contiguous in every operand")
     every = [a.update for a in kernel.accumulators] + [e for _, e in kernel.before]
     if not all(vectorizable(e, k.var) for e in every):
-        return Refusal("what is reduced is computed one element at a time")
+        return Refusal("the reduced expression cannot be vectorised")
     wide = min(machine.lanes(a.dtype) for a in kernel.accumulators)
     most = kernel.bounds(k).high
     if most is not None:
@@ -63,7 +63,7 @@ def _contiguous(kernel: Kernel) -> Axis | None:
 
 
 def _pair(kernel: Kernel) -> tuple[Axis | None, Axis | None]:
-    """Two axes such that some of what is read is shared along one, and some along the other."""
+    """Return two axes such that each of them shares an operand."""
 
     def fits(i: Axis, j: Axis) -> bool:
         steps = [(x.step(i.var), x.step(j.var)) for x in kernel.reads]

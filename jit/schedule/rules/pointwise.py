@@ -1,4 +1,4 @@
-"""Element by element: the axes that can be are one, and vectors along the contiguous one.
+"""Elementwise kernels: axes are fused where possible, with vectors along the contiguous one.
 
 out[i, j] = f(x[i, j], b[j])
 """
@@ -25,7 +25,7 @@ UNROLL = 4
 @rule("pointwise", precedence=10)
 def pointwise(kernel: Kernel, machine: VectorUnits) -> Any | Refusal:
     if kernel.reduced:
-        return Refusal("something is reduced")
+        return Refusal("the kernel is a reduction")
     j = max(kernel.axes, key=lambda a: _value(kernel, a), default=None)
     if j is None:
         return LoopNest(kernel, machine, Tile(1, 1, 1), kernel.axes, None, None)()
@@ -40,7 +40,7 @@ def _nest(kernel: Kernel, whole: Kernel, machine: VectorUnits, j: Axis) -> Any:
         found = columns(j.static, lanes)
         lanes, wide = found[0][1], min(UNROLL, len(found))
     elif not kernel.late and kernel.axes != whole.axes:
-        lanes = wide = 1  # a border, most likely of a few elements
+        lanes = wide = 1  # a border, usually of a few elements
     others = [a for a in kernel.axes if a is not j]
     return LoopNest(kernel, machine, Tile(1, wide, lanes), [*others, j], None, j)()
 

@@ -1,4 +1,4 @@
-"""What no other rule takes: the loops as they are, one element after the other."""
+"""The fallback for kernels that every other rule refuses: serial loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The calls of a recogniser's ``MATCHES``: as PrimFuncs, and compared with answers."""
+"""Lower the calls of a recogniser's ``MATCHES``, and check answers against them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Sizes = dict[str, tirx.Var]
 
 
 def lower(case: Matches) -> tirx.PrimFunc:
-    """The only PrimFunc that the call legalises to."""
+    """Return the PrimFunc that a call legalises to."""
     sizes: Sizes = {}
     operands = [_operand(f"p{k}", text, sizes) for k, text in enumerate(case.operands)]
     attrs = {k: _with_sizes(v, sizes) for k, v in case.attrs.items()}
@@ -39,7 +39,7 @@ def lower(case: Matches) -> tirx.PrimFunc:
 
 
 def _operand(name: str, text: str, sizes: Sizes) -> Any:
-    """``"float32[1, n]"`` as a Relax variable, ``"float32(0.5)"`` as a constant."""
+    """Convert ``"float32[1, n]"`` to a Relax variable, ``"float32(0.5)"`` to a constant."""
     if literal := re.fullmatch(r"(\w+)\((.*)\)", text):
         return relax.const(float(literal[2]), literal[1])
     parsed = re.fullmatch(r"(\w+)\[(.*)\]", text)
@@ -50,7 +50,7 @@ def _operand(name: str, text: str, sizes: Sizes) -> Any:
 
 
 def _with_sizes(value: Any, sizes: Sizes) -> Any:
-    """Attribute values in which the name of a size stands for it."""
+    """Replace names of sizes in an attribute by variables."""
     if isinstance(value, (list, tuple)):
         return type(value)(_with_sizes(v, sizes) for v in value)
     if isinstance(value, str) and re.fullmatch("[a-z]", value):
@@ -59,9 +59,9 @@ def _with_sizes(value: Any, sizes: Sizes) -> Any:
 
 
 def check_answer(case: Matches, info: OpInfo) -> None:
-    """The op itself, or the canonical one; where several ops lower alike, any that lowers so."""
-    assert not info.relaid, f"its buffers are in other layouts: {info!r}"
-    assert not (wrong := faults(info)), f"layout strings that mean something else: {wrong}"
+    """Check that an answer is the op, its canonical form, or one that lowers identically."""
+    assert not info.relaid, f"the buffers have unexpected layouts: {info!r}"
+    assert not (wrong := faults(info)), f"wrong layout strings: {wrong}"
     assert info.certificate.kind in ("rebuilt", "proved", "real")
     if info.name == (case.name or case.op):
         _check_attrs(case.attrs if case.expect is None else case.expect, info)
@@ -75,17 +75,17 @@ def check_answer(case: Matches, info: OpInfo) -> None:
 
 def _check_attrs(expected: Mapping[str, Any], info: OpInfo) -> None:
     for key, value in expected.items():
-        assert key in info.attrs, f"there is no attribute {key} in {info!r}"
+        assert key in info.attrs, f"attribute {key} is missing: {info!r}"
         found = to_plain(info.attrs[key])
         assert _same(found, to_plain(value)), f"{key} is {found}, expected {value}: {info!r}"
 
 
 def _check_operands(case: Matches, info: OpInfo) -> None:
-    """Parameters in their order; what is literal has its value and type."""
+    """Check that operands are parameters in order, and literals with value and dtype."""
     count = itertools.count() if case.places is None else iter(case.places)
     for text, got in zip(case.operands, info.operands, strict=True):
         if "(" not in text:
-            assert got == next(count), f"the operands are in another order: {info!r}"
+            assert got == next(count), f"wrong order of operands: {info!r}"
         else:
             assert isinstance(got, Constant) and f"{got.dtype}({got.value})" == text, (
                 f"got {got!r}, expected {text}"
@@ -93,7 +93,7 @@ def _check_operands(case: Matches, info: OpInfo) -> None:
 
 
 def _same(got: Any, want: Any) -> bool:
-    """Equal values of equal types; names of sizes are gone, so any polynomial is as good."""
+    """Return whether values and types are equal; names of sizes are ignored."""
     if isinstance(want, list):
         return isinstance(got, list) and len(got) == len(want) and all(map(_same, got, want))
     if isinstance(got, str) and isinstance(want, str):

@@ -1,4 +1,4 @@
-"""A check with a name."""
+"""Named checks."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class Case:
     """One check of a backend or a recogniser, for ``pytest.mark.parametrize(..., ids=str)``.
 
     Attributes:
-            name: What is checked, ``takes layer [float32]``.
-        run: The check itself.
+            name: What is checked, such as ``takes layer [float32]``.
+        run: The check.
     """
 
     name: str
@@ -23,8 +23,8 @@ class Case:
         """Run the check.
 
         Raises:
-            AssertionError: It fails; the message says what was expected.
-            unittest.SkipTest: What it needs is not on this machine.
+            AssertionError: The check fails; the message says what was expected.
+            unittest.SkipTest: The check cannot run on this machine.
         """
         __tracebackhide__ = True  # pytest shows the message, and not the code of this kit
         self.run()
@@ -36,8 +36,9 @@ class Case:
 def check_all(subject: str, cases: Iterable[Case]) -> None:
     """Run all checks.
 
-    Raises ``AssertionError`` with a line for each one that fails, else ``SkipTest`` where one could
-    not be run.
+    Raises:
+        AssertionError: Checks fail; the message has a line for each.
+        unittest.SkipTest: No check fails, but one cannot run.
     """
     failed: list[str] = []
     skipped: unittest.SkipTest | None = None

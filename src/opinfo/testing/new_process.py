@@ -1,4 +1,4 @@
-"""A library loaded where nothing of this process is, which survives what the library does."""
+"""Run an exported library in new processes, and survive what it does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import tvm
 
 from ..byoc.process.status import ended
 
-#: Tensors go through files in TVM's own format, which has all dtypes.
+#: Tensors are passed through files in TVM's format, which supports all dtypes.
 SCRIPT = """
 import sys
 from importlib import import_module
@@ -45,9 +45,10 @@ with open("calls.txt") as calls:
 def run_in_new_process(
     export: Callable[[Path], None], calls: Mapping[str, Sequence[Any]], imports: Sequence[str]
 ) -> dict[str, list[Any] | str]:
-    """The results of functions of an exported library, by name; why not, of one that fails.
+    """Call functions of an exported library in a new process; return results by name.
 
-    One that ends the process costs itself: what comes after it runs in another process.
+    The result of a function that fails is the reason. If a function ends the process, the
+    functions after it run in another one.
 
     Raises:
         AssertionError: The library cannot be loaded; the message is the last line of the process.

@@ -1,4 +1,4 @@
-"""What every recogniser must do, as cases for its own tests."""
+"""Checks that every recogniser must pass."""
 
 from __future__ import annotations
 
@@ -26,19 +26,20 @@ from .rebuild import check_rebuilt
 from .reschedule import reschedule
 from .strip import strip
 
-#: Of each match: ways that it is scheduled in, and programs that are nearly it.
+#: Number of schedules and of mutants that are tested for each match.
 SCHEDULES, MUTANTS = 2, 4
 
 
 def recogniser_cases(module: ModuleType) -> list[Case]:
-    """Return the checks of the recognisers of a module, which has ``MATCHES`` and ``REFUSES``.
+    """Return the checks of the recognisers of a module with ``MATCHES`` and ``REFUSES``.
 
-    They are registered, and each of their operators is in ``MATCHES``.
+    They are registered, and each of their operators occurs in ``MATCHES``.
 
-    A recogniser that raises, or returns anything but valid proposals, fails all of these.
+    A recogniser that raises, or returns anything but valid proposals, fails all checks.
 
     Args:
-        module: It registers recognisers; ``MATCHES`` are `Matches`, ``REFUSES`` are `Refuses`.
+        module: The module, which registers recognisers. ``MATCHES`` lists `Matches`, ``REFUSES``
+            lists `Refuses`.
 
     Returns:
         The checks in this order.
@@ -65,13 +66,13 @@ def check_recogniser(module: ModuleType) -> None:
         module: See `recogniser_cases`.
 
     Raises:
-        AssertionError: Some fail; the message has a line for each.
+        AssertionError: Checks fail; the message has a line for each.
     """
     check_all(f"recognisers of {module.__name__}", recogniser_cases(module))
 
 
 def check_match(case: Matches) -> None:
-    """A match is recognised: under any names, scheduled in any way. Raises ``AssertionError``."""
+    """Check that a match is recognised under any names and schedule."""
     original = lower(case)
     before = tvm.ir.save_json(original)
     func = strip(original)
@@ -81,23 +82,23 @@ def check_match(case: Matches) -> None:
     check_rebuilt(func, info)
     named = _asked(original)
     assert isinstance(named, OpInfo) and named.name == info.name, (
-        f"it is {info.name} without names, and {named!r} with the names of TVM"
+        f"{info.name} without names, but {named!r} with TVM's names"
     )
     assert tvm.ir.save_json(original) == before, "the function was changed"
     for k in range(SCHEDULES):
         again = reschedule(func, zlib.crc32(repr(case).encode()) + k)
         found = _asked(again)
         if isinstance(found, Refusal) or found.relaid:
-            continue  # right, but less than could be said
+            continue  # correct, though incomplete
         if found.certificate.kind == info.certificate.kind:
             assert (found.name, found.attrs.keys()) == (info.name, info.attrs.keys()), (
-                f"scheduled in another way it is {found!r}"
+                f"another schedule gives {found!r}"
             )
         check_answer(case, found)
 
 
 def check_refusal(module: str, case: Refuses) -> None:
-    """A program is not recognised as an operator of a module's. Raises ``AssertionError``."""
+    """Check that a program is not recognised as an operator of a module."""
     func = tvm.script.from_source(case.script)
     info = _asked(func)
     if isinstance(info, OpInfo) and not info.relaid:
@@ -122,7 +123,7 @@ def _recognisers(module: str) -> list[Recogniser]:
 
 
 def _asked(func: tirx.PrimFunc) -> OpInfo | Refusal:
-    """The answer. Raises ``AssertionError`` where a recogniser fails."""
+    """Return the answer; raises ``AssertionError`` if a recogniser fails."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RecogniserWarning)
         info = op_info(func)
@@ -132,7 +133,7 @@ def _asked(func: tirx.PrimFunc) -> OpInfo | Refusal:
 
 
 def _near(case: Matches) -> None:
-    """What is answered for a mutant as for the match computes the same."""
+    """Check that a mutant with the same answer computes the same."""
     original = parsed(lower(case).script())
     truth = _asked(original)
     assert isinstance(truth, OpInfo), f"refused: {truth}"
@@ -147,7 +148,7 @@ def _claim(info: OpInfo) -> tuple[Any, ...]:
 
 
 def _compute_same(a: tirx.PrimFunc, b: tirx.PrimFunc) -> bool:
-    """Equal on random inputs, or the same function."""
+    """Return whether two functions are identical or equal on random inputs."""
     if tvm_ffi.structural_equal(a, b, map_free_vars=True):
         return True
     buffers = [p.ty for p in a.params if is_buffer_var(p)]

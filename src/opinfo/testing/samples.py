@@ -1,6 +1,7 @@
-"""Examples derived from a backend's patterns: one operator each, then what may follow it.
+"""Derive examples from a backend's patterns: single operators, then pairs.
 
-The calls are those that recognisers say they match. What a backend takes of them is an example.
+The calls come from the ``MATCHES`` of recognisers. A call that the backend takes becomes an
+example.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ TENSOR = re.compile(r"(float\d+)\[(.+)\]")
 
 @dataclass(frozen=True)
 class _Sample:
-    """A chain of operators: its inputs, and how it and the last operator alone are built."""
+    """A chain of operators with its inputs and builder, and the builder of its last operator."""
 
     ops: tuple[str, ...]
     inputs: tuple[tuple[int | str, ...], ...]
@@ -48,13 +49,13 @@ def _by_channel(shape: Sequence[int]) -> Sequence[int]:
 
 
 def samples(backend: Backend) -> list[Example]:
-    """Programs that the backend takes, as far as they can be derived from its patterns."""
+    """Return programs that the backend takes, as far as its patterns allow deriving them."""
     steps = [*(p.steps[0] for p in backend.patterns), *(s for c in backend.coarse for s in c.steps)]
     first = sorted({n for s in steps for n in s.names})
     taken = _taken(backend, [s for n in first for s in _single(n)])
     later = sorted({n for p in backend.patterns for s in p.steps[1:] for n in s.names})
-    known = [(s, e) for s, e in taken if s.inputs == _static(s.inputs)]
-    anchors = list({e.takes: s for s, e in reversed(known)}.values())
+    static = [(s, e) for s, e in taken if s.inputs == _static(s.inputs)]
+    anchors = list({e.takes: s for s, e in reversed(static)}.values())
     for shape in (_whole, _by_column, _by_channel):
         known = {s.ops for s, _ in taken}
         longer = [x for s in anchors for n in later if (*s.ops, n) not in known
@@ -80,7 +81,7 @@ def _through(p: Pattern, s: _Sample, followers: Sequence[_Sample]) -> _Sample | 
 
 
 def _taken(backend: Backend, found: Sequence[_Sample]) -> list[tuple[_Sample, Example]]:
-    """The samples of which the backend takes all, each in the dtypes in which it does."""
+    """Return the samples that the backend takes completely, with the dtypes in which it does."""
     named = [(s, _example(s)) for s in found]
     tried = variants([e for _, e in named])
     if not tried:
@@ -107,7 +108,7 @@ def _example(s: _Sample) -> Example:
 
 
 def _single(op: str) -> Iterator[_Sample]:
-    """Calls of an operator on tensors of one floating-point type: of known sizes, and symbolic."""
+    """Yield calls of an operator on floating-point tensors, with static and symbolic sizes."""
     seen = set()
     for case in _matches().get(op, ()):
         shapes = _operands(case)
@@ -120,7 +121,7 @@ def _single(op: str) -> Iterator[_Sample]:
 def _followed(
     s: _Sample, op: str, shape: Callable[[Sequence[int]], Sequence[int]]
 ) -> Iterator[_Sample]:
-    """A sample with one more operator: of its result alone, or with a constant of that shape."""
+    """Yield a sample extended by an operator on its result, and a constant if binary."""
     for case in _matches().get(op, ()):
         shapes = _operands(case)
         if shapes is not None and len(shapes) in (1, 2):
@@ -132,7 +133,7 @@ def _followed(
 
 
 def _has_type(s: _Sample) -> bool:
-    """Whether TVM infers a type: a matmul does not go with a constant of any shape."""
+    """Return whether TVM infers a type; a matmul rejects most constants."""
     try:
         module(variants([_example(s)]))
     except (TypeError, ValueError, RuntimeError):
@@ -172,7 +173,7 @@ def _call(op: str, attrs: Mapping[str, Any]) -> Callable[..., Any]:
 
 
 def _operands(case: Matches) -> tuple[tuple[int | str, ...], ...] | None:
-    """The shapes; None where an operand is anything but a tensor of floating-point numbers."""
+    """Return the shapes of operands, or None if one is not a floating-point tensor."""
     parsed = [TENSOR.fullmatch(text) for text in case.operands]
     if not parsed or any(m is None or m[1] != "float32" for m in parsed):
         return None

@@ -29,7 +29,7 @@ def test_refused_with_a_reason() -> None:
     for given, target, reason in [
         (tvm.IRModule(), TARGET, "expected a PrimFunc, got IRModule"),
         (func, "c", "not LLVM"),
-        (done, TARGET, "scheduled already"),
+        (done, TARGET, "already scheduled"),
         (func.without_attr("tirx.noalias"), TARGET, "noalias"),
     ]:
         found = schedule(given, target)

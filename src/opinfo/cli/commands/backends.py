@@ -1,4 +1,4 @@
-"""`opinfo backends`, `opinfo recognisers`: what there is, from which package, and why not."""
+"""`opinfo backends` and `opinfo recognisers`: list plug-ins, their packages and availability."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def list_all_backends(as_json: Json = False) -> None:
-    """List the backends: of opinfo, and of installed packages.
+    """List the backends of opinfo and of installed packages.
 
-    Exit status: 0, also where a backend is not available.
+    Exit status: 0, even if a backend is not available.
     """
     with working() as console, telling(console):
         from ...byoc import list_backends
@@ -33,9 +33,9 @@ def list_all_backends(as_json: Json = False) -> None:
 
 
 def list_all_recognisers(as_json: Json = False) -> None:
-    """List the recognisers: of opinfo, and of installed packages, in the order they are asked.
+    """List the recognisers of opinfo and of installed packages, in order of precedence.
 
-    Exit status: 0, also where a package of recognisers was left out.
+    Exit status: 0, even if a package of recognisers could not be loaded.
     """
     with working() as console, telling(console):
         from ...analysis import list_recognisers
@@ -77,7 +77,7 @@ def _origin(distribution: str, version: str) -> str:
 
 
 def _short(operators: Sequence[str], most: int = 4) -> str:
-    """The first names without ``relax.``, and how many more there are."""
+    """Return the first names without ``relax.``, and the number of further ones."""
     names = [name.removeprefix("relax.") for name in operators]
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
