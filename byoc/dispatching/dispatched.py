@@ -52,10 +52,10 @@ class Dispatched:
         status: The solver's status.
         plan: The plan to save, for replaying this dispatch.
         total: The floating-point operations of the module.
-        timings: What was measured to choose the regions.
-        report: The layouts, where they were chosen too.
-        failed: All code of backends that failed: regions that were dropped, and hooks such as a
-            cost or a condition, which cost none.
+            timings: The times that were measured to choose the regions.
+        report: The planned layouts; None if they were not planned.
+        failed: Failures of backends' code: dropped regions, and hooks such as a cost or a condition
+            whose failure drops no region.
     """
 
     module: Any

@@ -17,19 +17,23 @@ from ...analysis.support.tvm_compat import GenericConst
 
 @dataclass(eq=False)
 class Value:
-    """A tensor of the function: a parameter, a constant, or a result of a call.
+    """A tensor of a Relax function: a parameter, a constant, or a result of a call.
 
     Attributes:
-        expr: Its variable or constant; None for one of several results of a call.
-        constant: It is a constant.
-        fixed: Its layout cannot change: a parameter, or the result of a Relax operator.
-        weight: It depends on constants and on parameters after ``num_input`` only.
-        parameter: It is a parameter.
-        pinned: Why it is needed in the program's layout; None if only calls use it.
+            name: The variable's name.
+        shape: Integers, and expressions where an extent is symbolic.
+        dtype: TVM's name of the dtype.
+        expr: The Relax expression; None for one of several results of a call.
+        constant: Whether it is a constant.
+        fixed: Whether its own layout cannot change, as that of a parameter.
+        weight: Whether it depends only on constants and on parameters after ``num_input``.
+        parameter: Whether it is a parameter of the function.
+        pinned: Why it must (also) exist in the program's layout; None if only calls use it.
         producer: The call that produces it.
         uses: The calls that read it.
-        of: For a variant: the value of the program that this is in one layout.
-        makers: For a variant: the variants of ops that produce it in this layout.
+        vdevice: The virtual device that it is on.
+        of: The value of the program of which this one is a variant in one layout.
+        makers: The calls that produce that variant.
     """
 
     name: str
@@ -49,6 +53,7 @@ class Value:
 
     @property
     def rank(self) -> int:
+        """The number of axes."""
         return len(self.shape)
 
     def only_in(self, ops: Collection[Op]) -> bool:

@@ -172,7 +172,7 @@ def operands(node: Node) -> Sequence[Op]:
     return [made.op for k in range(2) if (made := node.source(k)) is not None]
 
 
-def in_between(node: Node) -> str | Unmet | None:
+def in_between(node: Node) -> str | Unmet | bool | None:
     """As for float32, but that all of it has to be done before the result is written."""
     if (reason := follows(node)) is not None:
         return reason

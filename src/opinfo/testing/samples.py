@@ -25,7 +25,7 @@ TENSOR = re.compile(r"(float\d+)\[(.+)\]")
 
 @dataclass(frozen=True)
 class _Sample:
-    """A chain of operators: its inputs, and builders of the chain and of its last operator."""
+    """A chain of operators with its inputs and builder, and the builder of its last operator."""
 
     ops: tuple[str, ...]
     inputs: tuple[tuple[int | str, ...], ...]
@@ -54,8 +54,8 @@ def samples(backend: Backend) -> list[Example]:
     first = sorted({n for s in steps for n in s.names})
     taken = _taken(backend, [s for n in first for s in _single(n)])
     later = sorted({n for p in backend.patterns for s in p.steps[1:] for n in s.names})
-    known = [(s, e) for s, e in taken if s.inputs == _static(s.inputs)]
-    anchors = list({e.takes: s for s, e in reversed(known)}.values())
+    static = [(s, e) for s, e in taken if s.inputs == _static(s.inputs)]
+    anchors = list({e.takes: s for s, e in reversed(static)}.values())
     for shape in (_whole, _by_column, _by_channel):
         reached = {s.ops for s, _ in taken}
         longer = [x for s in anchors for n in later if (*s.ops, n) not in reached
@@ -121,7 +121,7 @@ def _single(op: str) -> Iterator[_Sample]:
 def _followed(
     s: _Sample, op: str, shape: Callable[[Sequence[int]], Sequence[int]]
 ) -> Iterator[_Sample]:
-    """Yield the sample with one more operator, unary or with a constant of that shape."""
+    """Yield a sample extended by an operator on its result, and a constant if binary."""
     for case in _matches().get(op, ()):
         shapes = _operands(case)
         if shapes is not None and len(shapes) in (1, 2):
