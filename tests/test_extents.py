@@ -1,3 +1,4 @@
+# mypy: disable-error-code="no-untyped-def"
 """Hand-written PrimFuncs, whose extents are int32, next to operators."""
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from tvm import relax, tirx
 
 from ..analysis import Constant, OpInfo
 from ..analysis.proposal.build import call_op
-from ..analysis.proposal.legalise import lowered
+from ..analysis.proposal.legalise import legalise_module
 from ..analysis.recognise import Matches
 from ..analysis.results.op_info import to_plain
 from .layout_strings import faults
@@ -33,7 +33,7 @@ def lower(case: Matches) -> tirx.PrimFunc:
         with builder.dataflow():
             out = builder.emit_output(call)
         builder.emit_func_output(out)
-    mod = lowered(builder.get())
+    mod = legalise_module(builder.get())
     (func,) = (f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc))
     return func
 

@@ -28,6 +28,7 @@ class Case:
             AssertionError: The check fails; the message says what was expected.
             unittest.SkipTest: The check cannot run on this machine.
         """
+        __tracebackhide__ = True  # pytest shows the message, and not the code of this kit
         self.run()
 
     def __str__(self) -> str:
