@@ -16,7 +16,10 @@
 # You have a library or a device that computes dense layers faster than TVM does. In this tutorial
 # you package it as a backend: patterns that say what it takes, a converter that writes C++, an
 # entry point by which opinfo discovers it, and tests that opinfo writes for you. The package is
-# `examples/npu_backend` in the repository. Copy it to start yours.
+# `examples/npu_backend` in the repository, and all its files are on this page and under
+# [Example packages](../reference/example-packages.md). Copy it to start yours.
+#
+# Run this notebook in a checkout of the repository.
 #
 # You need opinfo, g++, pytest and pip.
 
@@ -31,7 +34,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from IPython.display import Code
+from IPython.display import Markdown
 from tvm import relax
 
 import opinfo
@@ -44,7 +47,7 @@ package = root / "examples/npu_backend"
 def show(name):
     """A file of the package."""
     language = {".py": "python", ".toml": "toml"}[Path(name).suffix]
-    return Code(data=(package / name).read_text(), language=language)
+    return Markdown(f"`{name}`\n\n```{language}\n{(package / name).read_text()}```")
 
 
 # %% [markdown]
