@@ -1,4 +1,4 @@
-"""The kit for packages of others sees each fault that it looks for."""
+"""The test kit detects each fault that it checks for."""
 
 from __future__ import annotations
 
@@ -94,13 +94,13 @@ FAULTS: dict[str, tuple[Backend, str, str]] = {
     "other numbers": (replace(TOY, convert=_double), "takes sum of inputs [float32]",
                       r"differs from TVM by .* of the largest value, 2\.0e-04 is accepted"),
     "another code each time": (replace(TOY, convert=_different), "generates the same code again",
-                               "convert returned another code"),
+                               "convert returned different code"),
     "a converter that raises": (replace(TOY, convert=_raising), "takes relu [float32]",
                                 r"the regions are \[\], expected \['relu'\].*no such operator"),
     "availability in two lines": (replace(TOY, available=lambda: "no\ndriver"),
                                   "says whether it is available", "the reason in one line"),
     "two patterns of one name": (replace(TOY, patterns=(*PATTERNS, PATTERNS[0])),
-                                 "names its patterns", "two patterns have one name"),
+                                 "names its patterns", "pattern names must be distinct"),
     "a version that raises": (replace(TOY, version=lambda: str(1 // 0)), "names its patterns",
                               "ZeroDivisionError"),
     "a cost below zero": (replace(TOY, cost=lambda r: -1.0), "gives the cost of each region",
@@ -109,7 +109,7 @@ FAULTS: dict[str, tuple[Backend, str, str]] = {
         replace(TOY, patterns=(*PATTERNS, Pattern("exp", one("relax.exp")))),
         "has an example for each pattern", "the pattern exp: relax.exp"),
     "more than it should": (replace(TOY, patterns=(Pattern("any", one("relax.nn.relu")),)),
-                            "leaves rows known at run time [float32]", "expected none"),
+                            "leaves rows known at run time [float32]", "expected no region"),
     "a reason of two lines": (
         replace(TOY, patterns=(*PATTERNS[:1], Pattern("relu", one("relax.nn.relu", _in_lines)))),
         "leaves rows known at run time [float32]", "one with 'the shape is symbolic'"),
@@ -198,7 +198,7 @@ def test_all_failures_are_listed_together() -> None:
     first, available, names = str(error.value).splitlines()
     assert first == "backend toy: 2 checks failed"
     assert available.startswith("says whether it is available: available returned 'no\\ndriver'")
-    assert names.startswith("names its patterns: two patterns have one name")
+    assert names.startswith("names its patterns: pattern names must be distinct")
     with pytest.raises(unittest.SkipTest, match="no driver"):
         check_backend(replace(TOY, available=lambda: "no driver"), EXAMPLES, registered=False)
 
@@ -248,9 +248,18 @@ WRONG: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
     "operands the other way round": (_swapped, {}, "matches outer 1: "),
     "matches what it says it refuses": (_guess, {"REFUSES": [SUM]}, "but: it is a product"),
     "has no case": (_guess, {"MATCHES": []}, r"MATCHES has no case of relax\.outer"),
+    "an operand that is no type": (
+        _guess, {"MATCHES": [Matches("relax.outer", ("int8(4, 6)", "int8[5]"))]},
+        r"the operand 'int8\(4, 6\)': expected dtype\[shape\] or dtype\(value\)"),
+    "an operand too many": (
+        _guess, {"MATCHES": [Matches("relax.outer", ("int8[4]",) * 3)]},
+        r"matches outer 0: [^\n]+\n"),
+    "a script that does not parse": (
+        _guess, {"REFUSES": [Refuses("it is not TVMScript", "def main(:")]},
+        "refuses it is not TVMScript: [^\n]+$"),
     "other attributes": (_guess, {"MATCHES": [Matches("relax.outer", ("int8[4]", "int8[5]"),
                                                       expect={"axis": 1})]},
-                         "there is no attribute axis"),
+                         "attribute axis is missing"),
 }  # fmt: skip
 
 
@@ -260,9 +269,16 @@ def test_a_fault_of_a_recogniser_is_seen(what: str) -> None:
     with recogniser_scope():
         module = _module(types.FunctionType(run.__code__, globals(), run.__name__), **fields)
         with pytest.raises(AssertionError, match=message):
-            check_recogniser(module)
+            check_recogniser(module, registered=False)
 
 
 def test_a_module_without_a_recogniser_is_seen() -> None:
     with pytest.raises(AssertionError, match=r"no function of empty is registered"):
-        check_recogniser(types.ModuleType("empty"))
+        check_recogniser(types.ModuleType("empty"), registered=False)
+
+
+def test_a_module_that_no_entry_point_leads_to_is_seen() -> None:
+    (first, *_) = recogniser_cases(types.ModuleType("empty"))
+    assert str(first) == "empty: is discovered"
+    with pytest.raises(AssertionError, match=r"no entry point .* leads to empty; declare one"):
+        first.check()

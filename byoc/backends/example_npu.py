@@ -1,4 +1,4 @@
-"""A made-up accelerator: the example of a backend that takes whole parts of a graph.
+"""A simulated accelerator: an example of a backend with coarse patterns.
 
 It computes convolutions, pools, sums and relu of float16 in NHWC, in a memory of its own. Since
 there is none, `run` interprets its programs in numpy: where a library for it is loaded, import this

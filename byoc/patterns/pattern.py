@@ -32,7 +32,7 @@ True and False work too, but say less.
 
 @dataclass(frozen=True)
 class Node:
-    """An operator of the graph as a condition sees it.
+    """An operator of the graph, as passed to a condition.
 
     Attributes:
         op: The call site.
@@ -245,7 +245,7 @@ class Pattern:
 
     Args:
         name: Identifies the pattern in messages, plans and ``force``.
-        steps: The anchor, then what may follow it.
+        steps: The anchor, then the steps that may follow it.
     """
 
     name: str

@@ -254,7 +254,7 @@ def test_what_is_no_backend_is_refused_where_it_is_written() -> None:
 ])  # fmt: skip
 def test_a_cost_that_is_none_gives_the_default_and_is_named(cost: Any) -> None:
     with pytest.warns(UserWarning, match=r"toy, cost .* of relax.add.*: its cost function failed: "
-                      r".*; the default cost of 0 is taken"):  # fmt: skip
+                      r".*; the default cost of 0 is used"):  # fmt: skip
         done = dispatch(nets.net(_several, SHAPE), [replace(TOY, cost=cost)])
     assert len(done.taken) == 3 and len(done.failed) == 1 and not done.lost
 
@@ -398,7 +398,8 @@ def _scaled(init: str) -> Backend:
     """Products with a constant, whose constants are loaded by what is ``init``."""
 
     def convert(regions: Sequence[Region]) -> Code:
-        source, arrays = ABI + "static opinfo::Constants constants;\n", []
+        source = ABI + "static opinfo::Constants constants;\n"
+        arrays: list[tuple[str, np.ndarray[Any, Any]]] = []
         for r in regions:
             value = f"opinfo::data(constants[{len(arrays)}])" if r.constants else "opinfo::data(x)"
             source += f"""

@@ -1,4 +1,4 @@
-"""What oneDNN takes of quantised operators: products of integers between dequantize and quantize.
+"""Patterns of quantised operators for oneDNN: integer products between dequantize and quantize.
 
     dequantize(x), dequantize(w) → conv or matmul → add → relu → quantize
         = saturate(round((s_x s_w Σ (x - z_x) w + bias …) / s_y + z_y))

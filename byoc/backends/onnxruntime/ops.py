@@ -1,4 +1,4 @@
-"""Relax operators as ONNX nodes: which are taken, and how each one is written.
+"""Relax operators as ONNX nodes: conditions, and writers for each operator.
 
 A writer gets the call and the names of its operands; it returns the name of the result.
 """

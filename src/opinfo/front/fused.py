@@ -8,18 +8,28 @@ import tvm
 from tvm import relax, tirx
 
 from ..analysis.chain import Chains
+from ..analysis.lifting.tir.extents import int64_extents
+from ..frontend.checks.error import one_line
 from ..report.chains import ChainReport, ChainRow
-from .prim_funcs import NotThere, Progress, call_sites, legalize, reported
+from .prim_funcs import LegalizeError, NotThere, Progress, call_sites, legalize, reported
 
 
 def fuse(mod: tvm.IRModule) -> tvm.IRModule:
-    """Return the module fused by TVM's usual pipeline; `mod` is not modified."""
+    """Return the module fused by TVM's usual pipeline; `mod` is not modified.
+
+    Raises:
+        LegalizeError: TVM cannot legalise or fuse it.
+    """
     passes = [
         relax.transform.AnnotateTIROpPattern(),
         relax.transform.FuseOps(),
         relax.transform.FuseTIR(),
     ]
-    return tvm.transform.Sequential(passes)(legalize(mod))
+    legalized = int64_extents(legalize(mod))
+    try:
+        return tvm.transform.Sequential(passes)(legalized)
+    except Exception as error:  # TVM's fusion raises what it likes
+        raise LegalizeError(f"TVM cannot fuse the model: {one_line(error)}") from error
 
 
 def inspect_fused(

@@ -11,7 +11,7 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from ..analysis.lifting.tir.node import items
-from ..analysis.proposal.legalise import lowered
+from ..analysis.proposal.legalise import legalise_module
 from ..analysis.support.progress import stage
 from ..frontend.checks.error import one_line
 
@@ -19,7 +19,7 @@ Progress = Callable[[int, int, str], None]
 
 
 class LegalizeError(ValueError):
-    """TVM cannot lower a model's operators to PrimFuncs; the message says why."""
+    """TVM cannot lower a model's operators, or fuse the PrimFuncs; the message says why."""
 
 
 class NotThere(KeyError):
@@ -46,7 +46,7 @@ def legalize(mod: tvm.IRModule) -> tvm.IRModule:
         return mod
     stage("legalising")
     try:
-        return lowered(mod)
+        return legalise_module(mod)
     except Exception as error:  # TVM's legalisation may raise anything
         raise LegalizeError(f"TVM cannot legalise the model: {one_line(error)}") from error
 

@@ -8,7 +8,7 @@ from typing import Any
 from ..byoc.codegen.host import native_target
 from ..byoc.measure import Measure
 from ..jit.tune.record import Recording
-from ..jit.tune.tune import Found, Progress, tasks
+from ..jit.tune.tune import Progress, TuneResult, tasks
 from ..jit.tune.tune import tune as search
 
 
@@ -22,7 +22,7 @@ def tune(
     target: Any = None,
     measure: Measure | None = None,
     progress: Progress | None = None,
-) -> list[Found]:
+) -> list[TuneResult]:
     """Search for schedules of recorded shapes, most frequent first.
 
     Args:

@@ -11,7 +11,7 @@ from tvm import relax, tirx
 
 from ..analysis import Constant, OpInfo
 from ..analysis.proposal.build import call_op
-from ..analysis.proposal.legalise import lowered
+from ..analysis.proposal.legalise import legalise_module
 from ..analysis.recognise import Matches
 from ..analysis.results.op_info import to_plain
 from .layout_strings import faults
@@ -33,20 +33,32 @@ def lower(case: Matches) -> tirx.PrimFunc:
         with builder.dataflow():
             out = builder.emit_output(call)
         builder.emit_func_output(out)
-    mod = lowered(builder.get())
+    mod = legalise_module(builder.get())
     (func,) = (f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc))
     return func
 
 
 def _operand(name: str, text: str, sizes: Sizes) -> Any:
     """Convert ``"float32[1, n]"`` to a Relax variable, ``"float32(0.5)"`` to a constant."""
-    if literal := re.fullmatch(r"(\w+)\((.*)\)", text):
+    literal = re.fullmatch(r"(\w+)\((.*)\)", text)
+    if literal and _is_number(literal[2]):
         return relax.const(float(literal[2]), literal[1])
     parsed = re.fullmatch(r"(\w+)\[(.*)\]", text)
-    assert parsed, f"{text!r}: expected a type such as 'float32[1, 3, n]'"
+    assert parsed, (
+        f"the operand {text!r}: expected dtype[shape] or dtype(value), such as 'float32[1, 3, n]' "
+        "or 'int8(3)'"
+    )
     dims = [d.strip() for d in parsed[2].split(",") if d.strip()]
     shape = [int(d) if d.isdigit() else sizes.setdefault(d, tirx.Var(d, "int64")) for d in dims]
     return relax.Var(name, relax.TensorType(shape, parsed[1]))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _with_sizes(value: Any, sizes: Sizes) -> Any:

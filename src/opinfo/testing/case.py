@@ -6,6 +6,8 @@ import unittest
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from ..frontend.checks.error import one_line
+
 
 @dataclass(frozen=True)
 class Case:
@@ -49,6 +51,8 @@ def check_all(subject: str, cases: Iterable[Case]) -> None:
             failed.append(f"{case}: {e}")
         except unittest.SkipTest as e:
             skipped = e
+        except Exception as e:  # a mistake in an example, which TVM or Python finds
+            failed.append(f"{case}: {one_line(e)}")
     if failed:
         checks = "1 check" if len(failed) == 1 else f"{len(failed)} checks"
         raise AssertionError("\n".join([f"{subject}: {checks} failed", *failed]))

@@ -25,8 +25,9 @@ class Example:
     Args:
         name: The name in messages.
         inputs: Shapes. A string such as ``"n"`` is a symbolic size; equal strings are the same
-        size. build: ``build(emit, const, *inputs)`` returns the result. ``emit`` binds a Relax call
-        to a variable; ``const(4, 6)`` is a constant with this shape and random values.
+            size.
+        build: ``build(emit, const, *inputs)`` returns the result. ``emit`` binds a Relax call to a
+            variable; ``const(4, 6)`` is a constant with this shape and random values.
         takes: The operators of the region, ``"conv2d add relu"``; commas separate regions. Empty if
             the backend must leave all operators to TVM.
         refused: A part of the reason why an operator stays with TVM.

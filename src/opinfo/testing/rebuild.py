@@ -11,7 +11,7 @@ from tvm.tirx.buffer import is_buffer_var
 
 from ..analysis import OpInfo, op_info
 from ..analysis.certify.structural_equality import bare
-from ..analysis.proposal.legalise import lowered
+from ..analysis.proposal.legalise import legalise_module
 from ..analysis.results.op_info import to_plain
 from .strip import strip
 
@@ -73,7 +73,7 @@ def rebuilt(func: Any, info: OpInfo) -> Any:
         with builder.dataflow():
             out = builder.emit_output(builder.normalize(constructor(**info.bind(params))))
         builder.emit_func_output(out)
-    (made,) = (f for f in lowered(builder.get()).functions.values()
+    (made,) = (f for f in legalise_module(builder.get()).functions.values()
                if isinstance(f, tirx.PrimFunc))  # fmt: skip
     return made
 

@@ -18,7 +18,9 @@ from tvm.tirx.buffer import is_buffer_var
 
 from ..analysis import OpInfo, RecogniserWarning, Refusal, op_info
 from ..analysis.recognise import Matches, Refuses
-from ..analysis.registry.registry import Recogniser, identity, registered
+from ..analysis.registry.registry import BUILT_IN, Recogniser, identity, left_out
+from ..analysis.registry.registry import registered as registered_recognisers
+from ..analysis.support import plugins
 from .calls import check_answer, lower
 from .case import Case, check_all
 from .mutants import mutants, parsed
@@ -30,7 +32,7 @@ from .strip import strip
 SCHEDULES, MUTANTS = 2, 4
 
 
-def recogniser_cases(module: ModuleType) -> list[Case]:
+def recogniser_cases(module: ModuleType, *, registered: bool = True) -> list[Case]:
     """Return the checks of the recognisers of a module with ``MATCHES`` and ``REFUSES``.
 
     They are registered, and each of their operators occurs in ``MATCHES``.
@@ -40,6 +42,8 @@ def recogniser_cases(module: ModuleType) -> list[Case]:
     Args:
         module: The module, which registers recognisers. ``MATCHES`` lists `Matches`, ``REFUSES``
             lists `Refuses`.
+        registered: Whether an entry point of an installed package must lead to the module. opinfo's
+            own modules need none.
 
     Returns:
         The checks in this order.
@@ -47,7 +51,9 @@ def recogniser_cases(module: ModuleType) -> list[Case]:
     name = module.__name__.rpartition(".")[2]
     matches: Sequence[Matches] = getattr(module, "MATCHES", ())
     refuses: Sequence[Refuses] = getattr(module, "REFUSES", ())
+    plugin = registered and not module.__name__.startswith(BUILT_IN)
     return [
+        *([Case(f"{name}: is discovered", partial(_discovered, module))] if plugin else []),
         Case(f"{name}: is registered", partial(_registered, module)),
         Case(f"{name}: has a match for each operator", partial(_covered, module, matches)),
         *(Case(f"{name}: matches {_label(k, m)}", partial(check_match, m))
@@ -59,16 +65,18 @@ def recogniser_cases(module: ModuleType) -> list[Case]:
     ]  # fmt: skip
 
 
-def check_recogniser(module: ModuleType) -> None:
+def check_recogniser(module: ModuleType, *, registered: bool = True) -> None:
     """Run all checks of the recognisers of a module.
 
     Args:
         module: See `recogniser_cases`.
+        registered: See `recogniser_cases`.
 
     Raises:
         AssertionError: Checks fail; the message has a line for each.
     """
-    check_all(f"recognisers of {module.__name__}", recogniser_cases(module))
+    cases = recogniser_cases(module, registered=registered)
+    check_all(f"recognisers of {module.__name__}", cases)
 
 
 def check_match(case: Matches) -> None:
@@ -106,6 +114,16 @@ def check_refusal(module: str, case: Refuses) -> None:
         assert info.name not in ops, f"recognised as {info!r}, but: {case.why}"
 
 
+def _discovered(module: ModuleType) -> None:
+    owners = [p for p in plugins.installed(plugins.RECOGNISERS) if p.owns(module.__name__)]
+    assert owners, (
+        f"no entry point of the group {plugins.RECOGNISERS} leads to {module.__name__}; declare "
+        "one in pyproject.toml and install the package, or pass registered=False"
+    )
+    failed = left_out()
+    assert not all(p in failed for p in owners), failed[owners[0]]
+
+
 def _registered(module: ModuleType) -> None:
     assert _recognisers(module.__name__), (
         f"no function of {module.__name__} is registered; expected one with @recogniser"
@@ -119,7 +137,7 @@ def _covered(module: ModuleType, matches: Sequence[Matches]) -> None:
 
 
 def _recognisers(module: str) -> list[Recogniser]:
-    return [r for r in registered() if identity(r.run)[0] == module]
+    return [r for r in registered_recognisers() if identity(r.run)[0] == module]
 
 
 def _asked(func: tirx.PrimFunc) -> OpInfo | Refusal:

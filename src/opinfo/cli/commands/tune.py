@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ...jit.tune.record import Recording
-    from ...jit.tune.tune import Found
+    from ...jit.tune.tune import TuneResult
 
 
 def tune_record(
@@ -77,7 +77,7 @@ def _recording(path: Path) -> Recording:
     return Recording.load(path)
 
 
-def _table(found: Sequence[Found]) -> Table:
+def _table(found: Sequence[TuneResult]) -> Table:
     from rich.markup import escape
     from rich.table import Table
 
@@ -96,11 +96,11 @@ def _table(found: Sequence[Found]) -> Table:
     return table
 
 
-def _summary(found: Sequence[Found], database: Path) -> str:
+def _summary(found: Sequence[TuneResult], database: Path) -> str:
     from ...analysis.support.wording import plural
     from ...jit.tune.schedule_database import Searched
 
     wins = sum(Searched(0, f.microseconds, f.structure).wins for f in found)
     new = sum(f.new for f in found)
-    return (f"{plural(len(found), 'shape')}, {wins} of them faster than the rule's schedule;  "
+    return (f"{plural(len(found), 'shape')}, {wins} of them faster than the rule's schedule; "
             f"{plural(new, 'new trial')}, in {database}")  # fmt: skip

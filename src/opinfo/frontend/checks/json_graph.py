@@ -22,6 +22,7 @@ import tvm
 import tvm_ffi
 from tvm_ffi import core
 
+from ...analysis.registry.registry import load_all
 from ...analysis.support.tvm_compat import MatchBufferRegion, TensorRegion, type_key
 
 #: Base types of IR; derived types are included.
@@ -109,7 +110,7 @@ class _Checker:
             self._container(place, kind, data)
         elif kind in _NAMED:
             if not (isinstance(data, str) and _NAMED[kind](data)):
-                raise BadGraph(f"unknown name {data!r:.60}")
+                raise BadGraph(f"unknown name {data!r:.60}{_REMEDIES.get(kind, '')}")
         else:
             self._object(place, kind, data)
         if self.depth[place] > DEPTH:
@@ -273,14 +274,24 @@ def _operators() -> frozenset[str]:
     return frozenset(map(str, tvm.ir.Op.list_op_names()))
 
 
+def _registered(name: str) -> bool:
+    """Whether an operator is there once the installed recognisers are loaded: they register it."""
+    load_all()
+    return name in map(str, tvm.ir.Op.list_op_names())
+
+
 @cache
 def _kinds() -> frozenset[str]:
     return frozenset(map(str, tvm.target.Target.list_kinds()))
 
 
+#: What to do about a name that is not known.
+_REMEDIES = {
+    "ir.Op": "; install the package that registers it, with an entry point of opinfo.recognisers"
+}
 #: Types whose data is a name that TVM looks up.
 _NAMED: dict[str, Callable[[str], bool]] = {
-    "ir.Op": lambda name: name in _operators(),
+    "ir.Op": lambda name: name in _operators() or _registered(name),
     "ir.EnvFunc": lambda name: name in INFERENCE,
     "ir.SourceName": lambda name: True,
     "target.TargetKind": lambda name: name in _kinds(),

@@ -19,6 +19,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from ...analysis.registry.registry import load_all
+from ...analysis.support import plugins
 from ...byoc.process.fork import forked
 from ...byoc.process.status import ended
 from ..checks.error import FrontendError, one_line
@@ -99,6 +101,8 @@ def _read_file(job: dict[str, Any], read: Any) -> bytes:
 
 
 def _prepare(suffix: str) -> None:
+    if suffix == ".json" and plugins.installed(plugins.RECOGNISERS):
+        load_all()  # they register the operators of raised modules
     for name in IMPORTS.get(suffix, ()):
         try:
             import_module(name)
