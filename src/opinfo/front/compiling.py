@@ -9,6 +9,7 @@ import tvm
 from tvm import relax
 
 from ..byoc.backend.backend import Backend
+from ..byoc.building.read_target import read_target
 from ..byoc.codegen.host import native_target
 from ..byoc.compile import compile_module
 from ..byoc.dispatching.dispatch_request import Options
@@ -42,7 +43,8 @@ def compile(
         model: A Relax module, which is not changed, or the path of a file that `opinfo.load` reads.
         backends: Names or `Backend` objects. By default oneDNN for a CPU where it is installed, and
             none with `shapes`; ``[]`` for TVM's own code.
-        target: TVM's target; by default this CPU, with one thread. `Compiled.report` names it.
+        target: TVM's target, such as ``"llvm -mcpu=haswell -num-cores=2"`` or a dict; by default
+            this CPU, with one thread. `Compiled.report` names it.
         shapes: How functions with symbolic shapes are compiled, where backends leave them:
             ``"jit"``, ``"aot"``, `jit.Aot`, a `jit.Config`; or dimensions by name, ``{"n": 8, "m":
             (1, 512), "k": Dim(1, 64, likely=(8,))}``, for kernels of the shapes that occur. By
@@ -64,7 +66,7 @@ def compile(
         FileNotFoundError: There is no C++ compiler.
     """
     mod = as_module(model, "compile")
-    wanted = tvm.target.Target(native_target() if target is None else target)
+    wanted = native_target() if target is None else read_target(target)
     mod, config = configured(mod, shapes)
     signatures = _signatures(mod)
     if config is None:
