@@ -119,7 +119,8 @@ def _shares(done: Dispatched) -> list[tuple[str, ...]]:
 
 
 def _runs(verified: Verified) -> str:
-    return f"Medians of {plural(verified.runs, 'run')} of each, in turns; {verified}."
+    runs, threads = plural(verified.runs, "run"), plural(verified.threads, "thread")
+    return f"Medians of {runs} of each, in turns, with {threads}; {verified.outcome()}."
 
 
 def _regions(done: Dispatched) -> list[tuple[str, ...]]:

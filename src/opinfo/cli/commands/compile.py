@@ -307,6 +307,6 @@ def _print(compiled: Compiled, explain: bool, verified: Verified | None, output:
         written = f"written: {output}, {plural(len(compiled.functions), 'function')}"
         show([table(f.row for f in compiled.functions)], written)
     if verified is not None:
-        emit(f"{verified.table()}\n{verified}")
+        emit(str(verified))
     if done is not None and done.failures():
         emit(done.failures())
