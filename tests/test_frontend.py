@@ -128,7 +128,11 @@ def test_missing_file_and_folder(tmp_path: Path) -> None:
     [
         ({"y": (1, 3, 224, 224)}, "no input is called 'y'; the model's inputs are: data_0"),
         ({"data_0": (1, 3)}, "has 4 dimensions (1,3,224,224), 2 were given"),
-        ({"data_0": (1, 3, 224, 225)}, "fixed dimension 224, 225 was asked for"),
+        (
+            {"data_0": (1, 3, 224, 225)},
+            "input 'data_0': dimension 3 is fixed, 224; 225 was asked for "
+            "(a name makes it symbolic: --shape data_0:1,3,224,n)",
+        ),
     ],
 )
 def test_shapes_that_do_not_fit(shapes: dict[str, tuple[int | str, ...]], told: str) -> None:

@@ -39,10 +39,13 @@ def _dim(part: str, text: str) -> int | str:
     )
 
 
-def check_shapes(wanted: Shapes, inputs: Mapping[str, Sequence[object] | None]) -> None:
+def check_shapes(
+    wanted: Shapes, inputs: Mapping[str, Sequence[object] | None], symbolic: bool = False
+) -> None:
     """Refuse names that are no input, other ranks, other sizes than the fixed ones.
 
     `inputs` has each input's dimensions, an `int` where fixed, or None if its rank is unknown.
+    `symbolic`: a name makes a fixed dimension symbolic.
     """
     for name, shape in wanted.items():
         if name not in inputs:
@@ -56,11 +59,18 @@ def check_shapes(wanted: Shapes, inputs: Mapping[str, Sequence[object] | None]) 
             raise FrontendError(
                 f"input '{name}' has {len(found)} dimensions ({told}), {len(shape)} were given"
             )
-        for dim, asked in zip(found, shape, strict=True):
+        for k, (dim, asked) in enumerate(zip(found, shape, strict=True)):
             if isinstance(dim, int) and isinstance(asked, int) and dim != asked:
                 raise FrontendError(
-                    f"input '{name}' has a fixed dimension {dim}, {asked} was asked for"
+                    f"input '{name}': dimension {k} is fixed, {dim}; {asked} was asked for"
+                    f"{_renamed(name, shape, k) if symbolic else ''}"
                 )
+
+
+def _renamed(name: str, shape: Sequence[int | str], k: int) -> str:
+    """How to ask for a shape whose dimension `k` is symbolic."""
+    words = ",".join(["n" if k == j else str(d) for j, d in enumerate(shape)])
+    return f" (a name makes it symbolic: --shape {name}:{words})"
 
 
 def bind_shapes(mod: tvm.IRModule, wanted: Shapes) -> tvm.IRModule:
