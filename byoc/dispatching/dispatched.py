@@ -44,18 +44,18 @@ class Taken:
 class Dispatched:
     """The result of a dispatch.
 
-        Attributes:
-            module: The module, in which regions are calls of backends.
-            taken: The regions, with the operators in each.
-            left: The operators that stay with TVM, and why.
-            options: Options for the C++ compiler.
-            status: The solver's status.
-            plan: The plan to save, for replaying this dispatch.
-            total: The floating-point operations of the module.
-                timings: The times that were measured to choose the regions.
-                report: The planned layouts; None if they were not planned.
-            failed: Failures of backends' code: dropped regions, and hooks such as a cost or a condition
-                whose failure drops no region.
+    Attributes:
+        module: The module, in which regions are calls of backends.
+        taken: The regions, with the operators in each.
+        left: The operators that stay with TVM, and why.
+        options: Options for the C++ compiler.
+        status: The solver's status.
+        plan: The plan to save, for replaying this dispatch.
+        total: The floating-point operations of the module.
+            timings: The times that were measured to choose the regions.
+            report: The planned layouts; None if they were not planned.
+        failed: Failures of backends' code: dropped regions, and hooks such as a cost or a condition
+            whose failure drops no region.
     """
 
     module: Any

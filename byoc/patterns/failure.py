@@ -31,16 +31,16 @@ STAGES = {
 class Failure:
     """A failure of a backend's code.
 
-        Attributes:
-            backend: The backend.
-            stage: A key of `STAGES`.
-            reason: The error, in one line.
-            ops: The operators of the region that was lost; empty if none was.
-            value: The result of that region.
-            rule: The part of the backend that failed, such as a condition or a pattern.
-            now: The backends that have these operators instead.
-                function: The Relax function that the region is in.
-        """
+    Attributes:
+        backend: The backend.
+        stage: A key of `STAGES`.
+        reason: The error, in one line.
+        ops: The operators of the region that was lost; empty if none was.
+        value: The result of that region.
+        rule: The part of the backend that failed, such as a condition or a pattern.
+        now: The backends that have these operators instead.
+            function: The Relax function that the region is in.
+    """
 
     backend: str
     stage: str

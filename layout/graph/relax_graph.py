@@ -19,21 +19,21 @@ from ...analysis.support.tvm_compat import GenericConst
 class Value:
     """A tensor of a Relax function: a parameter, a constant, or a result of a call.
 
-        Attributes:
-                name: The variable's name.
-                shape: Integers, and expressions where an extent is symbolic.
-            dtype: TVM's name of the dtype.
-            expr: The Relax expression; None for one of several results of a call.
-            constant: Whether it is a constant.
-            fixed: Whether its own layout cannot change, as that of a parameter.
-            weight: Whether it depends only on constants and on parameters after ``num_input``.
-            parameter: Whether it is a parameter of the function.
-            pinned: Why it must (also) exist in the program's layout; None if only calls use it.
-            producer: The call that produces it.
-            uses: The calls that read it.
-            vdevice: The virtual device that it is on.
-            of: The value of the program of which this one is a variant in one layout.
-            makers: The calls that produce that variant.
+    Attributes:
+            name: The variable's name.
+            shape: Integers, and expressions where an extent is symbolic.
+        dtype: TVM's name of the dtype.
+        expr: The Relax expression; None for one of several results of a call.
+        constant: Whether it is a constant.
+        fixed: Whether its own layout cannot change, as that of a parameter.
+        weight: Whether it depends only on constants and on parameters after ``num_input``.
+        parameter: Whether it is a parameter of the function.
+        pinned: Why it must (also) exist in the program's layout; None if only calls use it.
+        producer: The call that produces it.
+        uses: The calls that read it.
+        vdevice: The virtual device that it is on.
+        of: The value of the program of which this one is a variant in one layout.
+        makers: The calls that produce that variant.
     """
 
     name: str
