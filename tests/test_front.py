@@ -14,6 +14,7 @@ from tvm import relax
 
 import opinfo
 from opinfo.byoc.codegen.host import cpu
+from opinfo.byoc.process.spawn import spawn
 from opinfo.front.compiled_model import describe
 from opinfo.jit import Config, Dim, Recording
 from opinfo.verify import time_builds
@@ -140,7 +141,7 @@ def test_a_compiled_model_is_compared_with_the_unmodified_one() -> None:
 def test_both_builds_have_the_threads_of_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = opinfo.compile(model(4), [], target="llvm -num-cores=2")
     children = []
-    spawned = time_builds.spawn
+    spawned = spawn
 
     def watched(command: list[str], threads: int) -> Any:
         children.append(threads)
