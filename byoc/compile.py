@@ -20,6 +20,7 @@ from .backend.region import Region
 from .building.build_library import build_library, copy_library
 from .building.build_retries import build_with_retries
 from .building.finish_module import finish_module
+from .building.read_target import read_target
 from .dispatching.dispatch import prepare_dispatch
 from .dispatching.dispatch_request import Options
 from .dispatching.dispatched import Dispatched
@@ -98,7 +99,7 @@ def compile_module(
         PlanRefused: The saved plan does not fit the module or the backends.
         ValueError: An argument does not fit the others, or the module has no Relax function.
     """
-    named = given(backends)
+    named, target = given(backends), read_target(target)
     _check(mod, named, priority)
     lowered = _prepare(mod, named, plan, saved)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,7 +17,8 @@ from tvm import relax
 
 import opinfo
 
-FOLDER = Path(__file__).parent.parent / "examples" / "cpp"
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / "examples" / "cpp"
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +81,18 @@ def test_what_fails_is_one_line(
     done = run(folder, *words)
     assert done.returncode == status and done.stdout == ""
     assert text in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_the_command_of_the_page_builds_it(folder: Path, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "guides" / "deploy-from-cpp.md").read_text()
+    (command,) = (b for b in re.findall(r"```bash\n(.*?)```", page, re.DOTALL) if "g++" in b)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run(["bash", "-ec", command], cwd=tmp_path, env={**os.environ, "PATH": path},
+                   check=True)  # fmt: skip
+    for name in ("model.so", "x.bin"):
+        shutil.copy(folder / name, tmp_path)
+    assert run(tmp_path, "model.so", "main", "x.bin", "2,8", "y.bin").returncode == 0
 
 
 def test_it_is_shipped_with_two_libraries(folder: Path, tmp_path: Path) -> None:

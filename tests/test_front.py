@@ -14,8 +14,11 @@ from tvm import relax
 
 import opinfo
 from opinfo.byoc.codegen.host import cpu
+from opinfo.byoc.process.spawn import spawn
 from opinfo.front.compiled_model import describe
 from opinfo.jit import Config, Dim, Recording
+from opinfo.verify import time_builds
+from opinfo.verify.verification import Verified
 
 PARTS = ("analysis", "byoc", "jit", "layout")
 
@@ -130,8 +133,28 @@ def test_a_compiled_model_is_compared_with_the_unmodified_one() -> None:
     for subject, shapes in ((model(4), None), (model(tvm.tirx.Var("n", "int64")), "aot")):
         verified = opinfo.compile(subject, shapes=shapes).verify(subject)
         assert verified.same and verified.compiled > 0 and verified.unmodified > 0
+        assert "ms of " in str(verified) and ", 1 thread" in str(verified)
     zeros = net(4, np.zeros((8, 16), "float32"))
     assert not opinfo.compile(model(4), []).verify(zeros).same
+
+
+def test_both_builds_have_the_threads_of_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = opinfo.compile(model(4), [], target="llvm -num-cores=2")
+    children = []
+    spawned = spawn
+
+    def watched(command: list[str], threads: int) -> Any:
+        children.append(threads)
+        return spawned(command, threads)
+
+    monkeypatch.setattr(time_builds, "spawn", watched)
+    verified = compiled.verify(model(4))
+    assert children == [2] and "2 threads" in verified.table()
+
+
+def test_a_slower_build_says_what_sets_threads() -> None:
+    assert "OMP_NUM_THREADS" in str(Verified(0.0, 2.0, 1.0, 9))
+    assert "OMP_NUM_THREADS" not in str(Verified(0.0, 1.0, 2.0, 9))
 
 
 def test_shapes_that_came_in_are_tuned_from_a_path(

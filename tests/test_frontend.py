@@ -132,7 +132,11 @@ def test_missing_file_and_folder(tmp_path: Path) -> None:
     [
         ({"y": (1, 3, 224, 224)}, "unknown input 'y'; the model's inputs are: data_0"),
         ({"data_0": (1, 3)}, "has 4 dimensions (1,3,224,224), got 2"),
-        ({"data_0": (1, 3, 224, 225)}, "static dimension 224, got 225"),
+        (
+            {"data_0": (1, 3, 224, 225)},
+            "input 'data_0': dimension 3 is static, 224; got 225 "
+            "(a name makes it symbolic: --shape data_0:1,3,224,n)",
+        ),
     ],
 )
 def test_shapes_that_do_not_fit(shapes: dict[str, tuple[int | str, ...]], told: str) -> None:

@@ -20,6 +20,7 @@ from ..codegen.loading import load_checked
 from ..codegen.toolchain import OPTIONS, shared
 from ..dispatching.dispatched import Dispatched
 from ..prepare.fuse import fuse
+from .read_target import read_target
 
 
 def build_library(
@@ -64,4 +65,4 @@ def copy_library(library: Path, path: Path) -> None:
 
 def on_gpu(target: Any) -> bool:
     """Whether code for this target runs on an NVIDIA GPU."""
-    return bool(tvm.target.Target(target).kind.name == "cuda")
+    return bool(read_target(target).kind.name == "cuda")

@@ -53,7 +53,7 @@ class Dispatched:
         plan: The plan to save, for replaying this dispatch.
         total: The floating-point operations of the module.
             timings: The times that were measured to choose the regions.
-        report: The planned layouts; None if they were not planned.
+            report: The planned layouts; None if they were not planned.
         failed: Failures of backends' code: dropped regions, and hooks such as a cost or a condition
             whose failure drops no region.
     """

@@ -39,7 +39,7 @@ class Failure:
         value: The result of that region.
         rule: The part of the backend that failed, such as a condition or a pattern.
         now: The backends that have these operators instead.
-            function: The Relax function of that region.
+            function: The Relax function that the region is in.
     """
 
     backend: str

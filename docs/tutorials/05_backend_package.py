@@ -16,7 +16,9 @@
 # You have a library or a device that computes dense layers faster than TVM does. In this tutorial
 # you package it as a backend. The package contains patterns for the operators that it takes, a
 # converter that generates C++, an entry point through which opinfo discovers it, and tests that
-# opinfo generates. It is `examples/npu_backend` in the repository. Copy it to start your own.
+# opinfo generates. It is `examples/npu_backend` in the repository; this page and
+# [Example packages](../reference/example-packages.md) show all its files. Copy it to start your
+# own. Run this notebook in a checkout of the repository.
 #
 # You need opinfo, g++, pytest and pip.
 
@@ -31,7 +33,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from IPython.display import Code
+from IPython.display import Markdown
 from tvm import relax
 
 import opinfo
@@ -44,7 +46,7 @@ package = root / "examples/npu_backend"
 def show(name):
     """A file of the package."""
     language = {".py": "python", ".toml": "toml"}[Path(name).suffix]
-    return Code(data=(package / name).read_text(), language=language)
+    return Markdown(f"`{name}`\n\n```{language}\n{(package / name).read_text()}```")
 
 
 # %% [markdown]

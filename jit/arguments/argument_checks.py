@@ -207,9 +207,11 @@ class _TensorAcceptor(Acceptor):
 
     def copied(self, array: Any, address: int, contiguous: bool) -> Any:
         if self.strict and not contiguous:
-            raise self.wrong("is not contiguous", "must be contiguous")
+            raise self.wrong("is not contiguous", "must be contiguous; "
+                             "pass tvm.runtime.tensor(x), or drop strict")  # fmt: skip
         if self.strict and address % ALIGNMENT:
-            raise self.wrong(f"is at {address:#x}", f"must be aligned to {ALIGNMENT} bytes")
+            raise self.wrong(f"is at {address:#x}", f"must be aligned to {ALIGNMENT} bytes; "
+                             "pass tvm.runtime.tensor(x), or drop strict")  # fmt: skip
         if self.param.device != "cpu":
             raise self.wrong(
                 "is not aligned or not contiguous", "must be both: only CPU tensors are copied"

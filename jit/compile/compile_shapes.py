@@ -18,6 +18,7 @@ from ...byoc.backend.region import Region
 from ...byoc.building.build_library import copy_library
 from ...byoc.building.build_retries import build_with_retries
 from ...byoc.building.finish_module import finish_module
+from ...byoc.building.read_target import read_target
 from ...byoc.codegen import toolchain
 from ...byoc.codegen.arity import check_calls
 from ...byoc.codegen.deduplicate import deduplicate
@@ -151,7 +152,7 @@ def _check(mod: Any) -> None:
 
 
 def _target(given: Any) -> Any:
-    target = tvm.target.Target(given if given is not None else native_target())
+    target = native_target() if given is None else read_target(given)
     if "gpu" in target.keys:
         raise ValueError(
             f"compile_shapes: the target is {target.kind.name}; symbolic "

@@ -14,6 +14,7 @@ from tvm import relax, tirx
 from ...analysis import Refusal, op_infos
 from ...analysis.support.progress import stage
 from ...byoc.backend.backend import Code
+from ...byoc.building.read_target import read_target
 from ...byoc.codegen.partition import attached
 from ..aot.kernel_variants import Ranged
 from ..aot.merge import merge
@@ -96,7 +97,7 @@ def specialize_shapes(
     if strange := sorted(found.by_function.keys() - named):
         raise ValueError(f"by_function: there is no PrimFunc {', '.join(strange)}; those of the "
                          f"module: {', '.join(sorted(named))}")  # fmt: skip
-    target = tvm.target.Target(target)
+    target = read_target(target)
     sites = call_sites(mod)
     wanted: dict[str, SpecializedFunction] = {}
     functions: dict[str, Any] = {}

@@ -15,7 +15,7 @@ import tvm_ffi
 from ...byoc.patterns.failure import last_line
 from ...byoc.process.folder import Folder
 from ..arguments.signature import Signature
-from .library_table import parsed
+from .library_table import STATIC, parsed
 from .pages import cut
 
 MODES = {"generic": 0, "record": 1, "jit": 2}
@@ -63,8 +63,7 @@ class Sites:
         try:
             return self._library.get_function(f"opinfo_jit_{name}", query_imports=True)
         except AttributeError:
-            raise ValueError("the library has no table of call sites: it was not compiled "
-                             "by opinfo") from None  # fmt: skip
+            raise ValueError(STATIC) from None
 
     def configure(self, site: LoadedSite, mode: str, shapes: int) -> None:
         """Set the mode of a site, and the number of shapes whose calls it counts."""

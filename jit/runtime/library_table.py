@@ -26,6 +26,12 @@ _HEADER = struct.Struct("<6s34xQ10xHHH")
 _ENTRY = struct.Struct("<I20xQQ24x")
 
 
+STATIC = (
+    "this library has no symbolic shapes: compile it with shapes=... to serve it with Session; "
+    "otherwise use Compiled.run (or opinfo did not compile it)"
+)
+
+
 class NoTable(ValueError):
     """A file has no table; the message says why."""
 
@@ -88,8 +94,7 @@ def section(library: Path, name: bytes) -> bytes:
         for place, offset, length in entries:
             if texts[place : place + len(name) + 1] == name + b"\0":
                 return _part(file, offset, length, size, library)
-    raise NoTable(f"{library} has no table of call sites: it was not compiled by opinfo, or by "
-                  f"an older version")  # fmt: skip
+    raise NoTable(f"{library}: {STATIC}")
 
 
 def _unpacked(form: struct.Struct, file: BinaryIO, at: int, size: int, library: Path) -> Any:

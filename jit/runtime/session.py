@@ -87,10 +87,14 @@ class Stats:
         return Counter(e.what for e in self.events)
 
     def __str__(self) -> str:
-        told = ", ".join(f"{n} {what}" for what, n in sorted(self.counts.items()))
+        if not self.sites:
+            return ("calls are not counted: the library has no function compiled with jit or "
+                    "record; kernels of aot are chosen inside the library")  # fmt: skip
+        counts = ", ".join(f"{n} {what}" for what, n in sorted(self.counts.items()))
         calls = sum(s.hits + s.misses for s in self.sites)
-        return (f"{self.hit_rate:.1%} of {calls} calls by specialised kernels; "
-                f"{self.kernels} kernels, {self.bytes >> 10} KiB; {told}")  # fmt: skip
+        parts = (f"{self.hit_rate:.1%} of {calls} calls by specialised kernels",
+                 f"{self.kernels} kernels, {self.bytes >> 10} KiB", counts)  # fmt: skip
+        return "; ".join(filter(None, parts))
 
 
 class Session:

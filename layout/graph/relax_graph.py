@@ -21,7 +21,7 @@ class Value:
 
     Attributes:
             name: The variable's name.
-        shape: Integers, and expressions where an extent is symbolic.
+            shape: Integers, and expressions where an extent is symbolic.
         dtype: TVM's name of the dtype.
         expr: The Relax expression; None for one of several results of a call.
         constant: Whether it is a constant.

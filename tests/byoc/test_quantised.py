@@ -255,7 +255,7 @@ def test_steps_are_accepted_where_values_are_quantised() -> None:
     mod, found = compiled("residual")
     told = verified(mod, found)
     assert told.same >= EXACT and told.tolerance == STEPS
-    assert str(told).endswith("; values are quantised, 1.6e-02 is accepted")
+    assert told.outcome().endswith("; values are quantised, 1.6e-02 is accepted")
     assert not replace(told, difference=3 / 127).same
 
 

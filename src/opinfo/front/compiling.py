@@ -9,6 +9,7 @@ import tvm
 from tvm import relax
 
 from ..byoc.backend.backend import Backend
+from ..byoc.building.read_target import read_target
 from ..byoc.codegen.host import native_target
 from ..byoc.compile import compile_module
 from ..byoc.dispatching.dispatch_request import Options
@@ -42,10 +43,11 @@ def compile(
         model: A Relax module, which is not modified, or a file that `opinfo.load` reads.
         backends: Names or `Backend` objects. The default is oneDNN on a CPU if it is installed, and
             none with `shapes`. ``[]`` uses only TVM's code.
-        target: TVM's target; by default this CPU, with one thread. `Compiled.report` names it.
+        target: TVM's target, such as ``"llvm -mcpu=haswell -num-cores=2"`` or a dict; by default
+            this CPU, with one thread. `Compiled.report` names it.
         shapes: How symbolic functions that no backend takes are compiled: ``"jit"``, ``"aot"``,
             `jit.Aot`, a `jit.Config`; or dimensions by name, ``{"n": 8, "m": (1, 512), "k": Dim(1,
-            64, likely=(8,))}``, which compiles kernels for shapes that occur. The default is one
+            64, likely=(8,))}``, which means ``"jit"`` with these dimensions. The default is one
             kernel for all shapes.
         wants: Layouts that operators must have, as for `opinfo.plan`. By default, the layouts that
             backends prefer are candidates.
@@ -64,7 +66,7 @@ def compile(
         FileNotFoundError: No C++ compiler is installed.
     """
     mod = as_module(model, "compile")
-    wanted = tvm.target.Target(native_target() if target is None else target)
+    wanted = native_target() if target is None else read_target(target)
     mod, config = configured(mod, shapes)
     signatures = _signatures(mod)
     if config is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ..byoc.building.read_target import read_target
 from ..byoc.codegen.host import native_target
 from ..byoc.measure import Measure
 from ..jit.tune.record import Recording
@@ -45,6 +46,7 @@ def tune(
         MeasureError: Nothing can be measured.
     """
     known = recording if isinstance(recording, Recording) else Recording.load(recording)
-    how = measure or Measure(target=str(native_target() if target is None else target))
+    wanted = native_target() if target is None else read_target(target)
+    how = measure or Measure(target=str(wanted))
     return search(tasks(known)[:top], database, how, trials=trials, seconds=seconds,
                   progress=progress)  # fmt: skip

@@ -119,7 +119,8 @@ def _shares(done: Dispatched) -> list[tuple[str, ...]]:
 
 
 def _runs(verified: Verified) -> str:
-    return f"Medians of {plural(verified.runs, 'alternating run')} of each; {verified}."
+    runs, threads = plural(verified.runs, "alternating run"), plural(verified.threads, "thread")
+    return f"Medians of {runs} of each, with {threads}; {verified.outcome()}."
 
 
 def _regions(done: Dispatched) -> list[tuple[str, ...]]:

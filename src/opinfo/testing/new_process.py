@@ -1,4 +1,4 @@
-"""Run an exported library in new processes, and survive what it does."""
+"""Run an exported library in a new process, which may crash."""
 
 from __future__ import annotations
 
@@ -45,10 +45,12 @@ with open("calls.txt") as calls:
 def run_in_new_process(
     export: Callable[[Path], None], calls: Mapping[str, Sequence[Any]], imports: Sequence[str]
 ) -> dict[str, list[Any] | str]:
-    """Call functions of an exported library in a new process; return results by name.
+    """Call functions of an exported library in new processes.
 
-    The result of a function that fails is the reason. If a function ends the process, the
-    functions after it run in another one.
+    A function that ends its process costs only itself: the functions after it run in another one.
+
+    Returns:
+        The results of each function by name, or the reason why it has none.
 
     Raises:
         AssertionError: The library cannot be loaded; the message is the last line of the process.

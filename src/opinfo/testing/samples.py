@@ -25,7 +25,7 @@ TENSOR = re.compile(r"(float\d+)\[(.+)\]")
 
 @dataclass(frozen=True)
 class _Sample:
-    """A chain of operators with its inputs and builder, and the builder of its last operator."""
+    """A chain of operators: its inputs, and builders of the chain and of its last operator."""
 
     ops: tuple[str, ...]
     inputs: tuple[tuple[int | str, ...], ...]
@@ -121,7 +121,7 @@ def _single(op: str) -> Iterator[_Sample]:
 def _followed(
     s: _Sample, op: str, shape: Callable[[Sequence[int]], Sequence[int]]
 ) -> Iterator[_Sample]:
-    """Yield a sample extended by an operator on its result, and a constant if binary."""
+    """Yield the sample with one more operator, unary or with a constant of that shape."""
     for case in _matches().get(op, ()):
         shapes = _operands(case)
         if shapes is not None and len(shapes) in (1, 2):

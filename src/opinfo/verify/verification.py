@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -16,13 +15,17 @@ from tvm import relax
 from ..analysis.support.progress import stage
 from ..analysis.support.wording import faster, plural
 from ..byoc.building.build_library import on_gpu
+from ..byoc.building.read_target import read_target
 from ..byoc.codegen.executable import executable
+from ..byoc.codegen.toolchain import shared
 from ..byoc.compile import CompiledModule
 from ..byoc.dispatching.dispatch import Dispatched
 from ..byoc.measure import Excluded, Timing
+from ..byoc.process.folder import Folder
 from ..jit.compile.compile_shapes import CompiledShapes
 from ..layout.report.plan_report import columns
 from ..report.regions import reasons
+from .time_builds import time_builds
 
 Array = np.ndarray[Any, Any]
 #: The largest difference to accept, relative to an output's largest value.
@@ -32,8 +35,6 @@ TOLERANCE = 1e-3
 STEPS = 2 / 127
 #: Value of symbolic extents in a comparison.
 EXTENT = 2
-#: Limits on timed runs: their number, and seconds in total.
-RUNS, SECONDS = 9, 10.0
 TIMES = ("build", "median ms", "speed")
 
 
@@ -70,6 +71,7 @@ class Verified:
         compiled: Median milliseconds of the library.
         unmodified: Median milliseconds of the unmodified module.
         runs: Timed runs of each, alternating, after a warm-up.
+        threads: The number of threads of both.
         tolerance: The accepted difference.
     """
 
@@ -78,6 +80,7 @@ class Verified:
     unmodified: float
     runs: int
     tolerance: float = TOLERANCE
+    threads: int = 1
 
     @property
     def same(self) -> bool:
@@ -93,13 +96,26 @@ class Verified:
         return faster(self.unmodified, self.compiled)
 
     def table(self) -> str:
-        return columns((*TIMES[:1], f"{TIMES[1]} of {self.runs}", *TIMES[2:]), self.rows())
+        head = f"{TIMES[1]} of {self.runs}, {plural(self.threads, 'thread')}"
+        return columns((TIMES[0], head, TIMES[2]), self.rows())
+
+    def outcome(self) -> str:
+        """How far the outputs differ, in one line."""
+        line = f"outputs differ by {self.difference:.1e} of their largest value"
+        if self.tolerance == TOLERANCE:
+            return line
+        return f"{line}; values are quantised, {self.tolerance:.1e} is accepted"
+
+    def advice(self) -> str:
+        """What to check where the library is slower; empty where it is not."""
+        if not self.speed().endswith("slower"):
+            return ""
+        return (f"the compiled build is slower with {plural(self.threads, 'thread')}; where you "
+                "run it, set OMP_NUM_THREADS and TVM_NUM_THREADS to the target's num-cores "
+                "(without OMP_NUM_THREADS, oneDNN takes all cores)")  # fmt: skip
 
     def __str__(self) -> str:
-        told = f"outputs differ by {self.difference:.1e} of their largest value"
-        if self.tolerance == TOLERANCE:
-            return told
-        return f"{told}; values are quantised, {self.tolerance:.1e} is accepted"
+        return "\n".join(filter(None, (self.table(), self.outcome(), self.advice())))
 
 
 def verified(
@@ -114,15 +130,22 @@ def verified(
         seed: Seed of the inputs.
     """
     values = [tvm.runtime.tensor(a) for a in trial_inputs(mod, seed)]
-    plain = executable(mod, "llvm" if on_gpu(target) else target)
+    host = tvm.target.Target("llvm") if on_gpu(target) else read_target(target)
+    plain = executable(mod, host)
     before = relax.VirtualMachine(plain, tvm.cpu())["main"]
     after = relax.VirtualMachine(tvm.runtime.load_module(str(found.library)), tvm.cpu())["main"]
     stage("comparing with the unmodified model")
     pairs = zip(_flat(after(*values)), _flat(before(*values)), strict=True)
     worst = max((difference(b, a) for a, b in pairs), key=lambda d: (d != d, d), default=0.0)
-    one, two = _times((lambda: after(*values), lambda: before(*values)))
+    threads = int(host.attrs.get("num-cores") or 1)
+    folder = Folder("opinfo-")
+    try:
+        plain.export_library(str(folder.path / "plain.so"), fcompile=shared)
+        one, two = time_builds((found.library, folder.path / "plain.so"), values, threads)
+    finally:
+        folder.remove()
     tolerance = STEPS if _quantises(found.dispatched) else TOLERANCE
-    return Verified(worst, median(one), median(two), len(one), tolerance)
+    return Verified(worst, median(one), median(two), len(one), tolerance, threads)
 
 
 def _quantises(done: Dispatched | None) -> bool:
@@ -131,18 +154,6 @@ def _quantises(done: Dispatched | None) -> bool:
         return False
     names = {op for t in done.taken for op in t.ops} | {o.op for o in done.left}
     return "relax.quantize" in names
-
-
-def _times(calls: Sequence[Callable[[], object]]) -> list[list[float]]:
-    """Time the calls alternately within the limits; return milliseconds of each."""
-    times: list[list[float]] = [[] for _ in calls]
-    end = perf_counter() + SECONDS
-    while len(times[0]) < RUNS and (not times[0] or perf_counter() < end):
-        for call, told in zip(calls, times, strict=True):
-            start = perf_counter()
-            call()
-            told.append((perf_counter() - start) * 1e3)
-    return times
 
 
 def difference(a: Array, b: Array) -> float:

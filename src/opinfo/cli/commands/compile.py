@@ -258,6 +258,7 @@ class CompileOptions:
 
     def compiled(self, mod: Any) -> Compiled:
         from ...byoc import DispatchPlan
+        from ...byoc.building.read_target import read_target
         from ...byoc.codegen.host import native_target
         from ...front.compiling import compile
         from ..options.want_options import parse_wants
@@ -267,8 +268,8 @@ class CompileOptions:
         plan = None if self.plan is None else DispatchPlan.load(self.plan)
         measure = None
         if self.measuring is not None:
-            target = self.target or str(native_target())
-            measure = self.measuring.measure(target, counting("measuring"))
+            wanted = read_target(self.target) if self.target else native_target()
+            measure = self.measuring.measure(str(wanted), counting("measuring"))
         chosen = None if self.backends is None else self.backends.split(",")
         return compile(mod, chosen, target=self.target, shapes=self.shapes.config(), wants=wants,
                        force=self.force or None, measure=measure, plan=plan)  # fmt: skip
@@ -310,6 +311,6 @@ def _print(compiled: Compiled, explain: bool, verified: Verified | None, output:
         written = f"written: {output}, {plural(len(compiled.functions), 'function')}"
         show([table(f.row for f in compiled.functions)], written)
     if verified is not None:
-        emit(f"{verified.table()}\n{verified}")
+        emit(str(verified))
     if done is not None and done.failures():
         emit(done.failures())

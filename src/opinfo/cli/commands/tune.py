@@ -55,6 +55,7 @@ def tune_record(
     used, or nothing can be measured.
     """
     with working() as console, telling(console), refusing(record):
+        from ...byoc.building.read_target import read_target
         from ...byoc.codegen.host import native_target
         from ...front.tuning import tune
         from ..options.measure_options import MeasureOptions
@@ -65,7 +66,8 @@ def tune_record(
         folder("--database", database)
         progress = counting("tuning")
         timed = MeasureOptions(None, tracker, None, threads, timeout, [])
-        measure = timed.measure(target or str(native_target()), progress)
+        wanted = read_target(target) if target else native_target()
+        measure = timed.measure(str(wanted), progress)
         results = tune(recording, database, trials=trials, top=top, seconds=seconds,
                        measure=measure, progress=progress)  # fmt: skip
     show([_table(results)] if results else [], _summary(results, database))

@@ -39,10 +39,13 @@ def _dim(part: str, text: str) -> int | str:
     )
 
 
-def check_shapes(wanted: Shapes, inputs: Mapping[str, Sequence[object] | None]) -> None:
+def check_shapes(
+    wanted: Shapes, inputs: Mapping[str, Sequence[object] | None], symbolic: bool = False
+) -> None:
     """Raise `FrontendError` for unknown inputs, and for ranks or extents that do not fit.
 
     `inputs` maps names to dimensions, an `int` if static, or to None if the rank is unknown.
+    `symbolic`: whether a name makes a static dimension symbolic.
     """
     for name, shape in wanted.items():
         if name not in inputs:
@@ -56,9 +59,18 @@ def check_shapes(wanted: Shapes, inputs: Mapping[str, Sequence[object] | None]) 
             raise FrontendError(
                 f"input '{name}' has {len(found)} dimensions ({told}), got {len(shape)}"
             )
-        for dim, asked in zip(found, shape, strict=True):
+        for k, (dim, asked) in enumerate(zip(found, shape, strict=True)):
             if isinstance(dim, int) and isinstance(asked, int) and dim != asked:
-                raise FrontendError(f"input '{name}' has a static dimension {dim}, got {asked}")
+                raise FrontendError(
+                    f"input '{name}': dimension {k} is static, {dim}; got {asked}"
+                    f"{_renamed(name, shape, k) if symbolic else ''}"
+                )
+
+
+def _renamed(name: str, shape: Sequence[int | str], k: int) -> str:
+    """How to ask for a shape whose dimension `k` is symbolic."""
+    words = ",".join(["n" if k == j else str(d) for j, d in enumerate(shape)])
+    return f" (a name makes it symbolic: --shape {name}:{words})"
 
 
 def bind_shapes(mod: tvm.IRModule, wanted: Shapes) -> tvm.IRModule:

@@ -51,7 +51,7 @@ def _external_size(model: Any, folder: Path) -> int:
 def from_model(model: Any, shapes: Shapes, where: str = "model") -> tvm.IRModule:
     """Import an `onnx.ModelProto`; raises `FrontendError` that names `where`."""
     inputs = input_shapes(model)
-    check_shapes(shapes, inputs)
+    check_shapes(shapes, inputs, symbolic=True)
     try:
         return _imported(model, shapes)
     except Exception as error:  # the importer raises various types

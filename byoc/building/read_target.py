@@ -1,0 +1,73 @@
+"""Targets as people write them: ``llvm -mcpu=haswell -num-cores=2``."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import tvm
+
+#: Options of TVM that a person does not write as flags.
+HIDDEN = frozenset(("kind", "from_device", "target_device_type"))
+
+
+def read_target(given: Any) -> Any:
+    """TVM's target from a name, a dict, a target, or a name with flags.
+
+    TVM 0.27 reads only the first three and JSON. ``-mcpu=haswell``, ``-mcpu haswell`` and
+    ``--mcpu=haswell`` are the same.
+
+    Raises:
+        ValueError: There is no such kind or flag, or a flag has another type.
+    """
+    if isinstance(given, str) and len(given.split()) > 1 and not given.lstrip().startswith("{"):
+        return _target(_fields(given), given)
+    return _target(given.strip() if isinstance(given, str) else given, given)
+
+
+def _target(fields: Any, given: Any) -> Any:
+    try:
+        return tvm.target.Target(fields)
+    except ValueError as e:
+        reason = str(e).split(" Target creation from ")[0].rstrip(". ")
+        raise ValueError(f"target {given!r}: {reason}") from e
+
+
+def _fields(text: str) -> dict[str, Any]:
+    """``llvm -num-cores=2`` as ``{"kind": "llvm", "num-cores": 2}``."""
+    kind, *words = shlex.split(text)
+    if kind not in map(str, tvm.target.Target.list_kinds()):
+        raise ValueError(f"target {text!r}: there is no kind {kind}")
+    options = tvm.target.TargetKind.options_from_name(kind)
+    known = {str(n): str(type_).lower() for n, type_ in options.items() if str(n) not in HIDDEN}
+    fields: dict[str, Any] = {"kind": kind}
+    while words:
+        flag, equals, value = words.pop(0).partition("=")
+        name = flag.lstrip("-")
+        if not flag.startswith("-") or name not in known:
+            raise ValueError(f"target {text!r}: {kind} has no flag {flag}; "
+                             f"it has -{', -'.join(sorted(known))}")  # fmt: skip
+        if not equals and words and not words[0].startswith("-"):
+            value, equals = words.pop(0), "="
+        if name in fields:
+            raise ValueError(f"target {text!r}: {flag} was given twice")
+        fields[name] = _value(text, flag, value if equals else None, known[name])
+    return fields
+
+
+def _value(text: str, flag: str, value: str | None, type_: str) -> Any:
+    """What a flag says, of the type that TVM expects."""
+    if "bool" in type_:
+        switch = {None: True, "1": True, "true": True, "0": False, "false": False}
+        if value not in switch:
+            raise ValueError(f"target {text!r}: {flag}: expected 0 or 1, got {value}")
+        return switch[value]
+    if not value:
+        raise ValueError(f"target {text!r}: {flag}: expected a value")
+    if "array" in type_:
+        return value.split(",")
+    if "int" in type_:
+        if not value.isdigit():
+            raise ValueError(f"target {text!r}: {flag}: expected a number, got {value}")
+        return int(value)
+    return value

@@ -1,0 +1,76 @@
+"""Time libraries beside each other, in a process whose pools all have the same threads.
+
+``python -m opinfo.verify.time_builds INPUTS LIBRARY...`` prints milliseconds as JSON. Pools take
+their size from the environment when they are loaded, which may long have happened in the caller.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from ..byoc.process.folder import Folder
+from ..byoc.process.spawn import spawn
+
+#: Runs that are timed, at most, and for how long.
+RUNS, SECONDS = 9, 10.0
+
+
+def time_builds(
+    libraries: Sequence[Path], inputs: Sequence[Any], threads: int
+) -> list[list[float]]:
+    """Milliseconds of each call of ``main``, in turns, after one that does not count.
+
+    Raises:
+        RuntimeError: The process fails.
+    """
+    folder = Folder("opinfo-")
+    try:
+        file = folder.path / "inputs"
+        tvm.runtime.save_param_dict_to_file({str(k): x for k, x in enumerate(inputs)}, str(file))
+        child = spawn([sys.executable, "-m", __name__, str(file), *map(str, libraries)], threads)
+        try:
+            out, _ = child.communicate()
+        finally:
+            if child.poll() is None:
+                os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
+    finally:
+        folder.remove()
+    if child.returncode:
+        raise RuntimeError(f"verify: the process that times failed, status {child.returncode}")
+    found: list[list[float]] = json.loads(out.splitlines()[-1])
+    return found
+
+
+def _times(calls: Sequence[Callable[[], object]]) -> list[list[float]]:
+    """Milliseconds of each call, in turns, as often as there is time for."""
+    times: list[list[float]] = [[] for _ in calls]
+    end = perf_counter() + SECONDS
+    while len(times[0]) < RUNS and (not times[0] or perf_counter() < end):
+        for call, measured in zip(calls, times, strict=True):
+            start = perf_counter()
+            call()
+            measured.append((perf_counter() - start) * 1e3)
+    return times
+
+
+def _call(library: str, values: Sequence[Any]) -> Callable[[], object]:
+    main = relax.VirtualMachine(tvm.runtime.load_module(library), tvm.cpu())["main"]
+    main(*values)
+    return lambda: main(*values)
+
+
+if __name__ == "__main__":
+    saved = tvm.runtime.load_param_dict_from_file(sys.argv[1])
+    arguments = [saved[str(k)] for k in range(len(saved))]
+    print(json.dumps(_times([_call(library, arguments) for library in sys.argv[2:]])))
