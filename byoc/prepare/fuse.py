@@ -7,7 +7,7 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from ...analysis.lifting.tir.extents import int64_extents
+from ...analysis.lifting.tir.int64_extents import int64_extents
 
 
 def fuse(mod: Any) -> Any:

@@ -8,7 +8,7 @@ import tvm
 from tvm import relax, tirx
 
 from ..analysis.chain import Chains
-from ..analysis.lifting.tir.extents import int64_extents
+from ..analysis.lifting.tir.int64_extents import int64_extents
 from ..frontend.checks.error import one_line
 from ..report.chains import ChainReport, ChainRow
 from .prim_funcs import LegalizeError, NotThere, Progress, call_sites, legalize, reported
