@@ -17,7 +17,7 @@ class RecogniserInfo:
     Attributes:
         name: Its name, or the name of the entry point that could not be loaded.
         precedence: Its place in the order: lower is called earlier. None for an entry point.
-        operators: Full names of the operators that it may propose; empty for any.
+        operators: Full names of the operators that it may propose (its ``ops``); empty for any.
         distribution: The package that it comes from; empty if this process registered it.
         distribution_version: The version of that package.
         unavailable: Why the plug-in could not be loaded; None if it was.

@@ -31,7 +31,23 @@ def page() -> str:
     ]
     for r in recognisers():
         lines += [f"| `{op}` | `{r.name}` | {cases.get(op, 0)} |" for op in sorted(r.ops)]
+    others = _other_names({op for r in recognisers() for op in r.ops})
+    lines += [
+        "",
+        "These compute what another operator computes, and are returned as that one:",
+        "",
+        "| operator | is returned as |",
+        "|---|---|",
+        *(f"| `{op}` | `{name}` |" for op, name in others),
+    ]
     return "\n".join(lines) + "\n"
+
+
+def _other_names(proposed: set[str]) -> list[tuple[str, str]]:
+    """Operators that no recogniser proposes, with the operator that is returned for them."""
+    cases = (case for module in modules() for case in getattr(module, "MATCHES", ()))
+    pairs = {(case.op, case.name) for case in cases if case.name and case.op not in proposed}
+    return sorted(pairs)
 
 
 def main() -> None:
