@@ -47,8 +47,9 @@ def compile(
             this CPU, with one thread. `Compiled.report` names it.
         shapes: How functions with symbolic shapes are compiled, where backends leave them:
             ``"jit"``, ``"aot"``, `jit.Aot`, a `jit.Config`; or dimensions by name, ``{"n": 8, "m":
-            (1, 512), "k": Dim(1, 64, likely=(8,))}``, for kernels of the shapes that occur. By
-            default one kernel for all shapes.
+            (1, 512), "k": Dim(1, 64, likely=(8,))}``. A mapping is ``"jit"`` with these
+            dimensions; for aot pass ``jit.Config("aot", dims={...})``. By default one kernel for
+            all shapes.
         wants: Layouts that operators must have, as for `opinfo.plan`. By default those that
             backends want are candidates.
         priority: Classes of backends, see `opinfo.byoc.dispatch`.
