@@ -86,12 +86,14 @@ class Compiled:
     def report(self) -> str:
         """What it was compiled for, which backend has what, and how symbolic functions are served.
 
-        Regions of backends that failed are named, with who has their operators now.
+        Backends that are not available are named with the reason; regions of backends that failed
+        are named, with who has their operators now.
         """
         lines = [f"compiled for {describe(self.target)}"]
         done = self.dispatched
         if done is not None:
-            lines += [done.summary(), *([done.failures()] if done.failures() else [])]
+            dropped = [str(f) for f in done.failed if f.stage == "available"]
+            lines += [done.summary(), *dropped, *([done.failures()] if done.failures() else [])]
         return "\n".join([*lines, *map(_served, self.functions)])
 
     def verify(self, model: Any, seed: int = 0) -> Verified:
