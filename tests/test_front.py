@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -277,3 +278,20 @@ def test_the_front_door_has_the_verbs() -> None:
     assert verbs | {"Session", "Compiled"} <= set(dir(opinfo))
     assert all(getattr(opinfo, verb).__doc__ for verb in verbs)
     assert callable(opinfo.compile) and opinfo.Session is opinfo.jit.Session
+
+
+def test_a_backend_that_is_not_available_is_in_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("opinfo.byoc.backends.onnxruntime.locate.library", lambda: None)
+    with pytest.warns(UserWarning, match="onnxruntime is not available"):
+        compiled = opinfo.compile(model(4), ["onnxruntime"])
+    assert "onnxruntime is not available: libonnxruntime is not installed" in str(compiled)
+
+
+def test_defaults_of_library_that_are_not_installed_do_not_warn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("opinfo.jit.compile.library_calls.unusable", lambda b: "not installed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        done = opinfo.compile(model(tvm.tirx.Var("n", "int64")), shapes="library").dispatched
+    assert done is not None and not done.failed and not done.taken

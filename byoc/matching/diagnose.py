@@ -57,6 +57,6 @@ def _left(op: Op, infos: Infos, chains: PartialMatches) -> Left:
     if miss is not None:
         return Left(name, info.name, str(miss), miss.suggestion)
     if not chains.backends:
-        return Left(name, info.name, "no backend is available and before tvm in priority")
+        return Left(name, info.name, "no available backend has a higher priority than tvm")
     names = ", ".join(b.name for b in chains.backends)
     return Left(name, info.name, f"no pattern of {names} has {info.name}")

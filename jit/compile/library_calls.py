@@ -8,6 +8,7 @@ from typing import Any
 
 from ...analysis import OpInfo
 from ...byoc.backend.backend import Backend
+from ...byoc.backend.catalog import find, unusable
 from ...byoc.dispatching.dispatch import Dispatcher, prepare_dispatch
 from ...byoc.dispatching.dispatch_request import Options
 from ...byoc.matching.lowered import read
@@ -36,10 +37,17 @@ def dispatch_to_backends(
               if isinstance(s, Library)]  # fmt: skip
     if not wanted and not backends:
         return None
-    every = list(dict.fromkeys([*backends, *(b for s in wanted for b in s.backends)]))
+    every = list(dict.fromkeys([*backends, *(b for s in wanted for b in _named(s))]))
     infos = [f.info for f in read(mod, "Library").infos.values()]
     own = {i.name for i in infos if isinstance(i, OpInfo)
            and not isinstance(chosen(handing, "", (i,)), Library)}  # fmt: skip
     options = options or Options()
     force = dict.fromkeys(sorted(own), "tvm") | dict(options.force or {})
     return prepare_dispatch(mod, every, replace(options, force=force))
+
+
+def _named(strategy: Library) -> list[str]:
+    """The backends of a strategy; of its defaults, which nobody asked for, those that can run."""
+    if strategy.backends != Library().backends:
+        return list(strategy.backends)
+    return [name for name in strategy.backends if unusable(find(name)) is None]

@@ -258,7 +258,7 @@ def test_what_matches_and_is_not_chosen_says_so() -> None:
 
 def test_without_a_backend_that_is_said() -> None:
     (left, *_) = dispatch(nets.net(plain, IMAGE), [NPU], {"npu": 0}).left
-    assert left.why == "no backend is available and before tvm in priority"
+    assert left.why == "no available backend has a higher priority than tvm"
 
 
 def test_what_is_laid_out_otherwise_or_not_recognised() -> None:

@@ -60,7 +60,9 @@ int open(const char* path) {
   void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) library = dlopen("libonnxruntime.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr)
-    return opinfo::fail("RuntimeError", std::string("ONNX Runtime is not here: ") + dlerror());
+    return opinfo::fail("RuntimeError", std::string("ONNX Runtime is not here: put "
+      "libonnxruntime.so.1 (the package onnxruntime has it, in capi/, with the version in its name) "
+      "into a folder of LD_LIBRARY_PATH: ") + dlerror());
   auto* base = reinterpret_cast<const ApiBase* (*)()>(dlsym(library, "OrtGetApiBase"));
   api = base == nullptr ? nullptr : base()->get_api(VERSION);
   if (api == nullptr) return opinfo::fail("RuntimeError", "ONNX Runtime has no such API");

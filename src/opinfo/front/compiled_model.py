@@ -86,12 +86,14 @@ class Compiled:
     def report(self) -> str:
         """Return the target, the dispatch, and how each symbolic function is compiled.
 
-        It names failed regions and the backends that replace them.
+        It names backends that are not available and why, failed regions, and the backends that
+        replace them.
         """
         lines = [f"compiled for {describe(self.target)}"]
         done = self.dispatched
         if done is not None:
-            lines += [done.summary(), *([done.failures()] if done.failures() else [])]
+            dropped = [str(f) for f in done.failed if f.stage == "available"]
+            lines += [done.summary(), *dropped, *([done.failures()] if done.failures() else [])]
         return "\n".join([*lines, *map(_served, self.functions)])
 
     def verify(self, model: Any, seed: int = 0) -> Verified:
