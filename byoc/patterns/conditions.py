@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from .pattern import Condition, Node, listed
 from .suggest import Unmet, cast
 
 
-def dtype(*taken: str) -> Condition:
+def dtype(*taken: str) -> Callable[[Node], Unmet | None]:
     """Return a condition: all tensors of the operator have one of these dtypes.
 
     Args:

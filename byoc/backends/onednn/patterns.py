@@ -24,7 +24,7 @@ LONGEST = 12
 MOST_PARTS = 48
 
 
-def floating(node: Node) -> str | Unmet | bool | None:
+def floating(node: Node) -> str | Unmet | None:
     """All tensors of the op are float32, or all bfloat16 where the CPU has it."""
     if node.result.dtype != "bfloat16":
         return float32(node)
