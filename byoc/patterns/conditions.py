@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from .pattern import Condition, Node, listed
 from .suggest import Unmet, cast
 
 
-def dtype(*taken: str) -> Condition:
+def dtype(*taken: str) -> Callable[[Node], Unmet | None]:
     """Return a condition: all tensors of the operator have one of these dtypes.
 
     Args:
@@ -21,20 +22,20 @@ def dtype(*taken: str) -> Condition:
     def has_dtype(node: Node) -> Unmet | None:
         for v in node.tensors:
             if v.dtype not in taken:
-                mend = cast(v.dtype, taken[0])
-                return Unmet(f"the dtype is {v.dtype}, {listed(taken)} is taken", mend)
+                suggestion = cast(v.dtype, taken[0])
+                return Unmet(f"the dtype is {v.dtype}, {listed(taken)} is taken", suggestion)
         return None
 
     return has_dtype
 
 
-def attribute(name: str, taken: Any, mend: str = "") -> Condition:
+def attribute(name: str, taken: Any, suggestion: str = "") -> Condition:
     """Return a condition: an attribute of the operator has a value.
 
     Args:
         name: The attribute, ``"groups"``.
         taken: The value that it must have.
-        mend: What to change so that it has.
+        suggestion: What to change so that it has.
 
     Returns:
         A condition for `one`, `maybe` and `many`; one on a layout belongs into ``laid=`` if the
@@ -43,7 +44,7 @@ def attribute(name: str, taken: Any, mend: str = "") -> Condition:
 
     def has_attribute(node: Node) -> Unmet | None:
         found = node.info.attrs[name]
-        return None if found == taken else Unmet(f"{name} is {found}, {taken} is taken", mend)
+        return None if found == taken else Unmet(f"{name} is {found}, {taken} is taken", suggestion)
 
     return has_attribute
 

@@ -24,7 +24,7 @@ LONGEST = 12
 MOST_PARTS = 48
 
 
-def floating(node: Node) -> str | Unmet | bool | None:
+def floating(node: Node) -> str | Unmet | None:
     """All tensors of the op are float32, or all bfloat16 where the CPU has it."""
     if node.result.dtype != "bfloat16":
         return float32(node)
@@ -131,7 +131,7 @@ def last_axis(node: Node) -> str | Unmet | None:
     return Unmet("the extent of the last axis is symbolic", bind(v.shape[-1:]))
 
 
-def follows(node: Node) -> str | Unmet | bool | None:
+def follows(node: Node) -> str | Unmet | None:
     """Whether an op can be done to the result of the anchor, element by element."""
     name, attrs = node.info.name, node.info.attrs
     assert node.chain is not None
